@@ -215,13 +215,12 @@ def _notes(data: ConfirmData) -> tuple[str, ...]:
     ]
     for objective, ranking in data["rankings"].items():
         first, again = ranking["search"][0], ranking["confirmed"][0]
+        if (lead := ranking["lead"]) is None:  # a trial alone has no rank
+            continue
+        gap = Measure(lead.value, interval=(lead.low, lead.high), signed=True)
         words = f"{objective}: the search's best, trial {first}, is "
         words += "the best again" if ranking["holds"] else f"not the best: trial {again} is"
-        if (lead := ranking["lead"]) is not None:
-            ends = (lead.low, lead.high)
-            words += (
-                f"; less the best of the others {Measure(lead.value, interval=ends, signed=True)}"
-            )
+        words += f"; less the best of the others {gap}"
         notes.append(words)
     if both := data["selected_on_reported"]:
         notes.append(

@@ -79,6 +79,13 @@ def test_gaps_of_sums_that_reach_further_than_1_have_wider_intervals() -> None:
     assert wide.high - wide.low > narrow.high - narrow.low
 
 
+def test_twice_the_values_with_twice_the_highest_have_twice_the_interval() -> None:
+    one, base_P = np.array([[0.1, 0.5, 0.9, 0.3, 0.4]]), np.array([0.0, 0.2, 0.7, 0.4, 0.1])
+    once = gap_over_base(ObjectiveValues((one,), 1.0), 0, base_P)
+    twice = gap_over_base(ObjectiveValues((2 * one,), 2.0), 0, 2 * base_P)
+    assert (twice.low, twice.high) == pytest.approx((2 * once.low, 2 * once.high))
+
+
 def test_the_bounds_of_optimism_with_one_seed() -> None:
     chosen = optimism(noisy(1, seed_sd=0.02))
     assert chosen.estimate is None

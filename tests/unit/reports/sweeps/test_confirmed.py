@@ -50,6 +50,7 @@ def test_failed_runs_are_named_and_a_trial_without_any_has_no_values() -> None:
     assert found.tables[0].rows[0].cells[-1] == 2
     assert found.notes[-2:] == ("trial 2: rl-2: killed: gone", "trial 1: rl-0: refused: x")
     assert found.data["rankings"]["pass@1"]["lead"] is None
+    assert not [note for note in found.notes if "best" in note]
     assert first["values"] is not None
 
 
