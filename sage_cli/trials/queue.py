@@ -271,9 +271,15 @@ class TaskQueue:
 
 
 def run_tasks(
-    tasks: Sequence[Task], executor: Executor, folder: Path, retries: int, progress: Progress
+    tasks: Sequence[Task],
+    executor: Executor,
+    folder: Path,
+    retries: int,
+    progress: Progress,
+    *,
+    enough: Callable[[], bool] = lambda: False,
 ) -> dict[str, Failure]:
-    """Do all tasks, and return by name why some were given up.
+    """Do all tasks, or until `enough`; return by name why some were given up.
 
     `folder` holds their configurations and logs.
     """
@@ -283,7 +289,7 @@ def run_tasks(
         for task in tasks:
             shown.expect(task)
             queue.add(task)
-        queue.run(shown)
+        queue.run(shown, enough=enough)
     finally:
         queue.close()
         shown.close()

@@ -197,8 +197,8 @@ def test_sweeps_suites_and_archives_answer_as_their_schemas_say(
     assert len(found["demo"]["runs"]) == 3
 
 
-ELSEWHERE = {"sweeps importance", "sweeps cancel", "sweeps dashboard"}
-"""Typed in tests/unit/cli/trials/test_sweeps.py, on sweeps that a driver left."""
+ELSEWHERE = {"sweeps confirm", "sweeps importance", "sweeps cancel", "sweeps dashboard"}
+"""Typed in tests/unit/cli/trials/test_sweeps.py and tests/integration/test_sweep_confirm.py."""
 
 
 def test_no_command_is_left_out() -> None:

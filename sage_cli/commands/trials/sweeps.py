@@ -16,6 +16,7 @@ from sage_cli.config.command_line import options_for
 from sage_cli.config.load import load
 from sage_cli.config.stored import service_words
 from sage_cli.errors import ConfigurationError, StoreError
+from sage_cli.metrics.comparisons.winner import Winner
 from sage_cli.reports.document import Report
 from sage_cli.reports.page import to_html
 from sage_cli.reports.sweeps.data import SweepResult, SweepTrial, Value
@@ -33,7 +34,8 @@ class Best(TypedDict):
     """The best trial by an objective, by its number in the report.
 
     `words` are the command that trains its first run, or finds it. `alike` are the numbers of the
-    trials that are indistinguishable from it, null if the noise is unknown.
+    trials that are indistinguishable from it, null if the noise is unknown. `winner` has its paired
+    differences and the optimism of the choice, null without counts.
     """
 
     objective: str
@@ -42,6 +44,7 @@ class Best(TypedDict):
     interval: tuple[float, float] | None
     words: str
     alike: tuple[int, ...] | None
+    winner: Winner | None
     settings: dict[str, Value]
     runs: tuple[str, ...]
 
@@ -52,6 +55,14 @@ def best_trials(sweep: StoredSweep, objective: str | None = None) -> list[Best]:
     Raises StoreError if no trial is done, ConfigurationError for an unknown objective.
     """
     result = reported(sweep)
+    return [_best(result, one, sweep) for one in named_objectives(sweep, result, objective)]
+
+
+def named_objectives(sweep: StoredSweep, result: SweepResult, objective: str | None) -> list[str]:
+    """Return the objective in a list, or all of them for None.
+
+    Raises ConfigurationError for one that the sweep does not have.
+    """
     if objective is not None and objective not in result.objectives:
         close = get_close_matches(objective, result.objectives, n=1)
         there = ", ".join(result.objectives)
@@ -59,8 +70,7 @@ def best_trials(sweep: StoredSweep, objective: str | None = None) -> list[Best]:
             f"{sweep.name} has no objective '{objective}'; it has {there}",
             f"did you mean {close[0]}?" if close else "name one of those",
         )
-    wanted = [objective] if objective is not None else list(result.objectives)
-    return [_best(result, one, sweep) for one in wanted]
+    return [objective] if objective is not None else list(result.objectives)
 
 
 def reported(sweep: StoredSweep) -> SweepResult:
@@ -166,6 +176,7 @@ def _best(result: SweepResult, objective: str, sweep: StoredSweep) -> Best:
         "interval": result.interval(place, objective),
         "words": command_of(sweep, trial),
         "alike": tuple(same) if objective in result.findings.rankings else None,
+        "winner": result.findings.winners.get(objective),
         "settings": dict(trial.settings),
         "runs": trial.runs,
     }

@@ -8,6 +8,7 @@ from typing import Literal
 
 from sage_cli.metrics import About, Counts
 from sage_cli.metrics.comparisons.ranking import Front, Ranking
+from sage_cli.metrics.comparisons.winner import Winner
 
 Value = float | int | str | bool
 State = Literal["done", "missing", "failed", "pruned", "cancelled", "running", "left"]
@@ -80,7 +81,7 @@ class Findings:
     """The uncertainty of the values, by the trials' places; empty without counts.
 
     `intervals` has one for each objective, `base` those of the base. `front` needs two or more
-    objectives.
+    objectives. `winners` have by objective the paired differences of the best trial.
     """
 
     confidence: float
@@ -88,6 +89,7 @@ class Findings:
     base: tuple[tuple[float, float], ...] | None = None
     rankings: Mapping[str, Ranking] = field(default_factory=dict)
     front: Front | None = None
+    winners: Mapping[str, Winner] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

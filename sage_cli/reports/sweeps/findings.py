@@ -7,8 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from sage_cli.metrics.comparisons.objective import objective_intervals, objective_values
+from sage_cli.metrics.comparisons.objective import (
+    Measured,
+    objective_intervals,
+    objective_values,
+)
 from sage_cli.metrics.comparisons.ranking import Front, Ranking, non_dominated, pareto_front, rank
+from sage_cli.metrics.comparisons.winner import Winner, winner
+from sage_cli.metrics.counts import FloatArray
 from sage_cli.reports.sweeps.data import Findings, SweepTrial
 from sage_cli.settings.objective import Objective
 
@@ -36,6 +42,12 @@ def findings(
             for objective, one in zip(objectives, values, strict=True)
         },
         front and Front(_at(places, front.best), _at(places, front.indistinguishable)),
+        {
+            objective.name: _winner_at(
+                places, winner(one, base_values(objective, base, counts[0]), confidence)
+            )
+            for objective, one in zip(objectives, values, strict=True)
+        },
     )
 
 
@@ -46,6 +58,17 @@ def _base_intervals(
         return None
     values = (objective_values(objective, [base.counts]) for objective in objectives)
     return tuple(objective_intervals(one, confidence=confidence)[0] for one in values)
+
+
+def base_values(
+    objective: Objective, base: SweepTrial | None, first: Measured
+) -> FloatArray | None:
+    """Return the base's value of each problem, in the order of the trial `first`."""
+    if base is None or not base.counts:
+        return None
+    _, own_IP = objective_values(objective, [first, base.counts]).models
+    values_P: FloatArray = own_IP.mean(axis=0)
+    return values_P
 
 
 def _front_of_means(
@@ -62,6 +85,11 @@ def _ranking_at(places: Sequence[int], ranking: Ranking) -> Ranking:
     return replace(
         ranking, best=places[ranking.best], indistinguishable=_at(places, ranking.indistinguishable)
     )
+
+
+def _winner_at(places: Sequence[int], one: Winner) -> Winner:
+    second = None if one.second is None else places[one.second]
+    return replace(one, best=places[one.best], second=second)
 
 
 def _at(places: Sequence[int], chosen: Sequence[int]) -> tuple[int, ...]:

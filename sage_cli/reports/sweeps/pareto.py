@@ -8,6 +8,7 @@ from typing import Any
 from sage_cli.reports.figures.figure import FAINT, INK, drawing
 from sage_cli.reports.sweeps.data import SweepResult
 from sage_cli.reports.sweeps.marks import BEST, legend, mark
+from sage_cli.reports.sweeps.winner import short_note
 
 SIZE_IN = (4.8, 4.0)
 
@@ -41,9 +42,16 @@ def draw_pareto(result: SweepResult, stem: Path) -> None:
             _crossed(axes, x, y, findings.base, INK)
             mark(axes, x, y, "base", zorder=4)
             words["base"] = "base"
-        if not findings.rankings:
-            axes.set_title("noise unknown", fontsize=7, color=FAINT, fontweight="normal")
+        axes.set_title(_note(result), fontsize=7, color=FAINT, fontweight="normal")
         legend(figure, words, 4)
+
+
+def _note(result: SweepResult) -> str:
+    """Return what is known of the best trial by each objective, a line for each."""
+    if not result.findings.rankings:
+        return "noise unknown"
+    notes = {name: short_note(result, name) for name in result.objectives}
+    return "\n".join(f"{name}: {note}" for name, note in notes.items())
 
 
 def _crossed(

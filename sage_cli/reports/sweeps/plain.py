@@ -10,6 +10,7 @@ from typing_extensions import TypedDict
 
 from sage_cli.metrics import About
 from sage_cli.metrics.comparisons.ranking import Front, Ranking
+from sage_cli.metrics.comparisons.winner import Gap, Optimism, Winner
 from sage_cli.reports.sweeps.data import (
     Axis,
     Findings,
@@ -37,7 +38,9 @@ class TrialJson(TypedDict):
 
 
 class SweepData(TypedDict):
-    """The space and the results. `rankings` and `front` name trials by their places, from 0.
+    """The space and the results.
+
+    `rankings`, `front` and `winners` name trials by their places, from 0.
 
     They are about "methods", the trials' settings, if every measured trial has several training
     seeds; else about these "models". `importances` has a share for each parameter by objective;
@@ -53,6 +56,7 @@ class SweepData(TypedDict):
     about: About
     rankings: dict[str, Ranking]
     front: Front | None
+    winners: dict[str, Winner]
     importances: dict[str, dict[str, float]]
     selected_on_reported: str | None
 
@@ -72,6 +76,7 @@ def to_data(result: SweepResult) -> SweepData:
         "about": result.about,
         "rankings": dict(findings.rankings),
         "front": findings.front,
+        "winners": dict(findings.winners),
         "importances": {name: dict(shares) for name, shares in result.importances.items()},
         "selected_on_reported": result.reported,
     }
@@ -94,6 +99,7 @@ def from_data(data: Mapping[str, Any]) -> SweepResult:
             _intervals(objectives, base) if base else None,
             {name: _read_ranking(one) for name, one in data["rankings"].items()},
             Front(tuple(front["best"]), tuple(front["indistinguishable"])) if front else None,
+            {name: _read_winner(one) for name, one in data.get("winners", {}).items()},
         ),
         _read_trial(objectives, base) if base else None,
         data["importances"],
@@ -148,6 +154,21 @@ def _read_ranking(ranking: Mapping[str, Any]) -> Ranking:
 
 def _point(point: tuple[int, float | None]) -> tuple[int, float]:
     return point[0], _number(point[1])
+
+
+def _read_winner(one: Mapping[str, Any]) -> Winner:
+    base, second, chosen = one["over_base"], one["over_second"], one["optimism"]
+    return Winner(
+        one["best"],
+        one["second"],
+        base and _read_gap(base),
+        second and _read_gap(second),
+        chosen and Optimism(chosen["estimate"], _number(chosen["least"]), chosen["most"]),
+    )
+
+
+def _read_gap(gap: Mapping[str, Any]) -> Gap:
+    return Gap(_number(gap["value"]), _number(gap["low"]), _number(gap["high"]))
 
 
 def _number(value: float | None) -> float:

@@ -11,6 +11,7 @@ from sage_cli.reports.figures.figure import FAINT, INK, drawing, say
 from sage_cli.reports.sweeps.data import SweepResult
 from sage_cli.reports.sweeps.marks import INDISTINGUISHABLE, WITHOUT, WORSE, legend, mark, states_of
 from sage_cli.reports.sweeps.scale import Scale
+from sage_cli.reports.sweeps.winner import short_note
 
 PANEL_IN = (2.9, 2.3)
 BELOW = 0.035
@@ -90,8 +91,9 @@ def _ringed(result: SweepResult, objective: str) -> frozenset[int]:
 
 
 def _note(result: SweepResult, objective: str) -> str:
-    """Return a note on an objective's rings."""
+    """Return a note on an objective's rings and its best trial."""
     if not result.findings.rankings:
         return "noise unknown"
     nothing = len(result.done) > 1 and not _ringed(result, objective)
-    return "all trials are indistinguishable from the best" if nothing else ""
+    rings = "all trials are indistinguishable from the best" if nothing else ""
+    return "\n".join(filter(None, (rings, short_note(result, objective))))

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from sage_cli.metrics.counts import FloatArray
-from sage_cli.reports.figures.figure import drawing
+from sage_cli.reports.figures.figure import drawing, say
 from sage_cli.reports.sweeps.colour import Region, region_of_interest, value_colours
 from sage_cli.reports.sweeps.data import SweepResult
 from sage_cli.reports.sweeps.heatmap import LEAST_SPAN
 from sage_cli.reports.sweeps.marks import INDISTINGUISHABLE, WITHOUT, legend, mark, states_of
 from sage_cli.reports.sweeps.scale import Scale
+from sage_cli.reports.sweeps.winner import short_note
 
 PANEL_IN = (4.3, 3.3)
 LEVELS = 12
@@ -39,6 +40,7 @@ def draw_surfaces(result: SweepResult, stem: Path) -> None:
             across.mark(axes.xaxis)
             up.mark(axes.yaxis)
             _draw(figure, axes, result, objective, (across, up))
+            say(axes, short_note(result, objective), (0, 0), (0, -34), va="top")
         beside = len(up.axis.label) <= 3
         panels[0].set_ylabel(up.axis.label, **({"rotation": 0, "ha": "right"} if beside else {}))
         words = {"best": "best"} if result.done else {}

@@ -63,6 +63,11 @@ class SweepFolder:
 
         `settings` is `sweep_settings`. Raises ConfigurationError with what differs.
         """
+        self.refuse_other(settings)
+        write_json(self.path / "settings.json", dict(settings))
+
+    def refuse_other(self, settings: Mapping[str, Any]) -> None:
+        """Raise ConfigurationError with what differs if the folder holds other settings."""
         file = self.path / "settings.json"
         if file.is_file() and (held := read_object(file, AGAIN)) != settings:
             names = sorted({*held, *settings})
@@ -73,7 +78,6 @@ class SweepFolder:
                 f"the study {self.name} is of another sweep: {'; '.join(shown)}{more}",
                 "give this sweep another name with --study, or leave the option out",
             )
-        write_json(file, dict(settings))
 
     def require_storage(self, storage: str | None) -> None:
         """Raise ConfigurationError if the study is in a database and none is named.

@@ -1,0 +1,118 @@
+"""The confirmation of a sweep's best trials: fresh seeds, measured on the reported benchmark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from sage_cli.config.load import changed
+from sage_cli.config.schema import SageConfig
+from sage_cli.errors import ConfigurationError
+from sage_cli.evaluation.benchmarks import Benchmark, load_benchmarks
+from sage_cli.metrics import pooled
+from sage_cli.trials.search.prepared import Sweep
+from sage_cli.trials.search.scores import ByBenchmark, describe
+from sage_cli.trials.search.shared import point_config
+from sage_cli.trials.stored import StoredMeasurements
+from sage_cli.trials.task import Task
+from sage_cli.trials.tasks import TaskList
+from sage_cli.trials.trial import Replicate
+
+if TYPE_CHECKING:
+    from sage_cli.trials.search.space.space import Point
+
+FRESH = 1000
+"""The first fresh seed, counted from rl.seed: a search has those below."""
+
+
+@dataclass(frozen=True)
+class Confirmation:
+    """The trials `points` by their places in the report, and so many fresh `seeds` of each."""
+
+    sweep: Sweep
+    points: Mapping[int, Point]
+    seeds: int
+
+    @cached_property
+    def config(self) -> SageConfig:
+        """The configuration of the search's trials, measured as `evaluation` says."""
+        given, shared = self.sweep.config, self.sweep.shared
+        largest = max(one.largest_k for one in given.sweep.objectives)
+        samples = max(given.evaluation.samples, largest)
+        measured = {
+            "evaluation.benchmark": given.evaluation.benchmark,
+            "evaluation.samples": samples,
+            "evaluation.k": f"1..{samples}:pow2",
+            "evaluation.seeds": given.evaluation.seeds,
+            "evaluation.every": given.evaluation.every,
+        }
+        return changed(shared, measured)
+
+    @cached_property
+    def benchmarks(self) -> Sequence[Benchmark]:
+        """The reported problems."""
+        return load_benchmarks(self.config.evaluation, self.config.data)
+
+    @cached_property
+    def _stored(self) -> StoredMeasurements:
+        return StoredMeasurements(self.benchmarks)
+
+    @cached_property
+    def _tasks(self) -> TaskList:
+        name = self.sweep.folder.name
+        return TaskList(self.config, self._stored, training=("--set", f"run.sweep={name}"))
+
+    def replicates(self, place: int) -> list[Replicate]:
+        """Return the trainings of a trial with fresh seeds."""
+        point = self.points[place]
+        group = {**point, "tracking.group": self.sweep.folder.name}
+        return [
+            Replicate(
+                f"{describe(point)}, fresh seed {number + 1}",
+                FRESH + number,
+                point_config(self.config, group, FRESH + number),
+            )
+            for number in range(self.seeds)
+        ]
+
+    def initial(self, place: int) -> Replicate:
+        """Return the initial policy from which a trial starts."""
+        config = point_config(self.config, self.points[place])
+        return Replicate("initial policy", 0, config, is_initial=True)
+
+    def trainings(self, place: int) -> list[Task]:
+        """Return the tasks that train and measure a trial with fresh seeds."""
+        return [self._tasks.training(one) for one in self.replicates(place)]
+
+    def tasks(self) -> list[Task]:
+        """Return every task: the measurements of initial policies, then trainings, each once."""
+        initial = [self._tasks.measurement(self.initial(place)) for place in self.points]
+        trained = [task for place in self.points for task in self.trainings(place)]
+        return list({task.name: task for task in (*initial, *trained)}.values())
+
+    def counts(self, one: Replicate) -> ByBenchmark | None:
+        """Return a replicate's counts by benchmark over evaluation seeds; None if not measured."""
+        measured = self._stored.measured(one.policy, one.config)
+        if measured is None:
+            return None
+        return {name: pooled([seed.counts for seed in seeds]) for name, seeds in measured.items()}
+
+    def require_fresh(self, searched: Sequence[str]) -> None:
+        """Raise ConfigurationError if a run of the search has a seed that is to be fresh.
+
+        `searched` are the runs of its report; its ledger has those of earlier searches.
+        """
+        entries = self.sweep.folder.ledger.entries()
+        known = {*searched, *(entry.run for entry in entries if entry.seed < FRESH)}
+        runs = [one.policy.label for place in self.points for one in self.replicates(place)]
+        seeds = self.sweep.config.sweep.seeds
+        if seeds > FRESH or (used := [run for run in runs if run in known]):
+            which = f"{seeds} seeds per trial" if seeds > FRESH else f"the run {used[0]}"
+            first = self.sweep.config.rl.seed + FRESH
+            raise ConfigurationError(
+                f"the search has {which}, and seeds from rl.seed + {FRESH} = {first} confirm it: "
+                "they would not be fresh",
+                f"search with at most {FRESH} seeds, under another name with --study",
+            )
