@@ -32,7 +32,8 @@ class SweepSection(Section):
     seeds: int = Field(1, ge=1)
     """Runs of each trial, with rl.seed, rl.seed + 1, ..."""
     race: bool = False
-    """Run the seeds beyond the first only for trials that may still be the best."""
+    """Successive halving over seeds: all trials get the first seed, the best half the second, the
+    best quarter the third, and so on."""
     prune: Literal["none", "median", "asha"] = "none"
     """End runs that lag behind, by Optuna's pruner of that name."""
     objective: Annotated[

@@ -15,7 +15,11 @@ from sage_cli.trials.queue import TaskQueue
 from sage_cli.trials.search.blame import Streak, is_own
 from sage_cli.trials.search.prepared import Sweep, counts_of
 from sage_cli.trials.search.pruning import Pruner
-from sage_cli.trials.search.replicates import missing_replicates
+from sage_cli.trials.search.replicates import (
+    missing_replicates,
+    stands_out,
+    survivors,
+)
 from sage_cli.trials.search.scores import ByBenchmark, describe, mean_scores, score
 from sage_cli.trials.search.space.space import Point, point_key
 from sage_cli.trials.search.study.study_trial import State, StudyTrial
@@ -116,6 +120,8 @@ class Driver:
             if self._pruner.is_on and not seed and task.run is not None:
                 list(self._pruner.report(pending.trial, task.run))  # others are judged by these
             self._settle(pending, task)
+        elif task.name in self._raced:
+            self._streak.end()
 
     def failed(self, task: Task, why: Failure, log: Path, *, again: bool) -> None:
         """A task left no result."""
@@ -136,7 +142,7 @@ class Driver:
         self._shown.waits(task, who)
 
     def _propose(self) -> bool:
-        """Start a further trial, or further seeds of trials that may still be the best."""
+        """Start a further trial, or a race over further seeds of the best ones."""
         if self.stopped_by is not None:
             return False
         if not self._exhausted:
@@ -185,7 +191,7 @@ class Driver:
         self._queue.add(task)
 
     def _race(self) -> bool:
-        """Make further seeds due of the trials that may still be the best; False if none is."""
+        """Make the seeds of the next rung due; False if the race is over."""
         settings = self._settings
         points = {
             point_key(one.point): one.point
@@ -201,13 +207,24 @@ class Driver:
             }
             for key, of_trial in tasks.items()
         }
-        wanted = missing_replicates(measured, settings.objectives, settings.seeds, race=True)
-        further = [(key, tasks[key][seed]) for key, seed in wanted]
-        further = [(key, task) for key, task in further if task.name not in self._raced]
-        for key, task in further:
-            self._raced.add(task.name)
-            self._add(points[key], task)
-        return bool(further)
+        failed = {
+            (key, seed)
+            for key, of_trial in tasks.items()
+            for seed, task in enumerate(of_trial)
+            if task.name in self._raced and seed not in measured[key]
+        }
+        wanted = missing_replicates(
+            measured, settings.objectives, settings.seeds, race=True, failed=failed
+        )
+        for key, seed in wanted:
+            self._raced.add(tasks[key][seed].name)
+            self._add(points[key], tasks[key][seed])
+        if not wanted and measured:
+            left = survivors(measured, settings.objectives, settings.seeds)
+            if len(left) > 1:
+                told = stands_out(measured, settings.objectives, left)
+                self._shown.raced(describe(points[left[0]]), len(left), len(measured), told)
+        return bool(wanted)
 
     def _prune(self) -> None:
         """Report new validations of running trials, and end those that lag behind."""

@@ -38,6 +38,12 @@ class SweepProgress(TaskProgress):
         """A replicate was trained and measured."""
         self.done(task, self._valued(values))
 
+    def raced(self, best: str, left: int, trials: int, told: bool) -> None:
+        """A race ended with `left` of `trials`; `told`: the best stands out among them."""
+        among = f"the best of {left} with all seeds (of {trials} that began)"
+        test = "distinguishable" if told else "not distinguishable"
+        self._say("green", "race", f"{best} is {among}, {test} from the second")
+
     def write_state(self, under_way: Collection[int] | None = None) -> None:
         """Write how many trials ended how, and the best one.
 

@@ -70,7 +70,9 @@ class Lab:
         return Task("base", "base", (), self.config_of_trials, lambda: True, Resources())
 
     def trainings(self, point, seeds=None):
-        return [self.training(point, seed) for seed in self.first_seeds]
+        return [
+            self.training(point, seed) for seed in (range(seeds) if seeds else self.first_seeds)
+        ]
 
     def training(self, point, seed):
         name = f"tau-{point['guide.tau']}-{seed}"
@@ -355,3 +357,17 @@ def test_a_lack_of_memory_that_no_searched_setting_explains_stops_the_sweep(
     monkeypatch.setattr(sys.modules[__name__], "SPACE", SimpleNamespace(keys=keys))
     assert drive(study, **settings).stopped_by is None
     assert set(states(study).values()) == {"infeasible"}
+
+
+def test_a_race_halves_the_trials_and_a_resumed_driver_agrees(tmp_path, drive):
+    space = Space(parameters={"tau": Values(key="guide.tau", values=MANY)})
+
+    def done():
+        study = Study.open(tmp_path, "mine", space, "grid", 0, ["pass@1"])
+        drive(study, race=True, seeds=3, places=4)
+        return sorted(path.name for path in tmp_path.glob("*.done"))
+
+    first = done()
+    assert len(first) == 9 + 5 + 3
+    (tmp_path / "tau-0.1-2.done").unlink()  # as if the driver had been killed before
+    assert done() == first
