@@ -14,6 +14,12 @@ from sweep_lab import SweepLab, kill
 from warm import Warm
 
 pytestmark = pytest.mark.slow
+DIVERGE = [
+    *("--set", "rl.stop_when_stuck=true"),
+    *("--set", "rl.learning_rate=0.01"),
+    *("--guide", "branch"),
+]
+"""With it a beta of 1e38 has an infinite gradient as soon as the policy has moved."""
 
 
 @pytest.fixture(scope="module")
@@ -103,3 +109,30 @@ def test_two_drivers_that_need_one_base_wait_for_each_other(tmp_path: Path, warm
     said = " ".join(" ".join(said.split()) for _, said in ends)
     assert "waiting: initial policy" in said, said
     assert [run["status"] for run in lab.runs] == ["finished"] * 2
+
+
+def test_a_trial_that_diverges_is_told_and_does_not_count(tmp_path: Path, warm: Warm) -> None:
+    """Of five betas two are absurd; the same command trains neither of them again."""
+    lab = SweepLab(tmp_path, warm, DIVERGE)
+    space = "beta=0.05|0.06|0.07|1e38|2e38"
+    words = ("--space", space, "--sampler", "qmc", "--trials", "3", "--workers", "1")
+    found = lab.run(*words)
+    diverged = [one for one in found["trials"] if one["state"] == "failed"]
+    assert {one["failure"]["kind"] for one in diverged} <= {"diverged"}
+    assert Counter(one["state"] for one in found["trials"])["done"] == 3
+    assert diverged, found["trials"]
+    before = lab.begun()
+    assert Counter(one["state"] for one in lab.run(*words)["trials"]) == Counter(
+        one["state"] for one in found["trials"]
+    )
+    assert lab.begun() == before
+
+
+def test_a_space_in_which_all_diverge_is_named(tmp_path: Path, warm: Warm) -> None:
+    lab = SweepLab(tmp_path, warm, DIVERGE)
+    driver = lab.start("--space", "beta=1e38:2e38", "--trials", "2", "--workers", "1")
+    _, said = driver.communicate(timeout=300)
+    assert driver.returncode == 2, said[-1500:]
+    words_said = " ".join(said.replace("│", " ").split())
+    assert "2 trials diverged, or ran out of memory because of their settings" in words_said
+    assert "narrow the space" in words_said

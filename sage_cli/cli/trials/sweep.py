@@ -55,7 +55,7 @@ def command(
     race: Annotated[
         bool | None,
         typer.Option(
-            "--race", help="Give further seeds only to trials that may still be the best."
+            "--race", help="The best half gets a second seed, the best quarter a third, ..."
         ),
     ] = None,
     prune: Annotated[

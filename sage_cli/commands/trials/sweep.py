@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from typing import Any
 
@@ -29,7 +30,7 @@ from sage_cli.trials.search.driver import Driver
 from sage_cli.trials.search.outcome import lost, mirror_report, outcome
 from sage_cli.trials.search.prepared import Sweep, prepared
 from sage_cli.trials.search.stored import StoredSweep
-from sage_cli.trials.search.study.study_trial import State
+from sage_cli.trials.search.study.study_trial import State, StudyTrial
 from sage_cli.trials.task import DONE, Task
 from sage_cli.trials.trial import Replicate
 
@@ -75,10 +76,29 @@ def sweep(config: SageConfig, progress: Progress, *, detach: bool = False) -> Re
             f"remove the cause (logs: {folder.tasks}) and type the same command again: these "
             "trials count as not tried; sweep.stop_after=null continues regardless",
         )
-    if trials and all(one.state is State.FAILED for one in trials):
-        reasons = (f"{one.attrs.get('failure')}: {one.attrs.get('reason')}" for one in trials)
-        raise all_failed(reasons, folder.tasks)
+    _require_results(search, trials)
     return report
+
+
+def _require_results(search: Sweep, trials: Sequence[StudyTrial]) -> None:
+    """Raise TrainingError if every trial failed, or as many were infeasible as may be."""
+    infeasible = [one for one in trials if one.state is State.INFEASIBLE]
+    measured = sum(one.state in (State.DONE, State.PRUNED) for one in trials)
+    ended = f"{len(infeasible)} trials diverged, or ran out of memory because of their settings"
+    if trials and len(infeasible) == len(trials):
+        raise TrainingError(
+            f"{ended}, and no other was measured",
+            f"narrow the space, or change what all trials share (logs: {search.folder.tasks}); "
+            "the same command does not train these points again",
+        )
+    if measured < search.total and len(infeasible) >= search.settings.infeasible_limit:
+        raise TrainingError(
+            f"{ended}, as many as the sweep may have; {measured} of {search.total} were measured",
+            "narrow the space, or raise sweep.max_infeasible and type the same command again",
+        )
+    if trials and all(one.state in (State.FAILED, State.INFEASIBLE) for one in trials):
+        reasons = (f"{one.attrs.get('failure')}: {one.attrs.get('reason')}" for one in trials)
+        raise all_failed(reasons, search.folder.tasks)
 
 
 def dry_run(config: SageConfig, gpu: str | None = None) -> list[Described]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -31,7 +32,8 @@ class SweepSection(Section):
     seeds: int = Field(1, ge=1)
     """Runs of each trial, with rl.seed, rl.seed + 1, ..."""
     race: bool = False
-    """Run the seeds beyond the first only for trials that may still be the best."""
+    """Successive halving over seeds: all trials get the first seed, the best half the second, the
+    best quarter the third, and so on."""
     prune: Literal["none", "median", "asha"] = "none"
     """End runs that lag behind, by Optuna's pruner of that name."""
     objective: Annotated[
@@ -53,6 +55,9 @@ class SweepSection(Section):
     stop_after: int | None = Field(5, ge=1, json_schema_extra=COSMETIC)
     """Stop the sweep after this many trials in a row fail in one way (`timeout`, `killed`, `error`,
     `refused`), and count them as not tried. null: never."""
+    max_infeasible: int | None = Field(None, ge=1, json_schema_extra=COSMETIC)
+    """End the sweep once this many trials diverged, or ran out of memory because of a searched
+    setting. They do not count as `trials`. null: as many as `trials`."""
     storage: str | None = Field(None, json_schema_extra=COSMETIC)
     """The study's database, as sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME; its password
     is read from $PGPASSWORD or ~/.pgpass. null: a journal file in the sweep's folder."""
@@ -61,6 +66,11 @@ class SweepSection(Section):
     def objectives(self) -> tuple[Objective, ...]:
         """The objectives, parsed."""
         return tuple(map(parse_objective, self.objective))
+
+    @property
+    def infeasible_limit(self) -> float:
+        """The number of infeasible trials that ends the sweep; without `trials` none does."""
+        return self.max_infeasible or self.trials or math.inf
 
     @model_validator(mode="after")
     def _objectives_differ(self) -> SweepSection:

@@ -12,9 +12,14 @@ from sage_cli.progress import Progress
 from sage_cli.trials.executors.executor import Executor
 from sage_cli.trials.failures import Failure, Kind
 from sage_cli.trials.queue import TaskQueue
+from sage_cli.trials.search.blame import Streak, is_own
 from sage_cli.trials.search.prepared import Sweep, counts_of
 from sage_cli.trials.search.pruning import Pruner
-from sage_cli.trials.search.replicates import missing_replicates
+from sage_cli.trials.search.replicates import (
+    missing_replicates,
+    stands_out,
+    survivors,
+)
 from sage_cli.trials.search.scores import ByBenchmark, describe, mean_scores, score
 from sage_cli.trials.search.space.space import Point, point_key
 from sage_cli.trials.search.study.study_trial import State, StudyTrial
@@ -23,9 +28,6 @@ from sage_cli.trials.task import Task
 
 if TYPE_CHECKING:
     from sage_cli.trials.search.study.study import Study
-
-OWN = (Kind.DIVERGED, Kind.MEMORY)
-"""Failures that a point's settings are to blame for, however many there are in a row."""
 
 
 @dataclass
@@ -59,8 +61,9 @@ class Driver:
         self._queue = TaskQueue(executor, sweep.folder.tasks, self._settings.retries, self)
         self._pruner = Pruner(self._settings, study)
         self._pending: dict[str, Pending] = {}  # by the names of due tasks
-        self._failed: set[int] = set()
-        self._streak: list[tuple[StudyTrial, Failure]] = []
+        self._streak = Streak(self._settings.stop_after, self._fail)
+        self._initial = sweep.initial_task()
+        self._initial_failed = False
         self._exhausted = False
         self._raced: set[str] = set()
 
@@ -68,7 +71,7 @@ class Driver:
         """Drive until nothing is left; with `detach` until all that is possible is submitted."""
         self._shown.write_state()
         try:
-            self._queue.add(self._sweep.initial_task())
+            self._queue.add(self._initial)
             for trial in self._study.running():
                 self._start(trial)
             for trial in self._lost:
@@ -85,17 +88,17 @@ class Driver:
             self._queue.close()
             self._shown.close()
         if self.stopped_by is not None:
-            for trial, why in self._streak:
-                self._study.withdraw(trial, why.kind, why.reason)
+            for failed, why in self._streak.members:
+                if failed is not None:
+                    self._study.withdraw(failed, why.kind, why.reason)
         else:
-            self._end_streak()
+            self._streak.end()
         self._shown.write_state(self.under_way)
 
     @property
     def stopped_by(self) -> Failure | None:
         """The last of `stop_after` failures of one kind in a row, which stop the sweep."""
-        most = self._settings.stop_after
-        return self._streak[-1][1] if most is not None and len(self._streak) >= most else None
+        return self._streak.stops
 
     @property
     def under_way(self) -> frozenset[int]:
@@ -117,20 +120,29 @@ class Driver:
             if self._pruner.is_on and not seed and task.run is not None:
                 list(self._pruner.report(pending.trial, task.run))  # others are judged by these
             self._settle(pending, task)
+        elif task.name in self._raced:
+            self._streak.end()
 
     def failed(self, task: Task, why: Failure, log: Path, *, again: bool) -> None:
         """A task left no result."""
         self._shown.failed(task, why, log, again=again)
-        if not again and (pending := self._pending.pop(task.name, None)) is not None:
-            pending.failed = why
+        if again:
+            return
+        if self._initial.needs is not None and task.name == self._initial.needs.name:
+            self._initial_failed = True
+        if (pending := self._pending.pop(task.name, None)) is not None:
+            if pending.failed is None or not self._is_own(pending.failed):
+                pending.failed = why
             self._settle(pending, task)
+        elif task.name in self._raced:
+            self._streak.add(None, why)
 
     def waits(self, task: Task, who: str) -> None:
         """Another process does the task."""
         self._shown.waits(task, who)
 
     def _propose(self) -> bool:
-        """Start a further trial, or further seeds of trials that may still be the best."""
+        """Start a further trial, or a race over further seeds of the best ones."""
         if self.stopped_by is not None:
             return False
         if not self._exhausted:
@@ -142,12 +154,14 @@ class Driver:
         return self._settings.race and self._queue.idle and self._race()
 
     def _full(self) -> bool:
-        """Return True if the sweep has as many trials as it may."""
+        """Return True if the sweep has as many trials as it may, feasible or not."""
+        wanted, waiting = self._settings.trials, {one.number for one in self._study.failed}
+        if wanted is None:
+            return False
         # one that failed for an earlier driver is proposed again, and is no further trial
-        return self._settings.trials is not None and self._settings.trials <= sum(
-            one.state is not State.FAILED or one.number in self._failed
-            for one in self._study.trials()
-        )
+        trials = [one for one in self._study.trials() if one.number not in waiting]
+        infeasible = sum(one.state is State.INFEASIBLE for one in trials)
+        return wanted <= len(trials) - infeasible or self._settings.infeasible_limit <= infeasible
 
     def _start(self, trial: StudyTrial) -> None:
         """Make a trial's tasks due, as far as their results are not stored."""
@@ -177,7 +191,7 @@ class Driver:
         self._queue.add(task)
 
     def _race(self) -> bool:
-        """Make further seeds due of the trials that may still be the best; False if none is."""
+        """Make the seeds of the next rung due; False if the race is over."""
         settings = self._settings
         points = {
             point_key(one.point): one.point
@@ -193,13 +207,24 @@ class Driver:
             }
             for key, of_trial in tasks.items()
         }
-        wanted = missing_replicates(measured, settings.objectives, settings.seeds, race=True)
-        further = [(key, tasks[key][seed]) for key, seed in wanted]
-        further = [(key, task) for key, task in further if task.name not in self._raced]
-        for key, task in further:
-            self._raced.add(task.name)
-            self._add(points[key], task)
-        return bool(further)
+        failed = {
+            (key, seed)
+            for key, of_trial in tasks.items()
+            for seed, task in enumerate(of_trial)
+            if task.name in self._raced and seed not in measured[key]
+        }
+        wanted = missing_replicates(
+            measured, settings.objectives, settings.seeds, race=True, failed=failed
+        )
+        for key, seed in wanted:
+            self._raced.add(tasks[key][seed].name)
+            self._add(points[key], tasks[key][seed])
+        if not wanted and measured:
+            left = survivors(measured, settings.objectives, settings.seeds)
+            if len(left) > 1:
+                told = stands_out(measured, settings.objectives, left)
+                self._shown.raced(describe(points[left[0]]), len(left), len(measured), told)
+        return bool(wanted)
 
     def _prune(self) -> None:
         """Report new validations of running trials, and end those that lag behind."""
@@ -246,25 +271,21 @@ class Driver:
         if pending.due:
             return
         why = pending.failed
-        if why is None or why.kind in OWN or why.kind not in {w.kind for _, w in self._streak}:
-            self._end_streak()
         if why is None:
+            self._streak.end()
             scores = [score(self._settings.objectives, one) for one in pending.counts.values()]
             self._study.tell(pending.trial, mean_scores(scores))
-        elif why.kind in OWN:
-            self._fail(pending.trial, why)
+        elif self._is_own(why):
+            self._study.note(pending.trial, lines=list(why.lines))
+            self._study.rule_out(pending.trial, why.kind, why.reason)
         else:
-            self._failed.add(pending.trial.number)
-            self._streak.append((pending.trial, why))
+            self._streak.add(pending.trial, why)
         self._shown.write_state()
 
-    def _end_streak(self) -> None:
-        """Blame the points for failures in a row, since another trial ended otherwise."""
-        for trial, why in self._streak:
-            self._fail(trial, why)
-        self._streak.clear()
+    def _is_own(self, why: Failure) -> bool:
+        """Return True if a trial's own settings made it fail, not the policy that all share."""
+        return not self._initial_failed and is_own(why, self._sweep.space.keys.values())
 
     def _fail(self, trial: StudyTrial, why: Failure) -> None:
-        self._failed.add(trial.number)
         self._study.note(trial, lines=list(why.lines))
         self._study.fail(trial, why.kind, why.reason)

@@ -82,20 +82,22 @@ def _axis(name: str, one: Parameter) -> Axis:
 def _trial(one: StudyTrial, sweep: Sweep, goes_on: bool) -> SweepTrial:
     """A trial with all of its measured seeds, those of a race among them."""
     found, missing = _stored(one, sweep)
-    trial = SweepTrial(one.point, one.state.value, runs=tuple(found), curve=_curve(one, sweep))
+    state = _unfinished(sweep, goes_on)
+    trial = SweepTrial(one.point, state, runs=tuple(found), curve=_curve(one, sweep))
     if one.state is State.DONE and missing is not None:
         # the study has its values, but their noise is unknown
         return replace(trial, state="missing", values=one.values, missing=missing)
     if one.state is State.DONE:
         scores = [score(sweep.config.sweep.objectives, counts) for counts in found.values()]
-        return replace(trial, values=mean_scores(scores), counts=tuple(found.values()))
-    if one.state is State.FAILED:
+        values, counts = mean_scores(scores), tuple(found.values())
+        return replace(trial, state="done", values=values, counts=counts)
+    if one.state in (State.FAILED, State.INFEASIBLE):
         lines = tuple(one.attrs.get("lines", ()))
         why = TrialFailure(str(one.attrs.get("failure")), str(one.attrs.get("reason")), lines)
-        return replace(trial, failure=why)
+        return replace(trial, state="failed", failure=why)
     if one.state is State.PRUNED:
-        return replace(trial, pruned=str(one.attrs.get("reason")))
-    return replace(trial, state=_unfinished(sweep, goes_on))
+        return replace(trial, state="pruned", pruned=str(one.attrs.get("reason")))
+    return trial
 
 
 def _curve(one: StudyTrial, sweep: Sweep) -> LearningCurve | None:

@@ -23,6 +23,7 @@ from sage_cli.trials.search.shared import (
 from sage_cli.trials.search.space.read import read_space
 from sage_cli.trials.search.space.space import Point, Space, point_key
 from sage_cli.trials.search.study.sampler_choice import choose_sampler
+from sage_cli.trials.search.study.study_trial import State
 from sage_cli.trials.stored import StoredMeasurements
 from sage_cli.trials.task import Measurements, Task
 from sage_cli.trials.tasks import TaskList
@@ -39,7 +40,8 @@ TRIALS = 30
 class Sweep:
     """Space, sampler, number of trials, and where the sweep's memory is.
 
-    `shared` is the configuration that all trials have in common.
+    `shared` is the configuration that all trials have in common; `size` is the number of points,
+    None if there are too many to list.
     """
 
     config: SageConfig
@@ -48,6 +50,7 @@ class Sweep:
     total: int
     shared: SageConfig
     benchmarks: Sequence[Benchmark]
+    size: int | None
     folder: SweepFolder
     stored: StoredMeasurements
     tasks: TaskList
@@ -57,6 +60,11 @@ class Sweep:
         """The sweep's section with the number of trials; a grid ends by itself."""
         trials = None if self.sampler == "grid" else self.total
         return self.config.sweep.model_copy(update={"trials": trials})
+
+    def wanted(self, infeasible: int) -> int:
+        """The number of trials in all if so many of them are infeasible, which do not count."""
+        count = self.total + infeasible
+        return count if self.size is None else min(count, self.size)
 
     @property
     def first_seeds(self) -> range:
@@ -150,7 +158,8 @@ class Sweep:
 
     def _learn(self, study: Study) -> None:
         """Tell the study what the ledger leads to and it does not know."""
-        known = {point_key(one.point) for one in study.trials()}
+        ended = (State.DONE, State.RUNNING)  # of others somebody may have made the result since
+        known = {point_key(one.point) for one in study.trials() if one.state in ended}
         self.folder.ledger.mend()
         points = {point_key(entry.point): entry.point for entry in self.folder.ledger.entries()}
         for key, point in points.items():
@@ -185,6 +194,7 @@ def prepared(config: SageConfig) -> Sweep:
         min(count for count in counts if count is not None),
         shared,
         benchmarks,
+        None if known is None else len(known),
         SweepFolder(sweep_folder(config.run.root, name)),
         stored,
         TaskList(config, stored, training=("--set", f"run.sweep={name}")),

@@ -1,12 +1,13 @@
-"""The replicates to run next in a race, which ends early for trials that have lost."""
+"""The replicates to run next in a race, which halves the trials from seed to seed."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
 
+from sage_cli.metrics.comparisons.ranking import non_dominated
 from sage_cli.metrics.comparisons.seed_noise import residual
 from sage_cli.metrics.counts import Counts, FloatArray
 from sage_cli.metrics.intervals.bands import pass_matrix
@@ -25,33 +26,84 @@ def missing_replicates(
     seeds: int,
     *,
     race: bool = False,
-    confidence: float = 0.95,
+    failed: Collection[tuple[Name, int]] = (),
 ) -> list[tuple[Name, int]]:
     """The (trial, seed index) pairs to run next, the best trials first; [] if none is left.
 
     `measured` has the replicates of each trial so far, by the index of their seed. Without a race
-    every trial gets all `seeds`. In a race each gets one, and then one more at a time as long as it
-    may be the best. While no trial has two, the variance between seeds is unknown, and the two best
-    trials are kept.
+    every trial gets all `seeds`. A race is successive halving: all trials get the first seed, the
+    best half the second, the best quarter the third, and so on. A `failed` pair leaves the race.
     """
-    if not race or any(not found for found in measured.values()):
-        most = 1 if race else seeds
-        return [(trial, seed) for trial, found in measured.items() for seed in range(most)
+    if not race:
+        return [(trial, seed) for trial, found in measured.items() for seed in range(seeds)
                 if seed not in found]  # fmt: skip
-    trials = list(measured)
-    values = [_values(list(found.values()), objectives) for found in measured.values()]
-    mean_CK = np.stack([one_IPK.mean(axis=(0, 1)) for one_IPK in values])
-    order = np.argsort(-mean_CK.mean(axis=1), kind="stable")
-    open_ = contenders(values, confidence)
-    if all(len(one_IPK) == 1 for one_IPK in values):
-        open_ |= set(order[:2].tolist())
-    found = []
-    for place in order.tolist():
-        have = measured[trials[place]]
-        left = [seed for seed in range(seeds) if seed not in have]
-        if place in open_ and left:
-            found.append((trials[place], left[0]))
-    return found
+    return _halved(measured, objectives, seeds, failed)[0]
+
+
+def survivors(
+    measured: Mapping[Name, Mapping[int, Replicate]], objectives: Sequence[Objective], seeds: int
+) -> list[Name]:
+    """The trials with all seeds at the end of a race, the best first."""
+    failed = [(one, seed) for one in measured for seed in range(seeds) if seed not in measured[one]]
+    return _halved(measured, objectives, seeds, failed)[1]
+
+
+def _halved(
+    measured: Mapping[Name, Mapping[int, Replicate]],
+    objectives: Sequence[Objective],
+    seeds: int,
+    failed: Collection[tuple[Name, int]],
+) -> tuple[list[tuple[Name, int]], list[Name]]:
+    """What the first rung lacks that is not complete, and who is left there.
+
+    Who reaches a rung follows from the seeds before it alone, so results may come in any order.
+    """
+    left = list(measured)
+    for seed in range(seeds):
+        lacking = [(one, seed) for one in left if seed not in measured[one]]
+        if waiting := [pair for pair in lacking if pair not in failed]:
+            return waiting, left
+        there = [one for one in left if seed in measured[one]]
+        values = [
+            _values([measured[one][first] for first in range(seed + 1)], objectives).mean((0, 1))
+            for one in there
+        ]
+        last = seed + 1 == seeds
+        kept = len(there) if last else rung(len(measured), seed + 1)
+        left = [there[place] for place in best_first(values)[:kept]]
+    return [], left
+
+
+def rung(trials: int, seed: int) -> int:
+    """How many of all trials get the seed of that index: half of those before, at least two."""
+    return min(trials, max(2, -(-trials >> seed)))
+
+
+def best_first(values: Sequence[FloatArray]) -> list[int]:
+    """The places of the trials, front after front, within one by the sum of the objectives."""
+    value_CK, order = np.array(values), list[int]()
+    left = sorted(range(len(values)), key=lambda place: -float(value_CK[place].sum()))
+    while left and value_CK.shape[1] > 1:
+        front = [left[place] for place in non_dominated(value_CK[left])]
+        order += [place for place in left if place in front]
+        left = [place for place in left if place not in front]
+    return order + left
+
+
+def stands_out(
+    measured: Mapping[Name, Mapping[int, Replicate]],
+    objectives: Sequence[Objective],
+    finalists: Sequence[Name],
+    confidence: float = 0.95,
+) -> bool:
+    """Return True if the best of a race's finalists is distinguishable from all others of them.
+
+    By `contenders`, two-sided, at a level shared among all trials that began the race, since any
+    of them might have become the best by luck.
+    """
+    values = [_values(list(measured[one].values()), objectives) for one in finalists]
+    shared = 1 - (1 - confidence) / 2 * (len(finalists) - 1) / max(1, len(measured) - 1)
+    return contenders(values, shared) == {0}
 
 
 def contenders(values: Sequence[FloatArray], confidence: float = 0.95) -> set[int]:

@@ -26,16 +26,23 @@ class SweepProgress(TaskProgress):
     def __init__(
         self, progress: Progress, sweep: Sweep, study: Study, lost: Sequence[StudyTrial] = ()
     ) -> None:
-        each = len(sweep.first_seeds)
+        self._each = each = len(sweep.first_seeds)
         super().__init__(progress, each * sweep.total)
         self._sweep, self._study = sweep, study
         earlier = [one.state for one in study.trials() if one not in lost]
         self.done_count = each * earlier.count(State.DONE)
         self.pruned_count = each * earlier.count(State.PRUNED)
+        self.failed_count = each * earlier.count(State.INFEASIBLE)
 
     def scored(self, task: Task, values: Sequence[float]) -> None:
         """A replicate was trained and measured."""
         self.done(task, self._valued(values))
+
+    def raced(self, best: str, left: int, trials: int, told: bool) -> None:
+        """A race ended with `left` of `trials`; `told`: the best stands out among them."""
+        among = f"the best of {left} with all seeds (of {trials} that began)"
+        test = "distinguishable" if told else "not distinguishable"
+        self._say("green", "race", f"{best} is {among}, {test} from the second")
 
     def write_state(self, under_way: Collection[int] | None = None) -> None:
         """Write how many trials ended how, and the best one.
@@ -48,10 +55,16 @@ class SweepProgress(TaskProgress):
             values, point = max(done, key=lambda one: one[0][0])
             self.best = f"{describe(point)}: {self._valued(values)}"
         states = Counter(one.state for one in trials)
-        ended = {str(state): states[state] for state in (State.DONE, State.FAILED, State.PRUNED)}
+        ended = {
+            "done": states[State.DONE],
+            "failed": states[State.FAILED] + states[State.INFEASIBLE],
+            "pruned": states[State.PRUNED],
+        }
+        wanted = self._sweep.wanted(states[State.INFEASIBLE])
+        self._total = self._each * wanted
         stops = under_way is not None and folder.cancelled
         cancelled = states[State.RUNNING] - len(under_way or ()) if stops else 0
-        left = max(0, self._sweep.total - sum(ended.values()) - cancelled)
+        left = max(0, wanted - sum(ended.values()) - cancelled)
         counts = {**ended, "cancelled": cancelled, "left": left}
         facts = self._sweep.facts(self._study)
         folder.write_state({**facts, "trials": counts, "best": self.best})

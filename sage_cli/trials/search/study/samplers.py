@@ -23,6 +23,8 @@ from sage_cli.trials.search.study.optuna_space import OptunaSpace
 STARTUP = 5
 """Points that tpe and gp spread evenly before they model anything. Optuna takes 10 at random, a
 third of a sweep of 30. Chosen on the made-up surfaces of benchmarks/bayes.py."""
+LEAST = 2
+"""Feasible points without which tpe and gp cannot model anything, and go on evenly."""
 POPULATION = 10
 """nsga2's: with Optuna's 50, a sweep of 30 would end within the first, random generation."""
 
@@ -47,14 +49,19 @@ class _Sobol(QMCSampler):
         return self._space
 
 
-def sampler(name: str, seed: int, asked: int, withdrawn: int, space: OptunaSpace) -> BaseSampler:
+def sampler(
+    name: str, seed: int, asked: int, withdrawn: int, space: OptunaSpace, infeasible: int = 0
+) -> BaseSampler:
     """A sampler for the ask after `asked` others that count and `withdrawn` ones that don't.
+
+    `infeasible` of those that count were ruled out.
 
     What it draws depends on the study's content, the seed and those numbers alone, so that a driver
     that was started again proposes what it would have proposed.
     """
     own = int(np.random.SeedSequence([seed, asked + withdrawn]).generate_state(1)[0])
-    if name == "qmc" or (name in ("tpe", "gp") and asked < STARTUP):
+    begins = asked < STARTUP or asked - infeasible < LEAST
+    if name == "qmc" or (name in ("tpe", "gp") and begins):
         return _Sobol(space.always, seed, rest=RandomSampler(seed=own))
     if name == "tpe":
         return TPESampler(seed=own, n_startup_trials=STARTUP, constant_liar=True)

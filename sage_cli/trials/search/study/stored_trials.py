@@ -14,6 +14,7 @@ from sage_cli.trials.search.space.space import Point, point_key
 from sage_cli.trials.search.study.optuna_space import OptunaSpace
 from sage_cli.trials.search.study.storage import patiently
 from sage_cli.trials.search.study.study_trial import State, StudyTrial
+from sage_cli.trials.search.study.taught import INFEASIBLE, TaughtStudy
 
 log = logging.getLogger(__name__)
 VALIDATION, REPEATS, WITHDRAWN = "validation at ", "repeats", "withdrawn"
@@ -84,11 +85,12 @@ class StoredTrials:
         return False
 
     def ask(self, sampler: optuna.samplers.BaseSampler) -> StudyTrial:
-        """A running trial that the sampler chose."""
+        """A running trial that the sampler chose, which learns from infeasible ones too."""
         self._study.sampler = sampler
+        study = TaughtStudy(self._study.study_name, self._study._storage, sampler)
 
         def asked() -> StudyTrial:
-            asked_trial = self._study.ask()
+            asked_trial = study.ask()
             point = self._space.suggest(asked_trial)
             return StudyTrial(asked_trial.number, point, State.RUNNING)
 
@@ -150,7 +152,7 @@ class StoredTrials:
             for name in list(attrs)
             if name.startswith(VALIDATION)
         }
-        state = _STATES[frozen.state]
+        state = State.INFEASIBLE if INFEASIBLE in attrs else _STATES[frozen.state]
         values = tuple(frozen.values) if state is State.DONE else None
         return StudyTrial(
             frozen.number, self._space.from_params(frozen.params), state, values, attrs, validations

@@ -20,6 +20,7 @@ from sage_cli.trials.search.study.samplers import sampler
 from sage_cli.trials.search.study.storage import open_storage, patiently
 from sage_cli.trials.search.study.stored_trials import REPEATS, WITHDRAWN, StoredTrials
 from sage_cli.trials.search.study.study_trial import State, StudyTrial
+from sage_cli.trials.search.study.taught import INFEASIBLE
 
 PATIENCE = 25
 """How often in a row a sampler may propose a known point before it is no longer asked."""
@@ -172,6 +173,12 @@ class Study:
         self._trials.note(trial, {"failure": failure, "reason": reason})
         self._trials.close(trial)
 
+    def rule_out(self, trial: StudyTrial, failure: str, reason: str) -> None:
+        """End a trial that its own settings made fail: samplers learn to stay away from it."""
+        self._require_held()
+        self._trials.note(trial, {INFEASIBLE: True, "failure": failure, "reason": reason})
+        self._trials.close(trial, pruned=True)
+
     def withdraw(self, trial: StudyTrial, failure: str, reason: str) -> None:
         """End a trial that does not count, since it failed for a reason outside its point.
 
@@ -231,7 +238,8 @@ class Study:
     def _sampler(self) -> BaseSampler:
         withdrawn = len(self._trials.withdrawn())
         counted = self._trials.asked()
-        return sampler(self.sampler, self.seed, counted, withdrawn, self._optuna_space)
+        ruled_out = sum(one.state is State.INFEASIBLE for one in self.trials())
+        return sampler(self.sampler, self.seed, counted, withdrawn, self._optuna_space, ruled_out)
 
     def _left(self, met: Mapping[Any, StudyTrial]) -> list[Point] | None:
         """The points without a trial; None if there are too many to list."""

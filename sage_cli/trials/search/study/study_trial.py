@@ -11,12 +11,13 @@ from sage_cli.trials.search.space.space import Point
 
 
 class State(StrEnum):
-    """The states of a trial."""
+    """The states of a trial; one is infeasible if its own settings made it fail."""
 
     RUNNING = "running"
     DONE = "done"
     FAILED = "failed"
     PRUNED = "pruned"
+    INFEASIBLE = "infeasible"
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,8 @@ class StudyTrial:
     """A point under its number in the study.
 
     `values` are its objectives if it is done. `attrs` are notes: `failure` and `reason` if it
-    failed, `reason` and `step` if it was pruned, `source` if its values came from elsewhere.
+    failed or is infeasible, `reason` and `step` if it was pruned, `source` if its values came from
+    elsewhere.
     `validations` are its objectives during training, by step.
     """
 

@@ -16,6 +16,7 @@ from sage_cli.store.runs.metrics_file import MetricsFile
 from sage_cli.store.runs.run import Run
 from sage_cli.trials.executors.executor import Command, Resources
 from sage_cli.trials.executors.local_executor import LocalExecutor
+from sage_cli.trials.failures import Failure, Kind
 from sage_cli.trials.queue import TaskQueue
 from sage_cli.trials.search.driver import Driver
 from sage_cli.trials.search.folder import SweepFolder
@@ -49,7 +50,7 @@ class Lab:
     """A sweep whose trials are right about one problem of two."""
 
     def __init__(self, folder, total=2, **settings):
-        self.folder, self.total = SweepFolder(folder), total
+        self.folder, self.total, self.space = SweepFolder(folder), total, SPACE
         section = load().config.sweep
         self.settings = section.model_copy(update={"objective": ("pass@1",), **settings})
 
@@ -59,6 +60,9 @@ class Lab:
     def first_seeds(self):
         return range(1 if self.settings.race else self.settings.seeds)
 
+    def wanted(self, infeasible):
+        return self.total + infeasible
+
     def facts(self, study):
         return {"objectives": ["pass@1"]}
 
@@ -66,7 +70,9 @@ class Lab:
         return Task("base", "base", (), self.config_of_trials, lambda: True, Resources())
 
     def trainings(self, point, seeds=None):
-        return [self.training(point, seed) for seed in self.first_seeds]
+        return [
+            self.training(point, seed) for seed in (range(seeds) if seeds else self.first_seeds)
+        ]
 
     def training(self, point, seed):
         name = f"tau-{point['guide.tau']}-{seed}"
@@ -271,7 +277,6 @@ def test_failures_of_one_kind_in_a_row_stop_the_sweep_and_cost_nothing(
     [
         ({0.1: (1, "x"), 0.2: (2, "y"), 0.3: (1, "x"), 0.4: (2, "y")}, 2),  # of two kinds
         ({0.1: (1, "x"), 0.3: (1, "x"), 0.5: (1, "x")}, 2),  # not in a row
-        (dict.fromkeys(MANY, (1, "out of memory")), 2),  # the trials' own
         (dict.fromkeys(MANY, (1, "x")), None),
     ],
 )
@@ -286,3 +291,83 @@ def test_other_failures_are_the_trials_own(tmp_path, drive, monkeypatch, fails, 
         one.point["guide.tau"]
         for one in Study.open(tmp_path, "mine", space, "grid", 0, ["pass@1"]).failed
     ] == list(fails)  # which the next driver tries first
+
+
+@pytest.fixture
+def diverging(monkeypatch):
+    """Let a training that says so end as one that diverged, of which its run tells."""
+    from sage_cli.trials import queue
+
+    told = queue.failure
+
+    def failure(end, manifest, log):
+        why = told(end, manifest, log)
+        return Failure(Kind.DIVERGED, "loss nan") if why.reason == "diverged" else why
+
+    monkeypatch.setattr(queue, "failure", failure)
+
+
+def test_diverged_trials_are_told_and_are_none_of_the_trials_that_count(
+    tmp_path, drive, monkeypatch, diverging
+):
+    """They neither end a row of other failures nor come again, and a resumed driver agrees."""
+    space = Space(parameters={"tau": Values(key="guide.tau", values=MANY)})
+
+    def opened():
+        return Study.open(tmp_path, "mine", space, "random", 0, ["pass@1"])
+
+    own = dict.fromkeys(MANY[::2], (1, "diverged"))  # 5 of 9
+    monkeypatch.setattr(sys.modules[__name__], "FAILS", own)
+    settings = {"retries": 0, "places": 1, "stop_after": 2, "total": 4}
+    drive(opened(), trials=2, max_infeasible=9, **settings)
+    first = states(opened())
+    assert list(first.values()).count("done") == 2
+    assert "infeasible" in first.values()
+    drive(opened(), trials=4, max_infeasible=9, **settings)
+    after = states(opened())
+    assert first.items() <= after.items()
+    assert {tau: state for tau, state in after.items() if state == "done"} == dict.fromkeys(
+        MANY[1::2], "done"
+    )
+    assert {state for tau, state in after.items() if tau in own} == {"infeasible"}
+    count = json.loads((tmp_path / "state.json").read_text())["trials"]
+    assert (count["done"], count["left"]) == (4, 0)
+    assert count["failed"] == list(after.values()).count("infeasible")
+
+
+def test_a_space_in_which_all_diverge_ends_whoever_drives(tmp_path, drive, monkeypatch, diverging):
+    space = Space(parameters={"tau": Values(key="guide.tau", values=MANY)})
+    monkeypatch.setattr(sys.modules[__name__], "FAILS", dict.fromkeys(MANY, (1, "diverged")))
+    for most in (2, 2, 3):  # the second driver finds what the first stored
+        study = Study.open(tmp_path, "mine", space, "random", 0, ["pass@1"])
+        drive(study, trials=5, retries=0, places=1, max_infeasible=most, stop_after=1)
+        assert list(states(study).values()) == ["infeasible"] * most
+
+
+def test_a_lack_of_memory_that_no_searched_setting_explains_stops_the_sweep(
+    tmp_path, drive, monkeypatch
+):
+    monkeypatch.setattr(sys.modules[__name__], "FAILS", dict.fromkeys(MANY, (1, "out of memory")))
+    space = Space(parameters={"tau": Values(key="guide.tau", values=MANY)})
+    study = Study.open(tmp_path, "mine", space, "grid", 0, ["pass@1"])
+    settings = {"stop_after": 2, "retries": 0, "places": 1}
+    assert drive(study, **settings).stopped_by.kind is Kind.MEMORY
+    assert states(study) == {}  # all withdrawn
+    keys = {"batch": "rl.prompts_per_step", "tau": "guide.tau"}
+    monkeypatch.setattr(sys.modules[__name__], "SPACE", SimpleNamespace(keys=keys))
+    assert drive(study, **settings).stopped_by is None
+    assert set(states(study).values()) == {"infeasible"}
+
+
+def test_a_race_halves_the_trials_and_a_resumed_driver_agrees(tmp_path, drive):
+    space = Space(parameters={"tau": Values(key="guide.tau", values=MANY)})
+
+    def done():
+        study = Study.open(tmp_path, "mine", space, "grid", 0, ["pass@1"])
+        drive(study, race=True, seeds=3, places=4)
+        return sorted(path.name for path in tmp_path.glob("*.done"))
+
+    first = done()
+    assert len(first) == 9 + 5 + 3
+    (tmp_path / "tau-0.1-2.done").unlink()  # as if the driver had been killed before
+    assert done() == first

@@ -1,4 +1,4 @@
-"""Who is trained with further seeds: everybody, or in a race whoever may still be the best."""
+"""Who is trained with further seeds: everybody, or in a race the best half, then a quarter."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,15 @@ from scipy import stats
 
 from sage_cli.metrics import Counts, method_difference
 from sage_cli.settings.objective import parse_objective
-from sage_cli.trials.search.replicates import _p_of_lead, contenders, missing_replicates
+from sage_cli.trials.search.replicates import (
+    _p_of_lead,
+    best_first,
+    contenders,
+    missing_replicates,
+    rung,
+    stands_out,
+    survivors,
+)
 
 PASS_1, PASS_8 = parse_objective("pass@1"), parse_objective("pass@8")
 N = 64
@@ -32,48 +40,67 @@ def test_a_race_begins_with_one_seed_each():
     assert missing_replicates(measured, [PASS_1], 3, race=True) == [("b", 0)]
 
 
-def test_hopeless_trials_get_no_second_seed_and_the_best_comes_first():
+def ranked(trials):
+    """Trials of one seed whose pass@1 falls: of 10 samples 9 are right, 8, and so on."""
+    return {place: {0: [right(9 - place, 9 - place)]} for place in range(trials)}
+
+
+def test_the_best_half_gets_a_second_seed_and_the_best_quarter_a_third():
+    measured = ranked(9)
+    # of 9 trials ceil(9 / 2) = 5 get a second seed, ceil(9 / 4) = 3 a third
+    assert race(measured) == [(place, 1) for place in range(5)]
+    for place in range(5):
+        measured[place][1] = [right(place + 3, place + 3)]  # means of both: 6, 6, 6, 6, 6 of 10
+    measured[4][1] = [right(10, 10)]  # (5 + 10) / 2
+    assert race(measured) == [(4, 2), (0, 2), (1, 2)]
+    for place in (4, 0, 1):
+        measured[place][2] = [right(5, 5)]
+    assert race(measured) == []
+    assert survivors(measured, [PASS_1], 3)[0] == 4  # (5 + 10 + 5) / 3 against (9 + 3 + 5) / 3
+
+
+def race(measured, **failed):
+    return missing_replicates(measured, [PASS_1], 3, race=True, **failed)
+
+
+def test_a_rung_follows_from_the_seeds_before_it_in_whatever_order_they_come():
+    measured = ranked(4)
+    measured[0][1] = [right(0, 0)]
+    assert race(measured) == [(1, 1)]  # 0 was of the best half by its first seed
+    measured[3][1] = [right(10, 10)]  # of an earlier search: not of this rung
+    assert race(measured) == [(1, 1)]
+    assert race(dict(reversed(measured.items()))) == [(1, 1)]
+
+
+def test_a_seed_that_fails_puts_its_trial_out():
+    measured = ranked(4)
+    measured[1][1] = [right(5, 5)]
+    assert race(measured, failed={(0, 1)}) == [(1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("trials", "seed", "kept"), [(9, 1, 5), (9, 2, 3), (30, 3, 4), (3, 2, 2), (1, 1, 1), (2, 5, 2)]
+)
+def test_a_rung_has_half_of_the_one_before_and_two_at_least(trials, seed, kept):
+    assert rung(trials, seed) == kept
+
+
+def test_fronts_come_one_after_the_other():
+    # (3, 1), (1, 3) and (2.5, 2.5) are on the first front, by their sum 5, 4, 4; (2, 2) is behind
+    values = [np.array(one) for one in ([2.0, 2.0], [3.0, 1.0], [2.5, 2.5], [1.0, 3.0])]
+    assert best_first(values) == [2, 1, 3, 0]
+
+
+def test_the_best_stands_out_where_its_lead_is_sure():
     generator = np.random.default_rng(0)
     p_P = generator.beta(2, 3, 100)
     measured = {
-        "hopeless": {0: [counts(p_P * 0.3, generator)]},
-        "fair": {0: [counts(p_P, generator)]},
-        "best": {0: [counts(np.minimum(1, p_P * 1.5), generator)]},
+        name: {seed: [counts(p_P * share, generator)] for seed in range(3)}
+        for name, share in {"best": 1, "far": 0.3}.items()
     }
-    # best is told apart from both; the runner-up shows what a seed does
-    assert missing_replicates(measured, [PASS_1], 3, race=True) == [("best", 1), ("fair", 1)]
-    measured["best"][1], measured["fair"][1] = measured["best"][0], measured["fair"][0]
-    assert missing_replicates(measured, [PASS_1], 3, race=True) == [("best", 2)]
-    measured["best"][2] = measured["best"][0]
-    assert missing_replicates(measured, [PASS_1], 3, race=True) == []
-
-
-def test_a_seed_that_shows_large_noise_brings_others_back():
-    generator = np.random.default_rng(0)
-    p_P = generator.beta(2, 3, 200)
-    measured = {
-        "second": {0: [counts(p_P * 0.8, generator)]},
-        "first": {0: [counts(p_P, generator)]},
-        "third": {0: [counts(p_P * 0.75, generator)]},
-    }
-    first = missing_replicates(measured, [PASS_1], 2, race=True)
-    assert [trial for trial, _ in first] == ["first", "second"]
-    measured["first"][1] = [counts(p_P * 0.6, generator)]  # the first seed was luck
-    again = missing_replicates(measured, [PASS_1], 2, race=True)
-    assert {trial for trial, _ in again} == {"second", "third"}
-
-
-def test_what_leads_in_one_objective_stays():
-    generator = np.random.default_rng(0)
-    even_P, split_P = np.full(100, 0.3), np.where(np.arange(100) < 50, 0.9, 0.0)
-    measured = {
-        "covers": {0: [counts(even_P, generator)]},  # pass@1 .3, pass@8 .94
-        "sharp": {0: [counts(split_P, generator)]},  # pass@1 .45, pass@8 .5
-        "neither": {0: [counts(split_P * 0.2, generator)]},  # pass@1 .09, pass@8 .4
-    }
-    measured["neither"][1] = measured["neither"][0]  # so that nobody gets a seed to learn its noise
-    found = missing_replicates(measured, [PASS_1, PASS_8], 3, race=True)
-    assert {trial for trial, _ in found} == {"covers", "sharp"}
+    assert stands_out(measured, [PASS_1], ["best", "far"])
+    measured["near"] = {seed: [counts(p_P * 0.99, generator)] for seed in range(3)}
+    assert not stands_out(measured, [PASS_1], ["best", "near", "far"])
 
 
 def test_benchmarks_weigh_alike_whatever_their_sizes():
@@ -85,8 +112,6 @@ def test_benchmarks_weigh_alike_whatever_their_sizes():
 
 
 def test_one_problem_or_equal_counts_put_nobody_out():
-    same = {name: {0: [right(3, 4)]} for name in "abc"}
-    assert len(missing_replicates(same, [PASS_1], 2, race=True)) == 3
     assert contenders([np.full((1, 1, 1), 0.1), np.full((1, 1, 1), 0.9)]) == {0, 1}
 
 
@@ -112,24 +137,3 @@ def test_two_trials_with_seeds_are_compared_as_two_methods_are():
     # a is out exactly where the two-sided p is at most twice the one-sided level
     assert contenders(values, confidence=1 - p / 2 * 1.01) == {1}
     assert contenders(values, confidence=1 - p / 2 * 0.99) == {0, 1}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("seed_sd", "cell_sd"), [(0.3, 0.3), (0.1, 0.4), (0.3, 0.0)])
-def test_the_best_trial_stays_in_the_race(seed_sd, cell_sd):
-    """Nine trials whose logits differ by `cell_sd`, and by `seed_sd` from seed to seed."""
-    generator = np.random.default_rng(0)
-    repetitions, kept, spent = 60, 0, 0
-    for _ in range(repetitions):
-        base_P = generator.normal(-0.5, 1.5, 60)
-        shift_C = generator.normal(0, cell_sd, 9)
-        own_CP = generator.normal(0, 0.3, (9, 60))
-        measured = {trial: {} for trial in range(9)}
-        while todo := missing_replicates(measured, [PASS_1], 3, race=True):
-            for trial, seed in todo:
-                logit_P = base_P + shift_C[trial] + own_CP[trial] + generator.normal(0, seed_sd)
-                measured[trial][seed] = [counts(1 / (1 + np.exp(-logit_P)), generator)]
-        kept += len(measured[int(shift_C.argmax())]) == 3
-        spent += sum(map(len, measured.values()))
-    assert kept / repetitions >= 0.95
-    assert cell_sd == 0 or spent < 0.95 * repetitions * 9 * 3

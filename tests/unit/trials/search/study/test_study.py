@@ -358,3 +358,25 @@ def test_importance_is_that_of_being_high(tmp_path):
     assert shares["pass@1"]["tau"] > 0.8
     assert sum(shares["pass@1"].values()) == pytest.approx(1)
     assert shares["pass@64"] == {}
+
+
+@pytest.mark.parametrize("sampler", ["tpe", "gp", "cmaes", "nsga2"])
+def test_samplers_learn_where_trials_are_infeasible(tmp_path, sampler):
+    """All above lr 1e-4, half of the space; the report of a driver before has the reason."""
+    parameters = {
+        "tau": Range(key="guide.tau", range=(0.2, 0.8)),
+        "lr": Range(key="rl.learning_rate", range=(1e-5, 1e-3), log=True),
+    }
+    space, places = Space(parameters=parameters), []
+    study = Study.open(tmp_path, "s", space, sampler, 0, ["pass@1"])
+    for _ in range(30):
+        trial = study.propose()
+        places.append(trial.point["rl.learning_rate"] > 1e-4)
+        if places[-1]:
+            study.rule_out(trial, "diverged", "loss nan")
+        else:
+            study.tell(trial, [0.5 + 100 * trial.point["rl.learning_rate"]])
+    again = Study.open(tmp_path, "s", space, sampler, 0, ["pass@1"])
+    assert again.failed == []
+    assert [one.state is State.INFEASIBLE for one in again.trials()] == places
+    assert sum(places[15:]) <= {"nsga2": 9}.get(sampler, 7)
