@@ -78,13 +78,13 @@ class WarmTask:
 
     def _is_unwatched(self, wait_s: float | None) -> bool:
         """Return True once no watcher holds its end of the pipe, waiting for that so long."""
-        return bool(select.select([self._alive], [], [], wait_s)[0])
+        return _is_ready(self._alive, wait_s)
 
     def _last_report(self) -> End | None:
         """The end by the guard's last line; None if the command was started cold instead."""
         os.close(self._owner)  # a guard that still lives ends all
         while not self._read() and not (self._asked and self.process is None):
-            select.select([self._report], [], [])
+            _is_ready(self._report, None)
         for descriptor in (self._report, self._alive):
             os.close(descriptor)
         if self.process is None and self._asked:
@@ -122,3 +122,10 @@ class WarmTask:
         if self.process is not None:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process, signal.SIGKILL)
+
+
+def _is_ready(pipe: int, wait_s: float | None) -> bool:
+    """Return True once a pipe has something to read or no writer, waiting for that so long."""
+    poll = select.poll()
+    poll.register(pipe, select.POLLIN)
+    return bool(poll.poll(None if wait_s is None else 1000 * wait_s))
