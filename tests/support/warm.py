@@ -24,10 +24,12 @@ from filelock import FileLock
 PYTHON = """#!/bin/sh
 case "$1 $2 $3" in
   "-u -m sage_cli" | "-u {support}/"*) shift; warm=yes ;;
-  "-m sage_cli "* | "{support}/"*) warm=yes ;;
+  "-m sage_cli "* | "-m sage_cli.cli.warm "* | "{support}/"*) warm=yes ;;
 esac
 exec {python} ${{warm:+-I -S {client} {socket} {program}}} "$@"
 """
+ROOM = " " * 1024
+"""An argument in whose place tasks that are forked show their command lines."""
 SAGE = """#!/bin/sh
 exec {program} -m sage_cli "$@"
 """
@@ -98,7 +100,7 @@ def _start(path: Path) -> subprocess.Popen[bytes]:
     log = path.with_name("log")
     with log.open("wb") as output:
         server = subprocess.Popen(
-            [sys.executable, warm_server.__file__, str(path)],
+            [sys.executable, warm_server.__file__, str(path), ROOM],
             cwd=repository, start_new_session=True, stdin=subprocess.DEVNULL, stdout=output,
             stderr=output, env={**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1",
                                 "PYTHONPATH": str(repository)},

@@ -51,7 +51,7 @@ class GuardedProcess:
                     stdout=subprocess.PIPE,
                     stderr=log,
                     bufsize=0,
-                    env={**environment, "OMP_NUM_THREADS": str(command.resources.threads)},
+                    env=environment_of(command, environment),
                     cwd=folder,
                     start_new_session=True,
                 )
@@ -96,3 +96,8 @@ class GuardedProcess:
         if not code:
             return End(Fate.ENDED if self._asked else Fate.KILLED, self._guard.returncode)
         return End(Fate(fate), int(code))
+
+
+def environment_of(command: Command, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of a command that is started from one with `environment`."""
+    return {**environment, "OMP_NUM_THREADS": str(command.resources.threads)}

@@ -4,30 +4,41 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import count
 
 from sage_cli.errors import ExecutorError
 from sage_cli.trials.executors.executor import Command, End, Executor
-from sage_cli.trials.executors.guarded_process import GRACE_S, GuardedProcess
+from sage_cli.trials.executors.guarded_process import GRACE_S, GuardedProcess, environment_of
+from sage_cli.trials.executors.warm_process import WarmProcesses
+from sage_cli.trials.executors.warm_task import WarmTask
 
 
 @dataclass(frozen=True)
 class _Job:
-    guarded: GuardedProcess
+    guarded: GuardedProcess | WarmTask
     gpus: list[str]
 
 
 class LocalExecutor(Executor):
     """Runs at most `places` commands at once, each with GPUs of its own.
 
-    A job is named by its process group. With `gpus`, as CUDA_VISIBLE_DEVICES names them, a
-    command that asks for none sees none.
+    With `gpus`, as CUDA_VISIBLE_DEVICES names them, a command that asks for none sees none. With
+    `warm`, commands without GPUs are forked from warm processes, which this executor ends. A job
+    is named by its process group, if that is known when it is submitted.
     """
 
     outlives = False
 
-    def __init__(self, places: int, gpus: Sequence[str] = (), grace_s: float = GRACE_S) -> None:
-        self.places = places
+    def __init__(
+        self,
+        places: int,
+        gpus: Sequence[str] = (),
+        grace_s: float = GRACE_S,
+        warm: WarmProcesses | None = None,
+    ) -> None:
+        self.places, self._warm, self._numbers = places, warm, count(1)
         self._has_gpus, self._free = bool(gpus), list(gpus)
         self._grace_s = grace_s
         self._jobs: dict[str, _Job] = {}
@@ -37,6 +48,8 @@ class LocalExecutor(Executor):
         if len(self._jobs) + len(commands) > self.places:
             free = self.places - len(self._jobs)
             raise ValueError(f"{len(commands)} commands, {free} free places")
+        if self._warm is not None:
+            self._warm.expect([self._environment(one) for one in commands if _can_be_warm(one)])
         started: list[str] = []
         try:
             for command in commands:
@@ -60,23 +73,45 @@ class LocalExecutor(Executor):
         self._end([job])
 
     def close(self) -> None:
-        """End every job."""
+        """End every job, and the warm processes."""
         self._end(self._jobs)
+        if self._warm is not None:
+            self._warm.close()
 
     def _start(self, command: Command) -> str:
-        count = command.resources.gpus
-        if count > len(self._free):
+        gpus = self._free[: command.resources.gpus]
+        if command.resources.gpus > len(gpus):
             raise ExecutorError(
-                f"{command.name} asks for {count} GPUs, and {len(self._free)} are free",
+                f"{command.name} asks for {command.resources.gpus} GPUs, and {len(gpus)} are free",
                 "lower executor.gpus or executor.workers",
             )
-        gpus, environment = self._free[:count], dict(os.environ)
+        environment = self._environment(command, gpus)
+        guarded = self._guarded(command, environment)
+        del self._free[: len(gpus)]
+        number = guarded.process or f"warm-{next(self._numbers)}"
+        self._jobs[str(number)] = _Job(guarded, gpus)
+        return str(number)
+
+    def _guarded(
+        self, command: Command, environment: Mapping[str, str]
+    ) -> GuardedProcess | WarmTask:
+        """The command, forked from a warm process if there is one for it, else started cold."""
+
+        def cold() -> GuardedProcess:
+            return GuardedProcess(command, environment, self._grace_s)
+
+        task = None
+        if self._warm is not None and _can_be_warm(command):
+            with suppress(OSError):  # starting it cold says what is wrong
+                task = self._warm.start(command, environment, self._grace_s, cold)
+        return task or cold()
+
+    def _environment(self, command: Command, gpus: Sequence[str] = ()) -> dict[str, str]:
+        """The environment of a command that gets these GPUs."""
+        environment = environment_of(command, os.environ)
         if self._has_gpus:
             environment["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
-        guarded = GuardedProcess(command, environment, self._grace_s)
-        del self._free[:count]
-        self._jobs[str(guarded.process)] = _Job(guarded, gpus)
-        return str(guarded.process)
+        return environment
 
     def _end(self, names: Sequence[str] | Mapping[str, _Job]) -> None:
         """Ask all jobs to end, then wait for each."""
@@ -85,3 +120,8 @@ class LocalExecutor(Executor):
             guarded.ask_to_end()
         for guarded in guards:
             guarded.wait_for_end()
+
+
+def _can_be_warm(command: Command) -> bool:
+    """Return True unless it computes on GPUs: CUDA that was looked at can't be used in a fork."""
+    return command.resources.gpus == 0

@@ -1,0 +1,150 @@
+"""Warm processes: fork servers with loaded libraries, one for each environment of commands."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import TypeAlias
+
+from sage_cli.store.atomic import private
+from sage_cli.trials.executors import fork_server
+from sage_cli.trials.executors.executor import Command
+from sage_cli.trials.executors.guarded_process import PATIENCE_S, GuardedProcess
+from sage_cli.trials.executors.process_guard import LINUX
+from sage_cli.trials.executors.warm_task import WarmTask
+
+SAGE = ("-m", "sage_cli.cli.warm")
+"""What Python runs as a warm process of `sage` commands."""
+LOADS = 3
+"""How often a process is started for one environment, if signals end it."""
+_ROOM = " " * 1024
+"""An argument that leaves room for the command lines of forks in `ps`."""
+
+Surroundings: TypeAlias = tuple[str, tuple[tuple[str, str], ...]]
+"""A folder and an environment."""
+
+
+class WarmProcesses:
+    """The warm processes of an executor.
+
+    The first command of an environment starts cold, unless another one comes with it: for a single
+    command nothing is gained. `program` is what Python runs as a warm process.
+    """
+
+    def __init__(self, program: Sequence[str] = SAGE, alone: bool = False) -> None:
+        """With `alone`, also a single command is forked."""
+        self._program, self._least = tuple(program), 1 if alone else 2
+        self._seen: Counter[Surroundings] = Counter()
+        self._loads: Counter[Surroundings] = Counter()
+        self._processes: dict[Surroundings, _WarmProcess] = {}
+
+    def expect(self, environments: Sequence[Mapping[str, str]]) -> None:
+        """Count commands that are about to be started in these environments."""
+        if LINUX:
+            self._seen.update(map(_surroundings, environments))
+
+    def start(
+        self, command: Command, environment: Mapping[str, str], grace_s: float,
+        cold: Callable[[], GuardedProcess],
+    ) -> WarmTask | None:  # fmt: skip
+        """Have a command forked in an environment that was expected; None if it must start cold.
+
+        `cold` starts it if the warm process ends before it forks the command. Raises OSError if
+        the log can't be written or no process started.
+        """
+        here = _surroundings(environment)
+        if self._seen[here] < self._least:
+            return None
+        if (process := self._process(here, environment, command.log)) is None:
+            return None
+        return process.fork(command, grace_s, cold)
+
+    def close(self) -> None:
+        """End all of them; what they forked continues."""
+        for process in self._processes.values():
+            process.close()
+        self._processes.clear()
+
+    def _process(
+        self, here: Surroundings, environment: Mapping[str, str], log: Path
+    ) -> _WarmProcess | None:
+        """The process for these surroundings; None if none can be had.
+
+        One that a signal ended is replaced, some times; one that ended by itself is not.
+        """
+        process = self._processes.get(here)
+        if process is not None:
+            code = process.ended
+            if code is None:
+                return process
+            if code >= 0 or self._loads[here] >= LOADS:
+                return None
+        self._loads[here] += 1
+        self._processes[here] = process = _WarmProcess(self._program, environment, log)
+        return process
+
+
+class _WarmProcess:
+    """A fork server that this process owns; its output goes to `log`."""
+
+    def __init__(self, program: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs, open(log, "ab", opener=private) as output:
+            self._process: subprocess.Popen[bytes] = subprocess.Popen(
+                [sys.executable, *program, _ROOM],
+                stdin=theirs.fileno(), stdout=output, stderr=output, env=dict(environment),
+                start_new_session=True,
+            )  # fmt: skip
+
+    @property
+    def ended(self) -> int | None:
+        """Its exit code, or minus the number of the signal that ended it; None while it runs."""
+        return self._process.poll()
+
+    def fork(
+        self, command: Command, grace_s: float, cold: Callable[[], GuardedProcess]
+    ) -> WarmTask | None:
+        """Have a command forked, once the libraries are loaded; None if it can't be asked for."""
+        minutes = command.resources.minutes
+        asked = {
+            "words": command.words,
+            "limit_s": None if minutes is None else 60 * minutes,
+            "grace_s": grace_s,
+        }
+        message = json.dumps(asked).encode()
+        if len(message) > fork_server.MESSAGE:
+            return None
+        command.log.parent.mkdir(parents=True, exist_ok=True)
+        with ExitStack() as theirs:
+            log = theirs.enter_context(open(command.log, "ab", opener=private))
+            owner_read, owner = os.pipe()
+            report, report_write = os.pipe()
+            alive, alive_write = os.pipe()
+            sent = [owner_read, report_write, alive_write]
+            for descriptor in sent:
+                theirs.callback(os.close, descriptor)
+            task = WarmTask(command, owner, report, alive, grace_s, cold)
+            with suppress(OSError):  # it has just ended, which the task finds out
+                socket.send_fds(self._control, [message], [*sent, log.fileno()])
+        return task
+
+    def close(self) -> None:
+        """Close its socket, which ends it, and wait for it."""
+        self._control.close()
+        try:
+            self._process.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def _surroundings(environment: Mapping[str, str]) -> Surroundings:
+    return str(Path.cwd()), tuple(sorted(environment.items()))
