@@ -25,8 +25,7 @@ class Unlikeliness(PolicyGradient):
 
     source = "He et al. 2025 (arXiv 2506.02355): likely right completions are worth less"
     read_from = "code"
-    differs = "on GRPO's loss"
-    anchored = {"beta": 0.1}  # noqa: RUF012
+    differs = "on GRPO's loss; beta is anchor.beta, theirs is .1"
 
     def advantages(self, inputs: AdvantageInputs) -> Tensor:
         """Return the group's advantages of `unlikely_rewards`, a row each."""

@@ -38,7 +38,8 @@ def test_a_page_has_every_picture_and_table_and_is_whole_in_itself(tmp_path):
     headings = re.findall(r'<h3 id="section-[^"]*">([^<]*)</h3>', html)
     assert headings == [
         "Trials", "Heat map", "Parallel coordinates", "Pareto front",
-        "Importance of the parameters", "Learning curves", "Failed trials", "Commands",
+        "Importance of the parameters", "Learning curves", "The best trial",
+        "Failed trials", "Commands",
     ]  # fmt: skip
     assert "OutOfMemoryError: 2 GiB more" in html
     assert "2 done, 1 failed" in html
