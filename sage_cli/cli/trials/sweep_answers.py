@@ -6,6 +6,7 @@ from typing_extensions import TypedDict
 
 from sage_cli.cli.terminal.answers import RemovedAnswer
 from sage_cli.commands.trials.sweeps import Best
+from sage_cli.metrics.importance import Effect
 from sage_cli.reports.sweeps.plain import SweepData
 from sage_cli.trials.search.folder import SweepState
 
@@ -38,10 +39,10 @@ class BestAnswer(TypedDict):
 
 
 class ImportanceAnswer(TypedDict):
-    """By objective, the share of each parameter."""
+    """By objective, the effect of each parameter."""
 
     sweep: str
-    importances: dict[str, dict[str, float]]
+    importances: dict[str, dict[str, Effect]]
 
 
 class CancelAnswer(TypedDict):

@@ -17,9 +17,11 @@ from sage_cli.config.load import load
 from sage_cli.config.stored import service_words
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.metrics.comparisons.winner import Winner
+from sage_cli.metrics.importance import Effect
 from sage_cli.reports.document import Report
 from sage_cli.reports.page import to_html
 from sage_cli.reports.sweeps.data import SweepResult, SweepTrial, Value
+from sage_cli.reports.sweeps.effects import trials_needed
 from sage_cli.reports.sweeps.page import sweep_page
 from sage_cli.settings.presets import read_layer
 from sage_cli.store.archives.listing import AGAIN
@@ -81,15 +83,16 @@ def reported(sweep: StoredSweep) -> SweepResult:
     return result
 
 
-def importances(sweep: StoredSweep) -> Mapping[str, Mapping[str, float]]:
-    """By objective the share of each parameter. Raises StoreError while they are unknown."""
+def importances(sweep: StoredSweep) -> Mapping[str, Mapping[str, Effect]]:
+    """By objective the effect of each parameter. Raises StoreError while they are unknown."""
     result = reported(sweep)
     if not result.importances:
         done = len(result.done)
         raise StoreError(
             f"the importance of the parameters of {sweep.name} is not known yet: "
             f"{done} of its trials {'is' if done == 1 else 'are'} done",
-            "it takes four done trials or more, of different values",
+            f"it takes {trials_needed(result.axes, result.trials)} done trials or more, of "
+            "different values",
         )
     return result.importances
 

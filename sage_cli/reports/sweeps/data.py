@@ -9,6 +9,7 @@ from typing import Literal
 from sage_cli.metrics import About, Counts
 from sage_cli.metrics.comparisons.ranking import Front, Ranking
 from sage_cli.metrics.comparisons.winner import Winner
+from sage_cli.metrics.importance import Effect
 
 Value = float | int | str | bool
 State = Literal["done", "missing", "failed", "pruned", "cancelled", "running", "left"]
@@ -96,7 +97,7 @@ class Findings:
 class SweepResult:
     """The contents of a sweep's tables and pictures.
 
-    `importances` has the parameters' shares for each objective. `reported` names the benchmarks
+    `importances` has the parameters' effects on each objective. `reported` names the benchmarks
     that the sweep selects on although they are also reported.
     """
 
@@ -105,7 +106,7 @@ class SweepResult:
     trials: tuple[SweepTrial, ...]
     findings: Findings
     base: SweepTrial | None = None
-    importances: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    importances: Mapping[str, Mapping[str, Effect]] = field(default_factory=dict)
     reported: str | None = None
 
     @property

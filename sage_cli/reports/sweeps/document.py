@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.sweeps.data import Axis, SweepResult, SweepTrial
+from sage_cli.reports.sweeps.effects import parameter_effects
 from sage_cli.reports.sweeps.findings import findings
 from sage_cli.reports.sweeps.heatmap import draw_heatmaps
 from sage_cli.reports.sweeps.importance import draw_importances
@@ -28,21 +29,19 @@ def sweep_document(
     provenance: Provenance,
     *,
     base: SweepTrial | None = None,
-    importances: Mapping[str, Mapping[str, float]] | None = None,
     selected_on_reported: str | None = None,
     confidence: float = 0.95,
 ) -> Document:
     """Return the report of a sweep's trials.
 
-    `base` is the initial policy, measured on the same problems. `importances` has a share for each
-    parameter by objective, {} if unknown. `selected_on_reported` names benchmarks that are also
-    reported.
+    `base` is the initial policy, measured on the same problems. `selected_on_reported`
+    names benchmarks that are also reported.
     """
     uncertainty = findings(objectives, trials, base, confidence)
     names = tuple(objective.name for objective in objectives)
-    known = {name: shares for name, shares in (importances or {}).items() if shares}
+    effects = parameter_effects(axes, trials, names)
     result = SweepResult(
-        tuple(axes), names, tuple(trials), uncertainty, base, known, selected_on_reported
+        tuple(axes), names, tuple(trials), uncertainty, base, effects, selected_on_reported
     )
     return document_of(result, provenance)
 

@@ -11,6 +11,7 @@ from typing_extensions import TypedDict
 from sage_cli.metrics import About
 from sage_cli.metrics.comparisons.ranking import Front, Ranking
 from sage_cli.metrics.comparisons.winner import Gap, Optimism, Winner
+from sage_cli.metrics.importance import Effect
 from sage_cli.reports.sweeps.data import (
     Axis,
     Findings,
@@ -43,7 +44,7 @@ class SweepData(TypedDict):
     `rankings`, `front` and `winners` name trials by their places, from 0.
 
     They are about "methods", the trials' settings, if every measured trial has several training
-    seeds; else about these "models". `importances` has a share for each parameter by objective;
+    seeds; else about these "models". `importances` has each parameter's effect by objective;
     `selected_on_reported` names the benchmarks that settings are selected on although they are
     also reported.
     """
@@ -57,7 +58,7 @@ class SweepData(TypedDict):
     rankings: dict[str, Ranking]
     front: Front | None
     winners: dict[str, Winner]
-    importances: dict[str, dict[str, float]]
+    importances: dict[str, dict[str, Effect]]
     selected_on_reported: str | None
 
 
@@ -77,7 +78,7 @@ def to_data(result: SweepResult) -> SweepData:
         "rankings": dict(findings.rankings),
         "front": findings.front,
         "winners": dict(findings.winners),
-        "importances": {name: dict(shares) for name, shares in result.importances.items()},
+        "importances": {name: dict(effects) for name, effects in result.importances.items()},
         "selected_on_reported": result.reported,
     }
 
@@ -102,7 +103,10 @@ def from_data(data: Mapping[str, Any]) -> SweepResult:
             {name: _read_winner(one) for name, one in data.get("winners", {}).items()},
         ),
         _read_trial(objectives, base) if base else None,
-        data["importances"],
+        {
+            objective: {name: Effect(**one) for name, one in by_name.items()}
+            for objective, by_name in data["importances"].items()
+        },
         data["selected_on_reported"],
     )
 

@@ -75,14 +75,19 @@ def failures_table(result: SweepResult) -> Table:
 
 
 def importance_table(result: SweepResult) -> Table:
-    """Return the share of each objective's variance over trials that a parameter explains."""
-    names = dict.fromkeys(name for shares in result.importances.values() for name in shares)
-    every = list(result.importances.values())
-    rows = [Row((name, *(Measure(one.get(name, math.nan)) for one in every))) for name in names]
-    first = every[0]
-    rows.sort(key=lambda row: -first.get(str(row.cells[0]), 0))
-    columns = (Column("parameter"), *map(Column, result.importances))
-    return Table("importance of the parameters", columns, tuple(rows))
+    """Return each parameter's share of the ranks' variance, with its interval and Holm's p."""
+    rows = []
+    for objective, effects in result.importances.items():
+        for name, one in sorted(effects.items(), key=lambda item: item[1].p):
+            share = Measure(one.share, interval=(one.low, one.high))
+            words = "seen" if one.seen else "no effect seen"
+            rows.append(Row((objective, name, share, Measure(one.p), words), section=objective))
+    columns = map(Column, ("objective", "parameter", "share", "p", "effect"))
+    note = (
+        "share: of the variance of the trials' ranks that the other parameters leave; p: Holm's "
+        "over the parameters; an effect is called seen where p is at most .05"
+    )
+    return Table("importance of the parameters", tuple(columns), tuple(rows), (note,))
 
 
 def _notes(result: SweepResult) -> tuple[str, ...]:

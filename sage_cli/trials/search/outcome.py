@@ -47,7 +47,6 @@ def outcome(sweep: Sweep, study: Study, under_way: Collection[int]) -> Document:
         [_trial(one, sweep, one.number in under_way) for one in study.trials()],
         configured_provenance(sweep.benchmarks, EvaluationSpec.of(sweep.shared)),
         base=_base(sweep),
-        importances=study.importances(),
         selected_on_reported=_reported(sweep),
     )
 

@@ -21,7 +21,6 @@ from sage_cli.trials.search.lease import Owner, owner_of
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 warnings.filterwarnings("ignore", category=ExperimentalWarning)  # names of objectives
-warnings.filterwarnings("ignore", message="PedAnovaImportanceEvaluator computes")  # known
 log = logging.getLogger(__name__)
 
 JOURNAL = "journal.log"

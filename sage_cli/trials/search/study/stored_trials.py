@@ -124,15 +124,6 @@ class StoredTrials:
         """End a trial without values, because it failed or was pruned."""
         self._close(trial.number, None, TrialState.PRUNED if pruned else TrialState.FAIL)
 
-    def importances(self, place: int) -> dict[str, float]:
-        """PED-ANOVA of the objective at `place`, by short name."""
-        # with a target of one's own Optuna asks what matters to being low
-        return self._patiently(
-            lambda: optuna.importance.get_param_importances(
-                self._study, target=lambda frozen: -float(frozen.values[place])
-            )
-        )
-
     def _all(self) -> list[FrozenTrial]:
         return self._patiently(lambda: self._study.get_trials(deepcopy=False))
 

@@ -215,21 +215,6 @@ class Study:
         self.failed = [one for one in self.failed if point_key(one.point) != point_key(point)]
         return True
 
-    def importances(self) -> dict[str, dict[str, float]]:
-        """By objective the importance of each parameter, by short name, for being among the best.
-
-        These are shares that add up to 1, by Optuna's PED-ANOVA; empty for an objective with fewer
-        than four results, or with equal ones.
-        """
-        done = [one.values for one in self.trials() if one.values is not None]
-        names = self.space.keys
-        found: dict[str, dict[str, float]] = {}
-        for place, objective in enumerate(self.objectives):
-            varied = len(done) >= 4 and len({values[place] for values in done}) > 1
-            shares = self._trials.importances(place) if varied else {}
-            found[objective] = {name: shares[name] for name in names if name in shares}
-        return found
-
     def _require_held(self) -> None:
         """Raise StoreError if another driver has taken over the study."""
         if self.lease is not None:

@@ -134,10 +134,16 @@ def test_importance(sweeps, folder, tmp_path):
     typed = sweeps("importance", "0123")
     assert typed.code == 2
     assert "3 of its trials are done" in typed.words
-    shares = {"pass@1": {"tau": 0.75, "rho": 0.25}}
-    sweep_folder(tmp_path / "runs", "known", importances=shares)
-    assert "tau 0.750 rho 0.250" in sweeps("importance", "known").words
-    assert json.loads(sweeps("importance", "known", "--json").stdout)["importances"] == shares
+    assert "it takes 6 done trials or more" in typed.words  # 1 + a column each + 3
+    file = folder / "sweep.json"
+    report = json.loads(file.read_text())
+    effect = {"share": 0.75, "low": 0.5, "high": 0.9, "p": 0.01}
+    known = {"pass@1": {"tau": effect, "rho": {**effect, "share": 0.0, "low": 0.0, "p": 0.4}}}
+    file.write_text(json.dumps(report | {"importances": known}))
+    words = sweeps("importance", "0123").words
+    assert "tau 0.750 [0.500, 0.900] 0.010 seen" in words
+    assert "rho 0.000 [0.000, 0.900] 0.400 no effect seen" in words
+    assert json.loads(sweeps("importance", "0123", "--json").stdout)["importances"] == known
 
 
 def test_cancel_asks_the_driver(sweeps, folder):

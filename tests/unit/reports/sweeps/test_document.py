@@ -122,13 +122,17 @@ def test_selecting_on_what_is_reported_is_said() -> None:
 
 
 def test_importances_are_a_table_and_a_picture() -> None:
-    shares = {"pass@1": {"rho": 0.25, "tau": 0.75}}
-    document = sweep_document(GRID, TWO, TRIALS, NOBODY, importances=shares)
-    table = document.tables[-1]
-    assert [[str(trial) for trial in row.cells] for row in table.rows] == [
-        ["tau", "0.750"], ["rho", "0.250"]
-    ]  # fmt: skip
-    assert stems(document) == ["heatmap", "parallel", "pareto", "importance"]
+    """Twelve trials in which tau decides and rho does nothing."""
+    settings = [(tau, rho) for tau in (0.8, 1.2) for rho in (0.1, 0.3)] * 3
+    trials = [
+        done(at(GRID, tau, rho), 7 + i, 2.0 * (tau > 1)) for i, (tau, rho) in enumerate(settings)
+    ]
+    document = sweep_document(GRID, BOTH[:1], trials, NOBODY)
+    table = next(one for one in document.tables if one.title.startswith("importance"))
+    shown = [[str(cell) for cell in row.cells] for row in table.rows]
+    assert [[row[1], row[4]] for row in shown] == [["tau", "seen"], ["rho", "no effect seen"]]
+    assert "importance" in stems(document)
+    assert stems(sweep_document(GRID, BOTH[:1], trials[:5], NOBODY))[-1] != "importance"
 
 
 @pytest.mark.parametrize(
@@ -157,7 +161,7 @@ def test_the_document_is_read_back_from_its_json(tmp_path: Path) -> None:
     ]
     base = done({}, 9, -1, objectives=BOTH)
     document = sweep_document(
-        GRID, BOTH, trials, NOBODY, base=base, importances={"pass@1": {"tau": 1.0}},
+        GRID, BOTH, trials, NOBODY, base=base,
         selected_on_reported="amc23",
     )  # fmt: skip
     document.write(tmp_path)

@@ -23,8 +23,7 @@ TRIALS = [
 
 
 def shown(folder):
-    shares = {"pass@1": {"rho": 0.25, "tau": 0.75}}
-    document = sweep_document(GRID, BOTH, TRIALS, Provenance(), importances=shares)
+    document = sweep_document(GRID, BOTH, TRIALS, Provenance())
     report = document.write(folder)
     result = from_data(json.loads(json_text(document.data)))
     page = sweep_page(report, result, "tau-rho-1", {0: "sage rl --guide branch <b>"})
@@ -34,11 +33,11 @@ def shown(folder):
 def test_a_page_has_every_picture_and_table_and_is_whole_in_itself(tmp_path):
     _, page, html = shown(tmp_path)
     assert page.file == tmp_path / "sweep.html"
-    assert html.count("<svg ") == 5  # heat map, parallel, front, importance, learning
+    assert html.count("<svg ") == 4  # heat map, parallel, front, learning
     headings = re.findall(r'<h3 id="section-[^"]*">([^<]*)</h3>', html)
     assert headings == [
         "Trials", "Heat map", "Parallel coordinates", "Pareto front",
-        "Importance of the parameters", "Learning curves", "The best trial",
+        "Learning curves", "The best trial",
         "Failed trials", "Commands",
     ]  # fmt: skip
     assert "OutOfMemoryError: 2 GiB more" in html

@@ -344,22 +344,6 @@ def test_half_a_line_and_a_lock_of_a_killed_driver_do_no_harm(opened, tmp_path):
     assert opened().propose() is None
 
 
-def test_importance_is_that_of_being_high(tmp_path):
-    tau, rho = (Range(key=f"guide.{name}", range=(0, 1)) for name in ("tau", "rho"))
-    space = Space(parameters={"tau": tau, "rho": rho})
-    study = Study.open(tmp_path, "s", space, "random", 0, ["pass@1", "pass@64"])
-    assert study.importances() == {"pass@1": {}, "pass@64": {}}
-    for _ in range(60):
-        proposal = study.propose()
-        tau, rho = proposal.point.values()
-        # high where tau is near 1; rho matters to being low alone
-        study.tell(proposal, [tau if tau > 0.7 else -rho, 0.5])
-    shares = study.importances()
-    assert shares["pass@1"]["tau"] > 0.8
-    assert sum(shares["pass@1"].values()) == pytest.approx(1)
-    assert shares["pass@64"] == {}
-
-
 @pytest.mark.parametrize("sampler", ["tpe", "gp", "cmaes", "nsga2"])
 def test_samplers_learn_where_trials_are_infeasible(tmp_path, sampler):
     """All above lr 1e-4, half of the space; the report of a driver before has the reason."""
