@@ -35,17 +35,28 @@ class Front:
 
 
 def rank(values: ObjectiveValues, confidence: float = 0.95) -> Ranking:
-    """Compare every model with the one that looks best, on the same problems.
+    """Compare every model with the `leading` one, on the same problems.
 
     The model that looks best was lucky among all pairs: p-values are multiplied by the number of
     pairs (Bonferroni), so that a model as good as all others is distinguished from any with
     probability 1 - `confidence` at most.
     """
-    best = int(np.argmax([runs_IP.mean() for runs_IP in values.models]))
+    best = leading(values)[0]
     better_ZZ, error_ZZ = _compared(values, confidence)
     known_Z = error_ZZ[best][error_ZZ[best] > 0]
     error = float(np.median(known_Z)) if known_Z.size else np.nan
     return Ranking(best, _places(~better_ZZ[best]), error, confidence)
+
+
+def leading(values: ObjectiveValues) -> list[int]:
+    """Return the models' places: those with the most runs first, the highest mean first of these.
+
+    A model that a race left after one lucky run does not come before one with all runs.
+    """
+    return sorted(
+        range(len(values.models)),
+        key=lambda place: (-len(values.models[place]), -float(values.models[place].mean())),
+    )
 
 
 def pareto_front(objectives: Sequence[ObjectiveValues], confidence: float = 0.95) -> Front:

@@ -8,6 +8,7 @@ import numpy as np
 
 from sage_cli.metrics.comparisons.objective import ObjectiveValues
 from sage_cli.metrics.comparisons.paired_difference import gap_interval
+from sage_cli.metrics.comparisons.ranking import leading
 from sage_cli.metrics.comparisons.seed_noise import error_over
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.intervals.distributions import two_sided_reach
@@ -58,8 +59,8 @@ def winner(
 
     All are measured on the same problems, in the same order.
     """
-    order = np.argsort([-runs_IP.mean() for runs_IP in values.models], kind="stable")
-    best, second = int(order[0]), int(order[1]) if len(order) > 1 else None
+    best, *others = leading(values)
+    second = others[0] if others else None
     return Winner(
         best,
         second,

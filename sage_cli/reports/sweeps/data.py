@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import nan
 from typing import Literal
 
 from sage_cli.metrics import About, Counts
@@ -125,9 +126,20 @@ class SweepResult:
         return "methods" if fewest > 1 else "models"
 
     def best(self, objective: str) -> int | None:
-        """Return the place of the trial with the highest value; None if no trial has one."""
+        """Return the place of the highest value among trials with the most seeds; None without.
+
+        A race leaves trials with fewer seeds, of which one may have a higher value by luck.
+        """
         which = self.objectives.index(objective)
-        return max(self.done, key=lambda trial: trial[2][which], default=(None,))[0]
+        return max(
+            self.done, key=lambda done: (len(done[1].runs), done[2][which]), default=(None,)
+        )[0]
+
+    def best_value(self, objective: str) -> float:
+        """Return the best trial's value; NaN if no trial has one."""
+        place, which = self.best(objective), self.objectives.index(objective)
+        values = None if place is None else self.trials[place].values
+        return values[which] if values else nan
 
     def indistinguishable(self, objective: str) -> frozenset[int]:
         """Return the places of the trials that may equal the best; empty if that is unknown."""

@@ -83,11 +83,11 @@ def _cells(axes: Any, result: SweepResult, objective: str) -> Region | None:
     axes.set_ylim(rows - 0.5, -0.5)
     which, alike = result.objectives.index(objective), result.indistinguishable(objective)
     value_at = {place: values[which] for place, _, values in result.done}
-    best = max(value_at.values(), default=None)
+    best, highest = result.best_value(objective), max(value_at.values(), default=None)
     scaled = [value for place, value in value_at.items() if place not in alike]
     region = None
-    if scaled and best is not None:
-        region = region_of_interest(scaled, best, 0.0 if alike else LEAST_SPAN)
+    if scaled and highest is not None:
+        region = region_of_interest(scaled, highest, 0.0 if alike else LEAST_SPAN)
     scale = value_scale(region) if region else None
     empty = {(row, column): "left" for row in range(rows) for column in range(columns)}
     for place, trial in enumerate(result.trials):

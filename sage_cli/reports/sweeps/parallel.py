@@ -30,7 +30,9 @@ def draw_parallel(result: SweepResult, stem: Path) -> None:
     place_MA = np.array(columns).T
     region = region_of_interest(value_MO[:, 0].tolist(), value_MO[:, 0].max(), LEAST_SPAN / 5)
     colour = value_scale(region)
-    best = int(value_MO[:, 0].argmax())
+    places = [place for place, _, _ in result.done]
+    first = result.best(result.objectives[0])
+    best = None if first is None else places.index(first)
     with drawing(stem, GAP_IN * len(columns) + 1.2, HEIGHT_IN) as figure:
         axes = figure.subplots()
         across = range(len(columns))

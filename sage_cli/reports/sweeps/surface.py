@@ -93,7 +93,7 @@ def _draw(
     for (place, _, values), (x, y) in zip(result.done, place_MA, strict=True):
         if place in alike:
             mark(axes, x, y, "bright", zorder=4)
-        if values[which] == value_M.max():
+        if values[which] == result.best_value(objective):
             mark(axes, x, y, "best", zorder=5)
 
 

@@ -176,3 +176,19 @@ def test_what_is_undefined_survives_the_json(tmp_path: Path) -> None:
     sweep_document(GRID, (PASS_1,), trials, NOBODY).write(tmp_path)
     data = json.loads((tmp_path / "sweep.json").read_text())
     assert to_data(from_data(data))["trials"][0]["values"]["pass@1"] is not None
+
+
+def test_the_best_is_of_those_with_the_most_seeds() -> None:
+    """A race left the first with one lucky seed; the third has three, as the second."""
+    trials = [
+        done(at(GRID, 0.8, 0.1), 1, 1.5),
+        done(at(GRID, 0.8, 0.3), 2, 0.2, seeds=3),
+        done(at(GRID, 1.2, 0.1), 3, 0.8, seeds=3),
+        done(at(GRID, 1.2, 0.3), 4, -0.5),
+    ]
+    document = sweep_document(GRID, BOTH[:1], trials, NOBODY)
+    values = [one["values"]["pass@1"] for one in document.data["trials"]]
+    assert max(values) == values[0]
+    assert document.data["rankings"]["pass@1"].best == 2
+    assert document.data["winners"]["pass@1"].best == 2
+    assert document.data["winners"]["pass@1"].second == 1
