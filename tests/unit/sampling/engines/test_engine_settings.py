@@ -78,9 +78,9 @@ def test_more_gpus_than_there_are_are_refused() -> None:
         ("max_model_len=2.5", "2.5 isn't a whole number"),
         ("max_num_seqs=8", "decided by sampling.batch_rows"),
         ("generation_config=auto", "decided by the settings of `sampling`"),
-        ("quantization=fp8", "changes what is drawn"),
-        ("watermark_config={key: 1}", "changes what is drawn"),
-        ("lora_target_modules=[q_proj]", "changes what is drawn"),
+        ("quantization=fp8", "changes what is sampled"),
+        ("watermark_config={key: 1}", "changes what is sampled"),
+        ("lora_target_modules=[q_proj]", "changes what is sampled"),
         ("tokenizer_revision=old", "decided by model.revision"),
     ],
 )
@@ -98,5 +98,5 @@ def test_good_settings_reach_the_section_and_no_identity() -> None:
 
 
 def test_engines_and_servers_are_not_both_asked() -> None:
-    with pytest.raises(ValueError, match="servers draw"):
+    with pytest.raises(ValueError, match="servers sample"):
         SamplingSection(data_parallel=2, servers=("http://localhost:1",))
