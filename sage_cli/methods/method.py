@@ -52,6 +52,7 @@ class Method(Extensible):
 
     package = "sage_cli.methods"
     tag = "algo"
+    rooms = ("advantages",)
 
     algo: str = "grpo"
     """The method; `sage algos` lists them."""

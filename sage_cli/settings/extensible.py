@@ -36,6 +36,8 @@ class Extensible(Section):
 
     package: ClassVar[str]
     tag: ClassVar[str] = "name"
+    rooms: ClassVar[tuple[str, ...]] = ()
+    """Folders of the package that hold classes of the union, too, one file each."""
     other_modules: ClassVar[tuple[str, ...]] = ()
     """Modules of the package that hold no class of the union and are slow to import."""
 
@@ -122,10 +124,7 @@ def built_in(root: type[_Root]) -> dict[str, type[_Root]]:
     Raises ConfigurationError if two of them claim one name.
     """
     found: dict[str, type[_Root]] = {}
-    for module in pkgutil.iter_modules(import_module(root.package).__path__):
-        if module.name in root.other_modules:
-            continue
-        path = f"{root.package}.{module.name}"
+    for path in _modules(root):
         for kind in vars(import_module(path)).values():
             # an imported class belongs to the module that defines it
             if not _is_member(root, kind) or kind.__module__ != path:
@@ -148,17 +147,22 @@ def in_file(root: type[_Root], name: str) -> type[_Root] | None:
     None if the file has another name, as that of the method 80-20.
     """
     stem = name.replace("-", "_")
-    path = f"{root.package}.{stem}"
-    if not stem.isidentifier() or stem in root.other_modules:
+    path = next((one for one in _modules(root) if one.rpartition(".")[2] == stem), None)
+    if path is None:
         return None
-    try:
-        kinds = vars(import_module(path)).values()
-    except ModuleNotFoundError as error:
-        if error.name == path:
-            return None
-        raise
-    own = (kind for kind in kinds if _is_member(root, kind))
+    own = (kind for kind in vars(import_module(path)).values() if _is_member(root, kind))
     return next((kind for kind in own if kind.model_fields[root.tag].default == name), None)
+
+
+def _modules(root: type[Extensible]) -> list[str]:
+    """Return the modules in which the union's classes may be, none of them imported."""
+    folders = [root.package, *(f"{root.package}.{room}" for room in root.rooms)]
+    return [
+        f"{folder}.{module.name}"
+        for folder in folders
+        for module in pkgutil.iter_modules(import_module(folder).__path__)
+        if module.name not in (*root.other_modules, *root.rooms)
+    ]
 
 
 def _registered(root: type[_Root], name: str) -> type[_Root]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from sage_cli.methods.parts.inputs import Update
+from sage_cli.methods.parts.inputs import AdvantageInputs, Update
 
 _EPSILON = 1e-4
 
@@ -19,6 +19,15 @@ def group_advantages(rewards_PN: Tensor) -> Tensor:
 def centred_advantages(rewards_PN: Tensor) -> Tensor:
     """r - mean within each group (Liu et al. 2025, Dr. GRPO)."""
     return rewards_PN - rewards_PN.mean(dim=1, keepdim=True)
+
+
+def completion_logps(inputs: AdvantageInputs, logps_BT: Tensor, *, mean: bool = False) -> Tensor:
+    """(P, N): each completion's log-probability, the sum over its tokens or with `mean` that."""
+    mask_BT = inputs.mask_BT
+    logps_B = (logps_BT * mask_BT).sum(dim=1)
+    if mean:
+        logps_B = logps_B / mask_BT.sum(dim=1).clamp(min=1)
+    return logps_B.reshape(inputs.rewards_PN.shape)
 
 
 def beta_advantages(rewards_PN: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ import pytest
 import torch
 from trl import GRPOTrainer
 
+from sage_cli.methods.advantages.psr import Psr
 from sage_cli.models.load import load_model
 
 PROMPTS, GROUP, LIMIT = 4, 4, 12
@@ -291,6 +292,28 @@ def test_mara_reads_the_reference_and_the_anchors_weight(bench: Any, configure: 
         mixed += len(set(rewards)) > 2
         assert [found[i] for i in rows] == pytest.approx(group_advantages(rewards), abs=2e-5)
     assert mixed > 0  # some group has right completions that differ in likelihood
+
+
+def test_a_method_reads_the_texts_and_problems_of_its_rows(
+    bench: Any, configure: Any, monkeypatch: pytest.MonkeyPatch
+):
+    """In the rows' order: a text is graded as its row was, with its own problem's gold."""
+    seen: dict[str, Any] = {}
+
+    def advantages(self: Any, inputs: Any) -> Any:
+        seen.update(texts=inputs.texts_B, ids=inputs.problem_ids_B, right=inputs.right_PN)
+        return inputs.right_PN.flatten()
+
+    monkeypatch.setattr(Psr, "advantages", advantages)
+    trainer = bench.trainer(configure(rl={"algo": "psr", "steps": 1, "micro_batch": 8}))
+    trainer.train()
+    golds = {problem.id: problem.gold for _, problem in trainer.hooks.setup.prompts}
+    assert len(set(seen["ids"])) == PROMPTS
+    assert all(len(set(seen["ids"][start : start + GROUP])) == 1 for start in range(0, 16, GROUP))
+    graded = bench.grader([golds[one] for one in seen["ids"]], list(seen["texts"]))
+    right = [float(grade.status == "right") for grade in graded]
+    assert right == seen["right"].flatten().tolist()
+    assert 0 < sum(right) < len(right)
 
 
 def rank_of(hidden_TD: Any) -> float:

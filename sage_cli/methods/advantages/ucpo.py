@@ -28,10 +28,9 @@ class Ucpo(PolicyGradient):
 
     def advantages(self, inputs: AdvantageInputs) -> Tensor:
         """Return the group's advantages times `rarity_factors`, a row each."""
-        mask_BT = inputs.mask_BT
-        length_B = mask_BT.sum(dim=1).clamp(min=1)
-        logps_B = (inputs.logps_BT * mask_BT).sum(dim=1) / length_B
-        logps_PN = logps_B.reshape(inputs.right_PN.shape)
+        from sage_cli.methods.parts.formulas import completion_logps
+
+        logps_PN = completion_logps(inputs, inputs.logps_BT, mean=True)
         factor_PN = rarity_factors(inputs.right_PN, logps_PN, self.moved_share)
         return super().advantages(inputs) * factor_PN.flatten().to(inputs.rewards_PN)
 

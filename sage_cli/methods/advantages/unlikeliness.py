@@ -29,9 +29,9 @@ class Unlikeliness(PolicyGradient):
 
     def advantages(self, inputs: AdvantageInputs) -> Tensor:
         """Return the group's advantages of `unlikely_rewards`, a row each."""
-        from sage_cli.methods.parts.formulas import group_advantages
+        from sage_cli.methods.parts.formulas import completion_logps, group_advantages
 
-        logps_PN = (inputs.logps_BT * inputs.mask_BT).sum(dim=1).reshape(inputs.rewards_PN.shape)
+        logps_PN = completion_logps(inputs, inputs.logps_BT)
         rewards_PN = unlikely_rewards(inputs.rewards_PN, logps_PN, self.rank_penalty)
         return group_advantages(rewards_PN).flatten()
 

@@ -32,12 +32,10 @@ class Mara(PolicyGradient):
 
     def advantages(self, inputs: AdvantageInputs) -> Tensor:
         """Return the group's advantages of `mode_anchored_rewards`, a row each."""
-        from sage_cli.methods.parts.formulas import group_advantages
+        from sage_cli.methods.parts.formulas import completion_logps, group_advantages
 
-        logps_B = (inputs.reference_logps_BT * inputs.mask_BT).sum(dim=1)
-        if self.likelihood == "token":
-            logps_B = logps_B / inputs.mask_BT.sum(dim=1).clamp(min=1)
-        logps_PN = logps_B.reshape(inputs.right_PN.shape)
+        by_token = self.likelihood == "token"
+        logps_PN = completion_logps(inputs, inputs.reference_logps_BT, mean=by_token)
         added_PN = mode_anchored_rewards(inputs.right_PN, logps_PN, inputs.beta) - inputs.right_PN
         if self.most_added is not None:
             added_PN = added_PN.clamp(max=self.most_added)

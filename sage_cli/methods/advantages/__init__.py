@@ -1,0 +1,1 @@
+"""Methods that change the advantages of a group, and nothing else."""
