@@ -39,9 +39,9 @@ class Effect:
         return self.p <= LEVEL
 
 
-def fewest_trials(columns: Mapping[str, FloatArray]) -> int:
-    """Return the number of trials that the effects of these columns need."""
-    return 1 + sum(int(column_MA.shape[1]) for column_MA in columns.values()) + SPARE
+def fewest_trials(columns: int) -> int:
+    """Return the number of trials that the effects of so many columns need."""
+    return 1 + columns + SPARE
 
 
 def numeric_column(values: Sequence[float]) -> FloatArray:
@@ -73,7 +73,8 @@ def effects(columns: Mapping[str, FloatArray], value_M: FloatArray) -> dict[str,
     """
     from scipy.stats import f, rankdata
 
-    if len(value_M) < fewest_trials(columns) or np.ptp(value_M) == 0:
+    count = sum(column_MA.shape[1] for column_MA in columns.values())
+    if len(value_M) < fewest_trials(count) or np.ptp(value_M) == 0:
         return {}
     rank_M = rankdata(value_M)
     rank_M = rank_M - rank_M.mean()

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container
 from pathlib import Path
 from typing import Protocol
 
 from sage_cli.errors import EXIT_BUSY, SageError
-from sage_cli.progress import Progress
 from sage_cli.store.atomic import write_json
 from sage_cli.store.json_files import read_object
 from sage_cli.store.lock import is_held, writer_of
@@ -268,32 +267,6 @@ class TaskQueue:
             if (jobs := {**left, **running}) != self._written:
                 write_json(self._folder / "jobs.json", jobs)
                 self._written = jobs
-
-
-def run_tasks(
-    tasks: Sequence[Task],
-    executor: Executor,
-    folder: Path,
-    retries: int,
-    progress: Progress,
-    *,
-    enough: Callable[[], bool] = lambda: False,
-) -> dict[str, Failure]:
-    """Do all tasks, or until `enough`; return by name why some were given up.
-
-    `folder` holds their configurations and logs.
-    """
-    shown = TaskProgress(progress, len(tasks))
-    queue = TaskQueue(executor, folder, retries, shown)
-    try:
-        for task in tasks:
-            shown.expect(task)
-            queue.add(task)
-        queue.run(shown, enough=enough)
-    finally:
-        queue.close()
-        shown.close()
-    return shown.failures
 
 
 def _is_done(task: Task) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -84,3 +84,11 @@ class Task:
             found = state(self.run)
             return "trained, to be measured" if found == "finished" else found
         return TO_DO
+
+
+def left_and_states(tasks: Sequence[Task]) -> tuple[list[Task], dict[str, str]]:
+    """Return the tasks that are not done, and by title the name and state of each task."""
+    states = [task.state for task in tasks]
+    left = [task for task, state in zip(tasks, states, strict=True) if state != DONE]
+    named = zip(tasks, states, strict=True)
+    return left, {task.title: f"{task.name}: {state}" for task, state in named}

@@ -4,36 +4,22 @@ import os
 import signal
 
 import pytest
+from local_deaths import LocalDeaths
 
 from sage_cli.errors import ExecutorError
 from sage_cli.trials.executors.contract import ExecutorContract, escaped, living, shell
-from sage_cli.trials.executors.executor import Command, End, Fate, Resources
+from sage_cli.trials.executors.executor import Command, Resources
 from sage_cli.trials.executors.local_executor import LocalExecutor
 
 
-class TestLocal(ExecutorContract):
+class TestLocal(LocalDeaths, ExecutorContract):
     source = """
 from sage_cli.trials.executors.local_executor import LocalExecutor
 executor = LocalExecutor(3, grace_s=1)
 """
 
-    @pytest.mark.parametrize("whom", ["watcher", "guard", "group"])
-    def test_its_processes_are_killed(self, tmp_path, whom):
-        pids = tmp_path / "pids"
-        task = shell(tmp_path, "a", escaped(pids) + f"echo $$ $PPID >> {pids}; sleep 600")
-        with self.executor(tmp_path) as executor:
-            (job,) = executor.submit([task])
-            self.until(lambda: len(living(pids)) == 3)
-            _escaped, _shell, guard = living(pids)
-            {
-                "watcher": lambda: os.kill(int(job), signal.SIGKILL),
-                "guard": lambda: os.kill(guard, signal.SIGKILL),
-                "group": lambda: os.killpg(int(job), signal.SIGKILL),
-            }[whom]()
-            assert self.ends(executor, [job]) == [End(Fate.KILLED, -9)]
-            assert living(pids) == ([_escaped] if whom == "group" else [])
-        if whom == "group":  # with all who knew of it, the one that had left it goes on
-            os.kill(_escaped, signal.SIGKILL)
+    def group_of(self, job, guard):
+        return int(job)
 
     @pytest.mark.parametrize("whom", ["watcher", "guard"])
     def test_driver_and_guard_are_killed_in_one_moment(self, tmp_path, whom):

@@ -8,8 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from local_deaths import LocalDeaths
 
-from sage_cli.trials.executors.contract import ExecutorContract, escaped, living, shell
+from sage_cli.trials.executors.contract import ExecutorContract, shell
 from sage_cli.trials.executors.executor import End, Fate, Resources
 from sage_cli.trials.executors.local_executor import LocalExecutor
 from sage_cli.trials.executors.process_guard import LINUX
@@ -36,7 +37,7 @@ def servers() -> list[int]:
     return found
 
 
-class TestWarm(ExecutorContract):
+class TestWarm(LocalDeaths, ExecutorContract):
     source = """
 from sage_cli.trials.executors.local_executor import LocalExecutor
 from sage_cli.trials.executors.warm_process import WarmProcesses
@@ -57,24 +58,8 @@ executor = LocalExecutor(3, grace_s=1, warm=WarmProcesses(program, alone=True))
             self.ends(executor, [job])
         assert not servers()
 
-    @pytest.mark.parametrize("whom", ["watcher", "guard", "group"])
-    def test_its_processes_are_killed(self, tmp_path, whom):
-        pids = tmp_path / "pids"
-        task = shell(tmp_path, "a", escaped(pids) + f"echo $$ $PPID >> {pids}; sleep 600")
-        with self.executor(tmp_path) as executor:
-            (job,) = executor.submit([task])
-            self.until(lambda: len(living(pids)) == 3)
-            _escaped, _shell, guard = living(pids)
-            group = os.getpgid(guard)
-            {
-                "watcher": lambda: os.kill(group, signal.SIGKILL),
-                "guard": lambda: os.kill(guard, signal.SIGKILL),
-                "group": lambda: os.killpg(group, signal.SIGKILL),
-            }[whom]()
-            assert self.ends(executor, [job]) == [End(Fate.KILLED, -9)]
-            assert living(pids) == ([_escaped] if whom == "group" else [])
-        if whom == "group":  # with all who knew of it, the one that had left it goes on
-            os.kill(_escaped, signal.SIGKILL)
+    def group_of(self, job, guard):
+        return os.getpgid(guard)
 
     def test_the_server_is_killed(self, tmp_path):
         """What it forked goes on; what comes later is forked from another one."""

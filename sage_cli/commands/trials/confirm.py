@@ -23,11 +23,11 @@ from sage_cli.training.plugins import require_plugins
 from sage_cli.trials.cost import cost_left
 from sage_cli.trials.executors.build import build_executor
 from sage_cli.trials.failures import Failure, all_failed
-from sage_cli.trials.queue import run_tasks
+from sage_cli.trials.run_tasks import run_tasks
 from sage_cli.trials.search.confirmation import FRESH, Confirmation
 from sage_cli.trials.search.prepared import prepared
 from sage_cli.trials.search.stored import StoredSweep
-from sage_cli.trials.task import DONE
+from sage_cli.trials.task import left_and_states
 
 TOP = 3
 """Trials by each objective that are confirmed if nothing else is said."""
@@ -116,8 +116,7 @@ def confirm(sweep: StoredSweep, plan: Confirmation, progress: Progress) -> Repor
 def dry_run(plan: Confirmation) -> list[Described]:
     """Describe the confirmation: what it trains and measures, every task's state, and the cost."""
     tasks = plan.tasks()
-    states = [task.state for task in tasks]
-    left = [task for task, state in zip(tasks, states, strict=True) if state != DONE]
+    left, states = left_and_states(tasks)
     evaluation, first = plan.config.evaluation, plan.config.rl.seed + FRESH
     selected = {one.name for one in plan.sweep.benchmarks}
     both = [one.name for one in plan.benchmarks if one.name in selected]
@@ -129,7 +128,7 @@ def dry_run(plan: Confirmation) -> list[Described]:
         "samples": evaluation.samples,
         **({"selected on": f"{', '.join(both)}: its problems are not fresh"} if both else {}),
         "left": cost_left(left).describe(),
-        **{task.title: f"{task.name}: {state}" for task, state in zip(tasks, states, strict=True)},
+        **states,
     }
     return [Described(f"confirmation of {plan.sweep.folder.name}", facts)]
 
@@ -138,9 +137,7 @@ def _places(result: SweepResult, objectives: Sequence[str], top: int) -> list[in
     """Return the places of the best trials by each objective, each once, best first."""
     found: dict[int, None] = {}
     for objective in objectives:
-        which = result.objectives.index(objective)
-        order = sorted(result.done, key=lambda one: -one[2][which])
-        found |= dict.fromkeys(place for place, _, _ in order[:top])
+        found |= dict.fromkeys(result.ranked(objective)[:top])
     return list(found)
 
 

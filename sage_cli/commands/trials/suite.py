@@ -18,7 +18,7 @@ from sage_cli.trials.cost import Cost, cost, cost_left, cost_of
 from sage_cli.trials.executors.build import build_executor
 from sage_cli.trials.executors.executor import Resources
 from sage_cli.trials.failures import all_failed, write_failures
-from sage_cli.trials.queue import run_tasks
+from sage_cli.trials.run_tasks import run_tasks
 from sage_cli.trials.search.shared import shared_config, sweep_folder, sweep_name
 from sage_cli.trials.search.space.read import guide_of, read_space
 from sage_cli.trials.suites.overrides import Overrides

@@ -31,7 +31,7 @@ from sage_cli.trials.search.outcome import lost, mirror_report, outcome
 from sage_cli.trials.search.prepared import Sweep, prepared
 from sage_cli.trials.search.stored import StoredSweep
 from sage_cli.trials.search.study.study_trial import State, StudyTrial
-from sage_cli.trials.task import DONE, Task
+from sage_cli.trials.task import Task, left_and_states
 from sage_cli.trials.trial import Replicate
 
 LEARNING_WORKERS = 4
@@ -109,8 +109,8 @@ def dry_run(config: SageConfig, gpu: str | None = None) -> list[Described]:
     search = prepared(config)
     recipe, shared = RlSpec.of(search.shared), search.shared
     tasks = search.known_tasks()
-    states = [task.state for task in tasks]
-    left = [task for task, state in zip(tasks, states, strict=True) if state != DONE]
+    left, states = left_and_states(tasks)
+    done = len(tasks) - len(left)
     runs = search.total * len(search.first_seeds)
     if not tasks:  # a sampler chooses the points: each costs what the shared settings do
         left = [search.tasks.training(Replicate("trial", 0, shared))] * runs
@@ -118,11 +118,11 @@ def dry_run(config: SageConfig, gpu: str | None = None) -> list[Described]:
         "folder": str(search.folder.path),
         "sampler": search.sampler,
         "trials": search.total,
-        "runs": f"{runs}, {states.count(DONE)} of them done",
+        "runs": f"{runs}, {done} of them done",
         "objectives": " and ".join(config.sweep.objective),
         **_cost(shared, left, _section(search).workers or len(left)),
         **evaluation_facts(EvaluationSpec.of(shared)),
-        **{task.title: f"{task.name}: {state}" for task, state in zip(tasks, states, strict=True)},
+        **states,
     }
     trial = RlTraining.of(shared, measure=True)
     return [

@@ -91,8 +91,7 @@ def importances(sweep: StoredSweep) -> Mapping[str, Mapping[str, Effect]]:
         raise StoreError(
             f"the importance of the parameters of {sweep.name} is not known yet: "
             f"{done} of its trials {'is' if done == 1 else 'are'} done",
-            f"it takes {trials_needed(result.axes, result.trials)} done trials or more, of "
-            "different values",
+            f"it takes {trials_needed(result.axes)} done trials or more, of different values",
         )
     return result.importances
 
@@ -197,15 +196,14 @@ def command_of(sweep: StoredSweep, trial: SweepTrial) -> str:
     return shlex.join(("sage", "rl", *words))
 
 
-def write_page(report: Report, sweep: StoredSweep) -> Path:
-    """Write the page of a sweep's report beside it, and return its path."""
+def write_page(report: Report, sweep: StoredSweep) -> None:
+    """Write the page of a sweep's report beside it."""
     result = reported(sweep)
     commands = {
         place: command_of(sweep, trial) for place, trial in enumerate(result.trials) if trial.runs
     }
     page = sweep_page(report, result, sweep.name, commands)
     write_text(page.file, to_html(page))
-    return page.file
 
 
 def _jobs_left(sweep: StoredSweep) -> str:

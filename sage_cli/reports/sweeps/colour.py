@@ -49,6 +49,15 @@ def value_colours() -> Any:
     return ListedColormap(colours()(np.linspace(LOWEST, HIGHEST, 128)))
 
 
+def colour_bar(figure: Any, axes: Any, region: Region, pad: float = 0.03) -> Any:
+    """Draw a region's colour bar beside a panel; return it."""
+    bar = figure.colorbar(
+        value_scale(region), ax=axes, fraction=0.05, pad=pad, extend=region.extend
+    )
+    bar.outline.set_visible(False)
+    return bar
+
+
 def value_scale(region: Region) -> Any:
     """Return matplotlib's mapping from the values of a region to colours."""
     from matplotlib.cm import ScalarMappable

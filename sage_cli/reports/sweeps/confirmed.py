@@ -15,6 +15,7 @@ from sage_cli.metrics.counts import FloatArray
 from sage_cli.reports.document import Document
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.sweeps.data import SweepResult, Value, describe
+from sage_cli.reports.sweeps.winner import gap_measure
 from sage_cli.reports.tables.table import Column, Measure, Row, Table
 from sage_cli.settings.objective import Objective
 
@@ -194,7 +195,7 @@ def _table(objective: str, data: ConfirmData, result: SweepResult) -> Table:
             Measure(found["search"]),
             Measure(math.nan if before is None else before, signed=True),
             Measure(found["value"]),
-            Measure(gain.value, interval=(gain.low, gain.high), signed=True),
+            gap_measure(gain),
         )
         failed = len(one["failures"])
         rows.append(Row((*said, *cells, len(one["runs"]) - failed)))
@@ -217,7 +218,7 @@ def _notes(data: ConfirmData) -> tuple[str, ...]:
         first, again = ranking["search"][0], ranking["confirmed"][0]
         if (lead := ranking["lead"]) is None:  # a trial alone has no rank
             continue
-        gap = Measure(lead.value, interval=(lead.low, lead.high), signed=True)
+        gap = gap_measure(lead)
         words = f"{objective}: the search's best, trial {first}, is "
         words += "the best again" if ranking["holds"] else f"not the best: trial {again} is"
         words += f"; less the best of the others {gap}"

@@ -125,15 +125,18 @@ class SweepResult:
         fewest = min((len(trial.runs) for _, trial, _ in self.done), default=0)
         return "methods" if fewest > 1 else "models"
 
-    def best(self, objective: str) -> int | None:
-        """Return the place of the highest value among trials with the most seeds; None without.
+    def ranked(self, objective: str) -> list[int]:
+        """Return the places of the measured trials, best first, those with the most seeds before.
 
         A race leaves trials with fewer seeds, of which one may have a higher value by luck.
         """
         which = self.objectives.index(objective)
-        return max(
-            self.done, key=lambda done: (len(done[1].runs), done[2][which]), default=(None,)
-        )[0]
+        order = sorted(self.done, key=lambda done: (-len(done[1].runs), -done[2][which]))
+        return [place for place, _, _ in order]
+
+    def best(self, objective: str) -> int | None:
+        """Return the place of the best trial; None if no trial is measured."""
+        return next(iter(self.ranked(objective)), None)
 
     def best_value(self, objective: str) -> float:
         """Return the best trial's value; NaN if no trial has one."""

@@ -28,10 +28,8 @@ def parameter_effects(
 
     An objective is left out if the trials are too few or their values equal.
     """
-    done = measured(trials)
-    if not done:
-        return {}
-    columns = design(axes, done)
+    done = [one for one in trials if one.state == "done" and one.values is not None]
+    columns = {axis.name: _column(axis, done) for axis in axes}
     found = {}
     for place, objective in enumerate(objectives):
         value_M = np.array([trial.values[place] for trial in done if trial.values is not None])
@@ -42,24 +40,13 @@ def parameter_effects(
     return found
 
 
-def trials_needed(axes: Sequence[Axis], trials: Sequence[SweepTrial]) -> int:
+def trials_needed(axes: Sequence[Axis]) -> int:
     """Return the number of measured trials that the effects of these parameters need."""
-    full = {axis.name: np.zeros((1, _width(axis))) for axis in axes}
-    done = measured(trials)
-    return fewest_trials(design(axes, done) if len(done) > 2 else full)
-
-
-def measured(trials: Sequence[SweepTrial]) -> list[SweepTrial]:
-    """Return the trials that have values."""
-    return [one for one in trials if one.state == "done" and one.values is not None]
-
-
-def design(axes: Sequence[Axis], trials: Sequence[SweepTrial]) -> dict[str, FloatArray]:
-    """Return the columns of each parameter: numbers by their line and square, else categories."""
-    return {axis.name: _column(axis, trials) for axis in axes}
+    return fewest_trials(sum(map(_width, axes)))
 
 
 def _column(axis: Axis, trials: Sequence[SweepTrial]) -> FloatArray:
+    """Return a parameter's columns: a number's line and square, else indicators."""
     values = [trial.settings.get(axis.key, ABSENT) for trial in trials]
     if not axis.is_number or ABSENT in values:
         return category_column(values)

@@ -10,6 +10,7 @@ from sage_cli.reports.sweeps.colour import (
     HIGHEST,
     LOWEST,
     Region,
+    colour_bar,
     region_of_interest,
     value_scale,
 )
@@ -52,10 +53,7 @@ def draw_heatmaps(result: SweepResult, stem: Path) -> None:
             axes.set_xticks(range(len(across_values)), map(as_text, across_values))
             region = _cells(axes, result, objective)
             if region is not None:
-                bar = figure.colorbar(
-                    value_scale(region), ax=axes, fraction=0.05, pad=0.03, extend=region.extend
-                )
-                bar.outline.set_visible(False)
+                colour_bar(figure, axes, region)
             ranking = result.findings.rankings.get(objective)
             words = "noise unknown"
             if ranking:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sage_cli.reports.figures.figure import FAINT, INK, drawing, say
-from sage_cli.reports.sweeps.colour import region_of_interest, value_scale
+from sage_cli.reports.sweeps.colour import colour_bar, region_of_interest, value_scale
 from sage_cli.reports.sweeps.data import Axis, SweepResult
 from sage_cli.reports.sweeps.heatmap import LEAST_SPAN
 from sage_cli.reports.sweeps.marks import BEST
@@ -47,9 +47,7 @@ def draw_parallel(result: SweepResult, stem: Path) -> None:
         for o in range(len(result.objectives)):
             ends = _ends(value_MO[:, o])
             _ticks(axes, len(scales) + o, [(0.0, f"{ends[0]:.3f}"), (1.0, f"{ends[1]:.3f}")])
-        bar = figure.colorbar(colour, ax=axes, fraction=0.04, pad=0.06, extend=region.extend)
-        bar.outline.set_visible(False)
-        bar.set_label(result.objectives[0])
+        colour_bar(figure, axes, region, pad=0.06).set_label(result.objectives[0])
         figure.legend(loc="outside lower center")
 
 

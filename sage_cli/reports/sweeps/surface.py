@@ -9,7 +9,7 @@ import numpy as np
 
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.reports.figures.figure import drawing, say
-from sage_cli.reports.sweeps.colour import Region, region_of_interest, value_colours
+from sage_cli.reports.sweeps.colour import Region, colour_bar, region_of_interest, value_colours
 from sage_cli.reports.sweeps.data import SweepResult
 from sage_cli.reports.sweeps.heatmap import LEAST_SPAN
 from sage_cli.reports.sweeps.marks import INDISTINGUISHABLE, WITHOUT, legend, mark, states_of
@@ -81,19 +81,19 @@ def _draw(
     region = colour_region(value_M)
     span = {"vmin": region.low, "vmax": region.high}
     style = {"s": 30, "edgecolors": "white", "linewidths": 0.9, "zorder": 3}
-    points_drawn = axes.scatter(*place_MA.T, c=value_M, cmap=part, **style, **span)
+    axes.scatter(*place_MA.T, c=value_M, cmap=part, **style, **span)
     if (triangles := _triangles(place_MA)) is not None and np.ptp(value_M) > 0:
         axes.grid(visible=False)
         levels = np.linspace(region.low, region.high, LEVELS + 1)
         style = {"levels": levels, "cmap": part, "alpha": 0.85, "extend": region.extend}
         axes.tricontourf(triangles, value_M, zorder=1, **style)
     if len(value_M) > 1:
-        bar = figure.colorbar(points_drawn, ax=axes, fraction=0.05, pad=0.03, extend=region.extend)
-        bar.outline.set_visible(False)
+        colour_bar(figure, axes, region)
+    highest = result.best_value(objective)
     for (place, _, values), (x, y) in zip(result.done, place_MA, strict=True):
         if place in alike:
             mark(axes, x, y, "bright", zorder=4)
-        if values[which] == result.best_value(objective):
+        if values[which] == highest:
             mark(axes, x, y, "best", zorder=5)
 
 

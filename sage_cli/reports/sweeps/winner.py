@@ -15,9 +15,9 @@ def winner_table(result: SweepResult) -> Table:
     known = any(one.optimism and one.optimism.estimate is not None for one in winners)
     rows: list[tuple[str, list[Cell]]] = [
         ("trial", [str(one.best + 1) for one in winners]),
-        ("less base", [_cell(one.over_base) for one in winners]),
+        ("less base", [gap_measure(one.over_base) for one in winners]),
         ("second best trial", [_number(one.second) for one in winners]),
-        ("less second best", [_cell(one.over_second) for one in winners]),
+        ("less second best", [gap_measure(one.over_second) for one in winners]),
     ]
     nothing = Optimism(None, math.nan, math.nan)
     chosen = [one.optimism or nothing for one in winners]
@@ -102,11 +102,12 @@ def _number(place: int | None) -> str:
     return UNDEFINED if place is None else str(place + 1)
 
 
-def _cell(gap: Gap | None) -> Measure:
+def gap_measure(gap: Gap | None) -> Measure:
+    """Return a difference with its sign and interval, as a cell."""
     if gap is None:
         return Measure(math.nan)
     return Measure(gap.value, interval=(gap.low, gap.high), signed=True)
 
 
 def _gap(gap: Gap) -> str:
-    return str(_cell(gap))
+    return str(gap_measure(gap))

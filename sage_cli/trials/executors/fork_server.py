@@ -113,10 +113,15 @@ def obstacle() -> str | None:
 def _control() -> socket.socket:
     """The socket to the owner, with /dev/null in its place as standard input."""
     control = socket.socket(fileno=os.dup(0))
+    _close_input()
+    return control
+
+
+def _close_input() -> None:
+    """Put /dev/null in the place of standard input."""
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
-    return control
 
 
 def _is_gone(control: socket.socket) -> bool:
@@ -188,9 +193,7 @@ def _become(words: Sequence[str], heard: int) -> None:
     for number in (signal.SIGCHLD, *process_guard.STOPS):
         signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
+    _close_input()
     os.dup2(2, 1)
     _name(words)
 

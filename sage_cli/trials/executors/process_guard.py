@@ -1,6 +1,6 @@
 """A process guard: runs a command, which does not outlive it, and does not outlive its owner.
 
-    python leash.py LIMIT_S GRACE_S COMMAND... 2>>LOG
+    python process_guard.py LIMIT_S GRACE_S COMMAND... 2>>LOG
 
 The owner holds the other end of standard input. A byte in it asks for the end: the command gets
 SIGTERM, and SIGKILL after GRACE_S. When the pipe closes, because the owner died in whatever way,

@@ -13,7 +13,7 @@ from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.benchmarks import Benchmark, load_benchmarks
 from sage_cli.metrics import pooled
 from sage_cli.trials.search.prepared import Sweep
-from sage_cli.trials.search.scores import ByBenchmark, describe
+from sage_cli.trials.search.scores import ByBenchmark
 from sage_cli.trials.search.shared import point_config
 from sage_cli.trials.stored import StoredMeasurements
 from sage_cli.trials.task import Task
@@ -67,14 +67,9 @@ class Confirmation:
     def replicates(self, place: int) -> list[Replicate]:
         """Return the trainings of a trial with fresh seeds."""
         point = self.points[place]
-        group = {**point, "tracking.group": self.sweep.folder.name}
         return [
-            Replicate(
-                f"{describe(point)}, fresh seed {number + 1}",
-                FRESH + number,
-                point_config(self.config, group, FRESH + number),
-            )
-            for number in range(self.seeds)
+            self.sweep.replicate(self.config, point, FRESH + i, f", fresh seed {i + 1}")
+            for i in range(self.seeds)
         ]
 
     def initial(self, place: int) -> Replicate:

@@ -87,16 +87,16 @@ class Sweep:
         Raises SageError if the point's settings contradict each other.
         """
         count = len(self.first_seeds) if seeds is None else seeds
-        group = {**point, "tracking.group": self.folder.name}
         replicates = (
-            Replicate(
-                describe(point) + (f", seed {seed + 1}" if seed else ""),
-                seed,
-                point_config(self.shared, group, seed),
-            )
+            self.replicate(self.shared, point, seed, f", seed {seed + 1}" if seed else "")
             for seed in range(count)
         )
         return Trial(describe(point), point, tuple(replicates))
+
+    def replicate(self, config: SageConfig, point: Point, seed: int, words: str) -> Replicate:
+        """One training of a point under `config`; `words` follow the point in its title."""
+        group = {**point, "tracking.group": self.folder.name}
+        return Replicate(describe(point) + words, seed, point_config(config, group, seed))
 
     def trainings(self, point: Point, seeds: int | None = None) -> list[Task]:
         """The tasks that train and measure the trial's replicates."""

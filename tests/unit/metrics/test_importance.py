@@ -109,6 +109,6 @@ def test_a_category_seen_once_and_a_perfect_fit_are_no_errors():
     assert exact["x"].seen
 
 
-def test_as_many_trials_as_columns_and_three_are_needed():
-    columns = {"x": numeric_column(range(6)), "y": category_column(list("aabbcc"))}
-    assert fewest_trials(columns) == 1 + 2 + 2 + 3
+def test_as_many_trials_as_columns_and_four_are_needed():
+    x, y = numeric_column(range(6)), category_column(list("aabbcc"))
+    assert fewest_trials(x.shape[1] + y.shape[1]) == 1 + 2 + 2 + 3

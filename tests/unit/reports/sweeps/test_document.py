@@ -178,7 +178,7 @@ def test_what_is_undefined_survives_the_json(tmp_path: Path) -> None:
     assert to_data(from_data(data))["trials"][0]["values"]["pass@1"] is not None
 
 
-def test_the_best_is_of_those_with_the_most_seeds() -> None:
+def test_the_best_is_of_those_with_the_most_seeds(tmp_path: Path) -> None:
     """A race left the first with one lucky seed; the third has three, as the second."""
     trials = [
         done(at(GRID, 0.8, 0.1), 1, 1.5),
@@ -192,3 +192,7 @@ def test_the_best_is_of_those_with_the_most_seeds() -> None:
     assert document.data["rankings"]["pass@1"].best == 2
     assert document.data["winners"]["pass@1"].best == 2
     assert document.data["winners"]["pass@1"].second == 1
+    document.write(tmp_path)
+    stored = from_data(json.loads((tmp_path / "sweep.json").read_text()))
+    assert stored.ranked("pass@1") == [2, 1, 0, 3]  # those with three seeds first
+    assert stored.best("pass@1") == 2
