@@ -22,7 +22,7 @@ def centred_advantages(rewards_PN: Tensor) -> Tensor:
 
 
 def completion_logps(inputs: AdvantageInputs, logps_BT: Tensor, *, mean: bool = False) -> Tensor:
-    """(P, N): each completion's log-probability, the sum over its tokens or with `mean` that."""
+    """(P, N): the sum of each completion's log-probabilities, or with `mean` their mean."""
     mask_BT = inputs.mask_BT
     logps_B = (logps_BT * mask_BT).sum(dim=1)
     if mean:

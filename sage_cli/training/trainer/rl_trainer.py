@@ -99,7 +99,7 @@ class RlTrainer(RolloutTrainer):
             int(self.num_generations),
         )
         batch = self.hooks.pooled(self, inputs, batch, right_PN)
-        self._batch_record |= {**self.drawn_record(), **self.hooks.record}
+        self._batch_record |= {**self.sampled_record(), **self.hooks.record}
         return batch
 
     def score_rows(self, rows: list[Row]) -> tuple[dict[str, Any], Tensor]:

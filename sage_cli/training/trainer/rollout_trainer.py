@@ -90,7 +90,7 @@ class RolloutTrainer(SealingTrainer):
         cap = self.vllm_importance_sampling_clip_max if corrected else None
         return mismatch_statistics(signals, cap)
 
-    def drawn_record(self) -> dict[str, int]:
+    def sampled_record(self) -> dict[str, int]:
         """Return the counts of completions and tokens sampled since `begin_rollouts`."""
         device = self.accelerator.device
         count = self.accelerator.gather(torch.tensor([self._count], device=device)).sum(dim=0)
