@@ -74,7 +74,8 @@ def test_why_works_were_given_up(tmp_path):
 
 
 def test_tasks_are_left_where_enough_is_said(tmp_path):
-    tasks = [shell_task(tmp_path, name) for name in ("one", "two")]
+    # the second is begun as soon as the first has ended: it must not be done before that is seen
+    tasks = [shell_task(tmp_path, "one"), shell_task(tmp_path, "two", "sleep 60; echo made > two")]
     executor = LocalExecutor(1, grace_s=1)
     done = tasks[0].done
     assert run_tasks(tasks, executor, tmp_path / "logs", 0, Silent(), enough=done) == {}
