@@ -83,7 +83,7 @@ def test_who_lives_keeps_the_lock_when_the_file_servers_clock_jumps(tmp_path, ju
     with on_host("b", tmp_path) as (other, _):
         silent(tmp_path, jump_s)
         assert not is_held(tmp_path)  # nobody can tell at once
-        with pytest.raises(StoreError, match="written by process .* on b"), writer(tmp_path):
+        with pytest.raises(StoreError, match=r"written by process .* on b"), writer(tmp_path):
             pass
         assert is_held(tmp_path)  # its next heartbeat has told
         assert answer(other) == "written"
