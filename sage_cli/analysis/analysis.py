@@ -8,24 +8,31 @@ from typing import Any, Literal
 
 from sage_cli.analysis.answers import Answers
 from sage_cli.analysis.texts import Detector
+from sage_cli.analysis.token_table import TokenTable
+from sage_cli.guides import Guide
 from sage_cli.metrics import Counts
 from sage_cli.reports.document import Document
 from sage_cli.reports.provenance import Provenance
 
-Option = Literal["delta", "patterns"]
-Scorer = Literal["base", "self", "self if stored", "modes"]
+Option = Literal["delta", "patterns", "guides"]
+Scorer = Literal["base", "self", "self if stored", "modes", "tokens"]
 ModeChances = Mapping[str, Mapping[str, float]]
 """Problem id -> mode -> the chance that a completion announces it."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """Confidence and resamples of intervals, deltas for `support`, detectors for `patterns`."""
+    """Confidence and resamples of intervals, deltas for `support`, detectors for `patterns`.
+
+    `guides` and the `temperature` of their training are for `signals`.
+    """
 
     confidence: float = 0.95
     resamples: int = 2000
     deltas: tuple[float, ...] = (0.0, 0.01, 0.1, 0.5)
     detectors: tuple[Detector, ...] = ()
+    guides: tuple[Guide, ...] = ()
+    temperature: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -48,6 +55,7 @@ class Inputs:
     answers: Mapping[str, tuple[Answers, ...]] = field(default_factory=dict)
     trained: Mapping[str, TrainedRun] = field(default_factory=dict)
     modes: Mapping[tuple[str, str], ModeChances] = field(default_factory=dict)
+    tokens: Mapping[tuple[str, str], TokenTable] = field(default_factory=dict)
     options: Options = Options()
     provenance: Provenance = field(default_factory=Provenance)
 
@@ -70,7 +78,8 @@ class Analysis:
     It needs graded samples, or with `records` the runs' training records; with `base` also those
     of the base. `scorer` loads a model: the base or the policy itself (`self`) computes surprisal
     and entropy of completions, or the policy itself the chances of `modes`; results are stored.
-    `self if stored` takes stored scores and loads nothing. `options` are those that it uses.
+    `self if stored` takes stored scores and loads nothing; with `tokens` the policy reads every
+    token, and nothing is stored. `options` are those that it uses.
     """
 
     name: str

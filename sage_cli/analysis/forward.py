@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+from sage_cli.analysis.answers import GradedSample
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
@@ -27,6 +28,7 @@ class Forward:
     def __init__(self, own: PolicySamples, temperature: float, progress: Progress) -> None:
         self._own, self._temperature, self._progress = own, temperature, progress
         self._prompts: dict[str, Ids] = {}
+        self._texts: dict[int, str] = {}
 
     @cached_property
     def tokenizer(self) -> Any:
@@ -37,11 +39,7 @@ class Forward:
         self, rows: Sequence[Completion], problems: Mapping[str, Problem]
     ) -> list[tuple[Any, ...]]:
         """Return each completion with mean surprisal, mean entropy and length, as stored."""
-        stop = self._template.stop
-        pairs = [
-            (self._prompt(problems[row.problem_id]), tuple(token_ids(self.tokenizer, row, stop)))
-            for row in rows
-        ]
+        pairs = self._pairs(rows, problems)
         signals = self._signals(pairs)
         scores = []
         for row, pair in zip(rows, pairs, strict=True):
@@ -50,6 +48,20 @@ class Forward:
             scores.append((row, surprisal, float(entropy_T.double().mean()), len(pair[1])))
         self._progress.advance(len(rows))
         return scores
+
+    def tokens(
+        self, rows: Sequence[GradedSample], problems: Mapping[str, Problem]
+    ) -> list[tuple[GradedSample, Ids, Any, Any]]:
+        """Return each sample with its tokens' ids, log-probabilities (T,) and entropies (T,)."""
+        pairs = self._pairs([row.completion for row in rows], problems)
+        signals = self._signals(pairs)
+        return [(row, pair[1], *signals[pair]) for row, pair in zip(rows, pairs, strict=True)]
+
+    def text(self, token: int) -> str:
+        """Return a token's own text; "�" for part of a character."""
+        if token not in self._texts:
+            self._texts[token] = self.tokenizer.decode([token])
+        return self._texts[token]
 
     def chances(
         self, problems: Sequence[Problem], words: Mapping[str, Sequence[str]]
@@ -71,6 +83,13 @@ class Forward:
             problem.id: {name: sum(chance(problem, one) for one in of) for name, of in ids.items()}
             for problem in problems
         }
+
+    def _pairs(self, rows: Sequence[Completion], problems: Mapping[str, Problem]) -> list[Pair]:
+        stop = self._template.stop
+        return [
+            (self._prompt(problems[row.problem_id]), tuple(token_ids(self.tokenizer, row, stop)))
+            for row in rows
+        ]
 
     def _signals(self, pairs: Sequence[Pair]) -> dict[Pair, tuple[Any, Any]]:
         """Return (logps_T, entropy_T) of each pair; equal pairs are computed once."""

@@ -16,10 +16,12 @@ from sage_cli.analysis.answers import Answers
 from sage_cli.analysis.forward import Forward
 from sage_cli.analysis.load import Subject
 from sage_cli.analysis.measures.modes import generator_with_modes
+from sage_cli.analysis.token_table import TokenTable, token_table
 from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.sample_sets import PolicySamples
+from sage_cli.guides import Guide
 from sage_cli.json_value import json_value
 from sage_cli.progress import Progress
 from sage_cli.store.atomic import write_json
@@ -76,6 +78,11 @@ class ModelScorer:
                     store.flush()
             self.progress.end()
         return replace(answers, scores=stores)
+
+    def tokens(self, answers: Answers, guides: Sequence[Guide], temperature: float) -> TokenTable:
+        """Return the policy's tokens at `temperature`, that of the guides' training; not stored."""
+        forward = Forward(self.own, temperature, self.progress)
+        return token_table(answers, forward, guides, self.progress)
 
     def if_stored(self, answers: Answers, writer: PolicySamples) -> Answers:
         """Return the answers with scores if all are stored, else as they are."""

@@ -9,10 +9,14 @@ from pathlib import Path
 from sage_cli.analysis.analysis import Analysis, Options
 from sage_cli.analysis.load import Subject
 from sage_cli.analysis.texts import read_detectors
+from sage_cli.analysis.token_table import refuse_unknown_signals
+from sage_cli.config.load import changed
+from sage_cli.config.schema import SageConfig
 from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.sample_sets import PolicySamples
+from sage_cli.guides import BranchGuide, Guide, TokenGuide
 from sage_cli.models.policies.names import (
     NO_LABELS,
     Labels,
@@ -115,7 +119,8 @@ class Request:
     """The options of `sage analyze` beside its settings; None if an option was not typed.
 
     `problems` are prefixes of ids, `sampling` the words of options with which `sage passk` samples
-    what this command needs.
+    what this command needs. `guides` are names, as branch,token; `settings` has the values of those
+    guides and `temperature` that of rollouts, which `with_guides` takes from a configuration.
     """
 
     base: str | None = None
@@ -123,6 +128,9 @@ class Request:
     delta: str | None = None
     patterns: Path | None = None
     sampling: tuple[str, ...] = ()
+    guides: str | None = None
+    settings: tuple[Guide, ...] = ()
+    temperature: float = 1.0
 
 
 def options_of(analysis: Analysis, evaluation: EvaluationSection, request: Request) -> Options:
@@ -130,7 +138,7 @@ def options_of(analysis: Analysis, evaluation: EvaluationSection, request: Reque
 
     Raises ConfigurationError for options that it does not use, and for deltas that are no shares.
     """
-    for option in ("delta", "patterns"):
+    for option in ("delta", "patterns", "guides"):
         if getattr(request, option) is not None and option not in analysis.options:
             raise ConfigurationError(
                 f"`sage analyze {analysis.name}` does not use --{option}", "leave it out"
@@ -140,7 +148,25 @@ def options_of(analysis: Analysis, evaluation: EvaluationSection, request: Reque
         options = replace(options, deltas=_deltas(request.delta))
     if "patterns" in analysis.options:
         options = replace(options, detectors=read_detectors(request.patterns))
+    if "guides" in analysis.options:
+        guides = request.settings or (BranchGuide(), TokenGuide())
+        refuse_unknown_signals(guides)
+        options = replace(options, guides=guides, temperature=request.temperature)
     return options
+
+
+def with_guides(request: Request, config: SageConfig) -> Request:
+    """Return the request with the guides it names, by default the run's own, branch and token.
+
+    Their values are those of the configuration, as if each were its guide.
+    """
+    own = [config.guide.name] if config.guide.name != "none" else []
+    names = [*own, "branch", "token"] if request.guides is None else request.guides.split(",")
+    settings = tuple(
+        changed(config, {"guide.name": name}).guide.for_training(config.rl.steps)
+        for name in dict.fromkeys(name.strip() for name in names)
+    )
+    return replace(request, settings=settings, temperature=config.rollout.temperature)
 
 
 def _deltas(text: str) -> tuple[float, ...]:

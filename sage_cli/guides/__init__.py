@@ -4,7 +4,8 @@ from sage_cli.guides.branch import BranchGuide
 from sage_cli.guides.guide import Guide
 from sage_cli.guides.none import NoGuide
 from sage_cli.guides.random import RandomGuide
+from sage_cli.guides.rapo import RapoGuide
 from sage_cli.guides.signals import Signals
 from sage_cli.guides.token import TokenGuide
 
-__all__ = ["BranchGuide", "Guide", "NoGuide", "RandomGuide", "Signals", "TokenGuide"]
+__all__ = ["BranchGuide", "Guide", "NoGuide", "RandomGuide", "RapoGuide", "Signals", "TokenGuide"]

@@ -12,12 +12,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from sage_cli.guides.guide import Guide
-from sage_cli.guides.signals import OptionalSignal, Signals
+from sage_cli.guides.signals import ROW_SIGNALS, OptionalSignal, Signals
 
 ROWS, TOKENS, VOCABULARY, STEP = 5, 23, 50, 7
 
@@ -43,12 +44,17 @@ class GuideContract(ABC):
         entropy_BT, logps_BT = 4 * draw(), -3 * draw()
         lengths_B1 = torch.arange(TOKENS, 0, -5)[:, None]
         mask_BT = (torch.arange(TOKENS) < lengths_B1).long()
-        optional: dict[OptionalSignal, Tensor] = {
+        optional: dict[OptionalSignal, Tensor | tuple[str, ...]] = {
             "token_ids_BT": (VOCABULARY * draw()).long(),
             "policy_logps_BT": logps_BT.clone(),
             "policy_entropy_BT": entropy_BT.clone(),
             "reference_logps_BT": -3 * draw(),
             "reference_entropy_BT": 4 * draw(),
+            "reference_tilted_logps_BT": -3 * draw(),
+            "right_B": torch.arange(ROWS) % 2 == 0,
+            "rewards_B": (torch.arange(ROWS) % 2 == 0).float() - 0.25,
+            "group_right_B": torch.tensor([2 / 3, 2 / 3, 2 / 3, 0.5, 0.5]),
+            "problem_ids_B": ("a", "a", "a", "b", "b"),
         }
         return Signals(logps_BT, entropy_BT, mask_BT, torch.arange(ROWS), optional)
 
@@ -109,24 +115,38 @@ class GuideContract(ABC):
         signals = self.signals()
         whole_BT = self.make().log_q(signals, STEP)
         for row, length in enumerate(signals.mask_BT.sum(dim=1).tolist()):
-            place = (slice(row, row + 1), slice(length))
+            rows = slice(row, row + 1)
+            place = (rows, slice(length))
 
             def alone(_: str, values_BT: Tensor, place: tuple[slice, slice] = place) -> Tensor:
                 return values_BT[place]
 
+            def alone_row(values: Any, rows: slice = rows) -> Any:
+                return values[rows]
+
             one = replace(
-                _each(signals, alone),
+                _each(signals, alone, alone_row),
                 mask_BT=signals.mask_BT[place],
                 row_ids_B=torch.tensor([row]),
             )
             torch.testing.assert_close(self.make().log_q(one, STEP), whole_BT[place])
 
 
-def _each(signals: Signals, change: Callable[[str, Tensor], Tensor]) -> Signals:
-    """Return the signals with `change` applied to each of them but the mask, by name."""
+def _each(
+    signals: Signals,
+    change: Callable[[str, Tensor], Tensor],
+    change_row: Callable[[Any], Any] = lambda values: values,
+) -> Signals:
+    """Return the signals with `change` applied to each token's but the mask, by name.
+
+    `change_row` is applied to those of rows.
+    """
+    optional: dict[OptionalSignal, Any] = {**signals.optional}
+    for name, values in optional.items():
+        optional[name] = change_row(values) if name in ROW_SIGNALS else change(name, values)
     return replace(
         signals,
         logps_BT=change("logps_BT", signals.logps_BT),
         entropy_BT=change("entropy_BT", signals.entropy_BT),
-        optional={name: change(name, values) for name, values in signals.optional.items()},
+        optional=optional,
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
 from pydantic import ConfigDict, Field, PrivateAttr, model_validator
 
 from sage_cli.errors import ConfigurationError, TrainingError
-from sage_cli.guides.signals import OPTIONAL_SIGNALS, OptionalSignal, Signals
+from sage_cli.guides.signals import OPTIONAL_SIGNALS, ROW_SIGNALS, OptionalSignal, Signals
 from sage_cli.settings.extensible import Extensible
 from sage_cli.settings.plugins import load_plugin, named
 
@@ -73,7 +73,7 @@ class Guide(Extensible):
             raise TrainingError(
                 f"{_title(self)} needs {', '.join(lacking)}, which is not known here",
                 "a guide can need what sage_cli.guides.signals lists; without a reference none of "
-                "its signals is known",
+                "its signals is known, and rewards and groups are known in training alone",
             )
         read = signals.only(self.needs, _title(self))
         with torch.no_grad(), named("q of guide", type(self)):
@@ -113,6 +113,20 @@ class Guide(Extensible):
     def reads_reference_entropy(self) -> bool:
         """True if the reference's entropies have to be computed as well."""
         return self.source == "reference" or "reference_entropy_BT" in self.needs
+
+    @property
+    def exponents(self) -> tuple[float, float]:
+        """Exponents phi of the tilted reference for wrong and for right completions.
+
+        They are read where `needs` has `reference_tilted_logps_BT`; 1 is the reference as it is.
+        """
+        return 1.0, 1.0
+
+    @property
+    def tilts(self) -> frozenset[float]:
+        """Exponents other than 1 for which the tilted reference has to be computed."""
+        asked = "reference_tilted_logps_BT" in self.needs
+        return frozenset(self.exponents) - {1.0} if asked else frozenset()
 
     def describe(self) -> str:
         """Return `branch (tau 0.465, rho 0.775, signal policy, q in [0.6, 1.4])`."""
@@ -200,8 +214,7 @@ def _check(guide: Guide, q_BT: Any, signals: Signals) -> None:
         )
     valid_BT = signals.mask_BT.bool()
     wrong_BT = ~q_BT.isfinite() & valid_BT
-    read = (signals.logps_BT, signals.entropy_BT, *signals.optional.values())
-    if wrong_BT.any() and all(values_BT[valid_BT].isfinite().all() for values_BT in read):
+    if wrong_BT.any() and _are_finite(signals):
         what = "NaN" if (q_BT.isnan() & valid_BT).any() else "infinite"
         raise TrainingError(
             f"q of {_title(guide)} is {what} for {int(wrong_BT.sum())} of the batch's "
@@ -209,6 +222,13 @@ def _check(guide: Guide, q_BT: Any, signals: Signals) -> None:
             "check it with sage_cli.guides.contract.GuideContract; a division by 0 and the "
             "logarithm of a number that is not positive are the usual causes",
         )
+
+
+def _are_finite(signals: Signals) -> bool:
+    """Return True if no signal of an unmasked token is NaN or infinite."""
+    of_tokens: list[Any] = [v for name, v in signals.optional.items() if name not in ROW_SIGNALS]
+    every, valid_BT = (signals.logps_BT, signals.entropy_BT, *of_tokens), signals.mask_BT.bool()
+    return all(values_BT[valid_BT].isfinite().all() for values_BT in every)
 
 
 def _title(guide: Guide) -> str:

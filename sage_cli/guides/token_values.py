@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -12,7 +12,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from sage_cli.errors import TrainingError
 from sage_cli.guides.guide import Guide
-from sage_cli.guides.signals import OptionalSignal, Signals
+from sage_cli.guides.signals import Known, OptionalSignal, Signals
 
 PERCENTILES = (50, 75, 90, 95, 99)
 Pair = tuple[Tensor, Tensor]
@@ -39,14 +39,15 @@ def token_values(
     step: int,
     reference: list[Pair] | None = None,
     token_ids: list[list[int]] | None = None,
+    known: Known | None = None,
 ) -> tuple[tuple[TokenValues, ...], dict[str, float]]:
     """Apply `guide` at its clock's `step`; return each completion's values and their summary.
 
     `policy` holds the completions' signals; surprisal and entropy are the policy's in any case.
-    `reference` and `token_ids` are for a guide that reads them. Raises TrainingError if the guide
-    needs one that is not given.
+    `reference`, `token_ids` and `known`, other optional signals, are for a guide that reads them.
+    Raises TrainingError if the guide needs one that is not given.
     """
-    log_q_BT = guide.log_q(_signals(guide, policy, reference, token_ids), step)
+    log_q_BT = guide.log_q(_signals(guide, policy, reference, token_ids, known or {}), step)
     # without the padding
     log_qs = [log_q_T[: len(own[0])] for own, log_q_T in zip(policy, log_q_BT, strict=True)]
     rows = tuple(
@@ -61,6 +62,19 @@ def token_values(
     )
     entropy_T = torch.cat([entropy_T for _, entropy_T in policy])
     return rows, _summary(torch.cat(log_qs), entropy_T, guide)
+
+
+def log_q_of(
+    guide: Guide, policy: list[Pair], token_ids: list[list[int]], known: Known, first: int
+) -> list[Tensor]:
+    """Return each completion's log q at step 0, where schedules are at their upper ends.
+
+    The completions are the rows from `first` on: their noise is that of these rows.
+    """
+    signals = _signals(guide, policy, None, token_ids, known)
+    signals = replace(signals, row_ids_B=torch.arange(first, first + len(policy)))
+    log_q_BT = guide.log_q(signals, 0)
+    return [log_q_T[: len(own[0])] for own, log_q_T in zip(policy, log_q_BT, strict=True)]
 
 
 def guide_statistics(log_q_T: Tensor, guide: Guide) -> dict[str, float]:
@@ -110,9 +124,10 @@ def _signals(
     policy: list[Pair],
     reference: list[Pair] | None,
     token_ids: list[list[int]] | None,
+    known: Known,
 ) -> Signals:
     """Return all signals that are given, rows of unequal length padded on the right."""
-    optional: dict[OptionalSignal, Tensor] = {}
+    optional: dict[OptionalSignal, Tensor | tuple[str, ...]] = {**known}
     optional["policy_logps_BT"], optional["policy_entropy_BT"] = _padded(policy)
     if reference is not None:
         optional["reference_logps_BT"], optional["reference_entropy_BT"] = _padded(reference)

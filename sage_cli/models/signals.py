@@ -14,6 +14,15 @@ _ROWS_AT_ONCE = 128
 Ids = Sequence[int]
 
 
+_LEAST_EXPONENT = 2.0**-20
+"""Stands for an exponent of 0: logits that differ by 40 differ by 4e-5 then."""
+
+
+def tilted_temperature(temperature: float, exponent: float) -> float:
+    """Return the temperature at which a model is p^exponent, normalised, p at `temperature`."""
+    return temperature / max(exponent, _LEAST_EXPONENT)
+
+
 def completion_signals(
     model: Any, prompt: Ids, completion: Ids, temperature: float = 1.0
 ) -> tuple[Tensor, Tensor]:

@@ -24,6 +24,7 @@ CASES = [
     ("pacs", "branch", ""),
     ("dars", "branch", "dr_grpo"),
     ("rlpr", "branch", "grpo"),
+    ("grpo", "rapo", "dr_grpo"),
 ]
 OWN: dict[str, dict[str, Any]] = {
     "pacs": {"iterations": 3},  # so that scores differ from 0

@@ -80,11 +80,12 @@ def test_adding_a_noisy_guide_leaves_the_first_completions_alone(bench: Any, con
         ("dapo", "token"),
         ("dr_grpo", "token"),
         ("pacs", "token"),
+        ("dapo", "rapo"),
     ],
 )
 def test_micro_batches_do_not_matter(bench: Any, configure: Any, loss: str, guide: str):
-    settings = {"none": {}, "branch": {"tau": 0.5}, "random": {"epsilon": (0.9, 0.5)}, "token": {}}
-    section = {"name": guide} | settings[guide]
+    settings = {"branch": {"tau": 0.5}, "random": {"epsilon": (0.9, 0.5)}}
+    section = {"name": guide} | settings.get(guide, {})
     # under pacs the second step's scores come from another policy than the one that drew
     chosen = {"algo": "pacs", "iterations": 2} if loss == "pacs" else {"loss": loss}
     rl = {**chosen, "steps": 2}

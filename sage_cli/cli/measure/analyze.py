@@ -56,6 +56,13 @@ def command(
     patterns: Annotated[
         Path | None, typer.Option("--patterns", help="For patterns: a YAML file of expressions.")
     ] = None,
+    guides: Annotated[
+        str | None,
+        typer.Option(
+            "--guides",
+            help="For signals: guides, as branch,token (default: the run's own and these).",
+        ),
+    ] = None,
     benchmark: Benchmark = None,
     n: Samples = None,
     seeds: Seeds = None,
@@ -73,7 +80,7 @@ def command(
         _list(json)
         return
     from sage_cli.analysis.registry import find_analysis
-    from sage_cli.analysis.selection import Request
+    from sage_cli.analysis.selection import Request, with_guides
     from sage_cli.commands.measure.analyze import analyze, plan
     from sage_cli.evaluation.evaluate import Evaluation
 
@@ -85,7 +92,9 @@ def command(
     sampling = _words(
         {**flags, "--config": config, "--runs": runs}, {"--preset": preset, "--set": set_}
     )
-    request = Request(base, tuple(problem or ()), delta, patterns, sampling)
+    request = Request(base, tuple(problem or ()), delta, patterns, sampling, guides)
+    if "guides" in find_analysis(name).options:
+        request = with_guides(request, settings)
     evaluation = Evaluation.of_config(settings)
     if dry_run:
         show_plan(lambda: plan(evaluation, name, named, request), json)

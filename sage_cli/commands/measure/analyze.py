@@ -22,6 +22,7 @@ from sage_cli.analysis.selection import (
     samples_of,
     with_base,
 )
+from sage_cli.analysis.token_table import TokenTable
 from sage_cli.config.describe import samples_in_words
 from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import DataError
@@ -172,12 +173,17 @@ def _of_samples(
     """Return policies' answers, with a model's scores if the analysis needs them."""
     answers: dict[str, list[Answers]] = {benchmark.name: [] for benchmark in benchmarks}
     modes: dict[tuple[str, str], ModeChances] = {}
+    tokens: dict[tuple[str, str], TokenTable] = {}
     for subject, scorer in scorers(analysis.scorer, subjects, spec, progress):
         for benchmark in benchmarks:
             with progress.doing(f"reading samples of {subject.policy.label} on {benchmark.name}"):
                 own = subject.answers(benchmark, spec)
             if scorer is not None and analysis.scorer == "modes":
                 modes[benchmark.name, own.policy] = scorer.modes(benchmark)
+            elif scorer is not None and analysis.scorer == "tokens":
+                tokens[benchmark.name, own.policy] = scorer.tokens(
+                    own, options.guides, options.temperature
+                )
             elif scorer is not None:
                 stored = analysis.scorer == "self if stored"
                 own = (scorer.if_stored if stored else scorer.score)(own, subject.samples)
@@ -185,6 +191,7 @@ def _of_samples(
     return Inputs(
         answers={name: tuple(of) for name, of in answers.items()},
         modes=modes,
+        tokens=tokens,
         options=options,
         provenance=provenance_of([one.samples for one in subjects], benchmarks, spec),
     )
@@ -202,7 +209,10 @@ def _scoring_facts(
         if scorer is None or analysis.scorer == "self if stored":
             continue
         for benchmark in benchmarks:
-            if analysis.scorer == "modes":
+            if analysis.scorer == "tokens":
+                whole = subject.answers(benchmark, spec).counts.n_P.sum()
+                lacking, what = whole, "completions"
+            elif analysis.scorer == "modes":
                 lacking, whole, what = *scorer.problems_without_modes(benchmark), "prompts"
             else:
                 own = subject.answers(benchmark, spec)

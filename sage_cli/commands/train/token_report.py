@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from sage_cli.config.schema import SageConfig
 from sage_cli.config.specs import EvaluationSpec, RlSpec
@@ -17,12 +18,14 @@ from sage_cli.evaluation.benchmarks import Benchmark, grader_for, load_benchmark
 from sage_cli.evaluation.measure import grade_rows
 from sage_cli.evaluation.policy_sampler import PolicySampler
 from sage_cli.evaluation.sample_sets import PolicySamples
+from sage_cli.guides import Guide
+from sage_cli.guides.signals import OptionalSignal
 from sage_cli.guides.token_values import token_values
 from sage_cli.methods.method import batch_of
 from sage_cli.models.policies.names import named_policy, named_run
 from sage_cli.models.policies.policy import Policy
 from sage_cli.models.policies.reference import reference_policy
-from sage_cli.models.signals import completion_signals
+from sage_cli.models.signals import completion_signals, tilted_temperature
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
 from sage_cli.reports.token_report import ReportedCompletion, TokenReport
@@ -64,14 +67,26 @@ def token_report(
     with progress.doing(f"loading {policy.label}"):
         model = policy.model()
     signals = _signals(model, ids, config, progress)
+    right = [grade.status == "right" for grade in grades]
+    known: dict[OptionalSignal, Tensor | tuple[str, ...]] = {
+        "right_B": torch.tensor(right),
+        "problem_ids_B": tuple(problem.id for problem in benchmark.problems),
+    }
     reference = None
     if guide.reads_reference:
         with progress.doing("loading the reference"):
             frozen = _reference(policy, config)
         reference = _signals(frozen, ids, config, progress)
+        if guide.tilts:
+            known["reference_tilted_logps_BT"] = _tilted(frozen, ids, right, guide, config)
     step, calls = last_step(policy, config), batch_of(config.rl, config.rl.processes).accumulation
     rows, summary = token_values(
-        signals, guide, guide.now(step, 0, calls), reference, [completion for _, completion in ids]
+        signals,
+        guide,
+        guide.now(step, 0, calls),
+        reference,
+        [completion for _, completion in ids],
+        known,
     )
     reported = zip(benchmark.problems, completions, grades, ids, rows, strict=True)
     return TokenReport(
@@ -149,6 +164,19 @@ def _signals(
         progress.advance()
     progress.end()
     return signals
+
+
+def _tilted(
+    model: Any, ids: Sequence[Ids], right: Sequence[bool], guide: Guide, config: SageConfig
+) -> Tensor:
+    """Return the reference's log-probabilities, tilted by each row's exponent, padded."""
+    rows = [
+        completion_signals(
+            model, *row, tilted_temperature(config.rollout.temperature, guide.exponents[one])
+        )[0]
+        for row, one in zip(ids, right, strict=True)
+    ]
+    return pad_sequence(rows, batch_first=True)
 
 
 def _reference(policy: Policy, config: SageConfig) -> Any:

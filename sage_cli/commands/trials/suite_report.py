@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sage_cli.analysis.registry import find_analysis
-from sage_cli.analysis.selection import Request, options_of
+from sage_cli.analysis.selection import Request, options_of, with_guides
 from sage_cli.commands.measure.analyze import answer
 from sage_cli.commands.trials.suite import FAILURES, SweepTask, sweeps_of
 from sage_cli.errors import SageError, StoreError
@@ -73,6 +73,8 @@ def _analysed(analysis: Analysis, part: Part, progress: Progress) -> Document:
     labels = {one.policy.word: one.title for one in reversed(part.replicates)}
     request = Request(**dict(analysis.options))
     try:
+        if "guides" in find_analysis(analysis.name).options:
+            request = with_guides(request, wanted[0].config)
         evaluation = Evaluation.of_config(wanted[0].config)
         return answer(evaluation, analysis.name, names, request, progress, labels)[0]
     except SageError as error:

@@ -23,6 +23,12 @@ from sage_cli.guides.signals import OptionalSignal
 from sage_cli.models.load import switch_off_own_dropout
 from sage_cli.objectives import log_ratio, reward_to_go
 from sage_cli.objectives.annealing import AnchorSchedule, share_of_beta
+from sage_cli.training.trainer.guide_signals import (
+    Tilted,
+    known_of_rows,
+    tilted_name,
+    tilting,
+)
 from sage_cli.training.trainer.token_record import TokenRecord
 
 _EXPECTED = {
@@ -64,6 +70,8 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
         self.tokens = TokenRecord()
         self._buffered: dict[str, Any] | None = None
         self._view: dict[str, Any] = {}
+        self._tilted: Tilted = {}
+        self._scoring = False
         super().__init__(**arguments)
         for model in (self.model, self.ref_model):
             switch_off_own_dropout(model)
@@ -81,6 +89,7 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         self._entropies.clear()
+        self._tilted, self._scoring = {}, True
         batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
         # the policy is asked first, where it is asked, and the reference last
         if self.keeps_old_entropy and "old_per_token_logps" in batch:
@@ -88,6 +97,8 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
         if self.guide.reads_reference_entropy:
             batch["reference_entropy_BT"] = self._entropies[-1]
         self._entropies.clear()
+        batch |= {tilted_name(exponent): of for exponent, of in self._tilted.items()}
+        self._tilted, self._scoring = {}, False
         rows = len(batch["completion_ids"])
         first = self.accelerator.process_index * rows
         batch["row_ids_B"] = torch.arange(first, first + rows)
@@ -111,12 +122,28 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
         first = self.keeps_old_entropy and not self._entropies
         if not self.in_loss and (self.guide.reads_reference_entropy or first):
             kwargs["compute_entropy"] = True
-        found = super()._get_per_token_logps_and_entropies(*args, **kwargs)
+        if self._scoring and self.guide.tilts:
+            found = self._tilting(*args, **kwargs)
+        else:
+            found = super()._get_per_token_logps_and_entropies(*args, **kwargs)
         if self._buffered is None:
             self._entropies.append(found[1])
         else:
             self._view["advantages"] = self._advantages_now(self._buffered, *found[:2])
             self._shape_anchor(self._buffered, found[0].detach(), found[1].detach())
+        return found
+
+    def _tilting(self, model: Any, *args: Any, **kwargs: Any) -> Any:
+        """Return the log-probabilities, and keep those of the model tilted as the guide asks.
+
+        Those of the pass that is last, the reference's, stay.
+        """
+        self._tilted, tilts = {}, sorted(self.guide.tilts)
+        plain = self.accelerator.unwrap_model(model)
+        with tilting(plain, tilts, self.temperature, self._tilted):
+            found = super()._get_per_token_logps_and_entropies(model, *args, **kwargs)
+        tokens = found[0].shape[1]
+        self._tilted = {phi: logps_BT[:, -tokens:] for phi, logps_BT in self._tilted.items()}
         return found
 
     def _advantages_now(self, batch: dict[str, Any], *_signals_BT: Tensor) -> Tensor:
@@ -174,7 +201,8 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
 
     def _signals(self, batch: dict[str, Any], logps_BT: Tensor, entropy_BT: Tensor) -> Signals:
         """Return the signals that the guide reads: by default the policy's or the reference's."""
-        known: dict[OptionalSignal, Tensor] = {
+        known: dict[OptionalSignal, Any] = {
+            **known_of_rows(self.guide, batch),
             "token_ids_BT": batch["completion_ids"],
             "policy_logps_BT": logps_BT,
             "policy_entropy_BT": entropy_BT,

@@ -11,6 +11,7 @@ from torch import Tensor
 from trl import GRPOTrainer
 
 from sage_cli.grading.grades import STATUSES
+from sage_cli.guides import Signals
 from sage_cli.methods.online import OnlineMethod
 from sage_cli.methods.parts.dynamic_sampling import Generated, Row
 from sage_cli.methods.parts.hooks import Hooks
@@ -19,6 +20,7 @@ from sage_cli.training.rl_inputs import Validator
 from sage_cli.training.trainer.advantages import batch_advantages, update_advantages
 from sage_cli.training.trainer.batch_record import batch_record, unfinished
 from sage_cli.training.trainer.forward_kl import ReferenceCompletions, forward_kl_loss
+from sage_cli.training.trainer.guide_signals import RowSignals
 from sage_cli.training.trainer.mismatch import kept_mass_record
 from sage_cli.training.trainer.phases import peak_memory
 from sage_cli.training.trainer.reference import check_reference, choose_reference
@@ -58,6 +60,7 @@ class RlTrainer(RolloutTrainer):
         self.rl, self.hooks, self.anchor = rl, hooks, anchor
         self.writer, self.engine_stop, self.validator = writer, engine_stop, validator
         self._batch_record: Record = {}
+        self.rows = RowSignals()
         self.rollouts: list[Record] = []
         self._step_began = time.perf_counter()
         kept = rl.reads_old_entropy and rl.steps_per_batch > 1
@@ -87,6 +90,7 @@ class RlTrainer(RolloutTrainer):
         batch["prompt_row_B"] = torch.tensor([row["row"] for row in inputs])
         status_PN = self._gather_statuses(self.hooks.reward.statuses)
         right_PN = status_PN == STATUSES.index("right")
+        batch |= self.rows.of_first(self, batch, right_PN)
         if self.rl.computed_by_trl is None:
             batch["advantages"] = batch_advantages(self, self.rl, batch, right_PN)
         batch["advantages"] = self.hooks.advantages(self, batch, right_PN)
@@ -107,7 +111,8 @@ class RlTrainer(RolloutTrainer):
         batch: dict[str, Any] = super()._generate_and_score_completions(rows)
         batch["prompt_row_B"] = torch.tensor([row["row"] for row in rows])
         status_PN = self._gather_statuses(self.hooks.reward.statuses)
-        return batch, status_PN == STATUSES.index("right")
+        right_PN = status_PN == STATUSES.index("right")
+        return batch | self.rows.of(self, batch, right_PN), right_PN
 
     @torch.no_grad()
     def policy_signals(
@@ -171,6 +176,9 @@ class RlTrainer(RolloutTrainer):
         if self.rl.shapes_tokens:
             return update_advantages(self, self.rl, batch, *signals_BT)
         return super()._advantages_now(batch)
+
+    def _signals(self, batch: dict[str, Any], *signals_BT: Tensor) -> Signals:
+        return self.rows.named(self, batch, super()._signals(batch, *signals_BT))
 
     def _calculate_rewards(self, *arguments: Any) -> Tensor:
         with self.phases.during("grade"):

@@ -8,7 +8,7 @@ import torch
 from sage_cli.errors import TrainingError
 from sage_cli.guides import BranchGuide, NoGuide, RandomGuide, TokenGuide
 from sage_cli.guides.guide import Guide
-from sage_cli.guides.signals import OPTIONAL_SIGNALS
+from sage_cli.guides.signals import OPTIONAL_SIGNALS, ROW_SIGNALS
 from sage_cli.guides.token_values import token_values
 
 FIRST = (torch.tensor([-0.5, -2.0, -1.0]), torch.tensor([0.4, 1.6, 3.0]))
@@ -64,10 +64,13 @@ def test_the_guide_may_read_other_signals_than_are_shown():
     assert rows[0].surprisal_T == pytest.approx([0.5, 2.0, 1.0])
 
 
-class Everything(Guide):
-    """Reads all that may be asked for."""
+TILTED = {"reference_tilted_logps_BT"}
 
-    needs = frozenset(OPTIONAL_SIGNALS)
+
+class Everything(Guide):
+    """Reads all that may be asked for of a completion's tokens."""
+
+    needs = frozenset(OPTIONAL_SIGNALS) - set(ROW_SIGNALS) - TILTED
     q_min: float = 0.1
     q_max: float = 9.0
 
@@ -87,6 +90,31 @@ def test_a_guide_gets_the_token_ids_and_both_models_signals():
         token_values([FIRST], Everything(), 0, token_ids=[[3, 0, 2]])
     with pytest.raises(TrainingError, match="there is no reference"):
         token_values([FIRST], BranchGuide(signal="reference"), 0)
+
+
+class Grading(Guide):
+    """Twice the anchor on right completions of problem a; asks for more with `needs`."""
+
+    needs = frozenset({"right_B", "problem_ids_B"})
+    q_max: float = 2.0
+
+    def q(self, signals, step):
+        of_a_B = torch.tensor([id_ == "a" for id_ in signals.problem_ids_B])
+        return 1 + signals.logps_BT * 0 + (signals.right_B & of_a_B)[:, None]
+
+
+class Rewarding(Grading):
+    needs = frozenset({"rewards_B", "group_right_B"})
+
+
+def test_grades_and_problems_are_known_and_rewards_and_groups_are_not():
+    known = {"right_B": torch.tensor([True, False]), "problem_ids_B": ("a", "a")}
+    rows, _ = token_values([FIRST, SECOND], Grading(), 0, known=known)
+    assert [row.q_T for row in rows] == [(2.0, 2.0, 2.0), (1.0,)]
+    said = r"Rewarding .* needs group_right_B, rewards_B, which is not known here"
+    with pytest.raises(TrainingError, match=said) as refused:
+        token_values([FIRST, SECOND], Rewarding(), 0, known=known)
+    assert "rewards and groups are known in training alone" in refused.value.next_step
 
 
 class Alternating(Guide):

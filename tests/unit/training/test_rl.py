@@ -46,6 +46,7 @@ def killing_at(step: int):
 
 
 GUIDES = [
+    {"name": "rapo"},
     {"name": "none"},
     {"name": "branch", "tau": 2.0},
     {"name": "random", "epsilon": (0.5, 0.1)},

@@ -221,3 +221,27 @@ def test_guides_in_words(made):
         config.guide.describe() == "branch (tau 0.465, rho 0.775, signal policy, q in [0.6, 1.4])"
     )
     assert load(sets=SIZE).config.guide.describe() == "none (q in [0.6, 1.4])"
+
+
+def test_a_guide_that_knows_grades_gets_the_reference_tilted_by_them(base, made):
+    config, policy = made
+    config = changed(config, {"guide": {"name": "rapo", "phi_right": 0.8, "phi_wrong": 0.5}})
+    problems = asked(config)
+    right = f"<start_working_out>a<end_working_out><SOLUTION>{problems[0].gold}</SOLUTION>"
+    texts = [right, "<SOLUTION>1</SOLUTION>", "cut off"]
+    store(policy, config, problems, texts)
+    report = token_report(config, "rl-branch", Silent())
+    phis = [0.8 if one.status == "right" else 0.5 for one in report.completions]
+    assert sorted(set(phis)) == [0.5, 0.8]
+    tokenizer, model = load_tokenizer(base), load_model(base).double()
+    template = PromptTemplate.from_section(config.prompt, tokenizer)
+    for problem, text, one, phi in zip(problems, texts, report.completions, phis, strict=True):
+        prompt = tokenizer(template.render(problem.question), add_special_tokens=False)["input_ids"]
+        ids = token_ids(tokenizer, Completion(problem.id, 0, 0, text, 1, "stop"), template.stop)
+        with torch.no_grad():
+            logits_TV = model(torch.tensor([[*prompt, *ids]])).logits[0, len(prompt) - 1 : -1]
+        logps_TV = (logits_TV / config.rollout.temperature).log_softmax(dim=1)
+        chosen_T = logps_TV[torch.arange(len(ids)), ids]
+        # log q = (phi - 1) l - log sum P^phi
+        log_q_T = (phi - 1) * chosen_T - (phi * logps_TV).logsumexp(dim=1)
+        assert one.values.q_T == pytest.approx(log_q_T.exp().clamp(1e-3, 100).tolist(), rel=1e-4)
