@@ -43,7 +43,8 @@ class TokenTable:
 def refuse_unknown_signals(guides: Sequence[Guide]) -> None:
     """Raise ConfigurationError for guides that read more than one policy and grades tell."""
     for guide in guides:
-        lacking = {name for name in guide.needs if name in ("rewards_B", "group_right_B")}
+        unknown = ("rewards_B", "group_right_B", "teacher_logps_BT")
+        lacking = {name for name in guide.needs if name in unknown}
         if guide.reads_reference or lacking:
             what = "the reference" if guide.reads_reference else ", ".join(sorted(lacking))
             raise ConfigurationError(

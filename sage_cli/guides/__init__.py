@@ -6,6 +6,16 @@ from sage_cli.guides.none import NoGuide
 from sage_cli.guides.random import RandomGuide
 from sage_cli.guides.rapo import RapoGuide
 from sage_cli.guides.signals import Signals
+from sage_cli.guides.teacher import TeacherGuide
 from sage_cli.guides.token import TokenGuide
 
-__all__ = ["BranchGuide", "Guide", "NoGuide", "RandomGuide", "RapoGuide", "Signals", "TokenGuide"]
+__all__ = [
+    "BranchGuide",
+    "Guide",
+    "NoGuide",
+    "RandomGuide",
+    "RapoGuide",
+    "Signals",
+    "TeacherGuide",
+    "TokenGuide",
+]

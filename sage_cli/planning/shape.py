@@ -94,12 +94,18 @@ def shape_of(section: PretrainedModel | ScratchModel) -> Shape | None:
     if section.path in PUBLISHED:
         return PUBLISHED[section.path]
     try:
-        folder = model_files(section.path, section.revision)
-        if is_adapter(folder):
-            folder = model_files(adapter_base(folder))
+        return shape_in_files(model_files(section.path, section.revision))
     except DataError:
         return None
-    return shape_in(read_json(Path(folder) / "config.json"))
+
+
+def shape_in_files(folder: Path) -> Shape | None:
+    """The shape of the model, or of the adapter's base, whose small files are in `folder`."""
+    try:
+        below = model_files(adapter_base(folder)) if is_adapter(folder) else folder
+    except DataError:
+        return None
+    return shape_in(read_json(below / "config.json"))
 
 
 def shape_in(config: Mapping[str, Any]) -> Shape | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from sage_cli.config.launching import spread_over
@@ -9,6 +10,7 @@ from sage_cli.config.specs import EvaluationSpec, RlSpec, SftSpec
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.methods.guided_dpo import GuidedDpo
 from sage_cli.methods.method import batch_of
+from sage_cli.models.policies.policy import Policy
 from sage_cli.planning.dry_run import Described
 from sage_cli.planning.gpus import GIB, Gpu
 from sage_cli.planning.hours import hours_fact
@@ -38,19 +40,36 @@ ENGINE_SHARE = 0.9
 Model = PretrainedModel | ScratchModel
 
 
-def rl_hours(spec: RlSpec) -> dict[str, str]:
-    """GPU hours of a training by RL, if every completion is as long as it may be."""
+FORWARD_SHARE = 1 / 3
+"""Share of a forward pass in a token's training, whose backward pass costs two."""
+
+
+def teacher_facts(teacher: Policy | None) -> dict[str, str]:
+    """The teacher that a guide reads, if it does."""
+    if teacher is None:
+        return {}
+    return {"teacher": f"{teacher.word}; reads every completion once"}
+
+
+def rl_hours(spec: RlSpec, teacher: Shape | None = None) -> dict[str, str]:
+    """GPU hours of a training by RL, if every completion is as long as it may be.
+
+    A `teacher` costs a forward pass over each token, in proportion to its size.
+    """
     rl = spec.rl
     tokens = rl.steps * batch_of(rl, rl.processes).completions * spec.rollout.max_tokens
     if isinstance(rl, GuidedDpo):
         pairs = 2 * rl.steps * rl.prompts_per_step * spec.rollout.max_tokens
         sft = round(rl.sft_share * rl.sft_epochs * tokens)
         return hours_fact(spec.model, sampled=2 * tokens, trained=pairs + sft)
-    return hours_fact(spec.model, sampled=tokens, trained=tokens)
+    shape, read = shape_of(spec.model), 0
+    if teacher is not None and shape is not None:
+        read = round(tokens * FORWARD_SHARE * teacher.parameters / shape.parameters)
+    return hours_fact(spec.model, sampled=tokens, trained=tokens + read)
 
 
-def rl_memory(spec: RlSpec, gpu: Gpu) -> Described:
-    """The memory of a training by RL, on each of its GPUs."""
+def rl_memory(spec: RlSpec, gpu: Gpu, teacher: Shape | None = None) -> Described:
+    """The memory of a training by RL, on each of its GPUs; a `teacher` is whole on each."""
     shape, rl = shape_of(spec.model), spec.rl
     title = f"memory of RL on {_each(rl.processes)}{gpu.name}"
     if shape is None:
@@ -60,7 +79,7 @@ def rl_memory(spec: RlSpec, gpu: Gpu) -> Described:
     beside = spec.rollout.may_use_vllm and vllm.mode == "colocate"
     found = training_memory(
         shape,
-        how_trained(spec, shape, gpu),
+        replace(how_trained(spec, shape, gpu), teacher=teacher.parameters if teacher else 0),
         rows=batch.micro_batch,
         rollouts=rl.prompts_per_batch * rl.rollouts_per_prompt // rl.processes,
         prompt=prompt,

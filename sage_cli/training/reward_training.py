@@ -11,9 +11,11 @@ from sage_cli.evaluation.benchmarks import grader_for
 from sage_cli.grading import Grade
 from sage_cli.models.policies.policy import Policy
 from sage_cli.models.policies.reference import policy_and_reference
+from sage_cli.models.policies.teacher import teacher_policy
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
-from sage_cli.store.runs.run import Run
+from sage_cli.settings.sections.model import trained_dtype
+from sage_cli.store.runs.run import Run, Runs
 from sage_cli.training.rollouts.policy_rollouts import sampled_rollouts
 from sage_cli.training.rollouts.reference_samples import (
     problems_held,
@@ -48,6 +50,8 @@ def train_by_rewards(
     template = PromptTemplate.from_section(spec.prompt, tokenizer)
     with memory_explained(loading(spec), run):
         model, reference = policy_and_reference(spec, start)
+        teacher = teacher_policy(spec.guide, Runs(record.root), spec.model)
+        frozen = None if teacher is None else teacher.model(dtype=trained_dtype(spec.model))
     with ExitStack() as held:
         grader = held.enter_context(grader_for(spec.data.rl.name, spec.grading, spec.prompt))
         on_sampled = watch.on_validation if watch else _nobody
@@ -70,6 +74,7 @@ def train_by_rewards(
             if spec.anchor.kl == "forward"
             else None,
             validator=validator,
+            teacher=frozen,
             sample=sampled_rollouts(spec.rollout, spec.rl.seed, tokenizer),
         )
         train_rl(spec, inputs, record.tracking, run, watch.on_step if watch else _nobody)

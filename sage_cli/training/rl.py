@@ -78,6 +78,7 @@ def build_trainer(
         hooks=hooks,
         anchor=recipe.anchor,
         guide=guide,
+        teacher=inputs.teacher,
         reference_completions=_forward(recipe, inputs),
         writer=StepWriter(run, tracking, on_step, stop_when_stuck=rl.stop_when_stuck),
         engine_stop=engine_stop(recipe),

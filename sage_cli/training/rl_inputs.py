@@ -45,7 +45,8 @@ class RlInputs:
     there is no anchor, or where the policy is a LoRA adapter and finds it in itself. `prompts` are
     prompt texts with their problems. `reference_completions`, by problem id, are what
     `anchor.kl: forward` is computed on. `validator` changes nothing about the training. `sample` is
-    used under `rollout.backend: sampler`; otherwise TRL samples.
+    used under `rollout.backend: sampler`; otherwise TRL samples. `teacher` is the model that the
+    guide reads besides, if it does.
     """
 
     model: Any
@@ -56,3 +57,4 @@ class RlInputs:
     reference_completions: Mapping[str, Sequence[Completion]] | None = None
     validator: Validator | None = None
     sample: SampleRollouts | None = None
+    teacher: Any = None

@@ -23,13 +23,16 @@ from sage_cli.models.policies.compatibility import (
     refuse_unfit_start,
     require_own_weights,
     require_same_parent,
+    require_same_teacher,
 )
 from sage_cli.models.policies.planned import rl_run, run_facts
 from sage_cli.models.policies.policy import Policy
 from sage_cli.models.policies.reference import reference_policy
+from sage_cli.models.policies.teacher import refuse_other_tokenizer, teacher_policy
 from sage_cli.planning.dry_run import Described, Stage
 from sage_cli.planning.gpus import Gpu
-from sage_cli.planning.stages import rl_hours, rl_memory
+from sage_cli.planning.shape import Shape, shape_in_files
+from sage_cli.planning.stages import rl_hours, rl_memory, teacher_facts
 from sage_cli.problems.hints import require_hints
 from sage_cli.problems.load import load_training_problems
 from sage_cli.problems.problem import Problem
@@ -127,13 +130,14 @@ class RlTraining(TrainingRun):
             **run_facts(self.planned),
             **rl_facts(self.spec),
             **reference_facts(self.spec, self.start.policy, self.record.root),
-            **rl_hours(self.spec),
+            **teacher_facts(self._teacher),
+            **rl_hours(self.spec, self._teacher_shape),
         }
         return Described("RL", facts)
 
     def memory(self, gpu: Gpu) -> Described:
         """Describe the GPU memory that the training takes on each `gpu`."""
-        return rl_memory(self.spec, gpu)
+        return rl_memory(self.spec, gpu, self._teacher_shape)
 
     def join(self) -> Run | None:
         """Train as one of several processes that a launcher started, unless it is the first.
@@ -186,12 +190,16 @@ class RlTraining(TrainingRun):
         if spec.anchor.kl != "none":
             reference_policy(start, spec)
         require_own_weights(start)
+        if self._teacher is not None:
+            refuse_other_tokenizer(self._teacher, start)
+            require_own_weights(self._teacher)
         if self.start.init:
             allowed = spec.rl.allow_template_mismatch
             refuse_unfit_start(start, spec.model, spec.prompt, other_template=allowed)
         require_rollouts(spec.rollout, start, self._processes)
         if resumed is not None:
             require_same_parent(resumed, start)
+            require_same_teacher(resumed, self._teacher)
             refuse_foreign(resumed.checkpoints)
         return partial(self._train, start, problems, validation, progress)
 
@@ -199,6 +207,15 @@ class RlTraining(TrainingRun):
     def _launcher_lives(self) -> Callable[[], bool]:
         """Ask if the launcher lives. From the first access on, this process ends with it."""
         return follow()
+
+    @cached_property
+    def _teacher(self) -> Policy | None:
+        """The model that the guide reads besides policy and reference."""
+        return teacher_policy(self.spec.guide, Runs(self.record.root), self.spec.model)
+
+    @property
+    def _teacher_shape(self) -> Shape | None:
+        return None if self._teacher is None else shape_in_files(self._teacher.files)
 
     @property
     def _processes(self) -> int:
@@ -280,4 +297,6 @@ class RlTraining(TrainingRun):
             "data": origins(problems) or spec.data.rl.name,
             "sweep": self.record.sweep,
         }
+        if self._teacher is not None:
+            origin["teacher_weights"] = self._teacher.fingerprint
         self.train_here(run, origin, train, progress)

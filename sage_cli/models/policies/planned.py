@@ -14,6 +14,7 @@ from sage_cli.config.specs import RlSpec, SftSpec
 from sage_cli.errors import ConfigurationError
 from sage_cli.models.folders import fingerprint, require_model
 from sage_cli.models.policies.policy import Policy
+from sage_cli.models.policies.teacher import guide_determinants
 from sage_cli.problems.identity import demonstrations_identity, training_identity
 from sage_cli.settings.sections.model import PretrainedModel, ScratchModel, trained_dtype
 from sage_cli.store.identity import identity_of
@@ -60,7 +61,7 @@ def rl_run(recipe: RlSpec, parent: Policy, runs: Runs, processes: int) -> Run:
         "rl": {**recipe.rl.determinants(), "processes": processes},
         "rollout": recipe.rollout.determinants(),
         "anchor": anchor.determinants() if anchor.kl != "none" else None,
-        "guide": guide.determinants() if guide.name != "none" else None,
+        "guide": guide_determinants(recipe, runs) if guide.name != "none" else None,
         "grading": recipe.grading.determinants(),
         "data": training_identity(recipe.data),
     }

@@ -26,7 +26,9 @@ from sage_cli.objectives.annealing import AnchorSchedule, share_of_beta
 from sage_cli.settings.sections.anchor import Rows
 from sage_cli.training.trainer.guide_signals import (
     Tilted,
+    frozen_teacher,
     known_of_rows,
+    teacher_logps,
     tilted_name,
     tilting,
 )
@@ -63,6 +65,7 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
         schedule: AnchorSchedule,
         rows: Rows,
         keeps_old_entropy: bool = False,
+        teacher: Any = None,
         **arguments: Any,
     ) -> None:
         check_seam()
@@ -76,6 +79,7 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
         self._tilted: Tilted = {}
         self._scoring = False
         super().__init__(**arguments)
+        self.teacher = None if teacher is None else frozen_teacher(self, teacher)
         for model in (self.model, self.ref_model):
             switch_off_own_dropout(model)
         if guide.reads_reference_entropy and self.ref_model is not None:
@@ -102,6 +106,8 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
         self._entropies.clear()
         batch |= {tilted_name(exponent): of for exponent, of in self._tilted.items()}
         self._tilted, self._scoring = {}, False
+        if self.teacher is not None:
+            batch["teacher_logps_BT"] = self._teacher_logps(batch)
         rows = len(batch["completion_ids"])
         first = self.accelerator.process_index * rows
         batch["row_ids_B"] = torch.arange(first, first + rows)
@@ -148,6 +154,10 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
         tokens = found[0].shape[1]
         self._tilted = {phi: logps_BT[:, -tokens:] for phi, logps_BT in self._tilted.items()}
         return found
+
+    def _teacher_logps(self, batch: dict[str, Any]) -> Tensor:
+        """Return the teacher's log-probabilities of the completions, past what listens above."""
+        return teacher_logps(self, batch)
 
     def _advantages_now(self, batch: dict[str, Any], *_signals_BT: Tensor) -> Tensor:
         """Return the advantages of this update: those of the generation batch.

@@ -162,6 +162,10 @@ class RlTrainer(RolloutTrainer):
         with self.phases.during("reference"):
             return super()._get_per_token_logps_and_entropies(*arguments, **named)
 
+    def _teacher_logps(self, batch: dict[str, Any]) -> Tensor:
+        with self.phases.during("reference"):
+            return super()._teacher_logps(batch)
+
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
         return self.hooks.loss(self, model, inputs)
 

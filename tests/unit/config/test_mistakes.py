@@ -25,8 +25,8 @@ def complaint(*arguments, **named):
         ("modle.hidden=8", "the configuration has no 'modle' (did you mean model?)"),
         (
             "guide.name=brnch",
-            "guide.name is 'brnch'; it can be branch, none, random, rapo, token "
-            "(did you mean branch?)",
+            "guide.name is 'brnch'; it can be branch, none, random, rapo, teacher, "
+            "token (did you mean branch?)",
         ),
         ("data.sft.fields.qestion=a", "data.sft.fields has no 'qestion' (did you mean question?)"),
         ("guide.tau=1", "guide.tau belongs to the branch guide: add --guide branch"),
