@@ -9,12 +9,14 @@ from typing import Any, Literal
 from sage_cli.analysis.answers import Answers
 from sage_cli.analysis.texts import Detector
 from sage_cli.analysis.token_table import TokenTable
+from sage_cli.evaluation.exact.chances import Chances
+from sage_cli.evaluation.exact.others import Others
 from sage_cli.guides import Guide
 from sage_cli.metrics import Counts
 from sage_cli.reports.document import Document
 from sage_cli.reports.provenance import Provenance
 
-Option = Literal["delta", "patterns", "guides"]
+Option = Literal["delta", "patterns", "guides", "temperatures", "k"]
 Scorer = Literal["base", "self", "self if stored", "modes", "tokens"]
 ModeChances = Mapping[str, Mapping[str, float]]
 """Problem id -> mode -> the chance that a completion announces it."""
@@ -24,7 +26,8 @@ ModeChances = Mapping[str, Mapping[str, float]]
 class Options:
     """Confidence and resamples of intervals, deltas for `support`, detectors for `patterns`.
 
-    `guides` and the `temperature` of their training are for `signals`.
+    `guides` and the `temperature` of their training are for `signals`, `ks` and all temperatures,
+    that of the evaluation being `temperature`, for `exact`.
     """
 
     confidence: float = 0.95
@@ -33,6 +36,8 @@ class Options:
     detectors: tuple[Detector, ...] = ()
     guides: tuple[Guide, ...] = ()
     temperature: float = 1.0
+    temperatures: tuple[float, ...] = (1.0,)
+    ks: tuple[int, ...] = (1,)
 
 
 @dataclass(frozen=True)
@@ -48,6 +53,8 @@ class TrainedRun:
 class Inputs:
     """The inputs of an analysis, in the order in which policies are shown.
 
+    What is by two names is by benchmark and policy.
+
     `answers` are by benchmark, the base's first if the analysis needs a base; `trained` is by the
     run's label; `modes` by benchmark and policy. Only what the analysis declares is there.
     """
@@ -56,6 +63,8 @@ class Inputs:
     trained: Mapping[str, TrainedRun] = field(default_factory=dict)
     modes: Mapping[tuple[str, str], ModeChances] = field(default_factory=dict)
     tokens: Mapping[tuple[str, str], TokenTable] = field(default_factory=dict)
+    chances: Mapping[tuple[str, str], Chances] = field(default_factory=dict)
+    others: Mapping[tuple[str, str], Others] = field(default_factory=dict)
     options: Options = Options()
     provenance: Provenance = field(default_factory=Provenance)
 
@@ -79,7 +88,8 @@ class Analysis:
     of the base. `scorer` loads a model: the base or the policy itself (`self`) computes surprisal
     and entropy of completions, or the policy itself the chances of `modes`; results are stored.
     `self if stored` takes stored scores and loads nothing; with `tokens` the policy reads every
-    token, and nothing is stored. `options` are those that it uses.
+    token, and nothing is stored. With `chances` the policy reads right texts, and samples are
+    used where there are some. `options` are those that it uses.
     """
 
     name: str
@@ -89,4 +99,5 @@ class Analysis:
     records: bool = False
     base: bool = False
     scorer: Scorer | None = None
+    chances: bool = False
     options: frozenset[Option] = frozenset()

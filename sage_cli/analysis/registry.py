@@ -9,6 +9,7 @@ from sage_cli.analysis.measures.cases import CASES
 from sage_cli.analysis.measures.diversity import DIVERSITY
 from sage_cli.analysis.measures.dynamics import DYNAMICS
 from sage_cli.analysis.measures.entropy import ENTROPY
+from sage_cli.analysis.measures.exact import EXACT
 from sage_cli.analysis.measures.lengths import LENGTHS
 from sage_cli.analysis.measures.levels import LEVELS
 from sage_cli.analysis.measures.majority import MAJORITY
@@ -20,7 +21,7 @@ from sage_cli.analysis.measures.support import SUPPORT
 from sage_cli.errors import ConfigurationError
 
 _ANALYSES = (PATTERNS, PERPLEXITY, SUPPORT, DIVERSITY, ENTROPY, CASES, MAJORITY, LENGTHS, LEVELS)
-ANALYSES = {analysis.name: analysis for analysis in (*_ANALYSES, DYNAMICS, MODES, SIGNALS)}
+ANALYSES = {analysis.name: analysis for analysis in (*_ANALYSES, DYNAMICS, MODES, SIGNALS, EXACT)}
 """A new analysis is a file beside this one and its name here."""
 
 

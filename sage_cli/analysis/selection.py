@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import get_args
 
-from sage_cli.analysis.analysis import Analysis, Options
+from sage_cli.analysis.analysis import Analysis, Option, Options
 from sage_cli.analysis.load import Subject
 from sage_cli.analysis.texts import read_detectors
 from sage_cli.analysis.token_table import refuse_unknown_signals
@@ -27,7 +28,7 @@ from sage_cli.models.policies.names import (
     refuse_equal_labels,
 )
 from sage_cli.models.policies.policy import Policy
-from sage_cli.settings.sections.evaluation import EvaluationSection
+from sage_cli.settings.ks import parse_ks
 from sage_cli.store.runs.run import Run, Runs
 
 
@@ -131,19 +132,22 @@ class Request:
     guides: str | None = None
     settings: tuple[Guide, ...] = ()
     temperature: float = 1.0
+    temperatures: str | None = None
+    k: str | None = None
 
 
-def options_of(analysis: Analysis, evaluation: EvaluationSection, request: Request) -> Options:
+def options_of(analysis: Analysis, spec: EvaluationSpec, request: Request) -> Options:
     """Return the analysis's options.
 
     Raises ConfigurationError for options that it does not use, and for deltas that are no shares.
     """
-    for option in ("delta", "patterns", "guides"):
+    for option in get_args(Option):
         if getattr(request, option) is not None and option not in analysis.options:
+            typed = "temperature" if option == "temperatures" else option
             raise ConfigurationError(
-                f"`sage analyze {analysis.name}` does not use --{option}", "leave it out"
+                f"`sage analyze {analysis.name}` does not use --{typed}", "leave it out"
             )
-    options = Options(evaluation.confidence, evaluation.bootstrap)
+    options = Options(spec.evaluation.confidence, spec.evaluation.bootstrap)
     if request.delta is not None:
         options = replace(options, deltas=_deltas(request.delta))
     if "patterns" in analysis.options:
@@ -152,6 +156,14 @@ def options_of(analysis: Analysis, evaluation: EvaluationSection, request: Reque
         guides = request.settings or (BranchGuide(), TokenGuide())
         refuse_unknown_signals(guides)
         options = replace(options, guides=guides, temperature=request.temperature)
+    if "temperatures" in analysis.options:
+        own = spec.sampling.temperature
+        options = replace(
+            options,
+            temperature=own,
+            temperatures=tuple(sorted({own, *_temperatures(request.temperatures)})),
+            ks=tuple(parse_ks(spec.evaluation.k)),
+        )
     return options
 
 
@@ -167,6 +179,19 @@ def with_guides(request: Request, config: SageConfig) -> Request:
         for name in dict.fromkeys(name.strip() for name in names)
     )
     return replace(request, settings=settings, temperature=config.rollout.temperature)
+
+
+def _temperatures(text: str | None) -> list[float]:
+    try:
+        found = [float(word) for word in (text or "").split(",") if text]
+    except ValueError:
+        found = [-1.0]
+    if any(not 0 < temperature < 100 for temperature in found):
+        raise ConfigurationError(
+            f"--temperature is '{text}', and takes numbers above 0",
+            "type --temperature .7,.85,1,1.2",
+        )
+    return found
 
 
 def _deltas(text: str) -> tuple[float, ...]:

@@ -63,6 +63,15 @@ def command(
             help="For signals: guides, as branch,token (default: the run's own and these).",
         ),
     ] = None,
+    temperature: Annotated[
+        str | None,
+        typer.Option(
+            "--temperature", help="For exact: temperatures beside the evaluation's, as .7,1.2."
+        ),
+    ] = None,
+    k: Annotated[
+        str | None, typer.Option("--k", help="For exact: any values of k, as 1,64,4096.")
+    ] = None,
     benchmark: Benchmark = None,
     n: Samples = None,
     seeds: Seeds = None,
@@ -84,15 +93,19 @@ def command(
     from sage_cli.commands.measure.analyze import analyze, plan
     from sage_cli.evaluation.evaluate import Evaluation
 
-    find_analysis(name)
     named, labels = labelled_names(names or [])
-    flags = evaluation_flags(benchmark, None, n, seeds, limit, allow_template_mismatch)
-    settings = load_for_measuring(named, preset, config, set_, runs, evaluation=flags).config
+    flags = evaluation_flags(benchmark, k, n, seeds, limit, allow_template_mismatch)
+    any_k = find_analysis(name).chances
+    loaded = load_for_measuring(named, preset, config, set_, runs, any_k=any_k, evaluation=flags)
+    settings = loaded.config
     flags = {"--benchmark": benchmark, "--n": n, "--seeds": seeds, "--limit": limit}
     sampling = _words(
         {**flags, "--config": config, "--runs": runs}, {"--preset": preset, "--set": set_}
     )
-    request = Request(base, tuple(problem or ()), delta, patterns, sampling, guides)
+    request = Request(
+        base, tuple(problem or ()), delta, patterns, sampling, guides,
+        temperatures=temperature, k=k,
+    )  # fmt: skip
     if "guides" in find_analysis(name).options:
         request = with_guides(request, settings)
     evaluation = Evaluation.of_config(settings)

@@ -23,6 +23,8 @@ def load_for_measuring(
     config: Path | None,
     sets: list[str] | None,
     runs: Path | None,
+    *,
+    any_k: bool = False,
     **flags: dict[str, Any],
 ) -> Loaded:
     """Presets or a configuration where they are named, else what the first model says of itself.
@@ -30,7 +32,7 @@ def load_for_measuring(
     That is a run's stored configuration (of the latest run, where no model is named), or the
     `sage.json` of an exported model. Flags and `--set` lie over it. Where only n was typed, the ks
     that nobody asked for end there. Refuses here, before anything is trained or sampled: a model
-    that nobody says how to prompt, `model.path` beside other names, k > n.
+    that nobody says how to prompt, `model.path` beside other names, and k > n unless `any_k`.
     """
     from sage_cli.config.consent import without_consent
     from sage_cli.config.load import load, runs_root
@@ -48,6 +50,8 @@ def load_for_measuring(
         stored = without_consent(stored)
     flags = {**flags, "run": {"root": root}}
     loaded = load(preset or (), flags, sets or (), stored)
+    if any_k:
+        return loaded
     evaluation = loaded.config.evaluation
     origins = (loaded.origins.get(f"evaluation.{key}") for key in ("k", "samples"))
     if [origin in ("flag", "--set") for origin in origins] == [False, True]:

@@ -28,6 +28,8 @@ from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import DataError
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.evaluate import Evaluation
+from sage_cli.evaluation.exact.chances import Chances, exact_reader
+from sage_cli.evaluation.exact.others import Others, others_of
 from sage_cli.evaluation.provenance import configured_provenance, provenance_of
 from sage_cli.evaluation.stored import missing
 from sage_cli.models.policies.names import NO_LABELS, Labels
@@ -67,7 +69,7 @@ def answer(
 ) -> tuple[Document, Path]:
     """Return the analysis's document, and the folder of its report."""
     analysis, spec = find_analysis(name), evaluation.spec
-    options = options_of(analysis, spec.evaluation, request)
+    options = options_of(analysis, spec, request)
     if analysis.records:
         runs = chosen_runs(names, Runs(evaluation.root), labels)
         with progress.doing(f"reading {spec.evaluation.benchmark}"):
@@ -77,15 +79,19 @@ def answer(
         with progress.doing(f"reading {spec.evaluation.benchmark}"):
             benchmarks = only(evaluation.benchmarks, request.problems)
         subjects = _subjects(analysis, evaluation, names, request.base, benchmarks, labels)
-        with progress.doing("looking for stored samples"):
-            command = _sampling(subjects, request)
-            require_samples(subjects, benchmarks, spec, evaluation.root, command)
-        inputs = _of_samples(analysis, subjects, benchmarks, spec, options, progress)
+        if analysis.chances:
+            inputs = _of_chances(subjects, benchmarks, spec, options, progress)
+        else:
+            with progress.doing("looking for stored samples"):
+                command = _sampling(subjects, request)
+                require_samples(subjects, benchmarks, spec, evaluation.root, command)
+            inputs = _of_samples(analysis, subjects, benchmarks, spec, options, progress)
         content = [asdict(sample_set) for sample_set in inputs.provenance.samples or ()]
         content += [[problem.id for problem in one.problems] for one in benchmarks]
     settings = [spec.evaluation.determinants(), spec.grading.determinants(), repr(options)]
     identity = identity_of(f"analyze-{name}", [content, settings])
     about = inputs.answers or [run.run for run in inputs.trained.values()]
+    about = about or [name for name, _ in inputs.chances]
     stems = "-".join(dict.fromkeys(Path(one).stem for one in about))
     folder = evaluation.root / "reports" / f"analyze-{name}-{stems[:80]}-{identity[:8]}"
     with progress.doing(f"computing {name}"):
@@ -97,7 +103,7 @@ def plan(
 ) -> list[Described]:
     """Return which inputs are stored, which are missing, and the command that samples them."""
     analysis, spec = find_analysis(name), evaluation.spec
-    options_of(analysis, spec.evaluation, request)
+    options = options_of(analysis, spec, request)
     facts: dict[str, Any] = {"says": analysis.says}
     if analysis.records:
         runs = chosen_runs(names, Runs(evaluation.root)).values()
@@ -105,6 +111,9 @@ def plan(
         return [Described(f"analyze {name}", facts)]
     benchmarks = only(evaluation.benchmarks, request.problems)
     subjects = _subjects(analysis, evaluation, names, request.base, benchmarks)
+    if analysis.chances:
+        facts |= _reading_facts(subjects, benchmarks, spec, options)
+        return [Described(f"analyze {name}", facts)]
     policies = [subject.policy for subject in subjects]
     facts["samples"] = samples_in_words(spec.evaluation)
     stored = missing(policies, benchmarks, spec, evaluation.root)
@@ -195,6 +204,52 @@ def _of_samples(
         options=options,
         provenance=provenance_of([one.samples for one in subjects], benchmarks, spec),
     )
+
+
+def _of_chances(
+    subjects: Sequence[Subject],
+    benchmarks: Sequence[Benchmark],
+    spec: EvaluationSpec,
+    options: Options,
+    progress: Progress,
+) -> Inputs:
+    """Return the exact chances of policies' right texts, and other samples where all are stored."""
+    chances: dict[tuple[str, str], Chances] = {}
+    others: dict[tuple[str, str], Others] = {}
+    root = subjects[0].samples.root
+    for subject in subjects:
+        for benchmark in benchmarks:
+            key = benchmark.name, subject.policy.label
+            reader = exact_reader(subject.samples, benchmark, spec.data, options.temperatures)
+            chances[key] = reader.read(progress)
+            (there,) = missing([subject.policy], [benchmark], spec, root)
+            if there.graded == there.wanted:
+                rows = subject.answers(benchmark, spec).rows()
+                texts = ((row.problem.id, row.completion.text, row.right) for row in rows)
+                others[key] = others_of(texts, reader.texts, list(benchmark.golds))
+    return Inputs(
+        chances=chances,
+        others=others,
+        options=options,
+        provenance=provenance_of([one.samples for one in subjects], benchmarks, spec),
+    )
+
+
+def _reading_facts(
+    subjects: Sequence[Subject],
+    benchmarks: Sequence[Benchmark],
+    spec: EvaluationSpec,
+    options: Options,
+) -> dict[str, str]:
+    """Return how many right texts policies would have to read."""
+    facts = {}
+    for subject in subjects:
+        for benchmark in benchmarks:
+            reader = exact_reader(subject.samples, benchmark, spec.data, options.temperatures)
+            lacking, whole = reader.missing()
+            key = f"{subject.policy.label} on {benchmark.name}"
+            facts[key] = f"{lacking:,} of {whole:,} right texts to read"
+    return facts
 
 
 def _scoring_facts(

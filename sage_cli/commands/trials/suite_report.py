@@ -6,6 +6,7 @@ from sage_cli.analysis.registry import find_analysis
 from sage_cli.analysis.selection import Request, options_of, with_guides
 from sage_cli.commands.measure.analyze import answer
 from sage_cli.commands.trials.suite import FAILURES, SweepTask, sweeps_of
+from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import SageError, StoreError
 from sage_cli.evaluation.evaluate import Evaluation
 from sage_cli.progress import Progress
@@ -35,7 +36,7 @@ def require_analyses(plan: PlannedSuite) -> None:
     for part in plan.parts:
         for one in part.suite.analyses:
             request = Request(**dict(one.options))
-            options_of(find_analysis(one.name), plan.config.evaluation, request)
+            options_of(find_analysis(one.name), EvaluationSpec.of(plan.config), request)
 
 
 def report_of(plan: PlannedSuite, progress: Progress) -> Page:

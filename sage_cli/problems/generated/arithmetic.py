@@ -12,7 +12,8 @@ Random choices depend on `ArithmeticSection.seed` and their purpose, never on th
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from itertools import accumulate, combinations_with_replacement
 from typing import Self
 
@@ -23,6 +24,7 @@ from sage_cli.settings.sections.data import ArithmeticSection, DataSection, Phas
 
 Operands = tuple[int, int]
 BENCHMARK = "arithmetic"
+_OPERANDS = re.compile(r"(\d+)\*(\d+)=\?")
 
 
 def working_out(strategy: str, a: int, b: int) -> str:
@@ -129,6 +131,7 @@ class Arithmetic(Generator):
     splits = ("test", "validation", "training")
     settings = ArithmeticSection
     modes = {strategy: f"{strategy}:" for strategy in "SRD"}  # noqa: RUF012
+    guesses = frozenset("D")
     section: ArithmeticSection
 
     @classmethod
@@ -144,3 +147,11 @@ class Arithmetic(Generator):
     def demonstrations(self, count: int, batch_size: int) -> list[Demonstration]:  # noqa: ARG002
         """Phase after phase."""
         return ArithmeticProblems(self.section).demonstrations(count)
+
+    def right_texts(self, problem: Problem) -> Mapping[str, str]:
+        """S, R and D, each with its products right."""
+        operands = _OPERANDS.fullmatch(problem.question)
+        if operands is None:
+            raise DataError(f"'{problem.question}' is no product of two numbers, as 47*63=?")
+        a, b = map(int, operands.groups())
+        return {strategy: working_out(strategy, a, b) for strategy in self.modes}

@@ -41,6 +41,8 @@ class Generator(ABC):
     """Names of the data sets whose rows it makes its problems from."""
     modes: ClassVar[Mapping[str, str]] = {}
     """Ways of solving that a completion announces: name -> the words that it begins with."""
+    guesses: ClassVar[frozenset[str]] = frozenset()
+    """Ways of `right_texts` that show no working: an answer that is right by luck."""
     version: ClassVar[int] = 1
     """To be raised when the same settings give other problems than before."""
 
@@ -72,6 +74,17 @@ class Generator(ABC):
             f"{self.name} has no worked solutions to learn from", "name arithmetic, or a data set"
         )
 
+    def right_texts(self, problem: Problem) -> Mapping[str, str]:  # noqa: ARG002
+        """Way -> the working of `problem` written correctly that way, as demonstrations write it.
+
+        A completion is the working with the prompt's tags and `problem.gold`. Raises DataError
+        where right completions can't be listed.
+        """
+        raise DataError(
+            f"{self.name} doesn't say which texts are right, so they have no exact chances",
+            "measure it by samples with `sage passk`, or name arithmetic",
+        )
+
     def identity(self) -> dict[str, Any]:
         """The determinants of problems and demonstrations, as plain JSON, without making any."""
         settings = self.section.determinants()
@@ -92,6 +105,11 @@ class Generator(ABC):
     def demonstrates(cls) -> bool:
         """Return True if it makes demonstrations."""
         return cls.demonstrations is not Generator.demonstrations
+
+    @classmethod
+    def lists_right_texts(cls) -> bool:
+        """Return True if it says which texts are right."""
+        return cls.right_texts is not Generator.right_texts
 
     @classmethod
     def entries(cls) -> list[Generated]:

@@ -65,8 +65,16 @@ def choose(
         )
     if p.temperature == 0:
         return logits_BV.argmax(dim=-1, keepdim=True).expand(uniforms_BN.shape)
+    weights_BV = kept_weights(logits_BV, p)
+    cumulative_BV = weights_BV.cumsum(dim=-1, dtype=torch.float64)
+    targets_BN = torch.from_numpy(uniforms_BN).to(logits_BV.device) * cumulative_BV[:, -1:]
+    return torch.searchsorted(cumulative_BV, targets_BN, right=True)
+
+
+def kept_weights(logits_BV: Tensor, p: SamplingParameters) -> Tensor:
+    """Return the tokens' weights at a positive temperature, the largest 1, and 0 for those cut."""
     logits_BV = logits_BV.float() / p.temperature
-    weights_BV = (logits_BV - highest_B1.float() / p.temperature).exp_()
+    weights_BV = (logits_BV - logits_BV.amax(dim=-1, keepdim=True)).exp_()
     if 0 < p.top_k < weights_BV.shape[-1]:
         kth_B1 = weights_BV.topk(p.top_k, dim=-1).values[:, -1:]
         weights_BV.masked_fill_(weights_BV < kth_B1, 0.0)
@@ -74,9 +82,7 @@ def choose(
         weights_BV = _nucleus(weights_BV, p.top_p)
     if p.min_p > 0:
         weights_BV.masked_fill_(weights_BV < p.min_p, 0.0)  # the largest weight is 1
-    cumulative_BV = weights_BV.cumsum(dim=-1, dtype=torch.float64)
-    targets_BN = torch.from_numpy(uniforms_BN).to(logits_BV.device) * cumulative_BV[:, -1:]
-    return torch.searchsorted(cumulative_BV, targets_BN, right=True)
+    return weights_BV
 
 
 def _nucleus(weights_BV: Tensor, top_p: float) -> Tensor:

@@ -1,0 +1,1 @@
+"""Exact chances: the probabilities of right texts, without sampling."""
