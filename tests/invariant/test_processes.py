@@ -25,6 +25,7 @@ CASES = [
     ("dars", "branch", "dr_grpo"),
     ("rlpr", "branch", "grpo"),
     ("grpo", "rapo", "dr_grpo"),
+    ("grpo", "teacher", "dapo"),
 ]
 OWN: dict[str, dict[str, Any]] = {
     "pacs": {"iterations": 3},  # so that scores differ from 0
