@@ -43,7 +43,7 @@ def rl_facts(recipe: RlSpec) -> dict[str, Any]:
         "anchor": "none"
         if anchor.kl == "none"
         else f"{anchor.kl} KL, beta {beta_in_words(anchor)}, estimator {anchor.estimator}, "
-        f"reference {anchor.reference}",
+        + ", ".join([f"reference {anchor.reference}", *anchor.changes]),
         "guide": recipe.guide.describe() if recipe.guide.name != "none" else "none",
         **_trained(recipe),
         "steps": rl.steps,

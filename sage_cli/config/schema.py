@@ -12,6 +12,7 @@ from sage_cli.guides import Guide, NoGuide
 from sage_cli.methods.grpo import Grpo
 from sage_cli.methods.method import Method, batch_of
 from sage_cli.settings.base import COSMETIC, Section
+from sage_cli.settings.sections.anchor import AnchorSection
 from sage_cli.settings.sections.data import DataSection
 from sage_cli.settings.sections.evaluation import EvaluationSection
 from sage_cli.settings.sections.executor import ExecutorSection
@@ -27,10 +28,7 @@ from sage_cli.settings.sections.records import RunSection, TrackingSection
 from sage_cli.settings.sections.rollout import RolloutSection
 from sage_cli.settings.sections.sampling import SamplingSection
 from sage_cli.settings.sections.sweep import SweepSection
-from sage_cli.settings.sections.training import (
-    AnchorSection,
-    SftSection,
-)
+from sage_cli.settings.sections.training import SftSection
 from sage_cli.settings.sharding import sharded_by
 
 if TYPE_CHECKING:
@@ -90,7 +88,7 @@ def contradictions(config: SageConfig) -> list[str]:
 
 def _of_the_anchor(config: SageConfig) -> list[str]:
     """Return the conflicts of a guide or a schedule with the KL anchor."""
-    found = []
+    found = config.anchor.conflicts(config.rl.steps)
     guided, kl = config.guide.name != "none", config.anchor.kl
     if guided and kl == "none":
         found.append(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sage_cli.config.schema import SageConfig
 from sage_cli.settings.compat import OFFICIAL
-from sage_cli.settings.sections.training import AnchorSection
+from sage_cli.settings.sections.anchor import AnchorSection
 
 ESTIMATORS = {
     "k3": "k3 as a loss term (the authors'): the pull towards q pi_ref at each state",
@@ -46,7 +46,8 @@ def _of_the_anchor(config: SageConfig) -> list[str]:
         ]
     found = [
         f"reverse KL, beta {beta_in_words(anchor)}, reference: {anchor.reference}; "
-        f"estimator {anchor.estimator}: {ESTIMATORS[anchor.estimator]}"
+        f"estimator {anchor.estimator}: {ESTIMATORS[anchor.estimator]}",
+        *anchor.changes,
     ]
     if config.guide.name == "branch" and anchor.estimator == "k3-corrected":
         found.append(

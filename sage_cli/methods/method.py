@@ -17,7 +17,8 @@ from pydantic_core import CoreSchema
 from sage_cli.errors import ConfigurationError
 from sage_cli.settings.base import COSMETIC
 from sage_cli.settings.extensible import Extensible
-from sage_cli.settings.sections.training import AnchorSection, Optimizer, Scheduler
+from sage_cli.settings.sections.anchor import AnchorSection
+from sage_cli.settings.sections.training import Optimizer, Scheduler
 
 if TYPE_CHECKING:
     from sage_cli.guides import Guide

@@ -3,6 +3,9 @@
 On many shared file systems flock is local to the host. A process that has a lock therefore keeps a
 lease beside it: a file that names the process and is touched every few seconds. On the same host
 the kernel's lock decides, and the file only gives the name; for other hosts the heartbeat decides.
+
+Clocks may jump, the file server's too. So a lease that looks old, or comes from the future, is
+watched for longer than a heartbeat before it is taken over: who lives touches it.
 """
 
 from __future__ import annotations
@@ -25,6 +28,8 @@ from sage_cli.store.atomic import storing, write_text
 
 HEARTBEAT_S, EXPIRY_S = 5.0, 30.0
 """Interval of heartbeats, and the silence after which another host may take the lock over."""
+WATCH_S = 1.5 * HEARTBEAT_S
+"""How long a lease of another host that looks abandoned is watched before it is taken over."""
 SETTLE_S = 0.3
 """Longer than two hosts that take over one lock at the same time need to see who was last."""
 
@@ -77,6 +82,8 @@ class Lease:
             except FileExistsError:
                 if (other := foreign_holder(self._path)) is not None:
                     raise HeldError(other) from None
+            if _is_touched(self._path):
+                raise HeldError(holder_name(self._path))
             write_text(self._path, text)
         time.sleep(SETTLE_S)  # if two hosts took over together, the last to write has the lock
         if self.lost:
@@ -154,19 +161,41 @@ def leased(path: Path, until_s: float) -> Iterator[Lease]:
 def foreign_holder(path: Path) -> str | None:
     """Return the holder in the lease `path` if it is of another host and alive, else None.
 
-    A torn file may be one that is being written, which takes less than a heartbeat.
+    A torn file may be one that is being written, which takes less than a heartbeat. One from the
+    future was touched before the file server's clock was set back: the next heartbeat mends that.
     """
     try:
-        with path.open("rb") as file:
-            holder, touched_s = _parsed(file.read()), os.fstat(file.fileno()).st_mtime
+        holder, touched_s = _read(path)
     except FileNotFoundError:
         return None
     if holder is not None and holder.is_of_this_host:
         return None
-    silent_s = max(0.0, now_s(path.parent) - touched_s)
-    if silent_s >= (HEARTBEAT_S if holder is None else EXPIRY_S):
+    silent_s = now_s(path.parent) - touched_s
+    if not -HEARTBEAT_S < silent_s < (HEARTBEAT_S if holder is None else EXPIRY_S):
         return None
-    return f"{holder or 'another process'} (last heartbeat {silent_s:.0f} s ago)"
+    return f"{holder or 'another process'} (last heartbeat {max(0.0, silent_s):.0f} s ago)"
+
+
+def _is_touched(path: Path) -> bool:
+    """Return True if another host's process shows within `WATCH_S` that it lives."""
+    try:
+        before = _read(path)
+        if before[0] is None or before[0].is_of_this_host:
+            return False
+        until_s = time.monotonic() + WATCH_S
+        while time.monotonic() < until_s:
+            time.sleep(SETTLE_S)
+            if _read(path) != before:
+                return True
+    except FileNotFoundError:  # it ended meanwhile
+        pass
+    return False
+
+
+def _read(path: Path) -> tuple[Holder | None, float]:
+    """Return the holder in a lease, None if it is torn, and when it was touched last."""
+    with path.open("rb") as file:
+        return _parsed(file.read()), os.fstat(file.fileno()).st_mtime
 
 
 def holder_name(path: Path) -> str:

@@ -26,7 +26,12 @@ CASES = [
     ("rlpr", "branch", "grpo"),
     ("grpo", "rapo", "dr_grpo"),
     ("grpo", "teacher", "dapo"),
+    ("bnpo", "branch", "dr_grpo"),
 ]
+ANCHORS: dict[str, dict[str, Any]] = {
+    "bnpo": {"rows": "informative", "ema": 0.8, "ema_every": 2, "reset_every": 2},
+}
+"""The anchor of a method's case."""
 OWN: dict[str, dict[str, Any]] = {
     "pacs": {"iterations": 3},  # so that scores differ from 0
     "dars": {"most_rollouts": 10},
@@ -48,7 +53,7 @@ def order(base: Path, folder: Path, case: tuple[str, str, str], processes: int) 
         "fixed": True,
         "formed": algo == "rlpr",
         "validates": case == CASES[0],
-        "sections": {"guide": {"name": guide}, "rl": rl},
+        "sections": {"guide": {"name": guide}, "rl": rl, "anchor": ANCHORS.get(algo, {})},
     }
 
 

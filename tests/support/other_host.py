@@ -17,6 +17,16 @@ from sage_cli.store import lease
 from sage_cli.store.lock import holder_of, is_held, writer
 from sage_cli.store.runs.metrics_file import MetricsFile
 
+SITE = """
+import os
+import sys
+
+sys.path.append({support!r})
+import other_host
+
+other_host.elsewhere(os.environ["SAGE_TEST_HOST"])
+"""
+
 
 def elsewhere(name: str) -> None:
     """From now on this process is on the host `name`, and its flock is seen by nobody."""
@@ -27,6 +37,12 @@ def elsewhere(name: str) -> None:
     fcntl.flock = flock
     socket.gethostname = lambda: name
     lease._boot = lambda: f"boot of {name}"
+
+
+def install(packages: Path) -> None:
+    """Let each Python process with `packages` in its path be on the host $SAGE_TEST_HOST."""
+    support = str(Path(__file__).parent)
+    (packages / "sitecustomize.py").write_text(SITE.format(support=support))
 
 
 def say(text: str) -> None:

@@ -24,9 +24,9 @@ from sage_cli.training.guided import train_guided
 from sage_cli.training.preference_data import Lesson, Pair
 
 OnStep = Callable[[dict[str, Any]], None]
-OFFICIAL = "official"
-CASES = (*built_in(Method), OFFICIAL)
-"""Every method, and GRPO by `--compat official`."""
+OFFICIAL, MOVING, MOVING_LORA = "official", "moving reference", "moving reference, LoRA"
+CASES = (*built_in(Method), OFFICIAL, MOVING, MOVING_LORA)
+"""Every method, GRPO by `--compat official`, and with a reference that follows the policy."""
 NO_TIME = 1e-9
 """Minutes from save to save with which the clock saves wherever it may."""
 
@@ -69,6 +69,8 @@ class Training:
         """As `--algo` fills it in, with a guide that has random numbers."""
         if self.case == OFFICIAL:
             return configuration(**_official(rl))
+        if self.case in (MOVING, MOVING_LORA):
+            return configuration(**_moving(self.case), rl={"stop_when_stuck": False, **rl})
         dpo = self.case == "guided-dpo"
         own = {"algo": self.case, "stop_when_stuck": False, **SETTINGS.get(self.case, {})}
         anchor = dict(built_in(Method)[self.case].anchored) | ({"kl": "none"} if dpo else {})
@@ -90,6 +92,16 @@ class Training:
 
     def _load(self, _folder: Any) -> Any:
         return load_model(self.bench.base, trainable=True)
+
+
+def _moving(case: str) -> dict[str, Any]:
+    """Averages and a reset between them, so that every checkpoint has another reference."""
+    model = {"model": {"tuning": "lora", "lora": {"dropout": 0.0}}} if case == MOVING_LORA else {}
+    return {
+        "anchor": {"ema": 0.6, "reset_every": 3, "rows": "informative"},
+        "guide": {"name": "random"},
+        **model,
+    }
 
 
 def _official(rl: dict[str, Any]) -> dict[str, Any]:

@@ -46,7 +46,8 @@ def list_(runs: RunRoot = None, json: Json = False) -> None:
     table = Table(names, "sampler", *STATES, "best", "driven by", box=None)
     for sweep in found:
         facts = _facts(sweep)
-        counts = (str(facts["trials"].get(state, 0)) for state in STATES)
+        known = facts["trials"]  # empty where another version of sage wrote it
+        counts = (str(known.get(state, 0)) if known else "–" for state in STATES)
         best = escape(str(facts.get("best") or ""))
         table.add_row(sweep.name, str(facts.get("sampler")), *counts, best, sweep.driven_by or "")
     console.print(table if found else "no sweeps yet: `sage sweep` makes one")

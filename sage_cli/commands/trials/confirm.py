@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sage_cli.commands.trials.sweeps import named_objectives, reported
+from sage_cli.commands.trials.sweeps import named_objectives, reported, settings_of
 from sage_cli.config.load import load
 from sage_cli.config.specs import EvaluationSpec, RlSpec
 from sage_cli.errors import ConfigurationError, SageError, StoreError
@@ -57,6 +57,7 @@ def planned(
             f"--top {top}: {sweep.name} has {count}", f"confirm all of them with --top {there}"
         )
     root = {"run": {"root": sweep.folder.parent.parent}}
+    settings_of(sweep)  # so that no option is blamed for what is stored
     stored = read_layer(sweep.folder / "config.json")
     search = prepared(load(stored=stored, flags={**(flags or {}), **root}, sets=sets).config)
     if search.folder.path.resolve() != sweep.folder.resolve():

@@ -14,6 +14,7 @@ from typing_extensions import TypedDict
 
 from sage_cli.config.command_line import options_for
 from sage_cli.config.load import load
+from sage_cli.config.schema import SageConfig
 from sage_cli.config.stored import service_words
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.metrics.comparisons.winner import Winner
@@ -24,12 +25,11 @@ from sage_cli.reports.sweeps.data import SweepResult, SweepTrial, Value
 from sage_cli.reports.sweeps.effects import trials_needed
 from sage_cli.reports.sweeps.page import sweep_page
 from sage_cli.settings.presets import read_layer
-from sage_cli.store.archives.listing import AGAIN
 from sage_cli.store.atomic import write_text
 from sage_cli.store.json_files import read_object
-from sage_cli.trials.search.folder import TASKS, mark_of
+from sage_cli.trials.search.folder import AGAIN, TASKS, mark_of
 from sage_cli.trials.search.shared import point_config, shared_config
-from sage_cli.trials.search.stored import StoredSweep
+from sage_cli.trials.search.stored import OTHER_VERSION, StoredSweep
 
 
 class Best(TypedDict):
@@ -105,7 +105,7 @@ def cancel(sweep: StoredSweep) -> str:
         sweep.cancel()
         return (
             f"{sweep.driven_by} was asked to stop driving {sweep.name}: what its tasks have saved "
-            f"stays, and {_resume(sweep)}"
+            f"stays, and {_resume(sweep)}; a confirmation is resumed by its own command"
         )
     if not sweep.jobs:
         raise StoreError(f"nobody drives {sweep.name}, and no jobs of it are left", _resume(sweep))
@@ -184,13 +184,27 @@ def _best(result: SweepResult, objective: str, sweep: StoredSweep) -> Best:
     }
 
 
+def settings_of(sweep: StoredSweep) -> SageConfig:
+    """Return the settings that a sweep was typed with.
+
+    Raises StoreError if this version of sage knows other ones.
+    """
+    file = sweep.folder / "config.json"
+    try:
+        return load(stored=read_layer(file)).config
+    except ConfigurationError as error:
+        raise StoreError(
+            f"{file} was written by another version of sage, or edited: {error.cause}",
+            OTHER_VERSION,
+        ) from None
+
+
 def command_of(sweep: StoredSweep, trial: SweepTrial) -> str:
     """The `sage rl` that leads to the trial's first run, with all digits of its numbers.
 
     It names the stored configuration of the run if no words make the settings.
     """
-    stored = load(stored=read_layer(sweep.folder / "config.json")).config
-    words = options_for(point_config(shared_config(stored), trial.settings))
+    words = options_for(point_config(shared_config(settings_of(sweep)), trial.settings))
     if words is None:
         words = ("--config", str(sweep.folder / TASKS / f"{trial.runs[0]}.json"))
     return shlex.join(("sage", "rl", *words))

@@ -22,9 +22,9 @@ from sage_cli.methods.method import Method
 from sage_cli.methods.online import OnlineMethod
 from sage_cli.methods.parts.inputs import AdvantageInputs, Texts, Update, checked
 from sage_cli.settings.docstrings import docstrings
+from sage_cli.settings.sections.anchor import AnchorSection
 from sage_cli.settings.sections.model import PretrainedModel, PromptSection
 from sage_cli.settings.sections.rollout import RolloutSection
-from sage_cli.settings.sections.training import AnchorSection
 
 PROMPTS, COMPLETIONS, TOKENS, STEP, STEPS = 5, 4, 9, 3, 10
 EQUAL_GROUPS = (0, 3)

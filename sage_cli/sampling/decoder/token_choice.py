@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sage_cli.errors import DivergedError
 from sage_cli.sampling.decoder.rectangle import Indices, ranks
 
 if TYPE_CHECKING:
@@ -52,12 +53,20 @@ def choose(
     """Return N token ids per row, (B, N), by inverting its cumulative distribution at each number.
 
     Temperature, top-k, top-p and min-p are applied in the order of transformers' `generate`. At
-    temperature 0 the first of the most likely tokens is chosen.
+    temperature 0 the first of the most likely tokens is chosen. Raises DivergedError if a logit
+    that decides is NaN or infinite.
     """
+    highest_B1 = logits_BV.amax(dim=-1, keepdim=True)
+    if not highest_B1.isfinite().all():
+        raise DivergedError(
+            "the model gives NaN or infinity for the next token's logits",
+            "in training a lower learning rate may help; a checkpoint before the divergence can "
+            "still be sampled",
+        )
     if p.temperature == 0:
         return logits_BV.argmax(dim=-1, keepdim=True).expand(uniforms_BN.shape)
     logits_BV = logits_BV.float() / p.temperature
-    weights_BV = (logits_BV - logits_BV.amax(dim=-1, keepdim=True)).exp_()
+    weights_BV = (logits_BV - highest_B1.float() / p.temperature).exp_()
     if 0 < p.top_k < weights_BV.shape[-1]:
         kth_B1 = weights_BV.topk(p.top_k, dim=-1).values[:, -1:]
         weights_BV.masked_fill_(weights_BV < kth_B1, 0.0)

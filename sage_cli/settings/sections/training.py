@@ -1,10 +1,10 @@
-"""`sft` and `anchor`: supervised warm-up, and what holds the policy in RL."""
+"""`sft`: supervised warm-up."""
 
 from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from sage_cli.settings.base import COSMETIC, Section
 
@@ -56,36 +56,3 @@ class SftSection(Section):
     time."""
     seed: int = 3407
     """Of the order of demonstrations and of adapters' first weights."""
-
-
-class AnchorSection(Section):
-    """The KL anchor q(x, y) pi_ref(y | x), Eqs. 3 to 6.
-
-    `estimator` tells three methods apart that share a formula: `k3` as a loss term (the authors'),
-    `k3-corrected` times the importance ratio, `reward` the exact gradient of Eq. 6.
-    """
-
-    kl: Literal["reverse", "forward", "none"] = "reverse"
-    """Direction of the divergence to the anchor; `none` has no anchor."""
-    beta: float = Field(0.05, ge=0)
-    """Weight of the KL term."""
-    schedule: Literal["constant", "cosine"] = "constant"
-    """`cosine` takes beta from its value down to 0 over the training; a guide's force with it."""
-    estimator: Literal["k3", "k3-corrected", "reward"] = "k3"
-    """`k3`, `k3-corrected` or `reward`: which gradient the KL term has."""
-    reference: Literal["initial", "base"] = "initial"
-    """`initial`: the policy as it starts; `base`: the model without its adapter (LoRA), or before
-    supervised warm-up (full tuning)."""
-    reference_samples: int = Field(8, ge=1)
-    """Forward KL: completions sampled once from the frozen reference, of each problem that the
-    training comes to."""
-
-    @model_validator(mode="after")
-    def _nothing_idle(self) -> AnchorSection:
-        usual = type(self).model_fields["reference_samples"].default
-        if self.kl != "forward" and self.reference_samples != usual:
-            raise ValueError(
-                f"reference_samples {self.reference_samples} are those of forward KL, and "
-                f"anchor.kl is '{self.kl}' (add --kl forward, or leave it out)"
-            )
-        return self

@@ -57,6 +57,9 @@ RECORDED: Mapping[str, str] = {
     "guide/shaped": "Share of tokens with a q other than 1.",
     "guide/clamped": "Share of tokens whose q is held at `guide.q_min` or `guide.q_max`.",
     "guide/log_q": "Mean of log q over tokens.",
+    "anchor/rows": "Share of tokens that the KL term acts on (`anchor.rows`).",
+    "anchor/equal_groups": "Share of the KL term (by k3) in groups that are all right or all "
+    "wrong, which the anchor alone moves; absent while policy and reference are the same.",
     "anchor/beta": "The coefficient of the KL term at this step, where it is annealed.",
     "reward/probability": "RLPR: the gold's mean probability in the answer's place.",
     "reward/formed": "RLPR: share of completions in the asked form.",

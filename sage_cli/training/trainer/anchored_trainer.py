@@ -21,8 +21,9 @@ from sage_cli.errors import TrainingError
 from sage_cli.guides import Guide, Signals
 from sage_cli.guides.signals import OptionalSignal
 from sage_cli.models.load import switch_off_own_dropout
-from sage_cli.objectives import log_ratio, reward_to_go
+from sage_cli.objectives import anchored_rows, equal_rows, log_ratio, reward_to_go
 from sage_cli.objectives.annealing import AnchorSchedule, share_of_beta
+from sage_cli.settings.sections.anchor import Rows
 from sage_cli.training.trainer.guide_signals import (
     Tilted,
     frozen_teacher,
@@ -62,12 +63,14 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
         guide: Guide,
         estimator: str,
         schedule: AnchorSchedule,
+        rows: Rows,
         keeps_old_entropy: bool = False,
         teacher: Any = None,
         **arguments: Any,
     ) -> None:
         check_seam()
         self.guide, self.estimator, self.schedule = guide, estimator, schedule
+        self.anchored = rows
         self.keeps_old_entropy = keeps_old_entropy
         self._entropies: list[Tensor] = []
         self.tokens = TokenRecord()
@@ -174,17 +177,30 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
             signals = self._signals(batch, logps_BT, entropy_BT)
             batch["log_q_BT"] = self.guide.log_q(signals, self._now())
             batch["log_ratio_BT"] = log_ratio(logps_BT, reference_BT, batch["log_q_BT"])
-        log_q_BT = batch["log_q_BT"]
-        self._view["ref_per_token_logps"] = reference_BT + log_q_BT
+        log_q_BT, held_BT = batch["log_q_BT"], self._held(batch, mask_BT)
+        # where the anchor is the policy itself, k3 and its gradient are 0
+        self._view["ref_per_token_logps"] = torch.where(held_BT, reference_BT + log_q_BT, logps_BT)
         if self.estimator == "reward":
             beta = self.args.beta * self.beta_share
             divergence_BT = reward_to_go(batch["log_ratio_BT"], mask_BT, beta)
             advantages = self._view["advantages"]  # (B,), or (B, T) already
             per_token = advantages if advantages.dim() == 2 else advantages[:, None]
-            self._view["advantages"] = per_token + divergence_BT
+            self._view["advantages"] = per_token + divergence_BT * held_BT
+        equal_B1 = equal_rows(batch["group_right_B"])[:, None]
         self.tokens.add(
-            mask_BT, entropy=entropy_BT, logps=logps_BT, reference=reference_BT, log_q=log_q_BT
+            mask_BT,
+            entropy=entropy_BT,
+            logps=logps_BT,
+            reference=reference_BT,
+            log_q=log_q_BT,
+            held=held_BT.to(logps_BT),  # padding turns truths into integers
+            equal=equal_B1.expand(held_BT.shape).to(logps_BT),
         )
+
+    def _held(self, batch: dict[str, Any], mask_BT: Tensor) -> Tensor:
+        """Return True (B, T) on the rows that the KL term acts on."""
+        held_B = anchored_rows(self.anchored, batch["right_B"], batch["group_right_B"])
+        return held_B[:, None].expand(mask_BT.shape)
 
     @property
     def beta_share(self) -> float:

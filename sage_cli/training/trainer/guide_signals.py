@@ -113,31 +113,29 @@ def teacher_logps(trainer: Any, batch: Batch) -> Tensor:
 
 
 class RowSignals:
-    """What a guide may know of a generation batch's rows; `right_PN` is of all processes."""
+    """What anchor and guide may know of rows; `right_PN` are the grades of all processes'."""
 
     def __init__(self) -> None:
         self._shares: dict[int, float] = {}
 
     def of_first(self, trainer: Any, batch: Batch, right_PN: Tensor) -> Batch:
         """Return the tensors of this process's rows, where each prompt has its first N."""
-        if "group_right_B" in trainer.guide.needs:
-            prompts_B = trainer.accelerator.gather(batch["prompt_row_B"].to(right_PN.device))
-            prompts_P = prompts_B.reshape(right_PN.shape)[:, 0]
-            shares_P = right_PN.double().mean(dim=1)
-            self._shares = dict(zip(prompts_P.tolist(), shares_P.tolist(), strict=True))
+        prompts_B = trainer.accelerator.gather(batch["prompt_row_B"].to(right_PN.device))
+        prompts_P = prompts_B.reshape(right_PN.shape)[:, 0]
+        shares_P = right_PN.double().mean(dim=1)
+        self._shares = dict(zip(prompts_P.tolist(), shares_P.tolist(), strict=True))
         return self.of(trainer, batch, right_PN)
 
     def of(self, trainer: Any, batch: Batch, right_PN: Tensor) -> Batch:
         """Return the tensors of this process's rows; further ones have their prompt's share."""
         rows_B = batch["row_ids_B"].to(right_PN.device)
-        tensors = {
+        rewards_B = trainer.rewards_BF.sum(dim=1)[rows_B]
+        shares = [self._shares[prompt] for prompt in batch["prompt_row_B"].tolist()]
+        return {
             "right_B": right_PN.flatten()[rows_B].bool(),
-            "rewards_B": trainer.rewards_BF.sum(dim=1)[rows_B],
+            "rewards_B": rewards_B,
+            "group_right_B": torch.tensor(shares).to(rewards_B),
         }
-        if "group_right_B" in trainer.guide.needs:
-            shares = [self._shares[prompt] for prompt in batch["prompt_row_B"].tolist()]
-            tensors["group_right_B"] = torch.tensor(shares).to(tensors["rewards_B"])
-        return tensors
 
     def named(self, trainer: Any, batch: Batch, signals: Signals) -> Signals:
         """Return the signals with the ids of the rows' problems, if the guide asks for them."""

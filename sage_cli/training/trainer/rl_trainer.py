@@ -15,13 +15,14 @@ from sage_cli.guides import Signals
 from sage_cli.methods.online import OnlineMethod
 from sage_cli.methods.parts.dynamic_sampling import Generated, Row
 from sage_cli.methods.parts.hooks import Hooks
-from sage_cli.settings.sections.training import AnchorSection
+from sage_cli.settings.sections.anchor import AnchorSection
 from sage_cli.training.rl_inputs import Validator
 from sage_cli.training.trainer.advantages import batch_advantages, update_advantages
 from sage_cli.training.trainer.batch_record import batch_record, unfinished
 from sage_cli.training.trainer.forward_kl import ReferenceCompletions, forward_kl_loss
 from sage_cli.training.trainer.guide_signals import RowSignals
 from sage_cli.training.trainer.mismatch import kept_mass_record
+from sage_cli.training.trainer.moving_reference import MovingReference
 from sage_cli.training.trainer.phases import peak_memory
 from sage_cli.training.trainer.reference import check_reference, choose_reference
 from sage_cli.training.trainer.rollout_record import rollout_rows
@@ -64,11 +65,18 @@ class RlTrainer(RolloutTrainer):
         self.rollouts: list[Record] = []
         self._step_began = time.perf_counter()
         kept = rl.reads_old_entropy and rl.steps_per_batch > 1
-        how: dict[str, Any] = {"estimator": anchor.estimator, "schedule": anchor.schedule}
+        how: dict[str, Any] = {
+            "estimator": anchor.estimator,
+            "schedule": anchor.schedule,
+            "rows": anchor.rows,
+        }
         super().__init__(
             **how, keeps_old_entropy=kept, keep_checkpoints=rl.keep_checkpoints, **arguments
         )
         choose_reference(self.accelerator.unwrap_model(self.model), anchor.reference)
+        if anchor.moves:
+            self.moving = MovingReference(self, anchor)
+            self.add_callback(self.moving)
         hooks.begin(self)
 
     def grade_rows(self, rows: Sequence[Row], sampled: Generated) -> Tensor:

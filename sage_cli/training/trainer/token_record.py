@@ -13,6 +13,9 @@ from sage_cli.guides import Guide, NoGuide
 from sage_cli.guides.token_values import entropy_percentiles, guide_statistics
 from sage_cli.objectives import k3, log_ratio
 
+_NOISE = 1e-9
+"""Nats a token below which a divergence is rounding: before the first update there is none."""
+
 
 class TokenRecord:
     """Flat per-token signals, so that statistics depend on neither micro-batches nor processes."""
@@ -53,8 +56,18 @@ def token_statistics(signals: dict[str, Tensor], guide: Guide) -> dict[str, floa
     found["kl/reference"] = log_ratio(logps_T, reference_T).mean().item()
     found["kl/shaped"] = log_ratio(logps_T, reference_T, log_q_T).mean().item()
     found["kl/k3"] = k3(logps_T, reference_T, log_q_T).mean().item()
+    found |= _shares_of_rows(signals)
     if not isinstance(guide, NoGuide):
         found |= {f"guide/{k}": v for k, v in guide_statistics(log_q_T, guide).items()}
+    return found
+
+
+def _shares_of_rows(signals: dict[str, Tensor]) -> dict[str, float]:
+    """The share of the KL term, by k3, in groups of equal grades, and of tokens that it acts on."""
+    k3_T = k3(signals["logps"], signals["reference"], signals["log_q"]) * signals["held"]
+    found = {"anchor/rows": signals["held"].mean().item()}
+    if k3_T.sum() > _NOISE * len(k3_T):
+        found["anchor/equal_groups"] = ((k3_T * signals["equal"]).sum() / k3_T.sum()).item()
     return found
 
 

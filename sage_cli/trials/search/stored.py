@@ -10,14 +10,18 @@ from typing import Any
 from sage_cli.errors import StoreError
 from sage_cli.reports.sweeps.data import SweepResult
 from sage_cli.reports.sweeps.plain import from_data
-from sage_cli.store.archives.listing import AGAIN
 from sage_cli.store.atomic import write_text
 from sage_cli.store.json_files import read_object
 from sage_cli.store.lock import DRIVER, driver, holder_of
 from sage_cli.store.runs.names import full_name
-from sage_cli.trials.search.folder import CANCEL, STATE, TASKS
+from sage_cli.trials.search.folder import AGAIN, CANCEL, STATE, TASKS
 
 REPORT, PAGE = "sweep.json", "sweep.html"
+OTHER_VERSION = (
+    "read the sweep with the version that wrote it, or type it again: this version begins a sweep "
+    "of its own. The runs are listed by `sage runs list`"
+)
+"""The next step for a sweep whose files this version can't read."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,10 @@ class StoredSweep:
 
     @property
     def result(self) -> SweepResult | None:
-        """Its last report; None before there is one. Raises StoreError if it is torn."""
+        """Its last report; None before there is one.
+
+        Raises StoreError if it is torn, or of a version of sage that wrote it otherwise.
+        """
         path = self.folder / REPORT
         if not path.is_file():
             return None
@@ -52,8 +59,9 @@ class StoredSweep:
             return from_data(data)
         except (KeyError, TypeError, ValueError) as error:
             raise StoreError(
-                f"{path} is not a report of a sweep: {type(error).__name__}: {error}",
-                f"`sage sweep --config {self.folder / 'config.json'}` writes it again",
+                f"{path} was written by another version of sage, or edited: "
+                f"{type(error).__name__}: {error}",
+                OTHER_VERSION,
             ) from None
 
     @property

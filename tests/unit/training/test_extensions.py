@@ -26,7 +26,7 @@ SEEN: list[Any] = []
 def package(monkeypatch: pytest.MonkeyPatch) -> None:
     """A package that registers the guides and methods of this file by their lower-case names."""
     kinds = {
-        "sage_cli.guides": (Surer, Undefined),
+        "sage_cli.guides": (Tutor, Undefined),
         "sage_cli.methods": (ByGroup, ByToken, Hesitant, Infinite),
     }
     things = {thing.__name__: thing for kind in kinds.values() for thing in kind}
@@ -40,10 +40,10 @@ def package(monkeypatch: pytest.MonkeyPatch) -> None:
     SEEN.clear()
 
 
-class Surer(Guide):
+class Tutor(Guide):
     """Reads everything there is."""
 
-    name: Literal["surer"] = "surer"
+    name: Literal["tutor"] = "tutor"
     strength: float = 0.1
     q_min: float = 0.2
     q_max: float = 5.0
@@ -105,7 +105,7 @@ class Infinite(PolicyGradient):
 @pytest.mark.parametrize("tuning", ["full", "lora"])
 def test_a_guide_reads_token_ids_and_both_models(bench: Any, configure: Any, tuning: str):
     config = configure(
-        guide={"name": "surer", "strength": 0.3, "q_max": 5.0},
+        guide={"name": "tutor", "strength": 0.3, "q_max": 5.0},
         anchor={"reference": "base"},
         model={"kind": "pretrained", "tuning": tuning},
         rl={"steps": 1},
@@ -135,7 +135,7 @@ def test_a_guide_reads_token_ids_and_both_models(bench: Any, configure: Any, tun
             for kind, expected_T in (("logps", logps_T), ("entropy", entropy_T)):
                 found_T = getattr(signals, f"{whose}_{kind}_BT")[row][mask_BT[row]]
                 torch.testing.assert_close(found_T, expected_T, atol=1e-4, rtol=1e-4)
-    expected_BT = Surer(strength=0.3, q_max=5.0).log_q(signals, 0)
+    expected_BT = Tutor(strength=0.3, q_max=5.0).log_q(signals, 0)
     assert torch.equal(batch["log_q_BT"], expected_BT)
     assert expected_BT.unique().numel() > 10
 
@@ -146,7 +146,7 @@ def test_a_guide_reads_token_ids_and_both_models(bench: Any, configure: Any, tun
         ({"name": "none"}, [False, True]),
         ({"name": "branch"}, [False, True]),
         ({"name": "branch", "signal": "reference"}, [True, True]),
-        ({"name": "surer"}, [True, True]),
+        ({"name": "tutor"}, [True, True]),
     ],
 )
 def test_only_what_is_asked_for_is_computed(

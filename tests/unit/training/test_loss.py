@@ -41,14 +41,30 @@ def batch_of(off_policy: bool) -> tuple[dict[str, Any], Tensor, Tensor]:
         "ref_per_token_logps": -3 * draw(),
         "num_items_in_batch": torch.tensor(37.0),
         "row_ids_B": torch.tensor([5, 2, 7, 0]),
+        "right_B": torch.tensor([True, False, True, False]),
+        "group_right_B": torch.tensor([0.5, 0.5, 1.0, 0.0]),
     }
     if off_policy:  # so far that both ends of the clipping are reached
         batch["old_per_token_logps"] = logps_BT.detach() + draw() - 0.5
     return batch, logps_BT, 3 * draw()
 
 
+HELD = {
+    "all": (1, 1, 1, 1),
+    "informative": (1, 1, 0, 0),
+    "wrong": (0, 1, 0, 1),
+    "right": (1, 0, 1, 0),
+}
+"""The rows of that batch that each value of `anchor.rows` leaves to the KL term."""
+
+
 def plain_loss(
-    loss: str, estimator: str, batch: dict[str, Any], logps_BT: Tensor, log_q_BT: Tensor
+    loss: str,
+    estimator: str,
+    batch: dict[str, Any],
+    logps_BT: Tensor,
+    log_q_BT: Tensor,
+    rows_held: str = "all",
 ) -> Tensor:
     """The formulas, one completion and one token at a time."""
     old_BT = batch.get("old_per_token_logps", logps_BT.detach())
@@ -65,10 +81,10 @@ def plain_loss(
                 to_go = (
                     logps_BT[b, later] - log_q_BT[b, later] - batch["ref_per_token_logps"][b, later]
                 )
-                advantage = advantage - BETA * to_go.detach().sum()
+                advantage = advantage - BETA * HELD[rows_held][b] * to_go.detach().sum()
             clipped = torch.clamp(ratio, 1 - LOW, 1 + HIGH)
             term = -torch.minimum(ratio * advantage, clipped * advantage)
-            k3 = torch.exp(d) - d - 1
+            k3 = HELD[rows_held][b] * (torch.exp(d) - d - 1)
             if estimator == "k3":
                 term = term + BETA * k3
             elif estimator == "k3-corrected":
@@ -93,12 +109,19 @@ def trainer_for(bench: Any, configure: Any) -> Callable[..., Any]:
         kl: str = "reverse",
         schedule: str = "constant",
         beta: float = BETA,
+        rows: str = "all",
         **rl: Any,
     ) -> Any:
         config = configure(
             rl={"loss": loss, "epsilon_low": LOW, "epsilon_high": HIGH, "micro_batch": 8, **rl},
             rollout={"max_tokens": LIMIT},
-            anchor={"beta": beta, "estimator": estimator, "kl": kl, "schedule": schedule},
+            anchor={
+                "beta": beta,
+                "estimator": estimator,
+                "kl": kl,
+                "schedule": schedule,
+                "rows": rows,
+            },
         )
         trainer = bench.trainer(config)
         trainer.current_gradient_accumulation_steps = ACCUMULATION
@@ -143,6 +166,30 @@ def test_loss_and_gradient_equal_the_formulas(
             gradients.append(found_gradient)
     for first, second in ((0, 1), (0, 2), (0, 3), (1, 2)):  # each guide makes a difference
         assert (gradients[first] - gradients[second]).abs().max() > 1e-4
+
+
+@pytest.mark.parametrize("rows", ["informative", "wrong", "right"])
+@pytest.mark.parametrize("estimator", ["k3", "k3-corrected", "reward"])
+@pytest.mark.parametrize("loss", ["grpo", "dapo"])
+def test_rows_that_are_left_out_have_no_divergence_and_the_others_all_of_theirs(
+    trainer_for: Any, monkeypatch: pytest.MonkeyPatch, loss: str, estimator: str, rows: str
+):
+    trainer = trainer_for(loss, estimator, rows=rows)
+    for guide, off_policy in product(GUIDES[:2], [False, True]):
+        trainer.guide = guide
+        batch, logps_BT, entropy_BT = batch_of(off_policy)
+        signals = Signals(
+            logps_BT.detach(), entropy_BT, batch["completion_mask"], batch["row_ids_B"]
+        )
+        log_q_BT = guide.log_q(signals, STEP)
+        expected = plain_loss(loss, estimator, batch, logps_BT, log_q_BT, rows)
+        (expected_gradient,) = torch.autograd.grad(expected, logps_BT)
+        answer = answering(logps_BT, entropy_BT)
+        monkeypatch.setattr(GRPOTrainer, "_get_per_token_logps_and_entropies", answer)
+        found = trainer._compute_loss(trainer.model, batch)
+        (found_gradient,) = torch.autograd.grad(found, logps_BT)
+        torch.testing.assert_close(found_gradient, expected_gradient, atol=1e-6, rtol=0)
+        torch.testing.assert_close(found, expected, atol=1e-6, rtol=0)
 
 
 @pytest.mark.parametrize("loss", ["grpo", "bnpo", "dapo", "dr_grpo"])

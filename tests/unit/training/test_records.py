@@ -35,6 +35,8 @@ def test_token_statistics_by_hand():
         logps=torch.tensor([[-1.0, -2.0, 9.0], [-3.0, 9.0, 9.0]]),
         reference=torch.tensor([[-2.0, -2.0, 9.0], [-2.0, 9.0, 9.0]]),
         log_q=torch.tensor([[0.0, math.log(1.2), 9.0], [math.log(1.4), 9.0, 9.0]]),
+        held=torch.tensor([[1.0, 0.0, 9.0], [1.0, 9.0, 9.0]]),
+        equal=torch.tensor([[0.0, 0.0, 9.0], [1.0, 9.0, 9.0]]),
     )
     found = token_statistics(record.drain(one), BranchGuide(q_max=1.4))
     assert found["entropy"] == pytest.approx(2)
@@ -47,6 +49,10 @@ def test_token_statistics_by_hand():
     # d = -1, log 1.2, 1 + log 1.4
     k3 = (math.exp(-1) + 1.2 - math.log(1.2) + 1.4 * math.e - 1 - math.log(1.4)) / 3 - 2 / 3
     assert found["kl/k3"] == pytest.approx(k3, abs=1e-6)
+    # k3 of the held tokens: 1 / e, and 1.4 e - 1 - log 1.4 - 1, which alone is of an equal group
+    last = 1.4 * math.e - 2 - math.log(1.4)
+    assert found["anchor/equal_groups"] == pytest.approx(last / (math.exp(-1) + last), abs=1e-6)
+    assert found["anchor/rows"] == pytest.approx(2 / 3)
     assert found["guide/q_mean"] == pytest.approx(1.2)
     assert (found["guide/q_min"], found["guide/q_max"]) == pytest.approx((1, 1.4))
     assert found["guide/shaped"] == pytest.approx(2 / 3)

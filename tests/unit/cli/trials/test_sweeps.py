@@ -218,7 +218,28 @@ def test_a_torn_report_is_named(sweeps, folder):
     (folder / "sweep.json").write_text('{"trials": 3}')
     typed = sweeps("best", "0123")
     assert typed.code == 2
-    assert "is not a report of a sweep: KeyError" in typed.words
+    assert "was written by another version of sage, or edited: KeyError" in typed.words
+
+
+def test_a_sweep_of_another_version_is_listed_and_said_to_be_of_one(sweeps, folder):
+    """Its state counts cells, its settings know data that this version calls otherwise."""
+    state = json.loads((folder / "state.json").read_text())
+    del state["trials"]
+    (folder / "state.json").write_text(json.dumps({**state, "cells": {"done": 9}}))
+    listed = sweeps("list")
+    assert listed.code == 0
+    assert "–" in listed.words
+    config = json.loads((folder / "config.json").read_text())
+    config["data"] = {"arithmetic": {"development": 4}}
+    (folder / "config.json").write_text(json.dumps(config))
+    for command in ("best", "confirm"):
+        typed = sweeps(command, "0123")
+        assert typed.code == 2
+        assert "config.json was written by another version of sage, or edited: " in typed.words
+        assert "has no 'development'" in typed.words
+        assert "read the sweep with the version that wrote it" in typed.words
+    (folder / "state.json").write_text("{")
+    assert "remove it and type the same command again" in sweeps("list").words
 
 
 def test_the_dashboard_is_started_on_the_study_or_said_how_to_install(

@@ -15,6 +15,7 @@ from transformers.generation.logits_process import (
     TopPLogitsWarper,
 )
 
+from sage_cli.errors import DivergedError
 from sage_cli.sampling.decoder.token_choice import choose, choose_by_sample, uniforms
 from sage_cli.sampling.sampler import SamplingParameters
 
@@ -94,6 +95,17 @@ def test_the_extreme_uniforms_choose_possible_tokens(logits: list[float], min_p:
     weights_V = (logits_BV[0] - logits_BV[0].max()).exp()
     assert (weights_V[drawn_BN] > 0).all()
     assert (weights_V[drawn_BN] >= min_p).all()
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf"), float("-inf")])
+def test_a_model_that_gives_no_distribution_has_diverged(temperature: float, wrong: float) -> None:
+    """A single -inf forbids a token; a row of nothing else is no distribution."""
+    whole, broken = [0.0, float("-inf"), 1.0], [wrong] * 3
+    how = parameters(temperature=temperature)
+    assert choose(torch.tensor([whole]), np.array([[0.999]]), how).item() == 2
+    with pytest.raises(DivergedError, match="NaN or infinity for the next token"):
+        choose(torch.tensor([whole, broken]), np.array([[0.5], [0.5]]), how)
 
 
 def test_temperature_zero_takes_the_first_most_likely_token() -> None:

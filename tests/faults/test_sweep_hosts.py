@@ -1,0 +1,65 @@
+"""A sweep in a folder of runs that two hosts share and whose locks end at the host, as on NFS."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import other_host
+import pytest
+from sweep_lab import SweepLab, kill
+
+from sage_cli.store.lease import EXPIRY_S
+
+pytestmark = pytest.mark.slow
+WORDS = ("--space", "beta=0.05|0.06|0.07", "--guide", "branch", "--workers", "1")
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> SweepLab:
+    cold: Any = SimpleNamespace(driver=[sys.executable, "-m", "sage_cli"])
+    made = SweepLab(tmp_path, cold)
+    other_host.install(tmp_path / "packages")
+    return made
+
+
+def on(lab: SweepLab, host: str) -> SweepLab:
+    lab.environment["SAGE_TEST_HOST"] = host
+    return lab
+
+
+def silence(folder: Path) -> int:
+    """Let all heartbeats be older than what another host waits for."""
+    leases = list(folder.glob("runs/**/.*.lease"))
+    then = time.time() - EXPIRY_S - 1
+    for lease in leases:
+        os.utime(lease, (then, then))
+    return len(leases)
+
+
+def test_another_host_waits_its_turn_and_does_only_what_is_left(lab: SweepLab) -> None:
+    """The driver on a is refused company, and killed; b does the rest, nothing twice."""
+    first = on(lab, "a").start(*WORDS)
+    lab.wait_until(lambda: any(run["status"] == "finished" for run in lab.runs))
+    second = on(lab, "b").start(*WORDS)
+    _, said = second.communicate(timeout=120)
+    assert second.returncode == 2
+    assert f"driven by process {first.pid} on a" in " ".join(said.replace("│", " ").split())
+
+    lab.wait_until(lambda: any(run["status"] == "running" for run in lab.runs))
+    kill(first.pid)
+    first.communicate()
+    lab.wait_until(lambda: not lab.tasks(), seconds=40)
+    before = lab.begun()
+    assert before
+    assert silence(lab.folder)  # left by the driver, and by the task that was ended with it
+    found = on(lab, "b").run(*WORDS)
+    assert Counter(trial["state"] for trial in found["trials"]) == {"done": 3}
+    assert len(lab.runs) == 3
+    assert {run["status"] for run in lab.runs} == {"finished"}
+    assert sum((lab.begun() - before).values()) <= 2  # what was killed, and what wasn't begun
