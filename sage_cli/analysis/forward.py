@@ -60,7 +60,10 @@ class Forward:
     def text(self, token: int) -> str:
         """Return a token's own text; "�" for part of a character."""
         if token not in self._texts:
-            self._texts[token] = self.tokenizer.decode([token])
+            text: str = self.tokenizer.decode([token])
+            # SentencePiece leaves out the space before a text's first word
+            begins = str(self.tokenizer.convert_ids_to_tokens(token)).startswith("▁")
+            self._texts[token] = f" {text}" if begins and not text.startswith(" ") else text
         return self._texts[token]
 
     def chances(

@@ -10,7 +10,6 @@ from sage_cli.config.specs import EvaluationSpec, RlSpec, SftSpec
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.methods.guided_dpo import GuidedDpo
 from sage_cli.methods.method import batch_of
-from sage_cli.models.policies.policy import Policy
 from sage_cli.planning.dry_run import Described
 from sage_cli.planning.gpus import GIB, Gpu
 from sage_cli.planning.hours import hours_fact
@@ -25,6 +24,7 @@ from sage_cli.planning.memory import (
     update,
 )
 from sage_cli.planning.shape import Shape, shape_of
+from sage_cli.planning.teachers import tokens_read
 from sage_cli.problems.load import load_training_problems
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.settings.sections.model import PretrainedModel, ScratchModel, trained_dtype
@@ -40,17 +40,6 @@ ENGINE_SHARE = 0.9
 Model = PretrainedModel | ScratchModel
 
 
-FORWARD_SHARE = 1 / 3
-"""Share of a forward pass in a token's training, whose backward pass costs two."""
-
-
-def teacher_facts(teacher: Policy | None) -> dict[str, str]:
-    """The teacher that a guide reads, if it does."""
-    if teacher is None:
-        return {}
-    return {"teacher": f"{teacher.word}; reads every completion once"}
-
-
 def rl_hours(spec: RlSpec, teacher: Shape | None = None) -> dict[str, str]:
     """GPU hours of a training by RL, if every completion is as long as it may be.
 
@@ -62,10 +51,8 @@ def rl_hours(spec: RlSpec, teacher: Shape | None = None) -> dict[str, str]:
         pairs = 2 * rl.steps * rl.prompts_per_step * spec.rollout.max_tokens
         sft = round(rl.sft_share * rl.sft_epochs * tokens)
         return hours_fact(spec.model, sampled=2 * tokens, trained=pairs + sft)
-    shape, read = shape_of(spec.model), 0
-    if teacher is not None and shape is not None:
-        read = round(tokens * FORWARD_SHARE * teacher.parameters / shape.parameters)
-    return hours_fact(spec.model, sampled=tokens, trained=tokens + read)
+    trained = tokens + tokens_read(tokens, spec.model, teacher)
+    return hours_fact(spec.model, sampled=tokens, trained=trained)
 
 
 def rl_memory(spec: RlSpec, gpu: Gpu, teacher: Shape | None = None) -> Described:

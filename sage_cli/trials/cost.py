@@ -12,6 +12,7 @@ from sage_cli.errors import DataError
 from sage_cli.methods.method import batch_of
 from sage_cli.models.policies.names import checkpoint_steps
 from sage_cli.planning.hours import gpu_hours
+from sage_cli.planning.teachers import teacher_shape_of, tokens_read
 from sage_cli.problems.data_set import DataSet, Group
 from sage_cli.problems.load import benchmark_names, load_problems
 from sage_cli.problems.registry import find, is_file_name, members
@@ -80,7 +81,9 @@ def training_cost(task: Task) -> Cost:
         return Cost()
     completions = config.rl.steps * batch_of(config.rl, config.rl.processes).completions
     tokens = completions * config.rollout.max_tokens
-    hours = gpu_hours(config.model, sampled=tokens, trained=tokens)
+    teacher = teacher_shape_of(config.guide, config.run.root, config.model)
+    trained = tokens + tokens_read(tokens, config.model, teacher)
+    hours = gpu_hours(config.model, sampled=tokens, trained=trained)
     return Cost(config.rl.steps, completions, tokens, hours)
 
 

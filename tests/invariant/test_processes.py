@@ -25,6 +25,7 @@ CASES = [
     ("dars", "branch", "dr_grpo"),
     ("rlpr", "branch", "grpo"),
     ("grpo", "rapo", "dr_grpo"),
+    ("grpo", "teacher", "dapo"),
     ("bnpo", "branch", "dr_grpo"),
 ]
 ANCHORS: dict[str, dict[str, Any]] = {

@@ -22,7 +22,7 @@ SUPPORT = Path(__file__).resolve().parents[1] / "support"
 pytestmark = pytest.mark.skipif(
     torch.cuda.device_count() == 1, reason="takes two GPUs, or none: then CPUs over gloo"
 )
-KINDS = ("full", "lora", "rlpr")
+KINDS = ("full", "lora", "rlpr", "rapo")
 FILES = dict.fromkeys(KINDS, "model.safetensors") | {"lora": "adapter_model.safetensors"}
 
 
@@ -82,7 +82,11 @@ def test_it_trains_what_one_process_trains(
         return found
 
     for ours, theirs in zip(records(trained), records(tmp_path), strict=True):
-        of_kind = ("reward/paid", "reward/probability") if kind == "rlpr" else ("kl/reference",)
+        of_kind = (
+            ("reward/paid", "reward/probability")
+            if kind == "rlpr"
+            else ("kl/reference", "kl/shaped")
+        )
         for key in ("reward", "loss", "entropy", "grad_norm", *of_kind):
             assert ours[key] == pytest.approx(theirs[key], abs=1e-5, rel=1e-4), key
     if kind == "rlpr":

@@ -32,7 +32,8 @@ STEPS, SAVED = 4, 2
 def sections(kind: str) -> dict[str, Any]:
     """Of a training whose completions are fixed.
 
-    `full` and `lora` tune a policy that has a reference, `rlpr` all weights by probabilities.
+    `full` and `lora` tune a policy that has a reference, `rapo` all weights with a reference that
+    is tilted, `rlpr` all weights by probabilities.
     """
     rl = {
         "steps": STEPS,
@@ -44,6 +45,9 @@ def sections(kind: str) -> dict[str, Any]:
     if kind == "rlpr":
         rl |= {"algo": "rlpr", "epsilon_high": 0.2, "reward_filter": 0.1}
         return {"rl": rl, "anchor": {"kl": "none"}, "model": {"tuning": "full"}}
+    if kind == "rapo":
+        guide = {"name": "rapo", "phi_right": 0.8}
+        return {"rl": rl, "anchor": {"beta": 0.1}, "model": {"tuning": "full"}, "guide": guide}
     return {"rl": rl, "anchor": {"beta": 0.1}, "model": {"tuning": kind}}
 
 

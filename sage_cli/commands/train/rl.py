@@ -31,8 +31,9 @@ from sage_cli.models.policies.reference import reference_policy
 from sage_cli.models.policies.teacher import refuse_other_tokenizer, teacher_policy
 from sage_cli.planning.dry_run import Described, Stage
 from sage_cli.planning.gpus import Gpu
-from sage_cli.planning.shape import Shape, shape_in_files
-from sage_cli.planning.stages import rl_hours, rl_memory, teacher_facts
+from sage_cli.planning.shape import Shape
+from sage_cli.planning.stages import rl_hours, rl_memory
+from sage_cli.planning.teachers import teacher_facts, teacher_shape
 from sage_cli.problems.hints import require_hints
 from sage_cli.problems.load import load_training_problems
 from sage_cli.problems.problem import Problem
@@ -215,7 +216,7 @@ class RlTraining(TrainingRun):
 
     @property
     def _teacher_shape(self) -> Shape | None:
-        return None if self._teacher is None else shape_in_files(self._teacher.files)
+        return teacher_shape(self._teacher)
 
     @property
     def _processes(self) -> int:

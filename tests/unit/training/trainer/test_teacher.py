@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from toy_policy import adapted
 
 from sage_cli.models.load import load_model
 
 BETA, TEMPERATURE = 0.3, 0.7
+FILE = "model/model.safetensors"
 
 
 def moved(bench: Any, seed: int, scale: float = 0.05) -> Any:
@@ -99,6 +101,21 @@ def test_no_share_trains_as_without_a_guide_and_the_reference_teaches_nothing(
     assert itself[-1]["loss"] == pytest.approx(plain[-1]["loss"], abs=1e-5)
     other = bench.run(configure(guide=guide), "other", teacher=moved(bench, 4))
     assert comparable(other) != comparable(plain)
+
+
+def test_a_resumed_training_sees_the_same_teacher(bench: Any, configure: Any):
+    config = configure(guide={"name": "teacher", "teacher": "it"}, rl={"steps": 3, "save_every": 1})
+
+    def killed(record: dict[str, Any]) -> None:
+        if record["step"] == 2:
+            raise RuntimeError("killed")
+
+    bench.run(config, "whole", teacher=moved(bench, 4))
+    with pytest.raises(RuntimeError, match="killed"):
+        bench.run(config, "torn", on_step=killed, teacher=moved(bench, 4))
+    bench.run(config, "torn", teacher=moved(bench, 4))
+    whole, torn = (load_file(bench.folder / name / FILE) for name in ("whole", "torn"))
+    assert all(torch.equal(whole[name], torn[name]) for name in whole)
 
 
 def test_small_micro_batches_see_the_same_teacher(bench: Any, configure: Any):
