@@ -24,6 +24,6 @@ def draw_trade(panels: Mapping[str, Mapping[str, FloatArray]], k: int, stem: Pat
                 style = {"marker": "o", "markersize": 3, "linewidth": 1.4, **legend.line(label)}
                 axes.plot(*points_T2.T, **style)
             axes.set_title(benchmark)
-            axes.set_xlabel("pass@1")
-        row[0].set_ylabel(f"pass@{k}")
+            axes.set_xlabel("worked pass@1")
+        row[0].set_ylabel(f"worked pass@{k}")
         legend.draw_lines(figure)
