@@ -104,14 +104,14 @@ class ExactReader:
         return self.listed.pairs(self.benchmark.problems, template, tokenizer, ended=ended)
 
     @cached_property
-    def texts(self) -> dict[str, frozenset[str]]:
-        """Return problem id -> its right texts, as completions are stored."""
+    def texts(self) -> dict[str, dict[str, str]]:
+        """Return problem id -> way -> the right text, as completions are stored."""
         template = PromptTemplate.from_section(self.own.prompt, self.own.policy.tokenizer_facts)
         return {
-            problem.id: frozenset(
-                template.complete(working, problem.gold)
-                for working in self.listed.workings[problem.id].values()
-            )
+            problem.id: {
+                way: template.complete(working, problem.gold)
+                for way, working in self.listed.workings[problem.id].items()
+            }
             for problem in self.benchmark.problems
         }
 

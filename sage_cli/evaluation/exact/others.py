@@ -29,15 +29,19 @@ class Others:
 
 def others_of(
     samples: Iterable[tuple[str, str, bool]],
-    listed: Mapping[str, frozenset[str]],
+    listed: Mapping[str, Mapping[str, str]],
     problem_ids: Sequence[str],
 ) -> Others:
-    """Return the others among `samples` of (problem id, text, whether it was graded right)."""
+    """Return the others among `samples` of (problem id, text, whether it was graded right).
+
+    `listed` is problem id -> way -> text.
+    """
     place = {id_: p for p, id_ in enumerate(problem_ids)}
+    texts = {id_: frozenset(by_way.values()) for id_, by_way in listed.items()}
     m_P, c_P, right = np.zeros(len(place), int), np.zeros(len(place), int), 0
     for id_, text, is_right in samples:
         right += is_right
-        if text not in listed[id_]:
+        if text not in texts[id_]:
             m_P[place[id_]] += 1
             c_P[place[id_]] += is_right
     return Others(m_P, c_P, right)

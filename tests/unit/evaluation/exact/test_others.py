@@ -6,7 +6,7 @@ import math
 
 from sage_cli.evaluation.exact.others import others_of
 
-LISTED = {"a": frozenset({"S: 6"}), "b": frozenset({"S: 8", "D: 8"})}
+LISTED = {"a": {"S": "S: 6"}, "b": {"S": "S: 8", "D": "D: 8"}}
 
 
 def test_others_are_counted_by_problem() -> None:
