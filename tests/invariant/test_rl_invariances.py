@@ -99,6 +99,22 @@ def test_micro_batches_do_not_matter(bench: Any, configure: Any, loss: str, guid
     assert_close(*runs, tolerance=2e-5)
 
 
+@pytest.mark.parametrize("estimator", ["k3", "k3-corrected", "reward"])
+@pytest.mark.parametrize("rows", ["informative", "wrong", "right"])
+def test_micro_batches_do_not_matter_to_the_rows_that_are_held(
+    bench: Any, configure: Any, rows: str, estimator: str
+):
+    """Groups have 4 completions, so with micro-batches of 2 each group is split."""
+    anchor = {"rows": rows, "estimator": estimator, "beta": 0.5, "ema": 0.8}
+    rl = {"steps": 3, "learning_rate": 1e-2, "warmup_ratio": 0.0}
+    runs = [
+        bench.run(configure(anchor=anchor, rl={**rl, "micro_batch": micro}), f"micro-{micro}")
+        for micro in (16, 2)
+    ]
+    assert_close(*runs, tolerance=2e-5)
+    assert 0 < runs[0][-1]["anchor/rows"] < 1
+
+
 @pytest.mark.parametrize(
     ("rl", "step", "differ"),
     [

@@ -87,13 +87,11 @@ class MovingReference(TrainerCallback):  # type: ignore[misc]
 def average(reference: Weights, policy: Weights, ema: float) -> None:
     """P := ema P + (1 - ema) pi, weight by weight, in place (EMA-PG, arXiv 2602.04417).
 
-    With 0 it is a reset (ProRL, arXiv 2505.24864), with 1 nothing changes.
+    With 0 it is a reset (ProRL, arXiv 2505.24864), with 1 nothing changes. A weight that equals the
+    policy's stays as it is, which the sum of two rounded products wouldn't grant.
     """
     for name, weight in reference.items():
-        if ema == 0:
-            weight.copy_(policy[name])
-        else:
-            weight.mul_(ema).add_(policy[name].to(weight), alpha=1 - ema)
+        weight.lerp_(policy[name].to(weight), 1 - ema)
 
 
 def _parameters(model: Any) -> Weights:

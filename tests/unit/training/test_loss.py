@@ -170,7 +170,7 @@ def test_loss_and_gradient_equal_the_formulas(
 
 @pytest.mark.parametrize("rows", ["informative", "wrong", "right"])
 @pytest.mark.parametrize("estimator", ["k3", "k3-corrected", "reward"])
-@pytest.mark.parametrize("loss", ["grpo", "dapo"])
+@pytest.mark.parametrize("loss", ["grpo", "bnpo", "dapo", "dr_grpo"])
 def test_rows_that_are_left_out_have_no_divergence_and_the_others_all_of_theirs(
     trainer_for: Any, monkeypatch: pytest.MonkeyPatch, loss: str, estimator: str, rows: str
 ):

@@ -54,6 +54,15 @@ def test_an_average_is_that_of_the_formula() -> None:
     assert reference["w"].item() == pytest.approx(1.561, abs=1e-12)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("ema", [0.9, 0.99])
+def test_a_reference_that_is_the_policy_stays_so(dtype: Any, ema: float) -> None:
+    policy = {"w": torch.linspace(-3, 3, 1000).to(dtype)}
+    reference = {"w": policy["w"].clone()}
+    average(reference, policy, ema)
+    assert torch.equal(reference["w"], policy["w"])
+
+
 @pytest.mark.parametrize("model", [{}, {"model": LORA}], ids=["full", "lora"])
 def test_the_reference_is_the_average_of_the_policies(bench: Any, configure: Any, model: Any):
     config = configure(anchor={"ema": 0.7, "ema_every": 2}, rl={"steps": 5}, **model)
@@ -108,6 +117,22 @@ def test_an_average_with_one_changes_nothing_to_the_bit(bench: Any, configure: A
         policies[name] = model.state_dict()
     for name, weight in policies["fixed"].items():
         assert torch.equal(weight, policies["averaged"][name])
+
+
+def test_the_learning_rates_schedule_goes_on_after_a_reset(bench: Any, configure: Any):
+    rl = {"steps": 4, "warmup_ratio": 0}
+    rates = {}
+    for name, anchor in (("plain", {}), ("reset", {"reset_every": 2})):
+        records = bench.run(configure(anchor=anchor, rl=rl), name)
+        rates[name] = [record["learning_rate"] for record in records]
+    assert rates["reset"] == rates["plain"]
+    assert rates["plain"][0] > rates["plain"][3]
+
+
+@pytest.mark.parametrize("ema", [0, -0.1, 1.5])
+def test_a_weight_outside_of_its_range_is_refused(configure: Any, ema: float):
+    with pytest.raises(ValueError, match=r"anchor\.ema"):
+        configure(anchor={"ema": ema})
 
 
 def test_a_checkpoint_that_lost_its_reference_is_refused(bench: Any, configure: Any):
