@@ -4,8 +4,9 @@
 
 `--advantages`: one trainer whose advantage alternates from step to step. `--algos`, for methods
 that change more than that: a trainer with all of the method's `rl` settings and GRPO's, in
-alternating blocks of steps; the completions drawn are beside, since some methods draw more. The
-other options are those of `rl_step.py`.
+alternating blocks of steps; the completions drawn are beside, since some methods draw more.
+`--anchors`: the same for settings of `anchor`, as `ema=0.9`. The other options are those of
+`rl_step.py`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
+import yaml
 from rl_step import (
     BLOCK_STEPS,
     Bench,
@@ -29,6 +31,7 @@ from rl_step import (
 
 from sage_cli.methods.method import Method
 from sage_cli.methods.policy_gradient import PolicyGradient
+from sage_cli.settings.sections.anchor import AnchorSection
 
 
 def advantaged(name: str) -> Change:
@@ -46,6 +49,7 @@ def main() -> None:
     parser = sizes_parser(__doc__)
     parser.add_argument("--advantages", nargs="+", default=[])
     parser.add_argument("--algos", nargs="+", default=[])
+    parser.add_argument("--anchors", nargs="+", default=[], metavar="SETTING=VALUE")
     sizes = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(Path(folder), sizes)
@@ -62,6 +66,12 @@ def main() -> None:
             ratio = mean(by_block[1::2]) / mean(by_block[0::2])
             measured = report(f"{name} / grpo", *found) | {"completions_drawn": ratio}
             print(json.dumps(measured), flush=True)
+        for setting in sizes.anchors:
+            name, value = setting.split("=")
+            anchor = AnchorSection.model_validate({name: yaml.safe_load(value)})
+            changed = partial(bench.sage, anchor=anchor.model_dump(include={name}))
+            found = trainer_seconds(bench, sizes.pairs, bench.sage, changed)
+            print(json.dumps(report(f"{setting} / grpo", *found)), flush=True)
 
 
 if __name__ == "__main__":

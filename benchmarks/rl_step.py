@@ -135,11 +135,19 @@ class Bench:
         return load_model(self.base), self.base
 
     def sage(
-        self, steps: int, *callbacks: TrainerCallback, rl: Mapping[str, Any] | None = None
+        self,
+        steps: int,
+        *callbacks: TrainerCallback,
+        rl: Mapping[str, Any] | None = None,
+        anchor: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Our trainer, with other `rl` settings where some are given."""
+        """Our trainer, with other settings of `rl` and `anchor` where some are given."""
         config = self.config(steps)
-        config = config.model_copy(update={"rl": config.rl.model_copy(update=rl or {})})
+        sections = {
+            "rl": config.rl.model_copy(update=rl or {}),
+            "anchor": config.anchor.model_copy(update=anchor or {}),
+        }
+        config = config.model_copy(update=sections)
         inputs = RlInputs(*self.policy(), self.tokenizer, self.prompts, grade)
         trainer = build_trainer(
             RlSpec.of(config), inputs, config.tracking, Run(self.folder), self.records.append
