@@ -12,7 +12,8 @@ from sage_cli.trials.suites.read import read_suite, suite_names, with_included
 
 PAPERS = ["figure2", "figure3", "figure4", "figure6", "figure7", "paper",
           "table1", "table2", "table3", "table4", "table5", "table6", "table9"]  # fmt: skip
-EVERY = sorted([*PAPERS, "advantages", "anchors", "claim", "demo", "neighbours", "strong-guide"])
+OWN = ["advantages", "anchors", "atlas", "claim", "demo", "neighbours", "strong-guide"]
+EVERY = sorted([*PAPERS, *OWN])
 
 
 def written(folder: Path, name: str, text: str) -> str:
