@@ -31,7 +31,6 @@ from sage_cli.models.policies.reference import reference_policy
 from sage_cli.models.policies.teacher import refuse_other_tokenizer, teacher_policy
 from sage_cli.planning.dry_run import Described, Stage
 from sage_cli.planning.gpus import Gpu
-from sage_cli.planning.shape import Shape
 from sage_cli.planning.stages import rl_hours, rl_memory
 from sage_cli.planning.teachers import teacher_facts, teacher_shape
 from sage_cli.problems.hints import require_hints
@@ -132,13 +131,13 @@ class RlTraining(TrainingRun):
             **rl_facts(self.spec),
             **reference_facts(self.spec, self.start.policy, self.record.root),
             **teacher_facts(self._teacher),
-            **rl_hours(self.spec, self._teacher_shape),
+            **rl_hours(self.spec, teacher_shape(self._teacher)),
         }
         return Described("RL", facts)
 
     def memory(self, gpu: Gpu) -> Described:
         """Describe the GPU memory that the training takes on each `gpu`."""
-        return rl_memory(self.spec, gpu, self._teacher_shape)
+        return rl_memory(self.spec, gpu, teacher_shape(self._teacher))
 
     def join(self) -> Run | None:
         """Train as one of several processes that a launcher started, unless it is the first.
@@ -213,10 +212,6 @@ class RlTraining(TrainingRun):
     def _teacher(self) -> Policy | None:
         """The model that the guide reads besides policy and reference."""
         return teacher_policy(self.spec.guide, Runs(self.record.root), self.spec.model)
-
-    @property
-    def _teacher_shape(self) -> Shape | None:
-        return teacher_shape(self._teacher)
 
     @property
     def _processes(self) -> int:
