@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import DataError
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.evaluate import Evaluation
-from sage_cli.evaluation.exact.chances import Chances, exact_reader
+from sage_cli.evaluation.exact.chances import Chances, ExactReader, exact_reader
 from sage_cli.evaluation.exact.others import Others, others_of
 from sage_cli.evaluation.provenance import configured_provenance, provenance_of
 from sage_cli.evaluation.stored import missing
@@ -216,17 +216,14 @@ def _of_chances(
     """Return the exact chances of policies' right texts, and other samples where all are stored."""
     chances: dict[tuple[str, str], Chances] = {}
     others: dict[tuple[str, str], Others] = {}
-    root = subjects[0].samples.root
-    for subject in subjects:
-        for benchmark in benchmarks:
-            key = benchmark.name, subject.policy.label
-            reader = exact_reader(subject.samples, benchmark, spec.data, options.temperatures)
-            chances[key] = reader.read(progress)
-            (there,) = missing([subject.policy], [benchmark], spec, root)
-            if there.graded == there.wanted:
-                rows = subject.answers(benchmark, spec).rows()
-                texts = ((row.problem.id, row.completion.text, row.right) for row in rows)
-                others[key] = others_of(texts, reader.texts, list(benchmark.golds))
+    for subject, benchmark, reader in _readers(subjects, benchmarks, spec, options):
+        key = benchmark.name, subject.policy.label
+        chances[key] = reader.read(progress)
+        (there,) = missing([subject.policy], [benchmark], spec, subject.samples.root)
+        if there.graded == there.wanted:
+            rows = subject.answers(benchmark, spec).rows()
+            texts = ((row.problem.id, row.completion.text, row.right) for row in rows)
+            others[key] = others_of(texts, reader.texts, list(benchmark.golds))
     return Inputs(
         chances=chances,
         others=others,
@@ -243,13 +240,25 @@ def _reading_facts(
 ) -> dict[str, str]:
     """Return how many right texts policies would have to read."""
     facts = {}
+    for subject, benchmark, reader in _readers(subjects, benchmarks, spec, options):
+        lacking, whole = reader.missing()
+        key = f"{subject.policy.label} on {benchmark.name}"
+        facts[key] = f"{lacking:,} of {whole:,} right texts to read"
+    return facts
+
+
+def _readers(
+    subjects: Sequence[Subject],
+    benchmarks: Sequence[Benchmark],
+    spec: EvaluationSpec,
+    options: Options,
+) -> Iterator[tuple[Subject, Benchmark, ExactReader]]:
+    """Yield what reads each policy's right texts on each benchmark."""
     for subject in subjects:
         for benchmark in benchmarks:
-            reader = exact_reader(subject.samples, benchmark, spec.data, options.temperatures)
-            lacking, whole = reader.missing()
-            key = f"{subject.policy.label} on {benchmark.name}"
-            facts[key] = f"{lacking:,} of {whole:,} right texts to read"
-    return facts
+            own = subject.samples
+            reader = exact_reader(own, benchmark, spec.data, options.temperatures)
+            yield subject, benchmark, reader
 
 
 def _scoring_facts(
