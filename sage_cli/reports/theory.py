@@ -84,8 +84,8 @@ def path_table(paths: Mapping[str, Any]) -> Table:
         )
         for one in paths["path"]
     )
-    names = ("way", "beta", *(f"{step} steps" for step in paths["shown"]), "optimum")
-    return Table("A rare right answer on the way", tuple(map(Column, names)), rows)
+    names = ("way", "beta", *(f"t = {step}" for step in paths["shown"]), "optimum")
+    return Table("A rare right answer on the way, after t steps", tuple(map(Column, names)), rows)
 
 
 def _error(statement: Mapping[str, Any]) -> str:

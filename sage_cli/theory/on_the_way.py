@@ -75,7 +75,7 @@ def turning() -> Found:
     log (q_i P_i / q_j P_j) - log (pi_i / pi_j), exceeds (a_j - mean a) (pi_j / pi_i - 1): at beta =
     .04 that is when nearly nothing is wrong any more, after a hundred thousand steps.
     """
-    worst, values = 0.0, {}
+    worst, values = 0.0, dict[str, float]()
     for beta in (0.04, 0.1, 0.2):
         way = Way(beta=beta)
         when, policy_B = turn(way)

@@ -55,7 +55,8 @@ class Way:
     @property
     def log_q(self) -> FloatArray:
         """The log of the guide's factor on each answer."""
-        return np.log(self.q) * (np.arange(len(RIGHT_B)) == RARE)
+        log_q_B: FloatArray = np.log(self.q) * (np.arange(len(RIGHT_B)) == RARE)
+        return log_q_B
 
 
 @dataclass(frozen=True)

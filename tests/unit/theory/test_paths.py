@@ -114,7 +114,7 @@ def test_where_ways_end():
 
 
 def test_where_informative_rows_end():
-    # with m the right mass: (1 - m^7) log(m / .305) - (1 - (1 - m)^7) log((1 - m) / .695) = 1 / beta
+    # m the right mass: (1 - m^7) log(m / .305) - (1 - (1 - m)^7) log((1 - m) / .695) = 1 / beta
     m = informative_mass(0.5)
     held = (1 - m**7) * log(m / 0.305) - (1 - (1 - m) ** 7) * log((1 - m) / 0.695)
     assert held == pytest.approx(2.0, abs=1e-12)
