@@ -126,6 +126,34 @@ def draw_off_target(numbers: Numbers, stem: Path) -> None:
         bar.set_label("bound on q(right) / q(wrong)")
 
 
+def draw_paths(numbers: Numbers, stem: Path) -> None:
+    """Draw the rare right answer's mass on the way: by strength, by what is held, by what is paid.
+
+    Dots at the right are the optima; the last two panels are of the largest beta that both have.
+    """
+    panels = list(dict.fromkeys(path["panel"] for path in numbers["path"]))
+    with drawing(stem, 10.2, 4.0) as figure:
+        for axes, panel in zip(figure.subplots(1, len(panels), sharey=True), panels, strict=True):
+            paths = [path for path in numbers["path"] if path["panel"] == panel]
+            beta = max(path["beta"] for path in paths)
+            one_each = len({path["name"] for path in paths}) == len(paths)
+            drawn = [path for path in paths if one_each or path["beta"] == beta]
+            axes.axhline(numbers["reference"], color=FAINT, lw=0.8)
+            for turn, path in enumerate(drawn):
+                name = path["name"].replace("beta ", "β = ")
+                axes.plot(numbers["step"], path["mass"], label=name, **line_style(turn))
+                if path["optimum"] is not None:
+                    look = {"color": COLOURS[turn % len(COLOURS)], "clip_on": False, "zorder": 4}
+                    axes.scatter(2 * max(numbers["step"]), path["optimum"], s=14, **look)
+            for axis in ("x", "y"):
+                _logarithmic(axes, axis)
+            axes.set_xlim(1, 2 * max(numbers["step"]))
+            axes.set_xlabel("steps of length 1")
+            axes.set_title(panel if one_each else f"{panel}, β = {beta:g}", fontsize=9)
+            axes.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
+        figure.axes[0].set_ylabel("mass of the rare right answer")
+
+
 DRAWINGS: Mapping[str, Callable[[Numbers, Path], None]] = {
     "solutions": draw_solutions,
     "anchors": draw_anchors,
@@ -133,6 +161,7 @@ DRAWINGS: Mapping[str, Callable[[Numbers, Path], None]] = {
     "estimators": draw_estimators,
     "modes": draw_modes,
     "off-target": draw_off_target,
+    "paths": draw_paths,
 }
 
 

@@ -11,6 +11,7 @@ from sage_cli.guides import BranchGuide, RandomGuide, TokenGuide
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.theory import estimators, expansion, modes, sequences, support, toy
 from sage_cli.theory.off_target import preference_needed
+from sage_cli.theory.paths import Paths, paths
 from sage_cli.theory.solutions import covering, tempered, tilted
 from sage_cli.theory.tree import Tree, random_policy
 
@@ -86,6 +87,7 @@ Pictures = TypedDict(
         "estimators": Change,
         "modes": Modes,
         "off-target": Needed,
+        "paths": Paths,
     },
 )
 """Each picture's numbers by its name."""
@@ -104,6 +106,7 @@ def pictures() -> Pictures:
             "fits": modes.fits(),
         },
         "off-target": needed_preference(),
+        "paths": paths(),
     }
 
 

@@ -15,7 +15,9 @@ from sage_cli.theory import TOLERANCE, pictures, statements
 from sage_cli.theory.statement import Statement
 
 GOOD = Statement("one", "1, 2", "it is so", 2e-9, "as printed", {"a number": 0.5})
-NUMBERS = {name: {} for name in PICTURES}
+PATH = {"panel": "p", "name": "reset", "beta": 0.2, "mass": [0.25, 0.00123], "optimum": None}
+PATHS = {"step": [1, 20], "shown": [20], "path": [PATH, {**PATH, "name": "all", "optimum": 0.0164}]}
+NUMBERS = {**{name: {} for name in PICTURES}, "paths": PATHS}
 
 
 def document(*found: Statement):
@@ -41,6 +43,14 @@ def test_what_fails_is_named(error):
     assert "failed: two" in shown.notes
 
 
+def test_the_paths_at_the_steps_that_are_shown():
+    rows = document(GOOD).tables[1].rows
+    assert [[str(cell) for cell in row.cells] for row in rows] == [
+        ["reset", "0.2", "0.0012", ""],
+        ["all", "0.2", "0.0012", "0.0164"],
+    ]
+
+
 def test_every_picture_has_numbers_and_a_drawing():
     assert tuple(pictures()) == PICTURES == tuple(DRAWINGS)
 
@@ -55,6 +65,7 @@ def test_pictures_are_drawn_from_the_documents_numbers(tmp_path: Path):
         "estimators": ("random, one draw", "reward"),
         "modes": ("reverse, left", "forward"),
         "off-target": ("q must prefer", "β"),
+        "paths": ("reset every 100", "natural gradient", "β = 0.04"),
     }
     for name, said in words.items():
         drawn = (tmp_path / f"theory-{name}.svg").read_text()

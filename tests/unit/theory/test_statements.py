@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import cache, partial
 
 import numpy as np
@@ -12,18 +13,21 @@ from sage_cli.guides import BranchGuide, RandomGuide, TokenGuide
 from sage_cli.objectives import k3
 from sage_cli.theory import (
     STATEMENTS,
+    anchors,
     counting,
     estimators,
     expansion,
     guided,
     modes,
     off_target,
+    on_the_way,
     optima,
     sequences,
     support,
     toy,
 )
 from sage_cli.theory.ascent import ReverseKl
+from sage_cli.theory.paths import REFERENCE_B, Ascent, push, walk
 from sage_cli.theory.solutions import tilted
 from sage_cli.theory.statement import TOLERANCE, Statement, distance, violation
 from sage_cli.theory.tree import Tree
@@ -66,6 +70,11 @@ def colder(reward_B, anchor_B, beta):
 def own_token_alone(log_ratio_BT, mask_BT, beta):
     """A reward without the later tokens."""
     return -beta * log_ratio_BT.detach() * mask_BT
+
+
+def without_q_and_mean(way, policy_B):
+    """What answers are worth, without the mean taken off."""
+    return way.reward - way.beta * (np.log(policy_B) - np.log(REFERENCE_B))
 
 
 FAULTS = [
@@ -120,6 +129,26 @@ FAULTS = [
     (estimators, "reward_to_go", own_token_alone, "looking_ahead_costs"),
     (estimators, "k3", lambda logps, ref, q: k3(logps, ref, 2 * q), "random_drops_out"),
     (estimators, "k3_corrected", lambda a, ref, old: k3(a, ref), "other_forms"),
+    (on_the_way, "gains", lambda way, policy_B: way.reward - policy_B @ way.reward, "rates"),
+    (
+        on_the_way,
+        "push",
+        lambda way, z_B: push(replace(way, beta=0.01), z_B),
+        "loses_without_an_anchor",
+    ),
+    (on_the_way, "gains", without_q_and_mean, "turning"),
+    (on_the_way, "guide_that_holds", lambda: 0.695 * 59, "guide_needed"),
+    (on_the_way, "walk", lambda way, at: walk(replace(way, natural=False), at), "natural_gradient"),
+    (anchors, "mode_anchored", lambda right_B, p_B, beta: right_B, "uniform_over_right"),
+    (anchors, "tilted", colder, "grade_in_the_guide"),
+    (
+        anchors,
+        "at_rest",
+        lambda p, q, r, b, moved: tilted(moved * r, q**moved * p, b),
+        "moving_reference",
+    ),
+    (Ascent, "held", lambda self, policy_XB: np.ones_like(policy_XB), "chosen_rows"),
+    (anchors, "informative_mass", lambda beta: 0.764305, "chosen_rows"),
 ]
 
 

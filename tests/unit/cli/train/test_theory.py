@@ -26,7 +26,7 @@ def test_every_error_is_below_the_tolerance(answered):
     code, found, _ = answered
     assert code == 0
     assert found["holds"]
-    assert len(found["statements"]) == 40
+    assert len(found["statements"]) == 49
     assert all(one["error"] < 1e-6 for one in found["statements"])
 
 
@@ -34,7 +34,7 @@ def test_the_document_is_written_in_every_form(answered):
     _, found, folder = answered
     written = {path.name for path in Path(found["folder"]).iterdir()}
     assert Path(found["folder"]).parent == folder / "runs" / "reports"
-    assert {"theory.json", "theory.md", "theory.csv", "theory.tex"} <= written
+    assert {"theory.json", "theory.md", "theory.csv", "theory.tex", "theory-paths.csv"} <= written
     assert {"theory-support.png", "theory-support.svg"} <= written
 
 
