@@ -47,7 +47,8 @@ def rates() -> Found:
 def loses_without_an_anchor() -> Found:
     """Where beta is 0 the difference of exp(-z) between two right answers never changes, so the
     rarer one's logit rises by less than -log(1 - P_i / P_j) in all while the other's rises without
-    end: its mass goes to 0, and where beta is small it goes that way first, far from Eq. 2.
+    end. Its mass goes to 0, and where beta is small it goes that way first, far from Eq. 2; the
+    right mass p rises, at (1 - p)^2 sum_right pi^2 + p^2 sum_wrong pi^2, and pass@k with it.
     """
     kept = float(np.exp(-START_B[RARE]) - np.exp(-START_B[FREQUENT]))
     most = float(-np.log1p(-REFERENCE_B[RARE] / REFERENCE_B[FREQUENT]))
@@ -57,6 +58,10 @@ def loses_without_an_anchor() -> Found:
         found = float(np.exp(-logit_B[RARE]) - np.exp(-logit_B[FREQUENT]))
         worst = max(worst, distance(found, kept) / kept)
         worst = max(worst, violation(float(logit_B[RARE] - START_B[RARE]), most))
+        policy_B = softmax(logit_B)
+        slope_B = by_autograd(Way(beta=0.0), policy_B)
+        rise = (policy_B * RIGHT_B) @ (slope_B - policy_B @ slope_B)
+        worst = max(worst, distance(rise, rise_without_an_anchor(policy_B)))
     marks = (20, 100, 10_000)
     path = walk(Way(), marks)[:, RARE]
     worst = max(worst, violation(path, np.array([REFERENCE_B[RARE], *path[:-1]])))
@@ -144,6 +149,14 @@ def growth_rate(way: Way, policy_B: FloatArray) -> float:
     """Return d/dt log pi_i of the rare right answer."""
     gain_B = gains(way, policy_B)
     return float(policy_B[RARE] * gain_B[RARE] - policy_B**2 @ gain_B)
+
+
+def rise_without_an_anchor(policy_B: FloatArray) -> float:
+    """Return dp/dt at beta = 0, p being the right mass: it is never below 0."""
+    right_mass = float(policy_B @ RIGHT_B)
+    return float((1 - right_mass) ** 2 * RIGHT_B @ policy_B**2) + float(
+        right_mass**2 * (1 - RIGHT_B) @ policy_B**2
+    )
 
 
 def gains(way: Way, policy_B: FloatArray) -> FloatArray:

@@ -136,6 +136,7 @@ FAULTS = [
         lambda way, z_B: push(replace(way, beta=0.01), z_B),
         "loses_without_an_anchor",
     ),
+    (on_the_way, "rise_without_an_anchor", lambda policy_B: 0.0, "loses_without_an_anchor"),
     (on_the_way, "gains", without_q_and_mean, "turning"),
     (on_the_way, "guide_that_holds", lambda: 0.695 * 59, "guide_needed"),
     (on_the_way, "walk", lambda way, at: walk(replace(way, natural=False), at), "natural_gradient"),
