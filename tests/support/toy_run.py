@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor
-from toy_policy import Bench, configuration
+from toy_policy import Bench, configuration, reference_completions
 from transformers import AutoTokenizer
 from trl import GRPOTrainer
 
@@ -132,7 +132,9 @@ def train(order: dict[str, Any]) -> None:
     base = Path(order["base"])
     bench = Bench(base, AutoTokenizer.from_pretrained(base), Path(order["folder"]))
     validator = Validator(2, lambda _: {"eval/pass@1": 0.5}) if order.get("validates") else None
-    bench.run(configuration(**order["sections"]), order["name"], validator=validator)
+    config = configuration(**order["sections"])
+    drawn = reference_completions() if config.rl.samples_beforehand else None
+    bench.run(config, order["name"], validator=validator, reference_completions=drawn)
 
 
 if __name__ == "__main__":
