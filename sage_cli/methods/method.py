@@ -160,6 +160,11 @@ class Method(Extensible):
         """Return True if a step may come to other problems than those in its place in order."""
         return False
 
+    @property
+    def samples_beforehand(self) -> int:
+        """Completions of each problem that are sampled from the initial policy before training."""
+        return 0
+
     def refusals(self, beside: Beside) -> list[str]:
         """Return why it can't be trained under these settings, a sentence each."""
         _ = beside

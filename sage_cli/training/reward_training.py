@@ -21,6 +21,7 @@ from sage_cli.training.rollouts.reference_samples import (
     problems_held,
     reference_completions,
     reference_samples,
+    samples_beforehand,
 )
 from sage_cli.training.validation import Validation, validating
 
@@ -71,7 +72,7 @@ def train_by_rewards(
                 reference_samples(spec, start, record.root),
                 problems_held(problems, spec.rl),
             )
-            if spec.anchor.kl == "forward"
+            if samples_beforehand(spec)
             else None,
             validator=validator,
             teacher=frozen,

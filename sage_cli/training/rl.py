@@ -31,6 +31,7 @@ from sage_cli.training.rl_arguments import engine_stop, grpo_arguments
 from sage_cli.training.rl_inputs import RlInputs
 from sage_cli.training.rollouts.engine import settled_engine
 from sage_cli.training.rollouts.order import rows_seen, training_order
+from sage_cli.training.rollouts.reference_samples import samples_beforehand
 from sage_cli.training.rollouts.vllm import as_launched, context_length, engine_as_asked
 from sage_cli.training.run_training import carry_out, save_policy
 from sage_cli.training.trainer.forward_kl import ReferenceCompletions
@@ -72,14 +73,15 @@ def build_trainer(
         # TRL loads the reference from where the policy's configuration says it came from
         inputs.model.config._name_or_path = str(inputs.reference)
     population = prompt_rows(inputs.prompts)
-    hooks = rl.hooks(_setup(recipe, inputs, population, run))
+    stored = _stored(recipe, inputs)
+    hooks = rl.hooks(_setup(recipe, inputs, population, run, stored))
     trainer = RlTrainer(
         rl=rl,
         hooks=hooks,
         anchor=recipe.anchor,
         guide=guide,
         teacher=inputs.teacher,
-        reference_completions=_forward(recipe, inputs),
+        reference_completions=stored if recipe.anchor.kl == "forward" else None,
         writer=StepWriter(run, tracking, on_step, stop_when_stuck=rl.stop_when_stuck),
         engine_stop=engine_stop(recipe),
         validator=inputs.validator,
@@ -106,13 +108,35 @@ def online(recipe: RlSpec) -> OnlineMethod:
     return recipe.rl
 
 
-def _setup(recipe: RlSpec, inputs: RlInputs, population: Dataset, run: Run) -> Setup:
+def _setup(
+    recipe: RlSpec,
+    inputs: RlInputs,
+    population: Dataset,
+    run: Run,
+    stored: ReferenceCompletions | None,
+) -> Setup:
     """Return what the method is given of the run."""
     tags = AnswerTags(recipe.prompt.answer_open, recipe.prompt.answer_close)
     each = recipe.rl.steps_per_batch
     earlier = [record for record in run.metrics.read() if (record["step"] - 1) % each == 0]
     begin = partial(answer_begin, tags=tags)
-    return Setup(inputs.grader, inputs.prompts, population, tags.open, begin, earlier)
+    initial = {} if stored is None else _initial(inputs, stored)
+    return Setup(inputs.grader, inputs.prompts, population, tags.open, begin, earlier, initial)
+
+
+def _initial(
+    inputs: RlInputs, stored: ReferenceCompletions
+) -> dict[int, list[tuple[str, list[int]]]]:
+    """Texts and tokens of the stored completions, by their prompts' numbers."""
+    texts = inputs.reference_completions or {}
+    return {
+        row: [
+            (completion.text, tokens.tolist())
+            for completion, tokens in zip(texts[inputs.prompts[row][1].id], ids, strict=True)
+        ]
+        for row, ids in enumerate(stored.ids)
+        if ids
+    }
 
 
 def _context_length(rollout: RolloutSection, inputs: RlInputs) -> int:
@@ -142,9 +166,9 @@ def punishments(rl: OnlineMethod, rollout: RolloutSection) -> list[Any]:
     return [get_soft_overlong_punishment(max_completion_len=limit, soft_punish_cache=buffer)]
 
 
-def _forward(recipe: RlSpec, inputs: RlInputs) -> ReferenceCompletions | None:
-    """Return the completions of forward KL, if it is used."""
-    if recipe.anchor.kl != "forward":
+def _stored(recipe: RlSpec, inputs: RlInputs) -> ReferenceCompletions | None:
+    """Return the completions that were sampled beforehand, if any are needed."""
+    if not samples_beforehand(recipe):
         return None
     problems = [problem for _, problem in inputs.prompts]
     sampled = inputs.reference_completions or {}

@@ -24,6 +24,7 @@ CASES = [
     ("pacs", "branch", ""),
     ("dars", "branch", "dr_grpo"),
     ("rlpr", "branch", "grpo"),
+    ("dph-rl", "none", "grpo"),
     ("grpo", "rapo", "dr_grpo"),
     ("grpo", "teacher", "dapo"),
     ("bnpo", "branch", "dr_grpo"),
@@ -36,6 +37,7 @@ OWN: dict[str, dict[str, Any]] = {
     "pacs": {"iterations": 3},  # so that scores differ from 0
     "dars": {"most_rollouts": 10},
     "rlpr": {"reward_filter": 0.1},
+    "dph-rl": {"weight": 3.0},
     "entropy-shaped": {"epsilon_high": 0.2},
 }
 """What a method sets besides."""
@@ -100,6 +102,8 @@ def test_two_processes_are_as_one(trained: Path, case: tuple[str, str, str]):
     if case[0] == "rlpr":
         assert all(0 < record["reward/formed"] < 1 for record in one)
         assert all(record["reward/probability"] > 0 for record in one)
+    if case[0] == "dph-rl":
+        assert any(record["divergence"] > 0.01 for record in one if record["groups/held"])
     weights = [load_file(folder / "model" / "model.safetensors") for folder in folders]
     for name, tensor in weights[0].items():
         torch.testing.assert_close(weights[1][name], tensor, atol=1e-4, rtol=1e-4)

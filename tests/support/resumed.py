@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Any
 
-from toy_policy import Bench, adapted, configuration
+from toy_policy import Bench, adapted, configuration, reference_completions
 from toy_run import TAGS
 from trl import GRPOTrainer
 
@@ -38,6 +38,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "kl-cov": {"share": 0.1},
     "adaptive-entropy": {"entropy_target": 50.0},  # far above, so that the bonus acts
     "rlpr": {"reward_filter": 1.0},
+    "dph-rl": {"weight": 3.0},
     "dars": {"most_rollouts": 8},
     "guided-dpo": {"prompts_per_step": 3, "preference_beta": 0.5},
 }
@@ -87,7 +88,9 @@ class Training:
         else:
             lora = config.model.tuning == "lora"
             model = adapted(self.bench, config) if lora else self._load(None)
-            self.bench.run(config, name, model=model, on_step=on_step)
+            drawn = reference_completions() if config.rl.samples_beforehand else None
+            given = {"model": model, "reference_completions": drawn}
+            self.bench.run(config, name, on_step=on_step, **given)
         return run
 
     def _load(self, _folder: Any) -> Any:

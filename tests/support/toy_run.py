@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor
-from toy_policy import Bench, configuration
+from toy_policy import Bench, configuration, reference_completions
 from transformers import AutoTokenizer
 from trl import GRPOTrainer
 
@@ -134,7 +134,11 @@ def train(order: dict[str, Any]) -> None:
     bench = Bench(base, AutoTokenizer.from_pretrained(base), Path(order["folder"]))
     validator = Validator(2, lambda _: {"eval/pass@1": 0.5}) if order.get("validates") else None
     config = configuration(**order["sections"])
-    others = {"teacher": teacher(base)} if config.guide.reads_teacher else {}
+    others: dict[str, Any] = {}
+    if config.guide.reads_teacher:
+        others["teacher"] = teacher(base)
+    if config.rl.samples_beforehand:
+        others["reference_completions"] = reference_completions()
     bench.run(config, order["name"], validator=validator, **others)
 
 

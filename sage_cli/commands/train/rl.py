@@ -62,6 +62,7 @@ from sage_cli.training.rollouts.reference_samples import (
     problems_held,
     reference_facts,
     reference_samples,
+    samples_beforehand,
 )
 from sage_cli.training.trainer.optimizers import require_optimizer
 from sage_cli.training.validation import Validation, configured_validation
@@ -257,16 +258,15 @@ class RlTraining(TrainingRun):
         progress: Progress,
         run: Run,
     ) -> None:
-        """Train `run` here or in processes of its own. Forward KL's reference is sampled first."""
+        """Train `run` here or in processes of its own. What it draws on is sampled first."""
         for warning in self.warnings:
             progress.say(warning)
         progress.say(f"[bold]{run.id}[/]: loading libraries")
         spec, root, sampling = self.spec, self.record.root, self.validation.sampling
-        if spec.anchor.kl == "forward":
+        if beforehand := samples_beforehand(spec):
             reference = reference_samples(spec, start, root)
             with PolicySampler(reference, sampling, progress) as sampler:
-                held = problems_held(problems, spec.rl)
-                sampler.sample(spec.rl.seed, held, spec.anchor.reference_samples)
+                sampler.sample(spec.rl.seed, problems_held(problems, spec.rl), beforehand)
         if not is_launched() and self._trains_apart:
             init = self.start.init or (str(start.run.folder) if start.run else None)
             train_together(spec.rl, self.record, run, init, progress, self.shown)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sage_cli.methods.parts.dynamic_sampling import DynamicSampling, Generated, Row
@@ -78,7 +78,9 @@ class Setup:
 
     `prompts` are prompt texts with their problems, `population` the same as rows of TRL's.
     `answer_begin` says where a completion's answer begins, None where it has none, `answer_open`
-    what stands before an answer. `records` are those of the generation batches before.
+    what stands before an answer. `records` are those of the generation batches before. `initial`
+    are texts and tokens that the initial policy sampled, by the prompt's number, for a method that
+    has `samples_beforehand`.
     """
 
     grader: GradeCompletions
@@ -87,6 +89,7 @@ class Setup:
     answer_open: str
     answer_begin: Callable[[str], int | None]
     records: Sequence[Mapping[str, Any]] = ()
+    initial: Mapping[int, Sequence[tuple[str, Sequence[int]]]] = field(default_factory=dict)
 
 
 class Trainer(Protocol):
@@ -179,3 +182,8 @@ class Hooks:
         """Return what is added to the loss of a micro-batch, before gradient accumulation."""
         _ = trainer, batch
         return None
+
+    def figures(self, trainer: Trainer) -> dict[str, float]:
+        """Return what there is to say of the step that was just taken."""
+        _ = trainer
+        return {}

@@ -28,6 +28,7 @@ RECORDED: Mapping[str, str] = {
     "groups/second_stage": "DARS: prompts that had a second stage of rollouts.",
     "groups/rescued": "DARS: those of them that had no right answer before it and have one now.",
     "groups/taught": "DARS: prompts with right and wrong completions, which the loss is over.",
+    "groups/held": "DPH-RL: problems of the batch that the divergence holds.",
     "rollouts/extra": "DARS: completions of the second stage.",
     "completions/length": "Mean number of tokens.",
     "completions/clipped": "Share of completions that were cut off at the limit.",
@@ -38,6 +39,8 @@ RECORDED: Mapping[str, str] = {
     "kl/shaped": "Mean of log pi - log(q pi_ref), the pseudo-KL of Eq. 5 by k1: may be negative.",
     "kl/k3": "The k3 term of the shaped anchor, as it stands in the loss under `k3`.",
     "kl/forward": "The cross-entropy on the reference's own completions (`anchor.kl=forward`).",
+    "divergence": "DPH-RL: mean divergence from the initial policy on the held problems' "
+    "completions; absent where the step has none of them.",
     "mismatch/difference_mean": "vLLM: mean of |log pi - log pi_vllm| over the sampled tokens, of "
     "the policy that sampled them in the trainer and in the engine.",
     "mismatch/difference_max": "The largest of these differences.",

@@ -1,4 +1,4 @@
-"""Forward KL's samples: completions of the frozen reference, sampled once as rollouts are."""
+"""Completions of the reference or the initial policy, sampled once as rollouts are."""
 
 from __future__ import annotations
 
@@ -19,30 +19,38 @@ from sage_cli.training.rollouts.order import rows_seen
 
 
 def reference_samples(spec: RlSpec, start: Policy, root: Path) -> PolicySamples:
-    """The completions that forward KL is computed on in a training from `start`, sampled or not.
+    """The completions that a training from `start` takes beforehand, sampled or not.
 
-    They are of the model that `anchor.reference` means; their seed is `rl.seed`.
+    Forward KL's are of the model that `anchor.reference` means, a method's own of `start`; their
+    seed is `rl.seed`.
     """
-    return PolicySamples.of_rollouts(reference_policy(start, spec), spec, root)
+    sampled = reference_policy(start, spec) if spec.anchor.kl == "forward" else start
+    return PolicySamples.of_rollouts(sampled, spec, root)
+
+
+def samples_beforehand(spec: RlSpec) -> int:
+    """How many completions of each problem are sampled before the training; 0 where none are."""
+    forward = spec.anchor.kl == "forward"
+    return spec.anchor.reference_samples if forward else spec.rl.samples_beforehand
 
 
 def problems_held(problems: Sequence[Problem], rl: Method) -> list[Problem]:
-    """The problems that the training comes to, whose completions forward KL is computed on."""
+    """The problems that the training comes to, whose completions are sampled beforehand."""
     return [problems[row] for row in rows_seen(len(problems), rl)]
 
 
 def reference_facts(spec: RlSpec, start: Policy, root: Path) -> dict[str, str]:
     """The completions that a training from `start` samples of its reference beforehand.
 
-    Nothing without a forward KL, or where the problems aren't on this machine.
+    Nothing where it samples none, or where the problems aren't on this machine.
     """
-    if spec.anchor.kl != "forward":
+    n = samples_beforehand(spec)
+    if not n:
         return {}
     try:
         problems = problems_held(load_training_problems(spec.data), spec.rl)
     except DataError:
         return {}
-    n = spec.anchor.reference_samples
     wanted = missing = n * len(problems)
     samples = reference_samples(spec, start, root) if start.exists else None
     if samples is not None and samples.policy.exists:
@@ -59,6 +67,6 @@ def reference_completions(
     found: defaultdict[str, list[Completion]] = defaultdict(list)
     wanted = [problem.id for problem in problems]
     stored = samples.at(spec.rl.seed)
-    for completion in stored.completions(wanted, spec.anchor.reference_samples):
+    for completion in stored.completions(wanted, samples_beforehand(spec)):
         found[completion.problem_id].append(completion)
     return {id_: sorted(rows, key=lambda row: row.index) for id_, rows in found.items()}

@@ -46,8 +46,8 @@ class ReferenceCompletions:
             if not sampled:
                 raise TrainingError(
                     f"problem {problem.id} has no completion of the reference, which --kl forward "
-                    "needs",
-                    "sample anchor.reference_samples completions for every problem of the training",
+                    "and rl.algo 'dph-rl' need",
+                    "sample them for every problem of the training",
                 )
             ids[row] = [token_ids(tokenizer, completion, stop) for completion in sampled]
         return cls(ids)

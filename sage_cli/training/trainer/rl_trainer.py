@@ -235,6 +235,7 @@ class RlTrainer(RolloutTrainer):
             **token_statistics(signals, self.guide),
             **self.mismatch_record(signals),
             **self._forward_record(),
+            **self.hooks.figures(self),
             **self._batch_record,
             "clip_ratio": logs.get("clip_ratio/region_mean"),
             **self._entropy_bonus_record(logs),

@@ -43,6 +43,35 @@ def test_pacs_refuses_what_it_would_not_read(said):
         chosen("pacs", f"rl.{said}")
 
 
+def test_dph_rl_has_no_kl_and_a_weight_for_each_divergence():
+    config = chosen("dph-rl")
+    assert (config.anchor.kl, config.rl.samples_beforehand) == ("none", 8)
+    weights = {kind: chosen("dph-rl", f"rl.divergence={kind}").rl.weighs
+               for kind in ("forward", "js", "alpha")}  # fmt: skip
+    assert weights == {"forward": 0.03, "js": 0.125, "alpha": 0.03}
+    assert chosen("dph-rl", "rl.weight=0").rl.weighs == 0
+    said = chosen("dph-rl", "rl.divergence=alpha", "rl.solved=.75").rl.describe()["divergence"]
+    assert said == "alpha 0.2 x 0.03, where at least 75% of 8 initial samples are right"
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ("rl.dynamic_sampling=true", "would replace just them"),
+        ("anchor.kl=forward", "has one of its own"),
+        ("rl.alpha=.5", "rl.alpha 0.5 would do nothing"),
+        ("rl.alpha=0", "rl.alpha is 0"),
+        ("rl.alpha=1", "rl.alpha is 1"),
+        ("rl.solved=0", "rl.solved is 0"),
+        ("rl.log_ratio_limit=0", "rl.log_ratio_limit is 0"),
+        ("anchor.reference_samples=4", "those of forward KL"),
+    ],
+)
+def test_dph_rl_refuses(said, reason):
+    with pytest.raises(ConfigurationError, match=reason):
+        chosen("dph-rl", said)
+
+
 def test_rlpr_pays_for_probabilities_and_is_given_up_with_its_algorithm():
     config = chosen("rlpr")
     assert (config.rl.reward_filter, config.rl.epsilon_high) == (0.5, 0.27)

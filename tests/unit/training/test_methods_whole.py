@@ -32,7 +32,10 @@ def weights(folder: Any) -> bytes:
     return (folder / "model/model.safetensors").read_bytes()
 
 
-ELSEWHERE = {"annealed-kl", "grpo", "bnpo", "dapo", "dr-grpo", "pacs", "rlpr", "dars", "guided-dpo"}
+ELSEWHERE = {
+    "annealed-kl", "grpo", "bnpo", "dapo", "dr-grpo",
+    "pacs", "rlpr", "dars", "dph-rl", "guided-dpo",
+}  # fmt: skip
 """Methods of rollouts, rewards and losses, which have tests of their own, and plain ones."""
 
 

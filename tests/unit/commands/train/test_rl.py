@@ -201,3 +201,5 @@ def test_a_plan_says_how_many_completions_of_the_reference_are_sampled(tmp_path)
     said = plan(more)[1].facts["reference samples"]
     assert said == "14,658 of 14,658 to sample, 2 of each of 7,329 problems"
     assert "reference samples" not in plan(config(tmp_path))[1].facts
+    held = config(tmp_path, "rl.algo=dph-rl", "rl.initial_samples=4")
+    assert "2,560 of 2,560 to sample, 4 of" in plan(held)[1].facts["reference samples"]
