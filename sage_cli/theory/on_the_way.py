@@ -103,7 +103,7 @@ def turning() -> Found:
 def guide_needed() -> Found:
     """From the reference on, a guide keeps the rarer right answer from losing against the other
     only where beta log q reaches (1 - p) (P_j / P_i - 1) / (1 + P_j - P_i), p being the right mass:
-    what counts is the ratio of the two, not its log, and a factor near 1 adds next to nothing.
+    what counts is the ratio of the two, not its log, where a guide's factor counts by its log.
     """
     worst, needed = 0.0, guide_that_holds()
     for beta in (0.2, 1.0):
@@ -114,7 +114,7 @@ def guide_needed() -> Found:
     paths = {q: walk(Way(q=q), marks)[:, RARE] for q in (1.0, 1.4)}
     return worst, {
         "beta log q needed": needed,
-        "beta log q, beta = .04, q = 1.4": 0.04 * float(np.log(1.4)),
+        "tokens at q_t = 1.4 needed, beta = .04": needed / 0.04 / float(np.log(1.4)),
         "mass with q = 1.4 over q = 1, 100 steps": float(paths[1.4][0] / paths[1.0][0]),
         "10000 steps": float(paths[1.4][1] / paths[1.0][1]),
     }

@@ -32,10 +32,10 @@ Rows = Literal["all", "informative", "wrong", "right"]
 class Way:
     """Whom the anchor holds (`rows`), how strongly, and where it is.
 
-    `q` is a guide's factor on the rare right answer. Every `every` steps the logits of the
-    reference become `keep` times themselves plus the rest of the policy's: 0 is a reset. `mara`
-    pays rare right answers for being rare; `natural` leaves out the policy's factor on the
-    gradient of each logit.
+    `q` is a guide's factor on the rare right answer, the product over its tokens. Every `every`
+    steps the logits of the reference become `keep` times themselves plus the rest of the policy's:
+    0 is a reset. `mara` pays rare right answers for being rare; `natural` leaves out the policy's
+    factor on the gradient of each logit.
     """
 
     beta: float = 0.04
@@ -180,7 +180,9 @@ COMPARED = (
             (HELD, "reset every 1000", Way(keep=0.0, every=1_000)),
             (PAID, "no guide", Way()),
             (PAID, "q = 1.4", Way(q=1.4)),
-            (PAID, "q = 10", Way(q=10.0)),
+            (PAID, "q = 1.4^10", Way(q=1.4**10)),
+            (PAID, "q = 1.4^30", Way(q=1.4**30)),
+            (PAID, "q = 1.4^100", Way(q=1.4**100)),
             (PAID, "mara", Way(mara=True)),
             (PAID, "natural gradient", Way(natural=True)),
         )

@@ -56,13 +56,13 @@ def test_the_path_of_the_rare_right_answer():
 
 @pytest.mark.parametrize("rows", ["all", "wrong", "right", "informative"])
 def test_rows_are_those_of_training_in_the_mean_over_groups(rows):
-    policy_B = np.array([0.4, 0.1, 0.2, 0.3])
-    chance, expected = 0.5, []
+    policy_B = np.array([0.4, 0.2, 0.1, 0.3])
+    chance, expected = 0.6, []
     for right in (True, False):
         held = 0.0
         for others in range(GROUP):
             share = (others + right) / GROUP
-            weight = comb(GROUP - 1, others) * chance**others * (1 - chance) ** (7 - others)
+            weight = comb(GROUP - 1, others) * chance**others * (1 - chance) ** (GROUP - 1 - others)
             kept = anchored_rows(rows, torch.tensor([right]), torch.tensor([share]))
             held += weight * float(kept[0])
         expected.append(held)
