@@ -118,15 +118,16 @@ def test_every_step_has_the_loss_and_gradient_of_the_formulas(
     trainer.train()
     stored = token_ids(bench.tokenizer, initial_samples()["2x2"][1], None)
     start, of = load_model(bench.base).double(), (kind, 0.125 if weight is None else weight)
-    held, pulls = 0, []
+    held, taught, pulls = 0, 0, []
     for (model, gradients, rows, reward), record in zip(seen, records, strict=True):
         model.zero_grad()
         loss, divergences = plain_loss(model, start, stored, rows, reward, of)
         loss.backward()
         assert record["loss"] == pytest.approx(loss.item(), abs=1e-5, rel=1e-5)
         for name, parameter in model.named_parameters():
-            off = (gradients[name] - parameter.grad).norm() / parameter.grad.norm()
-            assert off < 1e-5, name
+            off, of_all = (gradients[name] - parameter.grad).norm(), parameter.grad.norm()
+            assert off <= 1e-5 * of_all + 1e-7, name  # a step may have no group that teaches
+        taught += model.lm_head.weight.grad.norm().item() > 0.01
         assert record["groups/held"] == len(divergences)
         held += len(divergences)
         if weight == 0 or not divergences:
@@ -136,6 +137,7 @@ def test_every_step_has_the_loss_and_gradient_of_the_formulas(
             assert record["divergence"] == pytest.approx(mean, abs=1e-5, rel=1e-5)
             pulls.append(mean)
     assert 0 < held < STEPS * PROMPTS_A_STEP
+    assert taught >= 2
     assert weight == 0 or max(pulls) > 0.01  # the policy has left its start
 
 

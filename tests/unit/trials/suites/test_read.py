@@ -98,7 +98,8 @@ def test_what_two_include_is_there_once(tmp_path: Path) -> None:
 
 def test_the_neighbours_are_all_methods_of_exploration() -> None:
     suite = read_suite("neighbours")
-    every = [*suite.methods.values(), *read_suite("advantages").methods.values()]
+    others = [*read_suite("advantages").methods.values(), *read_suite("atlas").methods.values()]
+    every = [*suite.methods.values(), *others]
     named = {method.choices["algo"] for method in every if not method.is_base}
     assert set(built_in(Method)) - {"bnpo", "dr-grpo"} <= named
     # each but itself with GRPO, and each but itself with branch; those two with each other once
