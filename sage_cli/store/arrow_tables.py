@@ -43,6 +43,11 @@ def empty_table(schema: pa.Schema) -> pa.Table:
     return pa.Table.from_batches([], schema=schema)
 
 
+def joined(tables: list[pa.Table]) -> pa.Table:
+    """Return tables of one schema as one, each column in one chunk with one dictionary."""
+    return pa.concat_tables(tables).unify_dictionaries().combine_chunks()
+
+
 def write_sealed(path: Path, table: pa.Table) -> None:
     """Write a table in Arrow's file format behind its SHA-256. Raises OSError."""
     sink = pa.BufferOutputStream()

@@ -7,27 +7,19 @@ part, so a sample that was sampled again has none.
 from __future__ import annotations
 
 import logging
-import secrets
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from sage_cli.store.arrow_tables import (
-    as_column,
-    as_numpy,
-    empty_table,
-    read_sealed,
-    write_sealed,
-)
-from sage_cli.store.atomic import write_json
+from sage_cli.store.arrow_tables import as_column, as_numpy, joined
 from sage_cli.store.identity import key_of
 from sage_cli.store.samples.completion import Completion
 from sage_cli.store.samples.inventory import Integers, Inventory
 from sage_cli.store.samples.sample_set import SampleSet
 from sage_cli.store.samples.tally import Tally, tally_of
+from sage_cli.store.sealed_tables import SealedTables
 
 _NAME = pa.dictionary(pa.int32(), pa.string())
 _SAMPLE = (("part", _NAME), ("problem_id", _NAME), ("index", pa.int32()))
@@ -46,7 +38,6 @@ SCHEMAS = {
 """The columns of a kind of annotation: the sample's, then the values."""
 FLUSH_ROWS = 8192
 READ_AT_ONCE = 2048
-FILES_AT_MOST = 32
 
 log = logging.getLogger(__name__)
 
@@ -67,10 +58,10 @@ class Annotations:
     ) -> None:
         self.key = key_of(author)
         self.folder = samples.folder / kind / self.key
-        self._samples, self._author, self._kind, self._role = samples, author, kind, role
-        self._schema = SCHEMAS[kind]
+        self._samples, self._kind = samples, kind
+        self._stored = SealedTables(self.folder, kind, SCHEMAS[kind], role, author)
         self._rows: list[tuple[Any, ...]] = []
-        self._tables = [self._load()]
+        self._tables = [self._stored.read(read_only=samples.read_only)]
 
     def add(self, rows: Sequence[tuple[Any, ...]]) -> None:
         """Add rows of a stored completion and its values."""
@@ -86,12 +77,10 @@ class Annotations:
         rows, self._rows = self._rows, []
         if not rows:
             return
-        names = self._schema.names
-        columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
-        table = pa.table(columns, schema=self._schema)
+        table = self._stored.table(rows)
         self._tables.append(table)
         try:
-            self._write(table)
+            self._stored.write(table)
         except OSError as error:
             why = error.strerror or error
             log.warning("%s can't be stored in %s: %s", self._kind, self.folder, why)
@@ -123,7 +112,7 @@ class Annotations:
         inventory = self._samples.whole_inventory()
         row_S = self._rows_of(inventory)
         known_S = inventory.select(problem_ids, n) & (row_S >= 0)
-        columns = [self._column(name) for name in self._schema.names[len(_SAMPLE) :]]
+        columns = [self._column(name) for name in SCHEMAS[self._kind].names[len(_SAMPLE) :]]
         for numbers, rows in self._samples.read(inventory, known_S):
             annotated = as_column(row_S[numbers])
             values = (column.take(annotated).to_pylist() for column in columns)
@@ -155,38 +144,8 @@ class Annotations:
     def _column(self, name: str) -> Any:
         """Return a column of the whole table, in one chunk."""
         if len(self._tables) > 1:
-            self._tables = [_joined(self._tables)]
+            self._tables = [joined(self._tables)]
         return self._tables[0][name].combine_chunks()
-
-    def _write(self, table: pa.Table) -> None:
-        description = self.folder / f"{self._role}.json"
-        if not description.is_file():
-            write_json(description, self._author)
-        write_sealed(self.folder / f"{secrets.token_hex(8)}.{self._kind}", table)
-
-    def _load(self) -> pa.Table:
-        """Return all stored rows; many files are merged into one, torn ones removed.
-
-        For a sample set that is only read, all files stay as they are.
-        """
-        files = sorted(self.folder.glob(f"*.{self._kind}"))
-        tables = {file: read_sealed(file, self._schema) for file in files}
-        readable = [table for table in tables.values() if table is not None]
-        merged = _joined([empty_table(self._schema), *readable])
-        if self._samples.read_only:
-            return merged
-        with suppress(OSError):
-            old = [file for file, table in tables.items() if table is None]
-            if len(readable) > FILES_AT_MOST:
-                self._write(merged)
-                old = files
-            for file in old:
-                file.unlink(missing_ok=True)
-        return merged
-
-
-def _joined(tables: list[pa.Table]) -> pa.Table:
-    return pa.concat_tables(tables).unify_dictionaries().combine_chunks()
 
 
 class GradeStore(Annotations):
