@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -12,10 +12,6 @@ from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
 from sage_cli.store.samples.completion import Completion, token_ids
-
-NUMBERS_AT_ONCE = 1 << 27
-"""Limit of the logits of a pass: rows x tokens x vocabulary."""
-ROWS_AT_ONCE = 256
 
 Ids = tuple[int, ...]
 Pair = tuple[Ids, Ids]
@@ -96,11 +92,10 @@ class Forward:
 
     def _signals(self, pairs: Sequence[Pair]) -> dict[Pair, tuple[Any, Any]]:
         """Return (logps_T, entropy_T) of each pair; equal pairs are computed once."""
-        from sage_cli.models.signals import batch_signals
+        from sage_cli.models.signals import batch_signals, batches
 
-        distinct = sorted(dict.fromkeys(pairs), key=_length)
         signals: dict[Pair, tuple[Any, Any]] = {}
-        for batch in batches(distinct, int(self._model.config.vocab_size)):
+        for batch in batches(pairs, int(self._model.config.vocab_size)):
             signals |= zip(batch, batch_signals(self._model, batch, self._temperature), strict=True)
         return signals
 
@@ -118,27 +113,4 @@ class Forward:
 
     @cached_property
     def _model(self) -> Any:
-        import torch
-
-        policy = self._own.policy
-        self._progress.say(f"loading {policy.label}")
-        model = policy.model(dtype=policy.dtype(self._own.dtype))
-        return model.to("cuda" if torch.cuda.is_available() else "cpu").eval()
-
-
-def batches(pairs: Sequence[Pair], vocabulary: int) -> Iterator[list[Pair]]:
-    """Yield pairs of ascending length in batches whose logits fit, at least one a batch."""
-    batch: list[Pair] = []
-    for pair in pairs:
-        # this pair is the longest so far, to which the others are padded
-        rows = min(ROWS_AT_ONCE, max(1, NUMBERS_AT_ONCE // (_length(pair) * vocabulary)))
-        if batch and len(batch) >= rows:
-            yield batch
-            batch = []
-        batch.append(pair)
-    if batch:
-        yield batch
-
-
-def _length(pair: Pair) -> int:
-    return len(pair[0]) + len(pair[1])
+        return self._own.model(self._progress)

@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from sage_cli.config.specs import EvaluationSpec, RlSpec
 from sage_cli.models.policies.compatibility import refuse_other_template
 from sage_cli.models.policies.policy import Policy
 from sage_cli.problems.template import PromptTemplate
+from sage_cli.progress import Progress
 from sage_cli.sampling.sampler import SamplingParameters
 from sage_cli.settings.sections.model import PromptSection, sampled_dtype
 from sage_cli.store.samples.sample_set import SampleIdentity, SampleSet
@@ -64,6 +66,14 @@ class PolicySamples:
         if self.in_chat:
             return PromptTemplate(self.prompt)
         return PromptTemplate.from_section(self.prompt, self.policy.tokenizer_facts)
+
+    def model(self, progress: Progress) -> Any:
+        """Load the policy to read texts, in the type in which it is sampled from."""
+        import torch
+
+        progress.say(f"loading {self.policy.label}")
+        model = self.policy.model(dtype=self.policy.dtype(self.dtype))
+        return model.to("cuda" if torch.cuda.is_available() else "cpu").eval()
 
     def at(self, seed: int, *, read_only: bool = False) -> SampleSet:
         """The set of one evaluation seed."""

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
-_ROWS_AT_ONCE = 128
+TOKENS_AT_ONCE = 128
 """Tokens whose distribution over the vocabulary is held in single precision at a time."""
+NUMBERS_AT_ONCE = 1 << 27
+"""Limit of the logits of a pass: rows x tokens x vocabulary."""
+ROWS_AT_ONCE = 256
 
 Ids = Sequence[int]
-
-
+Row = TypeVar("Row", bound=tuple[Ids, Ids])
 _LEAST_EXPONENT = 2.0**-20
 """Stands for an exponent of 0: logits that differ by 40 differ by 4e-5 then."""
 
@@ -38,31 +40,56 @@ def completion_signals(
 def batch_signals(
     model: Any, rows: Sequence[tuple[Ids, Ids]], temperature: float = 1.0
 ) -> list[tuple[Tensor, Tensor]]:
-    """`completion_signals` of several (prompt, completion), from one forward pass.
+    """`completion_signals` of several (prompt, completion), from one forward pass."""
+    return [
+        _signals(logits_TV, chosen_T, temperature)
+        for logits_TV, chosen_T in completion_logits(model, rows)
+    ]
+
+
+def batches(rows: Sequence[Row], vocabulary: int) -> Iterator[list[Row]]:
+    """Yield (prompt, completion) by ascending length in batches whose logits fit, each once."""
+    batch: list[Row] = []
+    for row in sorted(dict.fromkeys(rows), key=_length):
+        # this row is the longest so far, to which the others are padded
+        most = min(ROWS_AT_ONCE, max(1, NUMBERS_AT_ONCE // (_length(row) * vocabulary)))
+        if batch and len(batch) >= most:
+            yield batch
+            batch = []
+        batch.append(row)
+    if batch:
+        yield batch
+
+
+def completion_logits(
+    model: Any, rows: Sequence[tuple[Ids, Ids]]
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield (logits_TV, ids_T) of each (prompt, completion), from one forward pass.
 
     Shorter rows are padded behind their end, where causal attention doesn't look.
     """
-    length = max(len(prompt) + len(completion) for prompt, completion in rows)
+    length = max(map(_length, rows))
     filled = [[*p, *c, *[0] * (length - len(p) - len(c))] for p, c in rows]
     ids_BT = torch.tensor(filled, device=model.device)
     # the logits that predict a token stand one place before it
     first = min(len(prompt) for prompt, _ in rows) - 1
     logits_BTV = model(input_ids=ids_BT, use_cache=False, logits_to_keep=length - first).logits
-    signals = []
     for row, (prompt, completion) in enumerate(rows):
         begin = len(prompt) - 1 - first
         logits_TV = logits_BTV[row, begin : begin + len(completion)]
-        chosen_T = ids_BT[row, len(prompt) : len(prompt) + len(completion)]
-        signals.append(_signals(logits_TV, chosen_T, temperature))
-    return signals
+        yield logits_TV, ids_BT[row, len(prompt) : len(prompt) + len(completion)]
 
 
 def _signals(logits_TV: Tensor, chosen_T: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
     logps, entropies = [logits_TV.new_empty(0).float()], [logits_TV.new_empty(0).float()]
-    for start in range(0, len(chosen_T), _ROWS_AT_ONCE):
-        rows = slice(start, start + _ROWS_AT_ONCE)
+    for start in range(0, len(chosen_T), TOKENS_AT_ONCE):
+        rows = slice(start, start + TOKENS_AT_ONCE)
         logps_TV = (logits_TV[rows].float() / temperature).log_softmax(dim=-1)
         logps.append(logps_TV.gather(1, chosen_T[rows, None])[:, 0])
         # 0 log 0 = 0, also where a logit is minus infinity
         entropies.append(-torch.xlogy(logps_TV.exp(), logps_TV.exp()).sum(dim=-1))
     return torch.cat(logps).cpu(), torch.cat(entropies).cpu()
+
+
+def _length(row: tuple[Ids, Ids]) -> int:
+    return len(row[0]) + len(row[1])

@@ -127,10 +127,14 @@ def trained_on(name: str) -> str:
 
 def generator_of(name: str) -> type[Generator] | None:
     """The generator that `name`, or its training split, is called by; None for all other names."""
+    entry = generated(name)
+    return entry.generator if entry is not None and entry.split != "validation" else None
+
+
+def generated(name: str) -> Generated | None:
+    """The generator's split that `name` is; None for files, data sets and groups."""
     entry = None if is_file_name(name) else find(name)
-    if isinstance(entry, Generated) and entry.split != "validation":
-        return entry.generator
-    return None
+    return entry if isinstance(entry, Generated) else None
 
 
 def is_file_name(name: str) -> bool:

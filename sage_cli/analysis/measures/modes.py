@@ -14,8 +14,8 @@ from sage_cli.analysis.answers import Answers
 from sage_cli.analysis.tables import PolicyMeans
 from sage_cli.errors import DataError
 from sage_cli.metrics.counts import FloatArray
-from sage_cli.problems.generated.generator import Generated, Generator
-from sage_cli.problems.registry import find, is_file_name
+from sage_cli.problems.generated.generator import Generator
+from sage_cli.problems.registry import generated
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures.dot_plot import draw_dot_plot
 from sage_cli.reports.tables.render import Record
@@ -70,8 +70,8 @@ def modes(inputs: Inputs) -> Document:
 
 def generator_with_modes(benchmark: str) -> type[Generator]:
     """Return the benchmark's generator. Raises DataError if its completions announce no modes."""
-    entry = None if is_file_name(benchmark) else find(benchmark)
-    if isinstance(entry, Generated) and entry.generator.modes:
+    entry = generated(benchmark)
+    if entry is not None and entry.generator.modes:
         return entry.generator
     raise DataError(
         f"completions on {benchmark} don't announce how they solve the problem",

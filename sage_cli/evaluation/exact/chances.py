@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from sage_cli.settings.sections.data import DataSection
 from sage_cli.store.samples.chances import ChanceStore, Key
 
 if TYPE_CHECKING:
-    from sage_cli.sampling.chances import Pair
+    from sage_cli.sampling.chances import Ids, Pair
 
 PROBLEMS_AT_ONCE = 512
 """Problems whose chances are stored together: at most so many are lost by a kill."""
@@ -97,19 +97,31 @@ class ExactReader:
 
     @cached_property
     def pairs(self) -> dict[tuple[str, str], Pair]:
-        """Return (problem id, way) -> tokens of prompt and text; the tokenizer is loaded."""
+        """Return (problem id, way) -> tokens of prompt and text; the tokenizer is loaded.
+
+        Of the splits that a tokenizer of pieces allows it is the usual one. Where sampling doesn't
+        stop at the answer, the end-of-sequence token belongs to the text.
+        """
         tokenizer = self.own.policy.tokenizer()
         template = PromptTemplate.from_section(self.own.prompt, tokenizer)
-        ended = self.own.parameters.stop is None
-        return self.listed.pairs(self.benchmark.problems, template, tokenizer, ended=ended)
+
+        def ids(text: str) -> Ids:
+            return tuple(tokenizer(text, add_special_tokens=False)["input_ids"])
+
+        end: Ids = (tokenizer.eos_token_id,) if self.own.parameters.stop is None else ()
+        prompts = {one.id: ids(template.render(one.question)) for one in self.benchmark.problems}
+        return {
+            (id_, way): (prompts[id_], ids(text) + end)
+            for id_, by_way in self.texts.items()
+            for way, text in by_way.items()
+        }
 
     @cached_property
     def texts(self) -> dict[str, dict[str, str]]:
         """Return problem id -> way -> the right text, as completions are stored."""
-        template = PromptTemplate.from_section(self.own.prompt, self.own.policy.tokenizer_facts)
         return {
             problem.id: {
-                way: template.complete(working, problem.gold)
+                way: self.own.template.complete(working, problem.gold)
                 for way, working in self.listed.workings[problem.id].items()
             }
             for problem in self.benchmark.problems
@@ -120,7 +132,7 @@ class ExactReader:
     ) -> dict[Key, float]:
         from sage_cli.sampling.chances import text_logps
 
-        model = _loaded(self.own, progress)
+        model = self.own.model(progress)
         label = f"{self.own.policy.label} reads right texts on {self.benchmark.name}"
         whole = len(self.benchmark.golds)
         progress.begin(label, whole, "problems", whole - len(ids))
@@ -187,12 +199,3 @@ def exact_reader(
             "measure it without --set sampling.server_form=chat",
         )
     return ExactReader(own, benchmark, data, tuple(sorted(set(map(float, temperatures)))))
-
-
-def _loaded(own: PolicySamples, progress: Progress) -> Any:
-    import torch
-
-    policy = own.policy
-    progress.say(f"loading {policy.label}")
-    model = policy.model(dtype=policy.dtype(own.dtype))
-    return model.to("cuda" if torch.cuda.is_available() else "cpu").eval()

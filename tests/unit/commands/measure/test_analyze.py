@@ -238,8 +238,6 @@ def _set_of(sage, policy):
 
 
 def test_exact_chances_are_read_once_and_are_those_of_the_model(sage, monkeypatch):
-    from sage_cli.evaluation.exact import chances
-
     typed = ("--temperature", "0.7,1.4", "--k", "1,300", "--json")
     planned = sage("exact", *typed, "--dry-run").stdout
     assert "9 of 9 right texts to read" in planned  # S, R and D of three problems
@@ -250,7 +248,7 @@ def test_exact_chances_are_read_once_and_are_those_of_the_model(sage, monkeypatc
     assert values["worked pass@1", "a"] == pytest.approx(sum(ways), rel=1e-9)
     assert values["worked pass@300", "a"] > values["worked pass@1", "a"]
     assert "T 1.4: worked pass@300" in {name for name, _ in values}
-    monkeypatch.setattr(chances, "_loaded", None)  # nothing is loaded any more
+    monkeypatch.setattr(PolicySamples, "model", None)  # nothing is loaded any more
     assert json.loads(sage("exact", *typed).stdout)["values"] == found["values"]
     assert "0 of 9 right texts to read" in sage("exact", *typed, "--dry-run").stdout
 
