@@ -25,7 +25,7 @@ def share_over_problems(share_P: ArrayLike, options: Options) -> Measure:
     values_P1 = _known(share_P)
     if not len(values_P1):
         return Measure(float("nan"))
-    return _measure(values_P1, gaffke(values_P1, (0, 1), **_resampling(options)))
+    return _measure(values_P1, gaffke(values_P1, (0, 1), **resampling(options)))
 
 
 def mean_over_problems(value_P: ArrayLike, options: Options, *, signed: bool = False) -> Measure:
@@ -34,7 +34,7 @@ def mean_over_problems(value_P: ArrayLike, options: Options, *, signed: bool = F
     if len(values_P1) < 2 or np.ptp(values_P1) == 0:
         mean = float(values_P1.mean()) if len(values_P1) else float("nan")
         return Measure(mean, signed=signed)
-    return _measure(values_P1, studentised(values_P1, **_resampling(options)), signed=signed)
+    return _measure(values_P1, studentised(values_P1, **resampling(options)), signed=signed)
 
 
 def mean_gap(value_P: ArrayLike, base_P: ArrayLike, options: Options) -> Measure:
@@ -47,7 +47,7 @@ def share_gap(share_P: ArrayLike, base_P: ArrayLike, options: Options) -> Measur
     gap_P1 = _known(np.asarray(share_P, float) - np.asarray(base_P, float))
     if not len(gap_P1):
         return Measure(float("nan"), signed=True)
-    return _measure(gap_P1, gap_interval(gap_P1, **_resampling(options)), signed=True)
+    return _measure(gap_P1, gap_interval(gap_P1, **resampling(options)), signed=True)
 
 
 def by_problem(
@@ -65,7 +65,8 @@ def by_problem(
     return arrays, np.array([one.mean() if len(one) else np.nan for one in arrays], float)
 
 
-def _resampling(options: Options) -> dict[str, Any]:
+def resampling(options: Options) -> dict[str, Any]:
+    """Return what every resampled interval of an analysis takes."""
     return {"confidence": options.confidence, "resamples": options.resamples, "seed": SEED}
 
 

@@ -167,11 +167,14 @@ def options_of(analysis: Analysis, spec: EvaluationSpec, request: Request) -> Op
     return options
 
 
-def with_guides(request: Request, config: SageConfig) -> Request:
+def with_guides(request: Request, analysis: Analysis, config: SageConfig) -> Request:
     """Return the request with the guides it names, by default the run's own, branch and token.
 
-    Their values are those of the configuration, as if each were its guide.
+    Their values are those of the configuration, as if each were its guide. Unchanged for an
+    analysis that reads no guides.
     """
+    if "guides" not in analysis.options:
+        return request
     own = [config.guide.name] if config.guide.name != "none" else []
     names = [*own, "branch", "token"] if request.guides is None else request.guides.split(",")
     settings = tuple(

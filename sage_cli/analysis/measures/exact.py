@@ -10,6 +10,7 @@ import numpy as np
 from typing_extensions import TypedDict
 
 from sage_cli.analysis.analysis import Analysis, Inputs, Options
+from sage_cli.analysis.means import resampling
 from sage_cli.analysis.tables import PolicyMeans
 from sage_cli.errors import MetricError
 from sage_cli.evaluation.exact.chances import Chances
@@ -21,9 +22,6 @@ from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures.trade import draw_trade
 from sage_cli.reports.tables.render import Record, to_records
 from sage_cli.reports.tables.table import Measure, Row, Table, columns
-
-SEED = 0
-"""Of the resampled problems of comparisons at equal pass@1."""
 
 
 class ExactData(TypedDict):
@@ -55,8 +53,7 @@ def exact(inputs: Inputs) -> Document:
         for temperature in _further(first, options):
             for k in (1, most):
                 values = {
-                    own: worked_pass_at_k(one.at(temperature), [k])[:, 0]
-                    for own, one in policies.items()
+                    own: _worked(one, [temperature], k)[:, 0] for own, one in policies.items()
                 }
                 means.add(benchmark, f"T {temperature:g}: worked pass@{k}", values)
         curves[benchmark] = {own: _curve(one, most) for own, one in policies.items()}
@@ -122,10 +119,15 @@ def _further(chances: Chances, options: Options) -> list[float]:
     return [t for t in chances.temperatures if t != options.temperature]
 
 
+def _worked(chances: Chances, temperatures: Sequence[float], k: int) -> FloatArray:
+    """Return each problem's worked pass@k at each temperature, shape (P, T)."""
+    return np.stack([worked_pass_at_k(chances.at(t), [k])[:, 0] for t in temperatures], axis=1)
+
+
 def _curve(chances: Chances, k: int) -> FloatArray:
     """Return (T, 2): mean worked pass@1 and pass@k at each temperature."""
-    rows = [worked_pass_at_k(chances.at(t), [1, k]).mean(axis=0) for t in chances.temperatures]
-    return np.array(rows)
+    each = [_worked(chances, chances.temperatures, one).mean(axis=0) for one in (1, k)]
+    return np.stack(each, axis=1)
 
 
 def _at_equal_accuracy(inputs: Inputs, k: int) -> Table:
@@ -157,14 +159,11 @@ def compared(
     """Return the second policy less the first at equal worked pass@1; None if it isn't reached."""
 
     def of(one: Chances) -> tuple[FloatArray, FloatArray]:
-        found = [worked_pass_at_k(one.at(t), [1, k]) for t in temperatures]
-        return np.stack([v[:, 0] for v in found], 1), np.stack([v[:, 1] for v in found], 1)
+        return _worked(one, temperatures, 1), _worked(one, temperatures, k)
 
+    grid = np.asarray(temperatures, float)
     try:
-        return equal_accuracy(
-            of(first), of(second), np.asarray(temperatures, float),
-            confidence=options.confidence, resamples=options.resamples, seed=SEED,
-        )  # fmt: skip
+        return equal_accuracy(of(first), of(second), grid, **resampling(options))
     except MetricError:
         return None
 

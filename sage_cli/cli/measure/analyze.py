@@ -93,11 +93,12 @@ def command(
     from sage_cli.commands.measure.analyze import analyze, plan
     from sage_cli.evaluation.evaluate import Evaluation
 
+    analysis = find_analysis(name)
     named, labels = labelled_names(names or [])
     flags = evaluation_flags(benchmark, k, n, seeds, limit, allow_template_mismatch)
-    any_k = find_analysis(name).chances
-    loaded = load_for_measuring(named, preset, config, set_, runs, any_k=any_k, evaluation=flags)
-    settings = loaded.config
+    settings = load_for_measuring(
+        named, preset, config, set_, runs, any_k=analysis.chances, evaluation=flags
+    ).config
     flags = {"--benchmark": benchmark, "--n": n, "--seeds": seeds, "--limit": limit}
     sampling = _words(
         {**flags, "--config": config, "--runs": runs}, {"--preset": preset, "--set": set_}
@@ -106,8 +107,7 @@ def command(
         base, tuple(problem or ()), delta, patterns, sampling, guides,
         temperatures=temperature, k=k,
     )  # fmt: skip
-    if "guides" in find_analysis(name).options:
-        request = with_guides(request, settings)
+    request = with_guides(request, analysis, settings)
     evaluation = Evaluation.of_config(settings)
     if dry_run:
         show_plan(lambda: plan(evaluation, name, named, request), json)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -112,7 +112,7 @@ def plan(
     benchmarks = only(evaluation.benchmarks, request.problems)
     subjects = _subjects(analysis, evaluation, names, request.base, benchmarks)
     if analysis.chances:
-        facts |= _reading_facts(subjects, benchmarks, spec, options)
+        facts |= _reading_facts(_readers(subjects, benchmarks, spec, options))
         return [Described(f"analyze {name}", facts)]
     policies = [subject.policy for subject in subjects]
     facts["samples"] = samples_in_words(spec.evaluation)
@@ -216,7 +216,8 @@ def _of_chances(
     """Return the exact chances of policies' right texts, and other samples where all are stored."""
     chances: dict[tuple[str, str], Chances] = {}
     others: dict[tuple[str, str], Others] = {}
-    for subject, benchmark, reader in _readers(subjects, benchmarks, spec, options):
+    for subject, reader in _readers(subjects, benchmarks, spec, options):
+        benchmark = reader.benchmark
         key = benchmark.name, subject.policy.label
         chances[key] = reader.read(progress)
         (there,) = missing([subject.policy], [benchmark], spec, subject.samples.root)
@@ -232,33 +233,28 @@ def _of_chances(
     )
 
 
-def _reading_facts(
-    subjects: Sequence[Subject],
-    benchmarks: Sequence[Benchmark],
-    spec: EvaluationSpec,
-    options: Options,
-) -> dict[str, str]:
-    """Return how many right texts policies would have to read."""
-    facts = {}
-    for subject, benchmark, reader in _readers(subjects, benchmarks, spec, options):
-        lacking, whole = reader.missing()
-        key = f"{subject.policy.label} on {benchmark.name}"
-        facts[key] = f"{lacking:,} of {whole:,} right texts to read"
-    return facts
-
-
 def _readers(
     subjects: Sequence[Subject],
     benchmarks: Sequence[Benchmark],
     spec: EvaluationSpec,
     options: Options,
-) -> Iterator[tuple[Subject, Benchmark, ExactReader]]:
-    """Yield what reads each policy's right texts on each benchmark."""
-    for subject in subjects:
-        for benchmark in benchmarks:
-            own = subject.samples
-            reader = exact_reader(own, benchmark, spec.data, options.temperatures)
-            yield subject, benchmark, reader
+) -> list[tuple[Subject, ExactReader]]:
+    """Return what reads right texts, of each policy on each benchmark."""
+    return [
+        (subject, exact_reader(subject.samples, benchmark, spec.data, options.temperatures))
+        for subject in subjects
+        for benchmark in benchmarks
+    ]
+
+
+def _reading_facts(readers: Sequence[tuple[Subject, ExactReader]]) -> dict[str, str]:
+    """Return how many right texts policies would have to read."""
+    facts = {}
+    for subject, reader in readers:
+        lacking, whole = reader.missing()
+        key = f"{subject.policy.label} on {reader.benchmark.name}"
+        facts[key] = f"{lacking:,} of {whole:,} right texts to read"
+    return facts
 
 
 def _scoring_facts(

@@ -74,8 +74,7 @@ def _analysed(analysis: Analysis, part: Part, progress: Progress) -> Document:
     labels = {one.policy.word: one.title for one in reversed(part.replicates)}
     request = Request(**dict(analysis.options))
     try:
-        if "guides" in find_analysis(analysis.name).options:
-            request = with_guides(request, wanted[0].config)
+        request = with_guides(request, find_analysis(analysis.name), wanted[0].config)
         evaluation = Evaluation.of_config(wanted[0].config)
         return answer(evaluation, analysis.name, names, request, progress, labels)[0]
     except SageError as error:

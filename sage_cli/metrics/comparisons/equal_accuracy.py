@@ -55,9 +55,8 @@ def equal_accuracy(
         )
     means = resampled_means(columns, resamples=resamples, seed=seed)
     differences = _compared(means, temperatures)[:, 1]
-    known = np.sort(differences[~np.isnan(differences)])
     tail = (1 - confidence) / 2
-    low, high = np.quantile(known, [tail, 1 - tail])
+    low, high = np.nanquantile(differences, [tail, 1 - tail])
     accuracy, difference, *reached = (float(value) for value in found)
     return EqualAccuracy(accuracy, difference, float(low), float(high), (reached[0], reached[1]))
 
