@@ -8,7 +8,7 @@ from sage_cli.metrics.counts import FloatArray
 from sage_cli.theory.ascent import ReverseKl, ascend, best_policy, softmax
 from sage_cli.theory.optima import cases
 from sage_cli.theory.paths import RARE, REFERENCE_B, RIGHT_B, Way, informative_mass, push
-from sage_cli.theory.solutions import normalised, tilted
+from sage_cli.theory.solutions import mode_anchored, normalised, tilted
 from sage_cli.theory.statement import Found, distance, statement
 
 THREE_B = np.array([0.6, 0.3, 0.1])
@@ -125,13 +125,6 @@ def chosen_rows() -> Found:
     return worst, {
         f"rare right mass, {rows}, beta = .5": float(end_B[RARE]) for rows, end_B in ends.items()
     }
-
-
-def mode_anchored(right_B: FloatArray, reference_B: FloatArray, beta: float) -> FloatArray:
-    """Return MARA's reward: the rarer a right answer under the reference, the more it is paid."""
-    best = reference_B[right_B > 0].max()
-    reward_B: FloatArray = right_B * (1 + beta * np.log(best / reference_B))
-    return reward_B
 
 
 def tempered_reference(reference_B: FloatArray, phi: float) -> FloatArray:

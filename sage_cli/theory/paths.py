@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 from scipy.optimize import brentq
 from typing_extensions import TypedDict
 
 from sage_cli.metrics.counts import FloatArray
+from sage_cli.settings.sections.anchor import Rows
 from sage_cli.theory.ascent import softmax
-from sage_cli.theory.solutions import tilted
+from sage_cli.theory.solutions import mode_anchored, tilted
 
 REFERENCE_B = np.array([0.300, 0.005, 0.300, 0.395])
 RIGHT_B = np.array([1.0, 1.0, 0.0, 0.0])
@@ -24,8 +24,6 @@ FREQUENT, RARE = 0, 1
 """The two right answers."""
 GROUP = 8
 """Completions of a prompt, on which `informative` depends."""
-
-Rows = Literal["all", "informative", "wrong", "right"]
 
 
 @dataclass(frozen=True)
@@ -49,8 +47,7 @@ class Way:
     @property
     def reward(self) -> FloatArray:
         """The reward of each answer."""
-        added_B = self.beta * np.log(REFERENCE_B[FREQUENT] / REFERENCE_B)
-        return RIGHT_B * (1 + added_B) if self.mara else RIGHT_B
+        return mode_anchored(RIGHT_B, REFERENCE_B, self.beta) if self.mara else RIGHT_B
 
     @property
     def log_q(self) -> FloatArray:

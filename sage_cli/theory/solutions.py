@@ -21,6 +21,13 @@ def tilted(reward_B: FloatArray, anchor_B: FloatArray, beta: float) -> FloatArra
     return normalised(anchor_B * np.exp((reward_B - reward_B.max()) / beta))
 
 
+def mode_anchored(right_B: FloatArray, reference_B: FloatArray, beta: float) -> FloatArray:
+    """Return MARA's reward: the rarer a right answer under the reference, the more it is paid."""
+    best = reference_B[right_B > 0].max()
+    reward_B: FloatArray = right_B * (1 + beta * np.log(best / reference_B))
+    return reward_B
+
+
 def tempered(
     reward_B: FloatArray, anchor_B: FloatArray, beta: float, entropy_bonus: float
 ) -> FloatArray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import TYPE_CHECKING
 
 from sage_cli.methods.method import Beside
@@ -22,9 +23,9 @@ class SignedAdvantages(PolicyGradient):
     kl_without_guide = "none"
 
     @property
+    @abstractmethod
     def right_and_wrong(self) -> tuple[float, float]:
         """Return the advantages of a right and of a wrong completion."""
-        raise NotImplementedError
 
     def advantages(self, inputs: AdvantageInputs) -> Tensor:
         """Return one of two values by the grade (Zhu et al. 2025, section 3), a row each.

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal
 
 from torch import Tensor
 
-Kind = Literal["forward", "js", "alpha"]
+from sage_cli.methods.dph_rl import Divergence
 
 
-def divergence(log_ratio_BT: Tensor, kind: Kind, *, alpha: float, limit: float) -> Tensor:
+def divergence(log_ratio_BT: Tensor, kind: Divergence, *, alpha: float, limit: float) -> Tensor:
     """f(u) of each token, u = pi / P on text of P, so that its mean over P is a divergence.
 
     forward: u - 1 - log u, whose mean is KL(P | pi); js: u log u - (u + 1) log((u + 1) / 2), for
@@ -34,7 +33,7 @@ def divergence(log_ratio_BT: Tensor, kind: Kind, *, alpha: float, limit: float) 
     return found_BT + slope(limit, kind, alpha=alpha) * (log_ratio_BT - limit).relu()
 
 
-def slope(log_u: float, kind: Kind, *, alpha: float) -> float:
+def slope(log_u: float, kind: Divergence, *, alpha: float) -> float:
     """The derivative of f(u) in log u."""
     u = math.exp(log_u)
     if kind == "forward":

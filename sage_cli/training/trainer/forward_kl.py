@@ -45,8 +45,8 @@ class ReferenceCompletions:
             sampled = completions.get(problem.id, ())
             if not sampled:
                 raise TrainingError(
-                    f"problem {problem.id} has no completion of the reference, which --kl forward "
-                    "and rl.algo 'dph-rl' need",
+                    f"problem {problem.id} has no completion of the reference, which this training "
+                    "takes beforehand",
                     "sample them for every problem of the training",
                 )
             ids[row] = [token_ids(tokenizer, completion, stop) for completion in sampled]

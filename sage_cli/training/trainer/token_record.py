@@ -55,19 +55,19 @@ def token_statistics(signals: dict[str, Tensor], guide: Guide) -> dict[str, floa
     logps_T, reference_T, log_q_T = (signals[name] for name in ("logps", "reference", "log_q"))
     found["kl/reference"] = log_ratio(logps_T, reference_T).mean().item()
     found["kl/shaped"] = log_ratio(logps_T, reference_T, log_q_T).mean().item()
-    found["kl/k3"] = k3(logps_T, reference_T, log_q_T).mean().item()
-    found |= _shares_of_rows(signals)
+    k3_T = k3(logps_T, reference_T, log_q_T)
+    found["kl/k3"] = k3_T.mean().item()
+    found |= _shares_of_rows(k3_T, signals["held"], signals["equal"])
     if not isinstance(guide, NoGuide):
         found |= {f"guide/{k}": v for k, v in guide_statistics(log_q_T, guide).items()}
     return found
 
 
-def _shares_of_rows(signals: dict[str, Tensor]) -> dict[str, float]:
+def _shares_of_rows(k3_T: Tensor, held_T: Tensor, equal_T: Tensor) -> dict[str, float]:
     """The share of the KL term, by k3, in groups of equal grades, and of tokens that it acts on."""
-    k3_T = k3(signals["logps"], signals["reference"], signals["log_q"]) * signals["held"]
-    found = {"anchor/rows": signals["held"].mean().item()}
-    if k3_T.sum() > _NOISE * len(k3_T):
-        found["anchor/equal_groups"] = ((k3_T * signals["equal"]).sum() / k3_T.sum()).item()
+    found, term_T = {"anchor/rows": held_T.mean().item()}, k3_T * held_T
+    if term_T.sum() > _NOISE * len(term_T):
+        found["anchor/equal_groups"] = ((term_T * equal_T).sum() / term_T.sum()).item()
     return found
 
 
