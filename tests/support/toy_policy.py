@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from random_model import random_model
+from transformers import TrainerCallback
 
 from sage_cli.config.schema import SageConfig
 from sage_cli.config.specs import RlSpec
@@ -121,6 +122,25 @@ def bench(base: Path, tokenizer: Any, tmp_path: Path) -> Bench:
 @pytest.fixture
 def configure() -> Callable[..., SageConfig]:
     return configuration
+
+
+class StepsSeen(TrainerCallback):
+    """Before each optimiser step the policy, in double precision, and its gradients by name.
+
+    The policy is a copy without the trainer's own forward; `also` gives what else is kept.
+    """
+
+    def __init__(self, trainer: Any, base: Path, also: Callable[[], tuple[Any, ...]] = tuple):
+        self.trainer, self.base, self.also = trainer, base, also
+        self.steps: list[tuple[Any, ...]] = []
+        trainer.add_callback(self)
+
+    def on_pre_optimizer_step(self, *_: Any, **__: Any) -> None:
+        model = self.trainer.accelerator.unwrap_model(self.trainer.model)
+        gradients = {name: p.grad.double() for name, p in model.named_parameters()}
+        alike = load_model(self.base)
+        alike.load_state_dict(model.state_dict())
+        self.steps.append((alike.double(), gradients, *self.also()))
 
 
 def adapted(bench: Any, config: Any) -> Any:

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from toy_policy import PROMPTS
-from transformers import TrainerCallback
+from toy_policy import PROMPTS, StepsSeen
 
 from sage_cli.methods.dph_rl.held import HeldProblems
 from sage_cli.models.load import load_model
@@ -100,19 +99,9 @@ def test_every_step_has_the_loss_and_gradient_of_the_formulas(
     rl = settings(**own, **({"alpha": 0.3} if kind == "alpha" else {}))
     config = configure(rl=rl, anchor={"kl": "none"})
     trainer = bench.trainer(config, reference_completions=initial_samples())
-    seen: list[Any] = []
-
-    class Before(TrainerCallback):
-        def on_pre_optimizer_step(self, *_: Any, **__: Any) -> None:
-            model = trainer.accelerator.unwrap_model(trainer.model)
-            gradients = {name: p.grad.double() for name, p in model.named_parameters()}
-            alike = load_model(bench.base)  # one without the trainer's own forward
-            alike.load_state_dict(model.state_dict())
-            seen.append(
-                (alike.double(), gradients, rows_of(trainer), trainer.rewards_BF[:, 0].tolist())
-            )
-
-    trainer.add_callback(Before())
+    seen = StepsSeen(
+        trainer, bench.base, lambda: (rows_of(trainer), trainer.rewards_BF[:, 0].tolist())
+    ).steps
     records: list[dict[str, Any]] = []
     trainer.writer.on_step = lambda record: records.append(dict(record))
     trainer.train()

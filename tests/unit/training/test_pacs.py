@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from transformers import TrainerCallback
+from toy_policy import StepsSeen
 
 from sage_cli.methods.pacs.loss import PacsLoss
-from sage_cli.models.load import load_model
 
 PROMPTS, GROUP, BETA = 2, 4, 0.3
 
@@ -60,17 +59,7 @@ def test_two_updates_of_a_generation_have_the_loss_and_gradient_of_the_paper(
         "learning_rate": 1e-2, "warmup_ratio": 0.0, "max_grad_norm": 1e9,
     }  # fmt: skip
     trainer = bench.trainer(configure(rl=rl, anchor={"kl": "none"}))
-    seen: list[tuple[Any, dict[str, Tensor]]] = []
-
-    class Before(TrainerCallback):
-        def on_pre_optimizer_step(self, *_: Any, **__: Any) -> None:
-            model = trainer.accelerator.unwrap_model(trainer.model)
-            gradients = {name: p.grad.double() for name, p in model.named_parameters()}
-            alike = load_model(bench.base)  # one without the trainer's own forward
-            alike.load_state_dict(model.state_dict())
-            seen.append((alike.double(), gradients))
-
-    trainer.add_callback(Before())
+    seen = StepsSeen(trainer, bench.base).steps
     records: list[dict[str, Any]] = []
     trainer.writer.on_step = lambda record: records.append(dict(record))
     trainer.train()

@@ -9,12 +9,10 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from toy_policy import Graded
-from transformers import TrainerCallback
+from toy_policy import Graded, StepsSeen
 from trl import GRPOTrainer
 
 from sage_cli.methods.dars.formula import extra_rollouts
-from sage_cli.models.load import load_model
 from sage_cli.training.trainer.rl_trainer import RlTrainer
 
 GROUP, MOST, LIMIT = 4, 10, 12
@@ -78,7 +76,6 @@ def test_two_updates_have_the_loss_and_gradient_of_the_pools(
     rl = {**DARS, "iterations": 2, "steps": 2, "learning_rate": 1e-2, "warmup_ratio": 0.0,
           "max_grad_norm": 1e9}  # fmt: skip
     trainer = hard.trainer(configure(rl=rl, anchor={"kl": "none"}))
-    seen: list[Any] = []
     first: list[Any] = []
     extra: list[Any] = []
     pool, score = trainer.hooks.pooled, trainer.score_rows
@@ -95,15 +92,7 @@ def test_two_updates_have_the_loss_and_gradient_of_the_pools(
     monkeypatch.setattr(trainer.hooks, "pooled", pooling)
     monkeypatch.setattr(trainer, "score_rows", scoring)
 
-    class Before(TrainerCallback):
-        def on_pre_optimizer_step(self, *_: Any, **__: Any) -> None:
-            model = trainer.accelerator.unwrap_model(trainer.model)
-            gradients = {name: p.grad.double() for name, p in model.named_parameters()}
-            alike = load_model(hard.base)
-            alike.load_state_dict(model.state_dict())
-            seen.append((alike.double(), gradients))
-
-    trainer.add_callback(Before())
+    seen = StepsSeen(trainer, hard.base).steps
     records: list[dict[str, Any]] = []
     trainer.writer.on_step = lambda record: records.append(dict(record))
     trainer.train()
