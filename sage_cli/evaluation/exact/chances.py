@@ -82,6 +82,14 @@ class ExactReader:
         lacking = list(dict.fromkeys(id_ for id_, *_ in (k for k in wanted if k not in stored)))
         if lacking:
             stored |= self._compute(lacking, stored, progress)
+        return self._chances(stored)
+
+    def stored(self) -> Chances | None:
+        """Return the chances if all are stored; no model is loaded."""
+        stored = self._store.read()
+        return self._chances(stored) if all(key in stored for key in self._wanted()) else None
+
+    def _chances(self, stored: Mapping[Key, float]) -> Chances:
         texts = self.listed
         p_TPW = np.array(
             [

@@ -119,7 +119,7 @@ def _sections(result: PartResult, analyses: Sequence[Document]) -> list[Document
     if not result.methods:
         return [*analyses, *([published_alone(printed)] if printed is not None else [])]
     sections = []
-    if result.suite.measured:
+    if result.suite.sampled:
         sections.append(measured(result))
     elif printed is not None:
         sections.append(published_alone(printed))

@@ -121,13 +121,13 @@ def _result(
     found, missing = [], []
     for one in trial.replicates:
         try:
-            measured = stored.measured(one.policy, one.config) if suite.measured else None
+            measured = stored.measured(one.policy, one.config) if suite.sampled else None
         except SageError as error:
             missing.append(error.cause)
             continue
         if measured is not None:
             found.append(measured)
-        elif suite.measured or not one.policy.exists:
+        elif suite.sampled or not one.policy.exists:
             refuse_other_settings(one)
             missing.append(_why(one, failures))
     return MethodResult(trial, found, missing[0] if missing else None)
