@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 app = new_app("Run a table or a figure of the paper, or a study of your own.")
 
-SHOWN = {"measured": 2, "claims": 1, "trades": 1}
+SHOWN = {"registered": 1, "measured": 2, "claims": 1, "trades": 1}
 """The sections of a report that the terminal shows, and the number of their tables."""
 MOST_ROWS = 40
 """Rows of the longest table that the terminal shows."""
@@ -40,6 +40,11 @@ Starts = Annotated[
         "--initial-policies",
         help="In the place of the suite's: how many, their seeds as 41,42 or 41..48, or models.",
     ),
+]
+
+Registered = Annotated[
+    Path | None,
+    typer.Option(help="Compare with this registration, not with the one that the suite has."),
 ]
 
 
@@ -86,6 +91,7 @@ def run(
     preset: Presets = None,
     set_: Sets = None,
     runs: RunRoot = None,
+    registration: Registered = None,
     dry_run: DryRun = False,
     json: Json = False,
 ) -> None:
@@ -100,7 +106,7 @@ def run(
     from sage_cli.commands.trials.suite import run_suite
 
     with Live() as live:
-        page = run_suite(name, overrides, live)
+        page = run_suite(name, overrides, live, registration)
     _show(page, json)
 
 
@@ -113,6 +119,7 @@ def report(
     preset: Presets = None,
     set_: Sets = None,
     runs: RunRoot = None,
+    registration: Registered = None,
     json: Json = False,
 ) -> None:
     """Report what is stored; nothing is run."""
@@ -120,7 +127,7 @@ def report(
 
     overrides = _overrides(preset, set_, seeds, runs, only, initial_policies)
     with Live() as live:
-        page = report_suite(name, overrides, live)
+        page = report_suite(name, overrides, live, registration)
     _show(page, json)
 
 
