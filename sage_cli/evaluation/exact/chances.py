@@ -82,14 +82,6 @@ class ExactReader:
         lacking = list(dict.fromkeys(id_ for id_, *_ in (k for k in wanted if k not in stored)))
         if lacking:
             stored |= self._compute(lacking, stored, progress)
-        return self._chances(stored)
-
-    def stored(self) -> Chances | None:
-        """Return the chances if all are stored; no model is loaded."""
-        stored = self._store.read()
-        return self._chances(stored) if all(key in stored for key in self._wanted()) else None
-
-    def _chances(self, stored: Mapping[Key, float]) -> Chances:
         texts = self.listed
         p_TPW = np.array(
             [
@@ -101,6 +93,16 @@ class ExactReader:
             ]
         )
         ids = tuple(self.benchmark.golds)
+        return Chances(ids, texts.ways, texts.guesses, self.temperatures, p_TPW)
+
+    def stored(self) -> Chances | None:
+        """Return the chances if all are stored; no model is loaded."""
+        texts, ids = self.listed, tuple(self.benchmark.golds)
+        p_TPW = np.exp(self._store.logps(ids, texts.ways, self.temperatures))
+        has_PW = np.array([[way in texts.workings[id_] for way in texts.ways] for id_ in ids])
+        if np.isnan(p_TPW[:, has_PW]).any():
+            return None
+        p_TPW[:, ~has_PW] = 0.0
         return Chances(ids, texts.ways, texts.guesses, self.temperatures, p_TPW)
 
     @cached_property
