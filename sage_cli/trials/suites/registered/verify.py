@@ -29,8 +29,8 @@ from sage_cli.trials.suites.report import chapters
 from sage_cli.trials.suites.results import PartResult, results
 
 EXACT = Tolerance(1e-9, 1e-9)
-ROUNDED = Tolerance(2e-4, 5e-3)
-"""Of numbers that published chances give, which are known to a part in 4,000."""
+ROUNDED = Tolerance(2e-5, 1e-3)
+"""Of numbers that published chances give, which are rounded."""
 UNCHECKED = ("registered", "tasks", "runs")
 """Sections that hold no measurements."""
 NUMBER = "number"
