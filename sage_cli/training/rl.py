@@ -30,6 +30,7 @@ from sage_cli.training.launch.processes import join_processes, world_size
 from sage_cli.training.rl_arguments import engine_stop, grpo_arguments
 from sage_cli.training.rl_inputs import RlInputs
 from sage_cli.training.rollouts.engine import settled_engine
+from sage_cli.training.rollouts.noted import Noted
 from sage_cli.training.rollouts.order import rows_seen, training_order
 from sage_cli.training.rollouts.reference_samples import samples_beforehand
 from sage_cli.training.rollouts.vllm import as_launched, context_length, engine_as_asked
@@ -85,6 +86,7 @@ def build_trainer(
         writer=StepWriter(run, tracking, on_step, stop_when_stuck=rl.stop_when_stuck),
         engine_stop=engine_stop(recipe),
         validator=inputs.validator,
+        noted=Noted([problem.id for _, problem in inputs.prompts], hooks.reward),
         sample=inputs.sample if recipe.rollout.backend == "sampler" else None,
         model=inputs.model,
         reward_funcs=[hooks.reward, *punishments(rl, recipe.rollout)],

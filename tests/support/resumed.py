@@ -158,10 +158,11 @@ def formed(generate: Any = GRPOTrainer._generate_single_turn) -> Callable[..., A
 
 
 def same_ends(one: Run, other: Run) -> None:
-    """Records, but for clocks and memory, and the weights of both runs, that learned, are equal."""
+    """Both runs learned the same: records but for clocks and memory, weights, ledgers."""
     assert any(record["grad_norm"] > 0 for record in one.metrics.read())
     assert _records(other) == _records(one)
     assert _weights(other) == _weights(one)
+    assert other.ledger.read().equals(one.ledger.read())
 
 
 def _records(run: Run) -> list[dict[str, Any]]:

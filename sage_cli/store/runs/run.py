@@ -26,6 +26,7 @@ from sage_cli.store.runs.manifest import (
 from sage_cli.store.runs.metrics_file import MetricsFile
 from sage_cli.store.runs.names import full_name
 from sage_cli.store.runs.recording import now, recorded
+from sage_cli.store.runs.training_ledger import TrainingLedger
 
 TORN = "torn"
 """The status of a run whose manifest or configuration cannot be read. It is never written."""
@@ -76,6 +77,11 @@ class Run:
     def rollouts(self) -> MetricsFile:
         """The run's rollouts.jsonl: some completions of RL with their grades."""
         return MetricsFile(self.folder / "rollouts.jsonl", {"step": int}, self.lease)
+
+    @property
+    def ledger(self) -> TrainingLedger:
+        """Return the run's `ledger/`: how each prompt of each step of RL was answered."""
+        return TrainingLedger(self.folder / "ledger", self.lease)
 
     @property
     def guide(self) -> Path:

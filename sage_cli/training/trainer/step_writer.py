@@ -14,13 +14,14 @@ from sage_cli.training.checkpoints.safeguards import Safeguards
 class StepWriter:
     """Writes `run`'s metrics and some rollouts of every `tracking.rollouts_every` steps.
 
-    The safeguards remember the steps that the run has already.
+    `ledger` is filled by the trainer. The safeguards remember the steps that the run has already.
     """
 
     def __init__(
         self, run: Run, tracking: TrackingSection, on_step: OnStep, *, stop_when_stuck: bool
     ) -> None:
         self.run, self.tracking, self.on_step = run, tracking, on_step
+        self.ledger = run.ledger
         self.safeguards = Safeguards(stop=stop_when_stuck)
         for earlier in run.metrics.read():
             self.safeguards.count(earlier)
