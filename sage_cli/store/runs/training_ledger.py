@@ -14,39 +14,37 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from sage_cli.grading.grades import STATUSES
 from sage_cli.store.arrow_tables import empty_table
 from sage_cli.store.atomic import replacing, storing
 from sage_cli.store.lease import Lease
-
-SCHEMA = pa.schema(
-    [
-        ("step", pa.int32()),
-        ("problem", pa.string()),
-        ("n", pa.int32()),
-        *((status, pa.int32()) for status in STATUSES),
-        ("tokens", pa.int32()),
-        ("right_tokens", pa.int32()),
-        ("trained", pa.bool_()),
-    ]
-)
-
-log = logging.getLogger(__name__)
 
 
 class PromptRow(NamedTuple):
     """The completions of a problem that one generation batch sampled.
 
-    `statuses` counts them by grade, in the order of STATUSES. `tokens` is the sum of their lengths,
-    `right_tokens` that of the right ones. `trained`: they were in the batch that was trained on,
-    and not replaced by other prompts.
+    `n` of them were sampled; the next five count them by grade. `tokens` is the sum of their
+    lengths, `right_tokens` that of the right ones. `trained`: they were in the batch that was
+    trained on, and not replaced by other prompts.
     """
 
     problem: str
-    statuses: tuple[int, ...]
+    n: int
+    right: int
+    wrong: int
+    unparseable: int
+    timeout: int
+    error: int
     tokens: int
     right_tokens: int
     trained: bool
+
+
+_TYPES = {"problem": pa.string(), "trained": pa.bool_()}
+SCHEMA = pa.schema(
+    [("step", pa.int32()), *((name, _TYPES.get(name, pa.int32())) for name in PromptRow._fields)]
+)
+
+log = logging.getLogger(__name__)
 
 
 class TrainingLedger:
@@ -103,7 +101,7 @@ class TrainingLedger:
 
 def _table(rows: Iterable[tuple[int, PromptRow]]) -> pa.Table:
     """Return rows of (step, row) in the form of SCHEMA."""
-    listed = [(step, row.problem, sum(row.statuses), *row.statuses, *row[2:]) for step, row in rows]
+    listed = [(step, *row) for step, row in rows]
     columns = dict(zip(SCHEMA.names, map(list, zip(*listed, strict=True)), strict=True))
     return pa.table(columns, schema=SCHEMA)
 

@@ -54,10 +54,11 @@ class Noted:
         self._rows += [
             PromptRow(
                 self.problems[row["row"]],
-                tuple(int(status == known) for known in STATUSES),
-                length,
-                length if status == "right" else 0,
-                trained,
+                n=1,
+                **{known: int(status == known) for known in STATUSES},
+                tokens=length,
+                right_tokens=length if status == "right" else 0,
+                trained=trained,
             )
             for row, status, length in zip(rows, statuses, lengths, strict=True)
         ]
@@ -70,16 +71,10 @@ def merged(rows: Iterable[PromptRow]) -> list[PromptRow]:
     """
     found: dict[tuple[bool, str], Counter[str]] = {}
     for row in rows:
-        of = found.setdefault((row.trained, row.problem), Counter())
-        of.update(dict(zip(STATUSES, row.statuses, strict=True)))
-        of.update(tokens=row.tokens, right_tokens=row.right_tokens)
+        counted = row._asdict()
+        key = (counted.pop("trained"), counted.pop("problem"))
+        found.setdefault(key, Counter()).update(counted)
     return [
-        PromptRow(
-            problem,
-            tuple(of[status] for status in STATUSES),
-            of["tokens"],
-            of["right_tokens"],
-            trained,
-        )
+        PromptRow(problem, **of, trained=trained)
         for (trained, problem), of in sorted(found.items())
     ]

@@ -10,7 +10,7 @@ from sage_cli.store.runs.training_ledger import PromptRow, TrainingLedger
 
 
 def row(problem: str, right: int = 1, *, trained: bool = True) -> PromptRow:
-    return PromptRow(problem, (right, 2 - right, 0, 0, 0), 10, 5 * right, trained)
+    return PromptRow(problem, 2, right, 2 - right, 0, 0, 0, 10, 5 * right, trained)
 
 
 def filled(folder: Path, *parts: tuple[int, ...]) -> TrainingLedger:

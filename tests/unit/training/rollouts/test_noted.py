@@ -15,15 +15,15 @@ from sage_cli.training.rollouts.noted import merged
 
 def test_rows_of_a_problem_are_added_up_and_sorted():
     rows = [
-        PromptRow("b", (1, 0, 0, 0, 0), 7, 7, True),
-        PromptRow("a", (0, 1, 0, 0, 0), 5, 0, True),
-        PromptRow("b", (0, 0, 1, 0, 0), 2, 0, True),
-        PromptRow("b", (0, 1, 0, 0, 0), 3, 0, False),
+        PromptRow("b", 1, 1, 0, 0, 0, 0, 7, 7, True),
+        PromptRow("a", 1, 0, 1, 0, 0, 0, 5, 0, True),
+        PromptRow("b", 1, 0, 0, 1, 0, 0, 2, 0, True),
+        PromptRow("b", 1, 0, 1, 0, 0, 0, 3, 0, False),
     ]
     assert merged(rows) == [
-        PromptRow("b", (0, 1, 0, 0, 0), 3, 0, False),
-        PromptRow("a", (0, 1, 0, 0, 0), 5, 0, True),
-        PromptRow("b", (1, 0, 1, 0, 0), 9, 7, True),  # 7 + 2 tokens, 7 of them right
+        PromptRow("b", 1, 0, 1, 0, 0, 0, 3, 0, False),
+        PromptRow("a", 1, 0, 1, 0, 0, 0, 5, 0, True),
+        PromptRow("b", 2, 1, 0, 1, 0, 0, 9, 7, True),  # 7 + 2 tokens, 7 of them right
     ]
 
 
