@@ -13,15 +13,17 @@ from typing_extensions import TypedDict
 from sage_cli.analysis.analysis import Analysis, Inputs, Options, TrainedRun
 from sage_cli.analysis.means import share_gap
 from sage_cli.errors import StoreError
-from sage_cli.metrics.counts import FloatArray, IntArray
+from sage_cli.metrics.counts import IntArray
 from sage_cli.metrics.counts.visits import Visits
 from sage_cli.reports.document import Document, Figure
-from sage_cli.reports.figures.panels import Series, draw_steps
+from sage_cli.reports.figures.panels import Series, draw_lines
 from sage_cli.reports.tables.render import Record, to_records
 from sage_cli.reports.tables.table import Measure, Row, Table, columns
 
 PHASES = ("early", "mid", "late")
 """Thirds of the steps that sampled."""
+AXES = ("step", "completions")
+"""What problems solved so far are drawn against."""
 
 
 class TrainingData(TypedDict):
@@ -102,7 +104,7 @@ def training(inputs: Inputs) -> Document:
     ledgers = {label: _ledger(run) for label, run in inputs.trained.items()}
     coverage = Table(
         "problems that training met",
-        columns("run, steps, completions, problems, solved once, at the first visit, later, never"),
+        columns("run, steps, completions, problems, solved, at the first visit, later, never"),
         tuple(_coverage(label, of) for label, of in ledgers.items()),
     )
     revisits = Table(
@@ -132,7 +134,7 @@ def training(inputs: Inputs) -> Document:
         ),
         tables=(coverage, revisits, phases),
         sheets={"training": coverage, "training-problems": _problems(ledgers)},
-        figures=(Figure("training", partial(draw_steps, {}, _curves(ledgers))),),
+        figures=(Figure("training", partial(draw_lines, _curves(ledgers), AXES)),),
     )
 
 
@@ -178,15 +180,16 @@ def _phases(ledgers: Mapping[str, LedgerColumns]) -> list[Row]:
 
 
 def _curves(ledgers: Mapping[str, LedgerColumns]) -> dict[str, dict[str, Series]]:
-    """Return problems solved at least once, against steps and against completions."""
-    panels: dict[str, dict[str, tuple[FloatArray, FloatArray]]] = {}
-    for label, of in ledgers.items():
-        visits = of.visits
-        for axis, at_V in (("steps", visits.step_V), ("completions", np.cumsum(visits.n_V))):
-            panels.setdefault(f"problems solved once, by {axis}", {})[label] = visits.solved_by(
-                at_V
-            )
-    return panels
+    """Return the number of problems solved so far, against each of AXES."""
+    along = {label: of.visits for label, of in ledgers.items()}
+    return {
+        "problems solved so far": {
+            label: visits.solved_by(visits.step_V) for label, visits in along.items()
+        },
+        "the same for as many completions": {
+            label: visits.solved_by(np.cumsum(visits.n_V)) for label, visits in along.items()
+        },
+    }
 
 
 def _problems(ledgers: Mapping[str, LedgerColumns]) -> Table:

@@ -40,7 +40,7 @@ def test_by_hand():
     document = training(Inputs(trained={"grpo": run}, options=Options(resamples=200)))
     (coverage,) = document.data["coverage"]
     assert coverage == {
-        "run": "grpo", "steps": 3, "completions": 14, "problems": 3, "solved once": 2,
+        "run": "grpo", "steps": 3, "completions": 14, "problems": 3, "solved": 2,
         "at the first visit": 1, "later": 1, "never": 1,
     }  # fmt: skip
     (revisits,) = document.data["revisits"]
