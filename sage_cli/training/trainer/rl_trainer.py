@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -109,11 +108,9 @@ class RlTrainer(RolloutTrainer):
             self.rewards_BF[batch["row_ids_B"]],
             int(self.num_generations),
         )
-        self.noted.scored(inputs)
+        self.noted.scored(inputs, batch, self.rewards_BF)
         batch = self.hooks.pooled(self, inputs, batch, right_PN)
-        rows = self.noted.of_all_processes()
-        if self.accelerator.is_main_process:
-            self.writer.ledger.add(self.state.global_step + 1, rows)
+        self.noted.enter(main=self.accelerator.is_main_process)
         self._batch_record |= {**self.sampled_record(), **self.hooks.record}
         return batch
 
@@ -122,13 +119,13 @@ class RlTrainer(RolloutTrainer):
         batch: dict[str, Any] = super()._generate_and_score_completions(rows)
         batch["prompt_row_B"] = torch.tensor([row["row"] for row in rows])
         status_PN = self._gather_statuses(self.hooks.reward.statuses)
-        self.noted.scored(rows)
+        self.noted.scored(rows, batch, self.rewards_BF)
         right_PN = status_PN == STATUSES.index("right")
         return batch | self.rows.of(self, batch, right_PN), right_PN
 
-    def _complete(self, checkpoint: Path) -> None:
-        super()._complete(checkpoint)
-        self.writer.ledger.seal()
+    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        self.noted.seal()
+        super()._save_checkpoint(model, trial)
 
     @torch.no_grad()
     def policy_signals(

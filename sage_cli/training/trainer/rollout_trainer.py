@@ -48,6 +48,7 @@ class RolloutTrainer(SealingTrainer):
     def begin_rollouts(self) -> None:
         """Count from here what the generation batch at hand samples."""
         self._count = [0, 0]
+        self.noted.begin(self.state.global_step + 1)
 
     def generate_rows(self, rows: Sequence[Row]) -> Generated:
         """Completions for rows of the data set, in TRL's form."""
@@ -65,7 +66,7 @@ class RolloutTrainer(SealingTrainer):
                 sampled = super()._generate(prompts)
             self._count[0] += len(prompts)
             self._count[1] += sum(lengths_of(sampled))
-        self.noted.lengths = lengths_of(sampled)
+        self.noted.generated = sampled
         return sampled
 
     def _generate_single_turn(self, prompt_ids: list[Ids], *images: Any, **named: Any) -> Any:
@@ -78,6 +79,7 @@ class RolloutTrainer(SealingTrainer):
 
     def _shape_anchor(self, batch: dict[str, Any], logps_BT: Tensor, entropy_BT: Tensor) -> None:
         super()._shape_anchor(batch, logps_BT, entropy_BT)
+        self.noted.learned(batch, logps_BT)
         if "sampling_per_token_logps" in batch:
             whole = self.vllm_importance_sampling_mode.startswith("sequence")
             add_mismatch(self.tokens, batch, logps_BT, whole=whole)

@@ -14,14 +14,13 @@ from sage_cli.training.checkpoints.safeguards import Safeguards
 class StepWriter:
     """Writes `run`'s metrics and some rollouts of every `tracking.rollouts_every` steps.
 
-    `ledger` is filled by the trainer. The safeguards remember the steps that the run has already.
+    The safeguards remember the steps that the run has already.
     """
 
     def __init__(
         self, run: Run, tracking: TrackingSection, on_step: OnStep, *, stop_when_stuck: bool
     ) -> None:
         self.run, self.tracking, self.on_step = run, tracking, on_step
-        self.ledger = run.ledger
         self.safeguards = Safeguards(stop=stop_when_stuck)
         for earlier in run.metrics.read():
             self.safeguards.count(earlier)
@@ -29,7 +28,8 @@ class StepWriter:
     def write(self, record: Mapping[str, Any], rollouts: Sequence[Mapping[str, Any]]) -> None:
         """Called in the main process alone."""
         if (record["step"] - 1) % self.tracking.rollouts_every == 0:
-            for row in rollouts[: self.tracking.rollouts]:
+            wanted = self.tracking.rollouts
+            for row in rollouts if wanted == "all" else rollouts[:wanted]:
                 self.run.rollouts.append({"step": record["step"], **row})
         self.run.metrics.append(record)  # last: who finds the step here finds its rollouts there
         self.on_step(record)

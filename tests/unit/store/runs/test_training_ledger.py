@@ -30,8 +30,8 @@ def steps(ledger: TrainingLedger) -> list[int]:
 def test_rows_come_back_by_step(tmp_path: Path):
     ledger = filled(tmp_path, (1, 2), (3,))
     assert sorted(file.name for file in tmp_path.iterdir()) == [
-        "steps-00000001-00000002.parquet",
-        "steps-00000003-00000003.parquet",
+        "steps-00000001-00000002-0.parquet",
+        "steps-00000003-00000003-0.parquet",
     ]
     first = ledger.read().to_pylist()[1]
     assert first == {
@@ -67,7 +67,7 @@ def test_a_torn_file_is_named_and_the_rest_counts(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, content: bytes
 ):
     ledger = filled(tmp_path, (1,), (2,))
-    torn = tmp_path / "steps-00000001-00000001.parquet"
+    torn = tmp_path / "steps-00000001-00000001-0.parquet"
     torn.write_bytes(content)
     assert steps(ledger) == [2]
     assert f"{torn} is torn" in caplog.text
@@ -75,7 +75,7 @@ def test_a_torn_file_is_named_and_the_rest_counts(
 
 def test_an_altered_page_is_noticed(tmp_path: Path):
     ledger = filled(tmp_path, (1,), (2,))
-    file = tmp_path / "steps-00000002-00000002.parquet"
+    file = tmp_path / "steps-00000002-00000002-0.parquet"
     content = bytearray(file.read_bytes())
     content[40] ^= 1
     file.write_bytes(content)
