@@ -96,7 +96,7 @@ ANSWERS: Mapping[str, tuple[Any, ...]] = {
     "runs remove": (answers.RemovedAnswer,),
     "reports list": (answers.ReportsAnswer,),
     "plot": (_report("PlotReport", PlotData),),
-    "samples show": (answers.SamplesAnswer,),
+    "samples show": (answers.SamplesAnswer, answers.TrainingCompletionsAnswer),
     "config show": (SageConfig, answers.OriginsAnswer),
     "config explain": (answers.SettingsAnswer,),
     "config check": (answers.CheckedAnswer,),

@@ -28,6 +28,8 @@ SCHEMA = pa.schema(
     [
         ("step", pa.int32()),
         ("problem", pa.string()),
+        ("prompt", pa.string()),
+        ("gold", pa.string()),
         ("text", pa.string()),
         ("grade", pa.string()),
         ("rewards", pa.list_(pa.float32())),
@@ -49,6 +51,8 @@ class Sampled:
 
     step: int
     problems: Sequence[str]
+    prompts: Sequence[str]
+    golds: Sequence[str]
     texts: Sequence[str]
     grades: Sequence[str]
     trained: bool
@@ -67,6 +71,8 @@ class Sampled:
         columns: dict[str, Any] = {
             "step": [self.step] * count,
             "problem": list(self.problems),
+            "prompt": list(self.prompts),
+            "gold": list(self.golds),
             "text": list(self.texts),
             "grade": list(self.grades),
             "rewards": rewards,

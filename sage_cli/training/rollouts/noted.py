@@ -105,9 +105,16 @@ class Noted:
             for problem, status, length in zip(problems, statuses, lengths, strict=True)
         ]
         ids_BT = padded(sampled[COMPLETION_IDS]) if self.kept is not None else np.zeros((0, 0))
-        texts = sampled[COMPLETION_TEXTS]
         return Sampled(
-            self._step, problems, texts, statuses, trained, np.array(lengths, dtype=int), ids_BT
+            self._step,
+            problems,
+            [row["prompt"] for row in rows],
+            [row["gold"] for row in rows],
+            sampled[COMPLETION_TEXTS],
+            statuses,
+            trained,
+            np.array(lengths, dtype=int),
+            ids_BT,
         )
 
 
