@@ -19,6 +19,7 @@ from sage_cli.reports.document import ReportJson, Written
 from sage_cli.reports.passk import PasskData
 from sage_cli.store.runs.manifest import Manifest
 from sage_cli.trials.suites.declaration import Suite
+from sage_cli.trials.suites.registered.registration import Registration
 from sage_cli.trials.suites.report import SuiteData
 
 
@@ -90,6 +91,12 @@ class SuiteAnswer(ReportJson, SuiteData):
     others, and their notes."""
 
     page: str
+
+
+class RegisteredAnswer(Registration):
+    """A registration and its file."""
+
+    file: str
 
 
 GradedRow = TypedDict(

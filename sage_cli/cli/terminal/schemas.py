@@ -76,6 +76,7 @@ ANSWERS: Mapping[str, tuple[Any, ...]] = {
     "suite plan": (SuitePlan,),
     "suite run": (answers.SuiteAnswer, SuitePlan),
     "suite report": (answers.SuiteAnswer,),
+    "suite register": (answers.RegisteredAnswer,),
     "grade": (answers.GradeAnswer,),
     "export": (_flat("ExportAnswer", Exported, "What was exported, and where to.", folder=str),),
     "algos": (dict[str, answers.AlgorithmJson],),
