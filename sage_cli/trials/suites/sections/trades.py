@@ -79,15 +79,8 @@ def _declared(found: Sequence[TradeResult]) -> Table:
     rows = []
     for trade in dict.fromkeys(one.trade for one in found):
         k = f"pass@{trade.k}" + ("" if trade.guesses else " without guesses")
-        against = ", ".join(trade.against)
-        against += " (chosen elsewhere)" if trade.best == "elsewhere" else ""
-        rows.append(Row((_named(trade), trade.method, against, trade.over, k)))
-    notes = [
-        "*: primary",
-        "the best of several is that in each replicate, so its luck counts against the method; "
-        "chosen elsewhere: the best on all other initial policies",
-    ]
-    return Table("What is compared", heads, tuple(rows), tuple(notes))
+        rows.append(Row((_named(trade), trade.method, ", ".join(trade.against), trade.over, k)))
+    return Table("What is compared", heads, tuple(rows), ("*: primary",))
 
 
 def _named(trade: Trade) -> str:

@@ -103,18 +103,6 @@ def test_initial_policies_are_the_replicates_and_the_base_is_each_ones_own() -> 
     assert len(start.gaps) == 8
 
 
-def test_the_best_elsewhere_is_the_same_where_all_initial_policies_agree() -> None:
-    found = result(3, [], [0.0, 0.0, 0.0])
-    elsewhere = Trade.model_validate({**MAIN, "best": "elsewhere"})
-    (one,) = trade_results([elsewhere], found.read, 0.95)
-    # .01 less weak and 0 less strong, on each initial policy: strong is chosen
-    assert [gap.difference for gap in one.gaps] == pytest.approx([0.0] * 6)
-    assert {gap.best for gap in one.gaps} == {"strong"}
-    alone = result(1, [], [0.0])
-    (one,) = trade_results([elsewhere], alone.read, 0.95)
-    assert (one.gaps, one.incomplete, one.estimate) == ([], 2, None)
-
-
 def test_what_is_never_reached_and_what_is_missing_is_said() -> None:
     low = {**MAIN, "name": "low", "method": "base", "against": "branch"}
     found = result(2, [MAIN, low], [0.0, 0.0])
