@@ -224,6 +224,23 @@ class FolderAnswer(TypedDict):
     folder: str
 
 
+class PrunedRow(TypedDict):
+    """A folder, its bytes, why it can be deleted or is kept, and its run if it has one."""
+
+    path: str
+    bytes: int
+    why: str
+    run: str | None
+
+
+class PrunedAnswer(TypedDict):
+    """What was deleted, or would be, and what is kept."""
+
+    deleted: list[PrunedRow]
+    kept: list[PrunedRow]
+    carried_out: bool
+
+
 class RestoredAnswer(TypedDict):
     """The restored runs, the archive's digest, and its sample sets."""
 

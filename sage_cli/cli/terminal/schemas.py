@@ -94,6 +94,7 @@ ANSWERS: Mapping[str, tuple[Any, ...]] = {
     "runs archive": (_flat("ArchiveAnswer", Archive, "What the file holds.", file=str),),
     "runs restore": (answers.RestoredAnswer,),
     "runs path": (answers.FolderAnswer,),
+    "runs prune": (answers.PrunedAnswer,),
     "runs remove": (answers.RemovedAnswer,),
     "reports list": (answers.ReportsAnswer,),
     "plot": (_report("PlotReport", PlotData),),
