@@ -28,6 +28,7 @@ from sage_cli.trials.suites.sections.power import power
 from sage_cli.trials.suites.sections.problems import problems
 from sage_cli.trials.suites.sections.registered import registered, registered_fact
 from sage_cli.trials.suites.sections.runs import runs, spent, tasks
+from sage_cli.trials.suites.sections.stopping import stopping_rule
 from sage_cli.trials.suites.sections.trades import trades
 from sage_cli.trials.suites.shown_samples import shown_samples
 from sage_cli.trials.task import DONE
@@ -141,6 +142,8 @@ def _sections(result: PartResult, analyses: Sequence[Document]) -> list[Document
         sections.append(exact(result))
     if result.suite.trades:
         sections.append(trades(result))
+    if result.suite.stop is not None:
+        sections.append(stopping_rule(result))
     if result.suite.sampled:
         sections.append(measured(result))
     elif printed is not None:
