@@ -96,7 +96,15 @@ def reweigh(inputs: Inputs) -> Document:
         tables=tuple(tables),
         sheets={"reweigh": weights, "reweigh-agreement": agreement},
         figures=(
-            Figure("reweigh", partial(draw_lines, curves(found), ["pass rate of the group"] * 2)),
+            Figure(
+                "reweigh",
+                partial(
+                    draw_lines,
+                    curves(found),
+                    ["pass rate of the group"] * 2,
+                    y="advantage / its mean size",
+                ),
+            ),
         ),
         notes=tuple(notes),
     )
