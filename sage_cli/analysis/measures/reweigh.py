@@ -102,7 +102,7 @@ def reweigh(inputs: Inputs) -> Document:
                     draw_lines,
                     curves(found),
                     ["pass rate of the group"] * 2,
-                    y="advantage / its mean size",
+                    name_y="advantage / its mean size",
                 ),
             ),
         ),

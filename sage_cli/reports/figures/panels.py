@@ -90,8 +90,8 @@ def draw_ecdf(panels: Mapping[str, Mapping[str, FloatArray]], axis: str, stem: P
             axes.set_ylabel("share above")
 
 
-def draw_lines(panels: Panels, axes_names: Sequence[str], stem: Path, y: str = "") -> None:
-    """Draw title -> label -> x and y as lines; `axes_names` are the x axes, `y` the common one."""
+def draw_lines(panels: Panels, axes_names: Sequence[str], stem: Path, name_y: str = "") -> None:
+    """Draw title -> label -> x and y as lines; `axes_names` are the x axes, `name_y` the common one."""
     titles, labels = list(panels), series_of(panels.values())
     with panel_grid(stem, titles, labels, (3.6, 2.4), 0.2, sharey=True) as (legend, grid):
         for axes, panel, name in zip(grid, panels.values(), axes_names, strict=False):
@@ -100,7 +100,7 @@ def draw_lines(panels: Panels, axes_names: Sequence[str], stem: Path, y: str = "
             axes.xaxis.set_major_locator(MaxNLocator(5))
             axes.xaxis.set_major_formatter("{x:,g}")
             axes.set_xlabel(name)
-        grid[0].set_ylabel(y)
+        grid[0].set_ylabel(name_y)
 
 
 def draw_steps(lines: Panels, points: Panels, stem: Path) -> None:
