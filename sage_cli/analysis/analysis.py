@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import pyarrow as pa
+
 from sage_cli.analysis.answers import Answers
 from sage_cli.analysis.texts import Detector
 from sage_cli.analysis.token_table import TokenTable
@@ -42,11 +44,12 @@ class Options:
 
 @dataclass(frozen=True)
 class TrainedRun:
-    """A run's id, its records, and counts of its checkpoints: benchmark -> step -> counts."""
+    """A run's id, its records, counts of its checkpoints by benchmark and step, and its ledger."""
 
     run: str
     records: Sequence[Mapping[str, Any]]
     measured: Mapping[str, Mapping[int, Counts]] = field(default_factory=dict)
+    ledger: pa.Table | None = None
 
 
 @dataclass(frozen=True)

@@ -119,6 +119,16 @@ def members(name: str, split: str | None = None) -> list[Member]:
     return [entry]
 
 
+def require_known_revisions(revisions: Collection[str]) -> None:
+    """Raise DataError if a name in `data.revisions` is that of no data set of the Hub."""
+    for name in revisions:
+        if not isinstance(find(name), DataSet):
+            raise DataError(
+                f"data.revisions names {name}, which is no data set of the Hub",
+                "name data sets of `sage data list`, each part of a group by itself",
+            )
+
+
 def trained_on(name: str) -> str:
     """The name that training on `name` reads: a generator's training split where it has one."""
     kind = generator_of(name)

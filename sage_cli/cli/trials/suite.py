@@ -1,4 +1,4 @@
-"""`sage suite list|plan|run|report`: the paper's tables and figures as commands."""
+"""`sage suite list|plan|run|report|register`: the paper's tables and figures as commands."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 app = new_app("Run a table or a figure of the paper, or a study of your own.")
 
-SHOWN = {"measured": 2, "claims": 1, "trades": 1}
+SHOWN = {"registered": 1, "measured": 2, "claims": 1, "trades": 1, "stopping": 1}
 """The sections of a report that the terminal shows, and the number of their tables."""
 MOST_ROWS = 40
 """Rows of the longest table that the terminal shows."""
@@ -40,6 +40,11 @@ Starts = Annotated[
         "--initial-policies",
         help="In the place of the suite's: how many, their seeds as 41,42 or 41..48, or models.",
     ),
+]
+
+Registered = Annotated[
+    Path | None,
+    typer.Option(help="Compare with this registration, not with the one that the suite has."),
 ]
 
 
@@ -86,6 +91,7 @@ def run(
     preset: Presets = None,
     set_: Sets = None,
     runs: RunRoot = None,
+    registration: Registered = None,
     dry_run: DryRun = False,
     json: Json = False,
 ) -> None:
@@ -100,7 +106,7 @@ def run(
     from sage_cli.commands.trials.suite import run_suite
 
     with Live() as live:
-        page = run_suite(name, overrides, live)
+        page = run_suite(name, overrides, live, registration)
     _show(page, json)
 
 
@@ -113,6 +119,7 @@ def report(
     preset: Presets = None,
     set_: Sets = None,
     runs: RunRoot = None,
+    registration: Registered = None,
     json: Json = False,
 ) -> None:
     """Report what is stored; nothing is run."""
@@ -120,8 +127,52 @@ def report(
 
     overrides = _overrides(preset, set_, seeds, runs, only, initial_policies)
     with Live() as live:
-        page = report_suite(name, overrides, live)
+        page = report_suite(name, overrides, live, registration)
     _show(page, json)
+
+
+@app.command()
+def register(
+    name: Name,
+    out: Annotated[
+        Path | None, typer.Option(help="The file; without it NAME.registration.json beside NAME.")
+    ] = None,
+    late: Annotated[
+        bool, typer.Option("--late", help="Register even after runs have begun; reports say so.")
+    ] = False,
+    power_note: Annotated[
+        str | None, typer.Option(help="The planned power, in your words.")
+    ] = None,
+    deviation: Annotated[
+        float | None,
+        typer.Option(min=0, help="Expected SD of differences between initial policies."),
+    ] = None,
+    seeds: Seeds = None,
+    only: Only = None,
+    initial_policies: Starts = None,
+    preset: Presets = None,
+    set_: Sets = None,
+    runs: RunRoot = None,
+    json: Json = False,
+) -> None:
+    """Write down all that decides a suite before its first run."""
+    ask_nobody()
+    from sage_cli.commands.trials.register import register_suite
+
+    overrides = _overrides(preset, set_, seeds, runs, only, initial_policies)
+    with doing(f"registering {name}"):
+        file, found = register_suite(name, overrides, out, late, power_note, deviation)
+    if json:
+        emit({**found, "file": str(file)})
+        return
+    console.print(f"registered {found['registered']}, hash [bold]{found['hash'][:16]}[/]")
+    if found["late"]:
+        console.print(f"late: {len(found['late'])} runs had begun")
+    if (detectable := found["power"]["detectable"]) is not None:
+        policies = found["power"]["initial_policies"]
+        console.print(f"{policies} initial policies detect {detectable:.4f} in four of five cases")
+    console.print(f"registration: [bold]{escape(str(file))}[/]", soft_wrap=True)
+    console.print("commit this file before the first run")
 
 
 def _overrides(

@@ -160,6 +160,9 @@ class DataSection(Section):
     arithmetic: ArithmeticSection = ArithmeticSection()
     knights_knaves: KnightsKnavesSection = KnightsKnavesSection()
     word_problems: WordProblemsSection = WordProblemsSection()
+    revisions: dict[str, str] = Field(default_factory=dict)
+    """Commits, tags or branches of data sets of the Hub by name, over those that are pinned; a
+    local copy is read as it is."""
     generators: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """Settings of generators that other packages register, by name."""
 

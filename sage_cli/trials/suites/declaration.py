@@ -12,6 +12,7 @@ from sage_cli.config.fields import settings
 from sage_cli.errors import ConfigurationError
 from sage_cli.settings.base import Section
 from sage_cli.trials.suites.claims import Claim, parse_claim
+from sage_cli.trials.suites.stop import Stop
 from sage_cli.trials.suites.trade import Trade, listed
 from sage_cli.trials.tasks import ExactReading
 
@@ -152,6 +153,10 @@ class Suite(Section):
     the first of them."""
     trades: tuple[Trade, ...] = ()
     """Comparisons at equal pass@1, over initial policies."""
+    stop: Stop | None = None
+    """When the first primary trade may end the study."""
+    registration: Path | None = None
+    """The registration, beside this file; null: NAME.registration.json, if it is there."""
     analyses: tuple[Analysis, ...] = ()
     includes: tuple[str, ...] = ()
     chosen: tuple[str, ...] = ()
@@ -211,6 +216,8 @@ class Suite(Section):
             raise ValueError("claims and against need samples: with measured: exact declare trades")
         if not self.checkpoints and any(trade.over == "steps" for trade in self.trades):
             raise ValueError("a trade over steps needs checkpoints: true")
+        if self.stop is not None and not any(trade.primary for trade in self.trades):
+            raise ValueError("stop needs a trade that is primary: true")
         if len({trade.name for trade in self.trades}) < len(self.trades):
             raise ValueError("two trades have the same name")
         return self

@@ -73,3 +73,16 @@ def test_samples_of_what_is_not_there(sage):
     typed = sage("samples", "show", "nobody")
     assert typed.code == 2
     assert "there is no run 'nobody'" in typed.words
+
+
+def test_a_suite_is_registered_beside_its_file(sage, tmp_path):
+    file = tmp_path / "mine.yaml"
+    file.write_text("title: mine\nmethods: {base: base, grpo: grpo}\nseeds: 2\n")
+    typed = sage("suite", "register", str(file), "--power-note", ".02 of pass@256", "--json")
+    assert typed.code == 0
+    found = json.loads(typed.stdout)
+    assert found["power"]["note"] == ".02 of pass@256"
+    assert found["file"] == str(tmp_path / "mine.registration.json")
+    again = sage("suite", "register", str(file), "--out", "here.json")
+    assert "commit this file before the first run" in again.words
+    assert again.written == ["here.json"]
