@@ -13,13 +13,14 @@ from sage_cli.problems.files import SUFFIXES
 from sage_cli.problems.generated.arithmetic import Arithmetic
 from sage_cli.problems.generated.generator import SPLITS, Generated, Generator
 from sage_cli.problems.generated.knights_knaves.generator import KnightsKnaves
+from sage_cli.problems.generated.rare_way import RareWay
 from sage_cli.problems.generated.word_problems.generator import WordProblems
 from sage_cli.problems.published import PUBLISHED
 from sage_cli.settings.base import Section
 from sage_cli.settings.plugins import Plugin, plugins
 from sage_cli.settings.sections.data import GENERATORS_GROUP
 
-BUILT_IN: tuple[type[Generator], ...] = (Arithmetic, KnightsKnaves, WordProblems)
+BUILT_IN: tuple[type[Generator], ...] = (Arithmetic, RareWay, KnightsKnaves, WordProblems)
 """A new one is a file or folder of `generated/`, a section of `data` and a name here."""
 
 
