@@ -91,7 +91,7 @@ def draw_ecdf(panels: Mapping[str, Mapping[str, FloatArray]], axis: str, stem: P
 
 
 def draw_lines(panels: Panels, axes_names: Sequence[str], stem: Path, name_y: str = "") -> None:
-    """Draw title -> label -> x and y as lines; `axes_names` are the x axes, `name_y` the common one."""
+    """Draw title -> label -> x and y as lines; `axes_names` are of x, `name_y` is of all y."""
     titles, labels = list(panels), series_of(panels.values())
     with panel_grid(stem, titles, labels, (3.6, 2.4), 0.2, sharey=True) as (legend, grid):
         for axes, panel, name in zip(grid, panels.values(), axes_names, strict=False):
