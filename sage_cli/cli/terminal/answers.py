@@ -93,6 +93,12 @@ class SuiteAnswer(ReportJson, SuiteData):
     page: str
 
 
+class PublishedAnswer(TypedDict):
+    """The files of a published suite."""
+
+    files: list[str]
+
+
 class RegisteredAnswer(Registration):
     """A registration and its file."""
 

@@ -29,6 +29,7 @@ from sage_cli.reports.sweeps.plain import SweepData
 from sage_cli.reports.token_report import TokenReport
 from sage_cli.store.archives.listing import Archive
 from sage_cli.store.json_schema import DIALECT, json_schema
+from sage_cli.trials.suites.registered.verify import Verified
 
 VERSION = 1
 """Raised when a key goes away, or gets another name, type or meaning; not when one is added."""
@@ -77,6 +78,8 @@ ANSWERS: Mapping[str, tuple[Any, ...]] = {
     "suite run": (answers.SuiteAnswer, SuitePlan),
     "suite report": (answers.SuiteAnswer,),
     "suite register": (answers.RegisteredAnswer,),
+    "suite publish": (answers.PublishedAnswer,),
+    "suite verify": (Verified,),
     "grade": (answers.GradeAnswer,),
     "export": (_flat("ExportAnswer", Exported, "What was exported, and where to.", folder=str),),
     "algos": (dict[str, answers.AlgorithmJson],),

@@ -1,4 +1,4 @@
-"""`sage suite list|plan|run|report|register`: the paper's tables and figures as commands."""
+"""`sage suite list|plan|run|report`: the paper's tables and figures as commands."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def plan(
     json: Json = False,
 ) -> None:
     """Show every task as a command, what it needs and its state."""
-    _show_plan(name, _overrides(preset, set_, seeds, runs, only, initial_policies), json)
+    _show_plan(name, overrides_of(preset, set_, seeds, runs, only, initial_policies), json)
 
 
 @app.command()
@@ -96,7 +96,7 @@ def run(
     json: Json = False,
 ) -> None:
     """Run every task that is not done, then report; run it again to resume."""
-    overrides = _overrides(
+    overrides = overrides_of(
         preset, set_, seeds, runs, only, initial_policies,
         name=executor, workers=workers, address=address,
     )  # fmt: skip
@@ -125,57 +125,13 @@ def report(
     """Report what is stored; nothing is run."""
     from sage_cli.commands.trials.suite_report import report_suite
 
-    overrides = _overrides(preset, set_, seeds, runs, only, initial_policies)
+    overrides = overrides_of(preset, set_, seeds, runs, only, initial_policies)
     with Live() as live:
         page = report_suite(name, overrides, live, registration)
     _show(page, json)
 
 
-@app.command()
-def register(
-    name: Name,
-    out: Annotated[
-        Path | None, typer.Option(help="The file; without it NAME.registration.json beside NAME.")
-    ] = None,
-    late: Annotated[
-        bool, typer.Option("--late", help="Register even after runs have begun; reports say so.")
-    ] = False,
-    power_note: Annotated[
-        str | None, typer.Option(help="The planned power, in your words.")
-    ] = None,
-    deviation: Annotated[
-        float | None,
-        typer.Option(min=0, help="Expected SD of differences between initial policies."),
-    ] = None,
-    seeds: Seeds = None,
-    only: Only = None,
-    initial_policies: Starts = None,
-    preset: Presets = None,
-    set_: Sets = None,
-    runs: RunRoot = None,
-    json: Json = False,
-) -> None:
-    """Write down all that decides a suite before its first run."""
-    ask_nobody()
-    from sage_cli.commands.trials.register import register_suite
-
-    overrides = _overrides(preset, set_, seeds, runs, only, initial_policies)
-    with doing(f"registering {name}"):
-        file, found = register_suite(name, overrides, out, late, power_note, deviation)
-    if json:
-        emit({**found, "file": str(file)})
-        return
-    console.print(f"registered {found['registered']}, hash [bold]{found['hash'][:16]}[/]")
-    if found["late"]:
-        console.print(f"late: {len(found['late'])} runs had begun")
-    if (detectable := found["power"]["detectable"]) is not None:
-        policies = found["power"]["initial_policies"]
-        console.print(f"{policies} initial policies detect {detectable:.4f} in four of five cases")
-    console.print(f"registration: [bold]{escape(str(file))}[/]", soft_wrap=True)
-    console.print("commit this file before the first run")
-
-
-def _overrides(
+def overrides_of(
     preset: list[str] | None,
     sets: list[str] | None,
     seeds: int | None,
@@ -184,6 +140,7 @@ def _overrides(
     initial_policies: str | None,
     **executor: str | int | None,
 ) -> Overrides:
+    """Return the overrides that options ask for, `executor` among the flags."""
     from sage_cli.settings.presets import DEFAULT_PRESET
     from sage_cli.trials.suites.overrides import Overrides
     from sage_cli.trials.suites.starts import parse_starts

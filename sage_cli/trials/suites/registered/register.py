@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from sage_cli.errors import ConfigurationError
-from sage_cli.metrics.design.initial_policies import smallest_mean
 from sage_cli.store.runs.recording import now
 from sage_cli.store.surroundings import surroundings
 from sage_cli.trials.suites.planned import PlannedSuite
@@ -87,7 +86,11 @@ def planned_power(plan: PlannedSuite, note: str | None, deviation: float | None)
             f"--deviation is between initial policies, and {plan.suite.name} has one",
             "name several with initial_policies, or write the power with --power-note",
         )
-    detectable = None if deviation is None else smallest_mean(deviation, len(starts))
+    detectable = None
+    if deviation is not None:  # imports numpy, which a dry run does not need
+        from sage_cli.metrics.design.initial_policies import smallest_mean
+
+        detectable = smallest_mean(deviation, len(starts))
     return {
         "note": note,
         "deviation": deviation,
