@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 
 from sage_cli.metrics.design.cheapest import Choice, Seconds
 from sage_cli.metrics.design.power import Spread
-from sage_cli.reports.tables.table import Column, Measure, Row, Table, columns
+from sage_cli.reports.tables.table import Measure, Row, Table, columns
 
 
 @dataclass(frozen=True)
@@ -43,15 +43,14 @@ class CheapestJson(TypedDict):
 
 def cheapest_table(place: str, wish: Wish, choices: Sequence[Choice]) -> Table:
     """Return a row for each number of samples, the cheapest design of all first."""
-    heads = columns("problems, samples, training seeds, initial policies")
-    hours = columns("hours of training, of measuring, in all")
+    heads = columns("problems, samples, training seeds, initial policies, detects, hours")
     rows = tuple(
         Row((one["problems"], one["samples"], one["training_seeds"], one["initial_policies"],
-             Measure(one["smallest"]), *_hours(one)))
+             Measure(one["smallest"]), _hours(one)))
         for one in map(cheapest_json, choices)
     )  # fmt: skip
     title = f"cheapest designs that detect {wish.difference:g} of pass@{wish.k} on {place}"
-    return Table(title, (*heads, Column("detects"), *hours), rows, _notes(wish, choices))
+    return Table(title, heads, rows, _notes(wish, choices))
 
 
 def cheapest_json(choice: Choice) -> CheapestJson:
@@ -68,9 +67,8 @@ def cheapest_json(choice: Choice) -> CheapestJson:
     }
 
 
-def _hours(one: CheapestJson) -> list[Measure]:
-    parts = [one["training_hours"], one["measuring_hours"]]
-    return [Measure(hours, digits=2) for hours in (*parts, sum(parts))]
+def _hours(one: CheapestJson) -> Measure:
+    return Measure(one["training_hours"] + one["measuring_hours"], digits=2)
 
 
 def _notes(wish: Wish, choices: Sequence[Choice]) -> tuple[str, ...]:
@@ -78,8 +76,8 @@ def _notes(wish: Wish, choices: Sequence[Choice]) -> tuple[str, ...]:
     if choices:
         best = choices[0].design
         first = (
-            f"cheapest: {best.problems:,} problems, n = {best.samples:,}, {best.runs} training "
-            f"seeds of either method from each of {best.policies} initial policies"
+            f"cheapest: {best.problems:,} problems, n = {best.samples:,}, initial policies: "
+            f"{best.policies}, training seeds of either method from each: {best.runs}"
         )
     else:
         first = f"no design that was tried detects {wish.difference:g}: wish for a larger one"

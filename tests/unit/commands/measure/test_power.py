@@ -136,7 +136,7 @@ def test_the_cheapest_design_for_a_wished_difference(
     ]
     hours = [one["training_hours"] + one["measuring_hours"] for one in choices]
     assert hours == sorted(hours)
-    assert f"from each of {best['initial_policies']} initial policies" in table.notes[0]
+    assert f"initial policies: {best['initial_policies']}, training seeds" in table.notes[0]
     assert "0.2 between initial policies and by 0.1 between" in table.notes[2]
     assert "a graded sample 0.001 s, one after the other (--seconds)" in table.notes[3]
     plain = power(evaluation, [counted(tmp_path, "base.csv")], Silent(), k="1,16")
