@@ -9,6 +9,7 @@ from typing_extensions import TypedDict
 
 from sage_cli.commands.data import Listed
 from sage_cli.commands.measure.grade import Malformed
+from sage_cli.commands.measure.samples_show import TrainingCompletion
 from sage_cli.config.meaning import Meaning
 from sage_cli.config.schema import SageConfig
 from sage_cli.evaluation.stored import StoredAnswer
@@ -229,6 +230,23 @@ class FolderAnswer(TypedDict):
     folder: str
 
 
+class PrunedRow(TypedDict):
+    """A folder, its bytes, why it can be deleted or is kept, and its run if it has one."""
+
+    path: str
+    bytes: int
+    why: str
+    run: str | None
+
+
+class PrunedAnswer(TypedDict):
+    """What was deleted, or would be, and what is kept."""
+
+    deleted: list[PrunedRow]
+    kept: list[PrunedRow]
+    carried_out: bool
+
+
 class RestoredAnswer(TypedDict):
     """The restored runs, the archive's digest, and its sample sets."""
 
@@ -247,6 +265,12 @@ class SamplesAnswer(TypedDict):
     """Stored completions with their problems and grades."""
 
     samples: list[StoredAnswer]
+
+
+class TrainingCompletionsAnswer(TypedDict):
+    """Completions that a training sampled, with their grades."""
+
+    completions: list[TrainingCompletion]
 
 
 class OriginsAnswer(TypedDict):

@@ -12,7 +12,7 @@ from math import nan
 
 import numpy as np
 
-from sage_cli.metrics.counts import FloatArray, IntArray
+from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.intervals.distributions import two_sided_p, two_sided_reach
 from sage_cli.metrics.intervals.variance_components import pooled_variance
 
@@ -60,16 +60,6 @@ def over_initial_policies(
     low, high, p = _student(difference, variance, policies, confidence)
     parts = (variance, max(left, 0.0) if policies > 1 else nan, seeds, problems)
     return OverInitialPolicies(policies, difference, low, high, p, *map(float, np.sqrt(parts)))
-
-
-def chosen_elsewhere(differences_IA: FloatArray) -> IntArray:
-    """Return for each initial policy which of A others is the strongest on all the rest, (I,).
-
-    `differences_IA` are a method's less the others', so the strongest has the smallest mean. A
-    choice by other initial policies owes nothing to this one's luck. Needs two or more.
-    """
-    elsewhere_IA = differences_IA.sum(axis=-2, keepdims=True) - differences_IA
-    return np.asarray(elsewhere_IA.argmin(axis=-1))
 
 
 def _student(

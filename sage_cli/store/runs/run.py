@@ -26,6 +26,8 @@ from sage_cli.store.runs.manifest import (
 from sage_cli.store.runs.metrics_file import MetricsFile
 from sage_cli.store.runs.names import full_name
 from sage_cli.store.runs.recording import now, recorded
+from sage_cli.store.runs.training_completions import TrainingCompletions
+from sage_cli.store.runs.training_ledger import TrainingLedger
 
 TORN = "torn"
 """The status of a run whose manifest or configuration cannot be read. It is never written."""
@@ -76,6 +78,15 @@ class Run:
     def rollouts(self) -> MetricsFile:
         """The run's rollouts.jsonl: some completions of RL with their grades."""
         return MetricsFile(self.folder / "rollouts.jsonl", {"step": int}, self.lease)
+
+    @property
+    def ledger(self) -> TrainingLedger:
+        """Return the run's `ledger/`: how each prompt of each step of RL was answered."""
+        return TrainingLedger(self.folder / "ledger", self.lease)
+
+    def completions(self, process: int = 0) -> TrainingCompletions:
+        """Return the run's `completions/`, which all processes read and each writes its own of."""
+        return TrainingCompletions(self.folder / "completions", self.lease, process)
 
     @property
     def guide(self) -> Path:

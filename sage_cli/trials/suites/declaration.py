@@ -218,6 +218,10 @@ class Suite(Section):
             raise ValueError("a trade over steps needs checkpoints: true")
         if self.stop is not None and not any(trade.primary for trade in self.trades):
             raise ValueError("stop needs a trade that is primary: true")
+        still = {label for label, method in self.methods.items() if method.is_base}
+        for trade in self.trades:
+            if trade.over == "steps" and still & {*trade.labels}:
+                raise ValueError(f"the trade {trade.name} is over steps, and base has none")
         if len({trade.name for trade in self.trades}) < len(self.trades):
             raise ValueError("two trades have the same name")
         return self

@@ -162,9 +162,13 @@ def _sections(result: PartResult, analyses: Sequence[Document]) -> list[Document
 def _provenance(plan: PlannedSuite, found: Sequence[PartResult]) -> Provenance:
     """The provenance: models by weights, problems by content, sample sets by key."""
     there = [method for result in found for method in result.there]
-    if not there:
+    replicates = [one for method in there for one in method.replicates]
+    replicates += [
+        one.replicate for result in found for every in result.read.values() for one in every
+    ]
+    if not replicates:
         return Provenance.here(surroundings())
-    config = there[0].trial.config
+    config = replicates[0].config
     policies = {
         one.policy.label: PolicyUsed(
             one.policy.label,
@@ -173,8 +177,7 @@ def _provenance(plan: PlannedSuite, found: Sequence[PartResult]) -> Provenance:
             one.policy.run.id if one.policy.run else None,
             None if one.is_initial else one.initial.label,
         )
-        for method in there
-        for one in method.replicates
+        for one in replicates
         if one.policy.exists
     }
     samples = {

@@ -26,9 +26,6 @@ class Trade(Section):
     """Count the ways that the generator calls guesses."""
     over: Literal["temperature", "steps"] = "temperature"
     """What makes a method a curve: the temperatures of its end, or its checkpoints."""
-    best: Literal["each", "elsewhere"] = "each"
-    """Which of `against` is laid beside: the best in each replicate, so a lucky one; or for each
-    initial policy that which is best on the others."""
     primary: bool = False
     """It is one of the tests over which Holm's p is taken."""
 

@@ -15,7 +15,6 @@ from sage_cli.metrics.comparisons.hull import (
 )
 from sage_cli.metrics.comparisons.over_initial_policies import (
     OverInitialPolicies,
-    chosen_elsewhere,
     over_initial_policies,
 )
 from sage_cli.metrics.counts import FloatArray
@@ -86,57 +85,33 @@ def trade_results(
 def _result(
     trade: Trade, benchmark: str, read: Mapping[str, Sequence[ReadReplicate]], confidence: float
 ) -> TradeResult:
-    of_each = trade.best == "each"
-    gaps = _gaps(trade, benchmark, read) if of_each else _elsewhere(trade, benchmark, read)
-    incomplete = len(read[trade.method]) - len(gaps)
-    result = TradeResult(trade, benchmark, gaps, None, incomplete)
-    groups = list(_by_start(gaps).values())
-    if not groups:
-        return result
-    estimate = over_initial_policies(
-        [np.array([one.difference for one in group]) for group in groups],
-        [float(np.nanvar(np.mean([one.draws_R for one in group], axis=0))) for group in groups],
-        confidence,
-    )
-    return replace(result, estimate=estimate)
-
-
-def _gaps(
-    trade: Trade, benchmark: str, read: Mapping[str, Sequence[ReadReplicate]]
-) -> list[ReplicateGap]:
-    """Return the gaps of the replicates whose counterparts are all there."""
     gaps = []
     for own in read[trade.method]:
         others = [_counterpart(own, read[label]) for label in trade.against]
         there = [one for one in others if one is not None]
         if len(there) == len(others):
             gaps.append(_gap(trade, benchmark, own, there))
-    return gaps
-
-
-def _elsewhere(
-    trade: Trade, benchmark: str, read: Mapping[str, Sequence[ReadReplicate]]
-) -> list[ReplicateGap]:
-    """Return each initial policy's gaps to the one of `against` that is best on the others."""
-    singly = [trade.model_copy(update={"against": (label,)}) for label in trade.against]
-    every = [_by_start(_gaps(one, benchmark, read)) for one in singly]
-    starts = [start for start in every[0] if all(start in by for by in every)]
-    if len(starts) < 2:
-        return []
-    means_IA = np.array(
-        [[np.mean([gap.difference for gap in by[start]]) for by in every] for start in starts]
+    incomplete = len(read[trade.method]) - len(gaps)
+    result = TradeResult(trade, benchmark, gaps, None, incomplete)
+    by_start: dict[str | None, list[ReplicateGap]] = {}
+    for one in result.reached:
+        by_start.setdefault(one.start, []).append(one)
+    if not by_start:
+        return result
+    groups = list(by_start.values())
+    estimate = over_initial_policies(
+        [np.array([one.difference for one in group]) for group in groups],
+        [_variance([one.draws_R for one in group]) for group in groups],
+        confidence,
     )
-    chosen = zip(starts, chosen_elsewhere(means_IA), strict=True)
-    return [gap for start, best in chosen for gap in every[best][start]]
+    return replace(result, estimate=estimate)
 
 
-def _by_start(gaps: Sequence[ReplicateGap]) -> dict[str | None, list[ReplicateGap]]:
-    """Return the gaps in which a common pass@1 is reached, by initial policy."""
-    found: dict[str | None, list[ReplicateGap]] = {}
-    for one in gaps:
-        if np.isfinite(one.difference):
-            found.setdefault(one.start, []).append(one)
-    return found
+def _variance(draws_SR: Sequence[FloatArray]) -> float:
+    """Return the variance of the mean over seeds; NaN where few resamples reach the target."""
+    mean_R = np.mean(draws_SR, axis=0)
+    reached_R = mean_R[np.isfinite(mean_R)]
+    return float(reached_R.var()) if len(reached_R) > RESAMPLES / 2 else float("nan")
 
 
 def _counterpart(own: ReadReplicate, others: Sequence[ReadReplicate]) -> ReadReplicate | None:

@@ -140,11 +140,15 @@ def _differing(
 ) -> Iterator[tuple[str, str, Any, Any]]:
     """Yield (kind, name, registered, now) for all in which a replicate differs.
 
-    The identity of its run is named where nothing else says why it changed.
+    The identity of its run is named where nothing else says why it changed. A setting that `sage`
+    has got since is no departure as long as that identity is the same.
     """
     (before, then), (after, here) = old, new
     found = []
+    same_run = before["run"] == after["run"]
     for key in dict.fromkeys((*then, *here)):
+        if same_run and key not in then:
+            continue
         if then.get(key) != here.get(key):
             kind = "seed" if key.rpartition(".")[2] == "seed" else "setting"
             found.append((kind, key, then.get(key), here.get(key)))
@@ -153,7 +157,7 @@ def _differing(
     for which, what in (("measured", "measured problems"), ("trained", "training problems")):
         if before[which] != after[which]:  # type: ignore[literal-required]
             found.append(("data", what + of, before[which], after[which]))  # type: ignore[literal-required]
-    if not found and before["run"] != after["run"]:
+    if not found and not same_run:
         found.append(("identity", f"run of seed {after['seed']}{of}", before["run"], after["run"]))
     yield from found
 

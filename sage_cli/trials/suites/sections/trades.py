@@ -15,7 +15,6 @@ from sage_cli.reports.figures.dot_plot import draw_dot_plot
 from sage_cli.reports.tables.render import Record, to_records
 from sage_cli.reports.tables.table import Measure, Row, Table, columns
 from sage_cli.trials.suites.results import PartResult
-from sage_cli.trials.suites.trade import Trade
 from sage_cli.trials.suites.trades import ReplicateGap, TradeResult, trade_results
 
 DIGITS = 4
@@ -75,23 +74,14 @@ def forest(found: Sequence[TradeResult]) -> dict[str, dict[str, dict[str, Measur
 
 def _declared(found: Sequence[TradeResult]) -> Table:
     """Return a row for each trade: what it lays beside what."""
-    heads = columns("trade, method, less the best of, at equal pass@1 over, difference in")
+    heads = columns("trade, method, less the best of, at equal pass@1 over, difference in, test")
     rows = []
     for trade in dict.fromkeys(one.trade for one in found):
         k = f"pass@{trade.k}" + ("" if trade.guesses else " without guesses")
+        test = "primary" if trade.primary else "secondary"
         against = ", ".join(trade.against)
-        against += " (chosen elsewhere)" if trade.best == "elsewhere" else ""
-        rows.append(Row((_named(trade), trade.method, against, trade.over, k)))
-    notes = [
-        "*: primary",
-        "the best of several is that in each replicate, so its luck counts against the method; "
-        "chosen elsewhere: the best on all other initial policies",
-    ]
-    return Table("What is compared", heads, tuple(rows), tuple(notes))
-
-
-def _named(trade: Trade) -> str:
-    return f"{trade.name}*" if trade.primary else trade.name
+        rows.append(Row((trade.name, trade.method, against, trade.over, k, test)))
+    return Table("What is compared", heads, tuple(rows))
 
 
 def _estimates(found: Sequence[TradeResult]) -> Table:
@@ -101,7 +91,7 @@ def _estimates(found: Sequence[TradeResult]) -> Table:
     )
     rows = []
     for one in found:
-        name, estimate = (_named(one.trade), one.benchmark), one.estimate
+        name, estimate = (one.trade.name, one.benchmark), one.estimate
         if estimate is None:
             rows.append(Row((*name, 0, *[NONE] * 7)))
             continue
@@ -125,7 +115,7 @@ def _by_initial_policy(found: Sequence[TradeResult]) -> Table:
     for one in found:
         by = _by_start(one)
         cells = (_cell(by[start]) if start in by else NONE for start in starts)
-        rows.append(Row((_named(one.trade), one.benchmark, *cells)))
+        rows.append(Row((one.trade.name, one.benchmark, *cells)))
     heads = columns(", ".join(["trade", "benchmark", *starts]))
     note = "means over training seeds ± their deviation"
     return Table("Differences by initial policy", heads, tuple(rows), (note,))

@@ -5,10 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from sage_cli.metrics.comparisons.over_initial_policies import (
-    chosen_elsewhere,
-    over_initial_policies,
-)
+from sage_cli.metrics.comparisons.over_initial_policies import over_initial_policies
 
 
 def test_students_t_over_initial_policies_by_hand():
@@ -54,11 +51,3 @@ def test_two_initial_policies_have_no_interval_and_one_no_spread():
 def test_methods_that_are_the_same_do_not_differ():
     found = over_initial_policies([np.zeros(2)] * 4, [0.0] * 4, 0.95)
     assert (found.difference, found.low, found.high, found.p) == (0, 0, 0, 1)
-
-
-def test_the_strongest_is_chosen_by_the_other_initial_policies():
-    # less the first other: .0, .3, .4; less the second: .3, .1, .2. Without the first initial
-    # policy .7 and .3: the second is stronger (the method gains less); without the second .4 and
-    # .5, without the third .3 and .4: the first
-    differences = np.array([[0.0, 0.3], [0.3, 0.1], [0.4, 0.2]])
-    assert chosen_elsewhere(differences).tolist() == [1, 0, 0]

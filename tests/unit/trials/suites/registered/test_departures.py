@@ -107,3 +107,13 @@ def test_the_stopping_rule_allows_further_initial_policies(tmp_path: Path) -> No
     for other in ("[41, 42, 43, 45]", "[41, 42, 43, 44, 45, 46, 47]", "[41, 42]"):
         (found,) = departing(tmp_path, (wanted, other))
         assert found["kind"] == "initial policies"
+
+
+def test_a_setting_that_came_later_is_no_departure_while_runs_are_the_same(tmp_path: Path) -> None:
+    before, after = decides(plan(tmp_path)), decides(plan(tmp_path))
+    del before["suites"][0]["settings"]["data.rare_way.low"]
+    assert departures(before, after) == []
+    for method in before["suites"][0]["methods"].values():
+        for one in method["replicates"]:
+            one["run"] = "another"
+    assert "data.rare_way.low (all methods)" in {one["name"] for one in departures(before, after)}
