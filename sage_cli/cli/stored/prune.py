@@ -14,7 +14,7 @@ from sage_cli.cli.terminal.console import console, emit
 from sage_cli.cli.terminal.live import doing
 
 if TYPE_CHECKING:
-    from sage_cli.cli.terminal.answers import PrunedAnswer, PrunedRow
+    from sage_cli.cli.terminal.run_answers import PrunedAnswer, PrunedRow
     from sage_cli.commands.stored.prune import Found
 
 MIB = 2**20

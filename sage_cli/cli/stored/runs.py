@@ -19,7 +19,7 @@ from sage_cli.store.runs.evaluations import evaluation_figures
 from sage_cli.store.runs.run import Run, Runs
 
 if TYPE_CHECKING:
-    from sage_cli.cli.terminal.answers import FolderAnswer, RemovedAnswer, RunAnswer
+    from sage_cli.cli.terminal.run_answers import FolderAnswer, RemovedAnswer, RunAnswer
 
 app = new_app("List, show, compare, archive, prune, locate and remove runs.")
 FIRST = ("status", "kind")

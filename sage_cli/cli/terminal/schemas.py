@@ -12,7 +12,7 @@ from typing import Any, get_type_hints
 from typing_extensions import TypedDict
 
 from sage_cli.analysis.registry import ANALYSES
-from sage_cli.cli.terminal import answers
+from sage_cli.cli.terminal import answers, run_answers
 from sage_cli.cli.trials import sweep_answers
 from sage_cli.commands.data import Overlap
 from sage_cli.commands.measure.plot import PlotData
@@ -91,14 +91,14 @@ ANSWERS: Mapping[str, tuple[Any, ...]] = {
         _flat("OverlapAnswer", Overlap, "What two sources share.", train=str, bench=str),
     ),
     "guide show": (TokenReport,),
-    "runs list": (answers.RunsAnswer, answers.RunColumnsAnswer),
-    "runs show": (answers.RunAnswer,),
-    "runs diff": (answers.DifferencesAnswer,),
+    "runs list": (run_answers.RunsAnswer, run_answers.RunColumnsAnswer),
+    "runs show": (run_answers.RunAnswer,),
+    "runs diff": (run_answers.DifferencesAnswer,),
     "runs archive": (_flat("ArchiveAnswer", Archive, "What the file holds.", file=str),),
-    "runs restore": (answers.RestoredAnswer,),
-    "runs path": (answers.FolderAnswer,),
-    "runs prune": (answers.PrunedAnswer,),
-    "runs remove": (answers.RemovedAnswer,),
+    "runs restore": (run_answers.RestoredAnswer,),
+    "runs path": (run_answers.FolderAnswer,),
+    "runs prune": (run_answers.PrunedAnswer,),
+    "runs remove": (run_answers.RemovedAnswer,),
     "reports list": (answers.ReportsAnswer,),
     "plot": (_report("PlotReport", PlotData),),
     "samples show": (answers.SamplesAnswer, answers.TrainingCompletionsAnswer),

@@ -16,13 +16,7 @@ from sage_cli.store.atomic import write_json
 from sage_cli.store.json_files import TornError, name_once, read_object
 from sage_cli.store.lease import Lease
 from sage_cli.store.lock import LAUNCHER, is_held, writer
-from sage_cli.store.runs.manifest import (
-    FINISHED,
-    INTERRUPTED,
-    PRUNED,
-    RUNNING,
-    Origin,
-)
+from sage_cli.store.runs.manifest import FINISHED, INTERRUPTED, PRUNED, RUNNING, Origin
 from sage_cli.store.runs.metrics_file import MetricsFile
 from sage_cli.store.runs.names import full_name
 from sage_cli.store.runs.recording import now, recorded
@@ -256,7 +250,11 @@ class Runs:
     def latest(self) -> Run | None:
         """Return the finished run of no sweep that was started or asked for last."""
         own = [run for run in self.whole() if run.finished and not run.manifest.get("sweep")]
-        return max(own, key=_last_asked, default=None)
+        return max(
+            own,
+            key=lambda run: max(str(run.manifest.get(field, "")) for field in ("started", "asked")),
+            default=None,
+        )
 
     def find(self, name: str) -> Run:
         """Return the run called `name`: a folder, an id, or an unambiguous part of one.
@@ -298,7 +296,3 @@ def _described(run: Run) -> str:
     """Return a run's id with its status and start."""
     started = str(run.known.get("started", ""))[:16].replace("T", " ")
     return f"{run.id} ({', '.join(filter(None, (run.status, started)))})"
-
-
-def _last_asked(run: Run) -> str:
-    return max(str(run.manifest.get(field, "")) for field in ("started", "asked"))
