@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from typing_extensions import Unpack
 
@@ -20,8 +20,10 @@ from sage_cli.store.runs.manifest import FINISHED, INTERRUPTED, PRUNED, RUNNING,
 from sage_cli.store.runs.metrics_file import MetricsFile
 from sage_cli.store.runs.names import full_name
 from sage_cli.store.runs.recording import now, recorded
-from sage_cli.store.runs.training_completions import TrainingCompletions
-from sage_cli.store.runs.training_ledger import TrainingLedger
+
+if TYPE_CHECKING:  # they import pyarrow, which a list of runs does not need
+    from sage_cli.store.runs.training_completions import TrainingCompletions
+    from sage_cli.store.runs.training_ledger import TrainingLedger
 
 TORN = "torn"
 """The status of a run whose manifest or configuration cannot be read. It is never written."""
@@ -76,10 +78,14 @@ class Run:
     @property
     def ledger(self) -> TrainingLedger:
         """Return the run's `ledger/`: how each prompt of each step of RL was answered."""
+        from sage_cli.store.runs.training_ledger import TrainingLedger
+
         return TrainingLedger(self.folder / "ledger", self.lease)
 
     def completions(self, process: int = 0) -> TrainingCompletions:
         """Return the run's `completions/`, which all processes read and each writes its own of."""
+        from sage_cli.store.runs.training_completions import TrainingCompletions
+
         return TrainingCompletions(self.folder / "completions", self.lease, process)
 
     @property
@@ -190,11 +196,9 @@ class Run:
     ) -> AbstractContextManager[Run]:
         """Yield the run with a lease of its directory, described and with a true status.
 
-        Configuration and manifest are written first; the status follows the block's end.
-
-        An interruption or failure leaves all that is needed to resume the run; an error before
-        any work was done leaves nothing. Raises StoreError if the directory holds a run of another
-        identity.
+        Configuration and manifest are written first; the status follows the block's end. What is
+        interrupted or fails can be resumed; an error before any work was done leaves nothing.
+        Raises StoreError if the directory holds a run of another identity.
         """
         return recorded(self, config, origin)
 
@@ -224,8 +228,7 @@ class Runs:
 
     def all(self) -> list[Run]:
         """Return every run, torn ones first, then the others from the oldest."""
-        torn, whole = self._read()
-        return [*torn, *whole]
+        return [run for runs in self._read() for run in runs]
 
     def whole(self) -> list[Run]:
         """Return every run whose manifest and configuration can be read, from the oldest."""
@@ -275,9 +278,8 @@ class Runs:
     def refuse_parent(self, run: Run) -> None:
         """Raise StoreError if `run` is the parent of others."""
         if children := self.children(run):
-            raise StoreError(
-                f"{run.id} is the parent of {', '.join(children)}", "remove those first"
-            )
+            named = ", ".join(children)
+            raise StoreError(f"{run.id} is the parent of {named}", "remove those first")
 
     def remove(self, run: Run) -> None:
         """Delete a run. Raises StoreError while a process writes it, or if it has children."""
