@@ -5,6 +5,7 @@ from sage_cli.guides.guide import Guide
 from sage_cli.guides.none import NoGuide
 from sage_cli.guides.random import RandomGuide
 from sage_cli.guides.rapo import RapoGuide
+from sage_cli.guides.shuffled import ShuffledGuide
 from sage_cli.guides.signals import Signals
 from sage_cli.guides.teacher import TeacherGuide
 from sage_cli.guides.token import TokenGuide
@@ -15,6 +16,7 @@ __all__ = [
     "NoGuide",
     "RandomGuide",
     "RapoGuide",
+    "ShuffledGuide",
     "Signals",
     "TeacherGuide",
     "TokenGuide",

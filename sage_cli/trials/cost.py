@@ -20,7 +20,7 @@ from sage_cli.problems.sources import local_files
 from sage_cli.settings.sections.data import DataSection
 from sage_cli.store.runs.run import Run, Runs
 from sage_cli.trials.task import Task
-from sage_cli.trials.tasks import CHECKPOINTS, RL, SFT
+from sage_cli.trials.tasks import EXACT, RL, SFT
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,8 @@ class Cost:
     completions: int = 0
     tokens: int = 0
     gpu_hours: float = 0.0
+    problems_read: int = 0
+    """Problems whose right texts a policy reads for their exact chances."""
     unknown: tuple[str, ...] = ()
 
     def __add__(self, other: Cost) -> Cost:
@@ -39,6 +41,7 @@ class Cost:
             self.completions + other.completions,
             self.tokens + other.tokens,
             self.gpu_hours + other.gpu_hours,
+            self.problems_read + other.problems_read,
             tuple(dict.fromkeys((*self.unknown, *other.unknown))),
         )
 
@@ -46,6 +49,8 @@ class Cost:
         """The cost in words; what is not counted at the end."""
         said = [f"{self.steps:,} steps", f"{self.completions:,} completions"]
         said.append(f"{self.tokens:,} tokens at most")
+        if self.problems_read:
+            said.append(f"{self.problems_read:,} problems read for exact chances")
         if self.gpu_hours:
             said.append(f"{self.gpu_hours:.0f} GPU hours at most, by stated throughputs")
         return "; ".join([*said, *(f"not counted: {one}" for one in self.unknown)])
@@ -91,20 +96,35 @@ def measuring_cost(task: Task) -> Cost:
     """The cost of the measurement that a task does."""
     if not task.measures:
         return Cost()
-    return _measurement(task.config, _kept(task) if task.kind == CHECKPOINTS else 1)
+    if task.kind == EXACT:
+        return _reading(task.config, _kept(task) if task.checkpoints else 1)
+    return _measurement(task.config, _kept(task) if task.checkpoints else 1)
 
 
 def _measurement(config: SageConfig, policies: int) -> Cost:
+    evaluation = config.evaluation
+    problems, unknown = _problems(config)
+    completions = policies * problems * evaluation.samples * evaluation.seeds
+    tokens = completions * config.sampling.max_tokens
+    hours = gpu_hours(config.model, sampled=tokens)
+    return Cost(0, completions, tokens, hours, unknown=unknown)
+
+
+def _reading(config: SageConfig, policies: int) -> Cost:
+    problems, unknown = _problems(config)
+    return Cost(problems_read=policies * problems, unknown=unknown)
+
+
+def _problems(config: SageConfig) -> tuple[int, tuple[str, ...]]:
+    """Return the number of problems that are measured, and what is unknown of it."""
     evaluation = config.evaluation
     names = benchmark_names(evaluation.benchmark)
     counts = {name: problem_count(name, config.data) for name in names}
     problems = sum(
         min(count, evaluation.limit or count) for count in counts.values() if count is not None
     )
-    completions = policies * problems * evaluation.samples * evaluation.seeds
-    tokens = completions * config.sampling.max_tokens
     unknown = tuple(f"the problems of {name}" for name, count in counts.items() if count is None)
-    return Cost(0, completions, tokens, gpu_hours(config.model, sampled=tokens), unknown)
+    return problems, unknown
 
 
 def problem_count(name: str, data: DataSection) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from sage_cli.config.schema import SageConfig
@@ -13,6 +13,7 @@ from sage_cli.store.runs.run import Run, Runs
 
 if TYPE_CHECKING:
     from sage_cli.evaluation.benchmarks import Benchmark
+    from sage_cli.evaluation.exact.chances import Chances
     from sage_cli.trials.task import Measurements
 
 
@@ -55,6 +56,43 @@ class StoredMeasurements:
         if not all(samples.at(seed, read_only=True).folder.is_dir() for seed in seeds):
             return None
         return stored_measurements(samples, self.benchmarks(config), recipe)
+
+    def chances(
+        self, policy: Policy, config: SageConfig, temperatures: Sequence[float]
+    ) -> Mapping[str, Chances] | None:
+        """By benchmark the exact chances of a policy's right texts; None if some are missing.
+
+        Raises DataError for a benchmark whose right texts nothing lists.
+        """
+        if not policy.is_here:
+            return None
+        from sage_cli.evaluation.exact.chances import exact_reader
+        from sage_cli.evaluation.sample_sets import PolicySamples
+
+        own = PolicySamples.of_evaluation(policy, EvaluationSpec.of(config), config.run.root)
+        readers = {
+            one.name: exact_reader(own, one, config.data, temperatures)
+            for one in self.benchmarks(config)
+        }
+        found = {name: reader.stored() for name, reader in readers.items()}
+        whole = {name: chances for name, chances in found.items() if chances is not None}
+        return whole if len(whole) == len(found) else None
+
+    def chances_are_read(
+        self, policy: Policy, config: SageConfig, temperatures: Sequence[float], all_of_it: bool
+    ) -> bool:
+        """Return True if exact chances are stored, with `all_of_it` those of checkpoints too."""
+        if not policy.exists:
+            return False
+        policies = self.on_the_way(policy, config) if all_of_it else [policy]
+        return all(self.chances(one, config, temperatures) is not None for one in policies)
+
+    def on_the_way(self, policy: Policy, config: SageConfig) -> list[Policy]:
+        """Return the checkpoints of a policy's training that are there, and its end last."""
+        run = policy.run
+        if run is None or not run.finished:
+            return []
+        return named_policies(f"{run.id}@all", Runs(run.folder.parent), config.model)
 
     def checkpoints_are_measured(self, run: Run, config: SageConfig) -> bool:
         """Return True if a finished run and all its checkpoints are measured."""

@@ -33,9 +33,10 @@ class Task:
 
     `name` is that of its files, and of `run` if it trains one; tasks of one name are the same.
     `needs` is done before. `options` make `config` on a command line; `wanted_by` are the suites
-    that want the task. A training has its `replicate`, and once it is done its measurements. The
-    queue sets the rest: `began` is when the run had been started before this task, `since_s` when
-    the task was submitted.
+    that want the task. One that `measures` may be about the `checkpoints` of a training, too. A
+    training has its `replicate`, and once it is done its measurements. The queue sets the rest:
+    `began` is when the run had been started before this task, `since_s` when the task was
+    submitted.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Task:
     kind: str = ""
     options: tuple[str, ...] = ()
     measures: bool = False
+    checkpoints: bool = False
     wanted_by: list[str] = field(default_factory=list)
     replicate: Replicate | None = None
     measured: Measurements | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sage_cli.config.schema import SageConfig
@@ -20,8 +20,25 @@ _OF_MEASUREMENTS = ("model.", "prompt.", "data.", "evaluation.", "sampling.", "g
 _SAMPLED = ("benchmark", "fields", "samples", "seeds", "seed", "limit")
 
 SFT, RL, EVALUATE, CHECKPOINTS, GUIDE = "sft", "rl", "eval", "checkpoints", "guide"
+EXACT = "exact"
 REPORTED = 4
 """Completions of a guided policy in its token report."""
+
+
+@dataclass(frozen=True)
+class ExactReading:
+    """The exact chances of a policy that are read, by temperatures beside its evaluation's.
+
+    `k` is what the command shows; `checkpoints` are those of its training as well.
+    """
+
+    temperatures: tuple[float, ...]
+    k: str
+    checkpoints: bool
+
+    def at(self, config: SageConfig) -> tuple[float, ...]:
+        """Return all temperatures, ascending."""
+        return tuple(sorted({config.sampling.temperature, *self.temperatures}))
 
 
 class TaskList:
@@ -53,7 +70,9 @@ class TaskList:
             return None
         return self._add(
             initial.label, f"initial policy {initial.label}", ("sft",), one, lambda: initial.exists,
-            SFT, one.words.about(*_OF_SFT), resources=self._alone, run=initial.run,
+            SFT, one.words.about(*_OF_SFT), run=initial.run,
+            # several initial policies are trained side by side
+            resources=self._alone if one.start is None else self._share,
         )  # fmt: skip
 
     def training(self, one: Replicate, *, measure: bool = True) -> Task:
@@ -91,7 +110,23 @@ class TaskList:
         assert run is not None  # RL leads to one
         return self._evaluation(
             one, f"{run.id}-checkpoints-{_key(one.config)}", f"{run.id}@all", CHECKPOINTS,
-            lambda: self._stored.checkpoints_are_measured(run, one.config),
+            lambda: self._stored.checkpoints_are_measured(run, one.config), checkpoints=True,
+        )  # fmt: skip
+
+    def chances(self, one: Replicate, reading: ExactReading) -> Task:
+        """Read the exact chances of right texts under the policy of a replicate."""
+        policy, temperatures = one.policy, reading.at(one.config)
+        # an initial policy is the end of its training: what SFT keeps on its way is not read
+        all_of_it = reading.checkpoints and not one.is_initial
+        word = f"{policy.word}@all" if all_of_it else policy.word
+        steps = "-checkpoints" if all_of_it else ""
+        key = identity_of("exact", {"of": _key(one.config), "temperatures": temperatures})[:8]
+        texts = ",".join(f"{temperature:g}" for temperature in temperatures)
+        return self._evaluation(
+            one, f"{policy.label}{steps}-exact-{key}", word, EXACT,
+            lambda: self._stored.chances_are_read(policy, one.config, temperatures, all_of_it),
+            ("analyze", "exact", word, "--temperature", texts, "--k", reading.k),
+            checkpoints=all_of_it,
         )  # fmt: skip
 
     def token_report(self, one: Replicate, label: str) -> Task:
@@ -105,15 +140,24 @@ class TaskList:
         )  # fmt: skip
 
     def _evaluation(
-        self, one: Replicate, name: str, of: str, kind: str, done: Callable[[], bool]
+        self,
+        one: Replicate,
+        name: str,
+        of: str,
+        kind: str,
+        done: Callable[[], bool],
+        words: tuple[str, ...] = (),
+        *,
+        checkpoints: bool = False,
     ) -> Task:
-        """`sage eval` of a policy, or of a run's checkpoints."""
+        """`sage eval` of a policy or of a run's checkpoints, or other words about it."""
         needs = self.tasks.get(one.policy.label)
         if needs is None and one.is_initial:
             needs = self.initial(one)
         return self._add(
-            name, f"{of} on {one.config.evaluation.benchmark}", ("eval", of), one, done, kind,
-            one.words.about(*_OF_MEASUREMENTS), needs=needs, measures=True,
+            name, f"{of} on {one.config.evaluation.benchmark}", words or ("eval", of), one, done,
+            kind, one.words.about(*_OF_MEASUREMENTS), needs=needs, measures=True,
+            checkpoints=checkpoints,
         )  # fmt: skip
 
     def _add(

@@ -1,4 +1,7 @@
-"""Trials, which are trained and measured: a point, and a replicate for each seed."""
+"""Trials, which are trained and measured: a point, and a replicate for each seed.
+
+Where a suite has several initial policies, a replicate is one of them and a seed.
+"""
 
 from __future__ import annotations
 
@@ -48,6 +51,8 @@ class Replicate:
     config: SageConfig
     words: Words = Words()
     is_initial: bool = False
+    start: str | None = None
+    """The name of its initial policy, where a suite has several."""
 
     @cached_property
     def initial(self) -> Policy:
@@ -66,7 +71,10 @@ class Replicate:
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """A point, by setting or by what a suite says of it, and its replicates over seeds."""
+    """A point, by setting or by what a suite says of it, and its replicates.
+
+    These are over seeds, and over initial policies where a suite has several.
+    """
 
     label: str
     point: Mapping[str, Any]

@@ -12,10 +12,14 @@ from typing_extensions import TypedDict
 from sage_cli.analysis.analysis import Analysis, Inputs, Options
 from sage_cli.analysis.means import resampling
 from sage_cli.analysis.tables import PolicyMeans
-from sage_cli.errors import MetricError
 from sage_cli.evaluation.exact.chances import Chances
 from sage_cli.evaluation.exact.others import Others
-from sage_cli.metrics.comparisons.equal_accuracy import EqualAccuracy, equal_accuracy
+from sage_cli.metrics.comparisons.equal_accuracy import (
+    EqualAccuracy,
+    NotReached,
+    Points,
+    equal_accuracy,
+)
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.counts.exact import exact_pass_at_k, worked_pass_at_k
 from sage_cli.reports.document import Document, Figure
@@ -132,40 +136,45 @@ def _curve(chances: Chances, k: int) -> FloatArray:
 
 def _at_equal_accuracy(inputs: Inputs, k: int) -> Table:
     """Return each policy less the first at equal pass@1, if a temperature reaches it."""
-    heads = columns(f"benchmark, policy, equal pass@1, pass@{k} less the first, T, first's T")
+    heads = columns(
+        f"benchmark, policy, equal pass@1, pass@{k} less the first, T, first's T, "
+        "resamples without it"
+    )
     rows = []
     for benchmark in dict.fromkeys(name for name, _ in inputs.chances):
         own = [(label, of) for (name, label), of in inputs.chances.items() if name == benchmark]
-        from_here = [t for t in own[0][1].temperatures if t >= inputs.options.temperature]
-        if len(from_here) < 2:
+        if own[0][1].temperatures[-1] <= inputs.options.temperature:
             continue
         for label, chances in own[1:]:
-            found = compared(own[0][1], chances, from_here, k, inputs.options)
-            if found is None:
-                rows.append(Row((benchmark, label, "not reached", "", "", "")))
-                continue
-            interval = (found.low, found.high)
-            difference = Measure(found.difference, interval=interval, signed=True)
-            reached = [Measure(t, digits=2) for t in found.temperatures]
-            rows.append(
-                Row((benchmark, label, Measure(found.accuracy), difference, *reached[::-1]))
-            )
+            found = compared(chances, own[0][1], k, inputs.options)
+            rows.append(Row((benchmark, label, *_cells(found))))
     return Table("at equal pass@1, over temperatures", heads, tuple(rows))
 
 
+def _cells(found: EqualAccuracy | NotReached) -> tuple[Measure | str, ...]:
+    if isinstance(found, NotReached):
+        return "", found.reason, "", "", ""
+    difference = Measure(found.difference, interval=(found.low, found.high), signed=True)
+    reached = [Measure(t, digits=2) for t in (found.at, found.best_at)]
+    return (
+        Measure(found.accuracy),
+        difference,
+        *reached,
+        f"{found.unreached:,} of {found.resamples:,}",
+    )
+
+
 def compared(
-    first: Chances, second: Chances, temperatures: Sequence[float], k: int, options: Options
-) -> EqualAccuracy | None:
-    """Return the second policy less the first at equal worked pass@1; None if it isn't reached."""
+    policy: Chances, other: Chances, k: int, options: Options
+) -> EqualAccuracy | NotReached:
+    """Return the policy less the other one at equal worked pass@1, over temperatures."""
 
-    def of(one: Chances) -> tuple[FloatArray, FloatArray]:
-        return _worked(one, temperatures, 1), _worked(one, temperatures, k)
+    def points(one: Chances) -> Points:
+        return Points.of(*(_worked(one, one.temperatures, of) for of in (1, k)))
 
-    grid = np.asarray(temperatures, float)
-    try:
-        return equal_accuracy(of(first), of(second), grid, **resampling(options))
-    except MetricError:
-        return None
+    grid = np.asarray(policy.temperatures)
+    at = policy.temperatures.index(options.temperature)
+    return equal_accuracy(points(policy), [points(other)], grid, at, **resampling(options))
 
 
 def _notes(inputs: Inputs, k: int) -> tuple[str, ...]:
@@ -186,7 +195,7 @@ def _notes(inputs: Inputs, k: int) -> tuple[str, ...]:
         notes.append(
             "at equal pass@1 the policy that is right more often at T "
             f"{inputs.options.temperature:g} is taken at a higher temperature; worked pass@{k} is "
-            "interpolated, the interval resamples problems"
+            "interpolated, and the interval is over problems"
         )
     return tuple(notes)
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 app = new_app("Run a table or a figure of the paper, or a study of your own.")
 
-SHOWN = {"measured": 2, "claims": 1}
+SHOWN = {"measured": 2, "claims": 1, "trades": 1}
 """The sections of a report that the terminal shows, and the number of their tables."""
 MOST_ROWS = 40
 """Rows of the longest table that the terminal shows."""
@@ -29,6 +29,17 @@ MOST_ROWS = 40
 Name = Annotated[str, typer.Argument(help="A suite of `sage suite list`, or a YAML file.")]
 Seeds = Annotated[
     int | None, typer.Option("--seeds", min=1, help="Runs of each method, each with another seed.")
+]
+
+Only = Annotated[
+    str | None, typer.Option("--only", help="These methods alone, as base,grpo-branch.")
+]
+Starts = Annotated[
+    str | None,
+    typer.Option(
+        "--initial-policies",
+        help="In the place of the suite's: how many, their seeds as 41,42 or 41..48, or models.",
+    ),
 ]
 
 
@@ -52,19 +63,23 @@ def list_(json: Json = False) -> None:
 def plan(
     name: Name,
     seeds: Seeds = None,
+    only: Only = None,
+    initial_policies: Starts = None,
     preset: Presets = None,
     set_: Sets = None,
     runs: RunRoot = None,
     json: Json = False,
 ) -> None:
     """Show every task as a command, what it needs and its state."""
-    _show_plan(name, _overrides(preset, set_, seeds, runs), json)
+    _show_plan(name, _overrides(preset, set_, seeds, runs, only, initial_policies), json)
 
 
 @app.command()
 def run(
     name: Name,
     seeds: Seeds = None,
+    only: Only = None,
+    initial_policies: Starts = None,
     executor: Annotated[str | None, typer.Option(help="local, ray or slurm.")] = None,
     workers: Annotated[int | None, typer.Option(help="Tasks at once.")] = None,
     address: Annotated[str | None, typer.Option(help="Address of the Ray cluster.")] = None,
@@ -76,8 +91,9 @@ def run(
 ) -> None:
     """Run every task that is not done, then report; run it again to resume."""
     overrides = _overrides(
-        preset, set_, seeds, runs, name=executor, workers=workers, address=address
-    )
+        preset, set_, seeds, runs, only, initial_policies,
+        name=executor, workers=workers, address=address,
+    )  # fmt: skip
     if dry_run:
         _show_plan(name, overrides, json)
         return
@@ -92,6 +108,8 @@ def run(
 def report(
     name: Name,
     seeds: Seeds = None,
+    only: Only = None,
+    initial_policies: Starts = None,
     preset: Presets = None,
     set_: Sets = None,
     runs: RunRoot = None,
@@ -100,7 +118,7 @@ def report(
     """Report what is stored; nothing is run."""
     from sage_cli.commands.trials.suite_report import report_suite
 
-    overrides = _overrides(preset, set_, seeds, runs)
+    overrides = _overrides(preset, set_, seeds, runs, only, initial_policies)
     with Live() as live:
         page = report_suite(name, overrides, live)
     _show(page, json)
@@ -111,13 +129,20 @@ def _overrides(
     sets: list[str] | None,
     seeds: int | None,
     runs: Path | None,
+    only: str | None,
+    initial_policies: str | None,
     **executor: str | int | None,
 ) -> Overrides:
     from sage_cli.settings.presets import DEFAULT_PRESET
     from sage_cli.trials.suites.overrides import Overrides
+    from sage_cli.trials.suites.starts import parse_starts
 
+    labels = tuple(word.strip() for word in only.split(",")) if only else ()
+    wanted = parse_starts(initial_policies) if initial_policies else None
     flags: dict[str, dict[str, Any]] = {"executor": executor, "run": {"root": runs}}
-    return Overrides(tuple(preset or (DEFAULT_PRESET,)), tuple(sets or ()), seeds, flags)
+    return Overrides(
+        tuple(preset or (DEFAULT_PRESET,)), tuple(sets or ()), seeds, flags, labels, wanted
+    )
 
 
 def _show(page: Page, json: bool) -> None:

@@ -95,6 +95,16 @@ class ExactReader:
         ids = tuple(self.benchmark.golds)
         return Chances(ids, texts.ways, texts.guesses, self.temperatures, p_TPW)
 
+    def stored(self) -> Chances | None:
+        """Return the chances if all are stored; no model is loaded."""
+        texts, ids = self.listed, tuple(self.benchmark.golds)
+        p_TPW = np.exp(self._store.logps(ids, texts.ways, self.temperatures))
+        has_PW = np.array([[way in texts.workings[id_] for way in texts.ways] for id_ in ids])
+        if np.isnan(p_TPW[:, has_PW]).any():
+            return None
+        p_TPW[:, ~has_PW] = 0.0
+        return Chances(ids, texts.ways, texts.guesses, self.temperatures, p_TPW)
+
     @cached_property
     def pairs(self) -> dict[tuple[str, str], Pair]:
         """Return (problem id, way) -> tokens of prompt and text; the tokenizer is loaded.

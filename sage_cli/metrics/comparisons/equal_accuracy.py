@@ -1,96 +1,169 @@
-"""pass@k at equal pass@1, for policies that are curves over temperatures and not points.
+"""pass@k at equal pass@1, with its interval, for policies that are curves and not points.
 
 A lower temperature raises pass@1 and lowers pass@k, as training does. So a policy is a curve of
-(pass@1, pass@k), and two of them are compared where both have the same pass@1.
+(pass@1, pass@k), over temperatures or along its training's steps, and is compared with others where
+all have the same pass@1 (`hull.py`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from sage_cli.errors import MetricError
+from sage_cli.metrics.comparisons.hull import (
+    Curve,
+    HullGap,
+    gap_along_steps,
+    gap_over_temperatures,
+)
+from sage_cli.metrics.comparisons.seed_noise import error_over
 from sage_cli.metrics.counts import FloatArray
-from sage_cli.metrics.intervals.bootstrap import resampled_means
+from sage_cli.metrics.intervals.bootstrap import resampled_means, studentised
+from sage_cli.metrics.intervals.distributions import two_sided_p, two_sided_reach
+
+UNREACHED_SHARE = 0.05
+"""An interval is refused where more of the resamples than this share don't reach the target."""
+
+
+@dataclass(frozen=True, eq=False)
+class Points:
+    """pass@1 and pass@k of each problem, both (S, P, X): seeds, problems, temperatures or steps."""
+
+    accuracy_SPX: FloatArray
+    pass_k_SPX: FloatArray
+
+    @classmethod
+    def of(cls, accuracy: FloatArray, pass_k: FloatArray) -> Points:
+        """Return the points of arrays (P, X) of one seed, or (S, P, X) of several."""
+        one = accuracy.ndim == 2
+        return cls(accuracy[None], pass_k[None]) if one else cls(accuracy, pass_k)
 
 
 @dataclass(frozen=True)
 class EqualAccuracy:
-    """pass@k of one policy less another's where both have `accuracy` for pass@1.
+    """pass@k of a policy less that of the best of others, where both have `accuracy` for pass@1.
 
-    `temperatures` are those at which they have it, interpolated.
+    Of several seeds all numbers are means, and `by_seed` has the difference of each. `at` and
+    `best_at` are the temperatures or steps, interpolated, at which the policy and the `best` of the
+    others have that pass@1. `unreached` of `resamples` do not reach it.
     """
 
     accuracy: float
     difference: float
     low: float
     high: float
-    temperatures: tuple[float, float]
+    p: float
+    at: float
+    best: int
+    best_at: float
+    by_seed: tuple[float, ...]
+    unreached: int
+    resamples: int
+
+
+@dataclass(frozen=True)
+class NotReached:
+    """The reason why policies can't be compared at equal pass@1."""
+
+    reason: str
 
 
 def equal_accuracy(
-    first: tuple[FloatArray, FloatArray],
-    second: tuple[FloatArray, FloatArray],
-    temperatures: FloatArray,
+    policy: Points,
+    others: Sequence[Points],
+    places: FloatArray,
+    at: int | None,
     *,
     confidence: float,
     resamples: int,
     seed: int,
-) -> EqualAccuracy:
-    """Return the second policy's pass@k less the first's at equal pass@1, over temperatures.
+) -> EqualAccuracy | NotReached:
+    """Return the policy's pass@k less the best of the others' at equal pass@1.
 
-    Each policy is its problems' pass@1 and pass@k, both (P, T), at ascending `temperatures`, the
-    first of which is where they are to be compared. There the policy of the lower pass@1 is taken,
-    and the other one at the higher temperature that gives it the same; pass@k is interpolated
-    linearly. The interval resamples problems, with target and temperatures found again. Raises
-    MetricError if no temperature is high enough, for the problems as they are.
+    `places` are ascending temperatures, the `at`-th of which is the evaluation's; or, where `at` is
+    None, steps. Seeds are pairs: the s-th of the policy is compared with the s-th of the others.
+    The interval is about other problems of the kind, and with several seeds about other seeds: it
+    is that of a mean, of the problems' jackknife pseudo-values, so targets and places are found
+    again without each problem. With one seed it is a bootstrap-t interval, with several Student's
+    t with the error of `error_over`. NotReached where the pass@1 isn't reached, or more than
+    `UNREACHED_SHARE` of resampled problems don't reach it.
     """
-    columns = np.concatenate([*first, *second], axis=1)
-    (found,) = _compared(columns.mean(axis=0)[None], temperatures)
-    if np.isnan(found).any():
+    _refuse_unequal(policy, others)
+    seeds, problems, _ = policy.accuracy_SPX.shape
+    gaps = [_gap(policy, others, s, at, resamples, seed) for s in range(seeds)]
+    found_S = np.array([gap.difference_R[0] for gap in gaps])
+    if np.isnan(found_S).any():
+        return NotReached("no temperature reaches it" if at is not None else "no step reaches it")
+    rest = slice(1 + problems, None)
+    unreached = int(np.isnan([gap.difference_R[rest] for gap in gaps]).any(axis=0).sum())
+    left_out_SP = np.stack([gap.difference_R[1 : rest.start] for gap in gaps])
+    if unreached > UNREACHED_SHARE * resamples or np.isnan(left_out_SP).any():
+        return NotReached(f"{unreached:,} of {resamples:,} resamples don't reach it")
+    pseudo_SP = problems * found_S[:, None] - (problems - 1) * left_out_SP
+    difference = float(found_S.mean())
+    half, p = _half_width(pseudo_SP, difference, confidence, resamples, seed)
+    best = [int(gap.best_R[0]) for gap in gaps]
+    return EqualAccuracy(
+        accuracy=float(np.mean([gap.target_R[0] for gap in gaps])),
+        difference=difference,
+        low=difference - half,
+        high=difference + half,
+        p=p,
+        at=_mean_place(places, [gap.place_R[0] for gap in gaps]),
+        best=max(set(best), key=best.count),
+        best_at=_mean_place(places, [gap.best_place_R[0] for gap in gaps]),
+        by_seed=tuple(map(float, found_S)),
+        unreached=unreached,
+        resamples=resamples,
+    )
+
+
+def _refuse_unequal(policy: Points, others: Sequence[Points]) -> None:
+    shapes = {one.accuracy_SPX.shape for one in (policy, *others)}
+    if len(shapes) > 1 or policy.accuracy_SPX.shape[1] < 2:
         raise MetricError(
-            "the policies do not reach the same pass@1 at these temperatures",
-            "name higher temperatures, as --temperature 1,1.1,1.2,1.4,1.6",
+            f"curves have the shapes {', '.join(map(str, sorted(shapes)))} of seeds, problems and "
+            "points",
+            "measure all with the same seeds, on the same two or more problems, at the same points",
         )
-    means = resampled_means(columns, resamples=resamples, seed=seed)
-    differences = _compared(means, temperatures)[:, 1]
-    tail = (1 - confidence) / 2
-    low, high = np.nanquantile(differences, [tail, 1 - tail])
-    accuracy, difference, *reached = (float(value) for value in found)
-    return EqualAccuracy(accuracy, difference, float(low), float(high), (reached[0], reached[1]))
 
 
-def _compared(means_RC: FloatArray, temperatures: FloatArray) -> FloatArray:
-    """Return accuracy, difference and both temperatures, (R, 4); NaN where it isn't reached."""
-    T = len(temperatures)
-    curves = [means_RC[:, place * T : (place + 1) * T] for place in range(4)]
-    target_R = np.minimum(curves[0][:, 0], curves[2][:, 0])
-    pass_k, reached = [], []
-    for accuracy_RT, pass_k_RT in (curves[:2], curves[2:]):
-        place_R, share_R = _crossing(accuracy_RT, target_R)
-        pass_k.append(_between(pass_k_RT, place_R, share_R))
-        grid_RT = np.broadcast_to(temperatures, accuracy_RT.shape)
-        reached.append(_between(grid_RT, place_R, share_R))
-    return np.stack([target_R, pass_k[1] - pass_k[0], *reached], axis=1)
+def _gap(
+    policy: Points, others: Sequence[Points], s: int, at: int | None, resamples: int, seed: int
+) -> HullGap:
+    """Return the gaps of a seed: on all problems, without each of them, and on resampled ones."""
+    values = [part[s] for one in (policy, *others) for part in (one.accuracy_SPX, one.pass_k_SPX)]
+    columns_PC = np.concatenate(values, axis=1)
+    problems = len(columns_PC)
+    mean_C = columns_PC.mean(axis=0)
+    without_PC = mean_C + (mean_C - columns_PC) / (problems - 1)
+    drawn_RC = resampled_means(columns_PC, resamples=resamples, seed=seed)
+    parts = np.split(np.concatenate([mean_C[None], without_PC, drawn_RC]), len(values), axis=1)
+    curves: list[Curve] = list(zip(parts[::2], parts[1::2], strict=True))
+    if at is None:
+        return gap_along_steps(curves[0], curves[1:])
+    return gap_over_temperatures(curves[0], curves[1:], at)
 
 
-def _crossing(accuracy_RT: FloatArray, target_R: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the first segment that reaches down to the target, and where in it; NaN for none."""
-    reached_RT = accuracy_RT <= target_R[:, None]
-    place_R = reached_RT.argmax(axis=1)
-    rows = np.arange(len(accuracy_RT))
-    before_R = np.maximum(place_R - 1, 0)
-    high_R, low_R = accuracy_RT[rows, before_R], accuracy_RT[rows, place_R]
-    fall_R = np.where(high_R > low_R, high_R - low_R, 1.0)
-    share_R = np.where(place_R > 0, (high_R - target_R) / fall_R, 0.0)
-    return before_R, np.where(reached_RT.any(axis=1), share_R, np.nan)
+def _half_width(
+    pseudo_SP: FloatArray, difference: float, confidence: float, resamples: int, seed: int
+) -> tuple[float, float]:
+    """Return half the interval's width and the p-value of "no difference"."""
+    if len(pseudo_SP) == 1:
+        found = studentised(pseudo_SP.T, confidence=confidence, resamples=resamples, seed=seed)
+        if np.ptp(pseudo_SP) < 1e-12:  # all problems alike: nothing varies
+            return 0.0, float(abs(difference) < 1e-12)
+        return float(found.high_K[0] - found.low_K[0]) / 2, float(found.p_K[0])
+    pairs = pseudo_SP[..., None], np.zeros((1, pseudo_SP.shape[1], 1))
+    (error,), (freedom,) = error_over([pairs])
+    if error == 0:
+        return 0.0, float(abs(difference) < 1e-12)
+    (p,) = two_sided_p(np.array([difference / error]), np.array([freedom]))
+    return float(two_sided_reach(1 - confidence, freedom) * error), float(p)
 
 
-def _between(values_RT: FloatArray, place_R: FloatArray, share_R: FloatArray) -> FloatArray:
-    """Return the values interpolated between a place and the next."""
-    rows, last = np.arange(len(values_RT)), values_RT.shape[1] - 1
-    next_R = np.minimum(place_R + 1, last)
-    here_R, there_R = values_RT[rows, place_R], values_RT[rows, next_R]
-    found: FloatArray = here_R + share_R * (there_R - here_R)
-    return found
+def _mean_place(places_X: FloatArray, found: Sequence[float]) -> float:
+    return float(np.interp(found, np.arange(len(places_X)), places_X).mean())

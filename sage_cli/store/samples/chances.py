@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from sage_cli.store.identity import key_of
 from sage_cli.store.sealed_tables import SealedTables
@@ -22,6 +25,7 @@ SCHEMA = pa.schema(
     ]
 )
 
+FloatArray = NDArray[np.float64]
 Key = tuple[str, str, float]
 """Problem id, way, temperature."""
 
@@ -45,6 +49,24 @@ class ChanceStore:
         columns = [table.column(name).to_pylist() for name in SCHEMA.names]
         rows = zip(*columns, strict=True)
         return {(id_, way, temperature): logp for id_, way, temperature, logp in rows}
+
+    def logps(
+        self, ids: Sequence[str], ways: Sequence[str], temperatures: Sequence[float]
+    ) -> FloatArray:
+        """Return what is stored of them, shape (T, P, W), NaN elsewhere; nothing is written."""
+        table = self._stored.read(read_only=True)
+        texts = [table.column(name).cast(pa.string()) for name in ("problem_id", "way")]
+        columns = [table.column("temperature"), *texts]
+        axes = [pa.array(temperatures, pa.float64()), pa.array(ids), pa.array(ways, pa.string())]
+        found_TPW = np.full([len(axis) for axis in axes], np.nan)
+        places = [
+            pc.fill_null(pc.index_in(column, value_set=axis), -1).to_numpy()
+            for column, axis in zip(columns, axes, strict=True)
+        ]
+        known = np.all([place >= 0 for place in places], axis=0)
+        wanted = tuple(place[known] for place in places)
+        found_TPW[wanted] = table.column("logp").to_numpy()[known]
+        return found_TPW
 
     def add(self, chances: Mapping[Key, float]) -> None:
         """Write chances to disk; if that fails, only this process has them."""

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from sage_cli.config.fields import settings
+from sage_cli.errors import ConfigurationError
 from sage_cli.settings.base import Section
 from sage_cli.trials.suites.claims import Claim, parse_claim
+from sage_cli.trials.suites.trade import Trade, listed
+from sage_cli.trials.tasks import ExactReading
 
 PAPERS_PRESET = "qwen2.5-math-7b"
 """The paper's main setting; a suite of another model names the preset that replaces it."""
@@ -28,15 +32,23 @@ def _is_setting(key: str) -> bool:
     return key in settings() or inside
 
 
-def _listed(value: Any) -> Any:
-    return (value,) if isinstance(value, str) else value
+def _known(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings. Raises ValueError for one that there is not."""
+    if unknown := [key for key in given if not _is_setting(key)]:
+        known = ", ".join(settings())
+        raise ValueError(f"there is no setting '{unknown[0]}', known: {known}")
+    return given
+
+
+Settings = Annotated[dict[str, Any], AfterValidator(_known)]
+"""Settings by dotted key."""
 
 
 class Method(Section):
     """A labelled configuration: `of` is `base` or ALGORITHM[/GUIDE[/KL]]."""
 
     of: str
-    settings: dict[str, Any] = Field(default_factory=dict)
+    settings: Settings = Field(default_factory=dict)
     """Further settings by dotted key."""
     preset: str | None = None
     """The preset that replaces the paper's main preset, and no other."""
@@ -47,14 +59,6 @@ class Method(Section):
         if not 1 <= len(of.split("/")) <= 3 or not all(of.split("/")):
             raise ValueError(f"'{of}' is not base, ALGORITHM, ALGORITHM/GUIDE or .../KL")
         return of
-
-    @field_validator("settings")
-    @classmethod
-    def _settings_are_known(cls, given: dict[str, Any]) -> dict[str, Any]:
-        if unknown := [key for key in given if not _is_setting(key)]:
-            known = ", ".join(settings())
-            raise ValueError(f"there is no setting '{unknown[0]}', known: {known}")
-        return given
 
     @property
     def is_base(self) -> bool:
@@ -96,7 +100,7 @@ class AnalysisOptions(Section):
     """The options of `sage analyze`."""
 
     base: str | None = None
-    problems: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
+    problems: Annotated[tuple[str, ...], BeforeValidator(listed)] = ()
     """Prefixes of ids."""
     delta: str | None = None
     patterns: Path | None = None
@@ -108,7 +112,7 @@ class Analysis(Section):
     """A section of the report: `sage analyze NAME` on some methods' runs."""
 
     name: str
-    methods: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
+    methods: Annotated[tuple[str, ...], BeforeValidator(listed)] = ()
     """Labels; () means all methods."""
     options: AnalysisOptions = AnalysisOptions()
 
@@ -123,25 +127,50 @@ class Suite(Section):
     """The printed table for comparison; its rows have the methods' labels."""
     preset: str | None = None
     """The preset that replaces the paper's main preset here, and no other."""
+    settings: Settings = Field(default_factory=dict)
+    """Settings of all methods by dotted key, below their own."""
     methods: dict[str, Annotated[Method, BeforeValidator(_method)]] = Field(default_factory=dict)
     protocol: Protocol = Protocol()
     k: str = "1,256"
     seeds: int = Field(3, ge=1)
     """Runs of each method if the model is trained from scratch."""
-    measured: bool = True
-    """Sample and measure; a suite about training itself needs no samples."""
+    initial_policies: Annotated[int, Field(ge=2)] | tuple[int | str, ...] | None = None
+    """Initial policies from each of which every method is trained: their number, or the seeds of
+    their data and SFT, or names of models; null: the preset's own one."""
+    measured: bool | Literal["exact"] = True
+    """Sample and measure; `exact` reads the chances of right texts instead. A suite about training
+    itself needs neither."""
+    temperatures: tuple[Annotated[float, Field(gt=0, lt=100)], ...] = ()
+    """Temperatures of exact chances beside the evaluation's."""
     checkpoints: bool = False
     """Measure the checkpoints of a training as well."""
     sweep: str | None = None
     """A search space for `sage sweep`."""
-    claims: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
-    against: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
+    claims: Annotated[tuple[str, ...], BeforeValidator(listed)] = ()
+    against: Annotated[tuple[str, ...], BeforeValidator(listed)] = ()
     """Methods with which every trained one is compared besides the claims; costs are compared with
     the first of them."""
+    trades: tuple[Trade, ...] = ()
+    """Comparisons at equal pass@1, over initial policies."""
     analyses: tuple[Analysis, ...] = ()
     includes: tuple[str, ...] = ()
     chosen: tuple[str, ...] = ()
     """Choices where the paper is silent, a sentence each."""
+
+    @property
+    def sampled(self) -> bool:
+        """Return True if its methods are measured by samples."""
+        return self.measured is True
+
+    @property
+    def exact(self) -> bool:
+        """Return True if its methods are measured by exact chances."""
+        return self.measured == "exact"
+
+    @property
+    def exact_reading(self) -> ExactReading:
+        """Return what is read of a policy that is measured by exact chances."""
+        return ExactReading(self.temperatures, self.k, self.checkpoints)
 
     @property
     def read_claims(self) -> tuple[Claim, ...]:
@@ -169,7 +198,46 @@ class Suite(Section):
             self._require(f"the claim '{claim.text}'", claim.a, claim.b)
         for analysis in self.analyses:
             self._require(f"the analysis {analysis.name}", *analysis.methods)
+        for trade in self.trades:
+            self._require(f"the trade {trade.name}", *trade.labels)
         return self
+
+    @model_validator(mode="after")
+    def _measures_what_it_compares(self) -> Suite:
+        if not self.exact and (self.initial_policies is not None or self.trades):
+            what = "trades" if self.trades else "initial_policies"
+            raise ValueError(f"{what} are compared by exact chances: add measured: exact")
+        if self.exact and (self.claims or self.against):
+            raise ValueError("claims and against need samples: with measured: exact declare trades")
+        if not self.checkpoints and any(trade.over == "steps" for trade in self.trades):
+            raise ValueError("a trade over steps needs checkpoints: true")
+        if len({trade.name for trade in self.trades}) < len(self.trades):
+            raise ValueError("two trades have the same name")
+        return self
+
+    def only(self, labels: Sequence[str]) -> Suite:
+        """Return the suite with these methods alone, and what is declared about them.
+
+        Raises ConfigurationError for a method that it doesn't have.
+        """
+        if not labels:
+            return self
+        if unknown := [label for label in labels if label not in self.methods]:
+            raise ConfigurationError(
+                f"suite {self.name} has no method '{unknown[0]}'",
+                f"its methods are {', '.join(self.methods)}",
+            )
+        left = {label: of for label, of in self.methods.items() if label in labels}
+        claims = [one.text for one in self.read_claims if {one.a, one.b} <= left.keys()]
+        return self.model_copy(
+            update={
+                "methods": left,
+                "claims": tuple(claims),
+                "against": tuple(label for label in self.against if label in left),
+                "trades": tuple(one for one in self.trades if {*one.labels} <= left.keys()),
+                "analyses": tuple(one for one in self.analyses if {*one.methods} <= left.keys()),
+            }
+        )
 
     def _require(self, what: str, *labels: str) -> None:
         if unknown := [label for label in labels if label not in self.methods]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -13,10 +13,13 @@ from sage_cli.config.layers import leaves
 from sage_cli.config.load import changed, load
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
+from sage_cli.evaluation.exact.listed import generator_with_texts
+from sage_cli.problems.load import benchmark_names
 from sage_cli.reports.figures.legend import seeded
 from sage_cli.settings.ks import capped_ks
 from sage_cli.settings.sections.model import PretrainedModel
 from sage_cli.trials.suites.declaration import PAPERS_PRESET, Method, Suite
+from sage_cli.trials.suites.starts import Start, starts
 from sage_cli.trials.trial import Replicate, Trial, Words
 
 
@@ -29,6 +32,10 @@ class Overrides:
     seeds: int | None = None
     flags: Mapping[str, Mapping[str, Any]] | None = None
     """Flags by section, as where tasks run."""
+    only: tuple[str, ...] = ()
+    """Labels of the methods that are done; () means all."""
+    initial_policies: int | tuple[int | str, ...] | None = None
+    """In the place of the suite's."""
 
     def config(
         self,
@@ -74,29 +81,40 @@ def _trial(suite: Suite, label: str, method: Method, overrides: Overrides) -> Tr
         "guide": {"name": choices.get("guide")},
         "anchor": {"kl": choices.get("kl")},
     }
-    sets = [_assignment(key, value) for key, value in method.settings.items()]
+    sets = [_assignment(key, value) for key, value in {**suite.settings, **method.settings}.items()]
     plain = overrides.config(own, flags, sets)
     papers = isinstance(plain.model, PretrainedModel)
-    measurement = _measurement(suite, plain, overrides, papers=papers) if suite.measured else {}
+    measurement = _measurement(suite, plain, overrides, papers=papers) if suite.sampled else {}
     sets += [_assignment(key, value) for key, value in measurement.items()]
+    for benchmark in benchmark_names(plain.evaluation.benchmark) if suite.exact else ():
+        generator_with_texts(benchmark)
     # the configuration that those words make on a command line, without reading presets again
     first = changed(plain, measurement) if measurement else plain
     words = Words(overrides.presets_with(own), choices, (*sets, *overrides.sets))
     seeds = overrides.seeds or (suite.protocol.seeds if papers else suite.seeds)
-    if method.is_base or seeds == 1:
-        replicates = [Replicate(label, 0, first, words, is_initial=method.is_base)]
-    else:
-        replicates = [_replicate(label, seed, first, words) for seed in range(seeds)]
+    wanted = overrides.initial_policies or suite.initial_policies
+    replicates = [
+        one
+        for start in (starts(wanted, first) if wanted is not None else [Start()])
+        for one in _replicates(label, start, 1 if method.is_base else seeds, first, words)
+    ]
+    replicates = [replace(one, is_initial=method.is_base) for one in replicates]
     return Trial(label, {**choices, **method.settings}, tuple(replicates))
 
 
-def _replicate(label: str, seed: int, first: SageConfig, words: Words) -> Replicate:
-    title = seeded(label, seed + 1)
-    if not seed:
-        return Replicate(title, seed, first, words)
-    key, value = "rl.seed", first.rl.seed + seed
-    further = replace(words, sets=(*words.sets, _assignment(key, value)))
-    return Replicate(title, seed, changed(first, {key: value}), further)
+def _replicates(
+    label: str, start: Start, seeds: int, first: SageConfig, words: Words
+) -> Iterator[Replicate]:
+    """Yield the replicates of one initial policy, one for each seed."""
+    title = label if start.name is None else f"{label}, initial policy {start.name}"
+    for seed in range(seeds):
+        settings = {**start.settings, **({"rl.seed": first.rl.seed + seed} if seed else {})}
+        sets = (*words.sets, *(_assignment(key, value) for key, value in settings.items()))
+        yield Replicate(
+            seeded(title, seed + 1) if seeds > 1 else title, seed,
+            changed(first, settings) if settings else first,
+            replace(words, sets=sets), start=start.name,
+        )  # fmt: skip
 
 
 def _measurement(

@@ -20,12 +20,14 @@ from sage_cli.trials.suites.declaration import (
     Protocol,
     Suite,
 )
+from sage_cli.trials.suites.trade import Trade
 
 _BELOW: Mapping[str, type[BaseModel]] = {
     "methods": Method,
     "protocol": Protocol,
     "analyses": Analysis,
     "options": AnalysisOptions,
+    "trades": Trade,
 }
 
 

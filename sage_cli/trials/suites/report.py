@@ -21,10 +21,12 @@ from sage_cli.trials.suites.claims import Verdict
 from sage_cli.trials.suites.planned import PlannedSuite
 from sage_cli.trials.suites.results import PartResult
 from sage_cli.trials.suites.sections.differences import differences
+from sage_cli.trials.suites.sections.exact import exact
 from sage_cli.trials.suites.sections.measured import curves, measured, published_alone, summary
 from sage_cli.trials.suites.sections.power import power
 from sage_cli.trials.suites.sections.problems import problems
 from sage_cli.trials.suites.sections.runs import runs, spent, tasks
+from sage_cli.trials.suites.sections.trades import trades
 from sage_cli.trials.suites.shown_samples import shown_samples
 from sage_cli.trials.task import DONE
 
@@ -119,7 +121,11 @@ def _sections(result: PartResult, analyses: Sequence[Document]) -> list[Document
     if not result.methods:
         return [*analyses, *([published_alone(printed)] if printed is not None else [])]
     sections = []
-    if result.suite.measured:
+    if result.suite.exact:
+        sections.append(exact(result))
+    if result.suite.trades:
+        sections.append(trades(result))
+    if result.suite.sampled:
         sections.append(measured(result))
     elif printed is not None:
         sections.append(published_alone(printed))
@@ -137,9 +143,13 @@ def _sections(result: PartResult, analyses: Sequence[Document]) -> list[Document
 def _provenance(plan: PlannedSuite, found: Sequence[PartResult]) -> Provenance:
     """The provenance: models by weights, problems by content, sample sets by key."""
     there = [method for result in found for method in result.there]
-    if not there:
+    replicates = [one for method in there for one in method.replicates]
+    replicates += [
+        one.replicate for result in found for every in result.read.values() for one in every
+    ]
+    if not replicates:
         return Provenance.here(surroundings())
-    config = there[0].trial.config
+    config = replicates[0].config
     policies = {
         one.policy.label: PolicyUsed(
             one.policy.label,
@@ -148,8 +158,7 @@ def _provenance(plan: PlannedSuite, found: Sequence[PartResult]) -> Provenance:
             one.policy.run.id if one.policy.run else None,
             None if one.is_initial else one.initial.label,
         )
-        for method in there
-        for one in method.replicates
+        for one in replicates
         if one.policy.exists
     }
     samples = {

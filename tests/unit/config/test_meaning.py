@@ -16,7 +16,9 @@ def test_they_are_the_schemas_settings():
 
 def test_type_bounds_default_and_choices():
     (tau,) = meanings()["guide.tau"]
-    assert (tau.member, tau.type, tau.default) == ("branch", "number, at least 0", 1.2)
+    assert (tau.member, tau.type, tau.default) == (
+        "branch, shuffled", "number, at least 0", 1.2,
+    )  # fmt: skip
     assert "Eq. 11" in tau.section
     (kl,) = meanings()["anchor.kl"]
     assert (kl.choices, kl.default) == (("reverse", "forward", "none"), "reverse")

@@ -25,11 +25,11 @@ def complaint(*arguments, **named):
         ("modle.hidden=8", "the configuration has no 'modle' (did you mean model?)"),
         (
             "guide.name=brnch",
-            "guide.name is 'brnch'; it can be branch, none, random, rapo, teacher, "
-            "token (did you mean branch?)",
+            "guide.name is 'brnch'; it can be branch, none, random, rapo, shuffled, "
+            "teacher, token (did you mean branch?)",
         ),
         ("data.sft.fields.qestion=a", "data.sft.fields has no 'qestion' (did you mean question?)"),
-        ("guide.tau=1", "guide.tau belongs to the branch guide: add --guide branch"),
+        ("guide.tau=1", "guide.tau belongs to the branch and shuffled guides"),
         ("model.path=a", "model.path needs model.kind=pretrained"),
         (
             "model.kind=scrath",

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
+from sage_cli.guides import Guide
 from sage_cli.settings.presets import read_yaml, shipped
 from sage_cli.trials.search.space.checked import checked
 from sage_cli.trials.search.space.keys import guides_with, key_of, meant
@@ -52,7 +53,8 @@ def read_space(text: str, config: SageConfig) -> Space:
 def guide_of(text: str) -> str | None:
     """Return the guide that a space needs: the one it names, or the only one with its settings.
 
-    None where it searches guides, needs none in particular, or can't be read.
+    Guides made from another one, which have its settings too, are not meant by these. None where
+    it searches guides, needs none in particular, or can't be read.
     """
     written, _ = _written(text)
     keys = []
@@ -64,7 +66,13 @@ def guide_of(text: str) -> str | None:
         return written.get("guide")
     having = [set(guides_with(key)) for key in keys if key.startswith("guide.")]
     guides = set.intersection(*having) if having else set()
+    made = {name for name in guides if any(_made_from(name, other) for other in guides - {name})}
+    guides -= made
     return guides.pop() if len(guides) == 1 else None
+
+
+def _made_from(name: str, other: str) -> bool:
+    return issubclass(Guide.named(name), Guide.named(other))
 
 
 def _written(text: str) -> tuple[dict[str, Any], str]:

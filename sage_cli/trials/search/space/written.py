@@ -128,7 +128,7 @@ def _conditions(name: str, parameters: Mapping[str, Parameter]) -> dict[str, tup
         fitting = tuple(guide for guide in guides.values if guide in having)
         if not fitting:
             shown = ", ".join(map(str, guides.values))
-            raise ValueError(f"{one.key} belongs to the guide {', '.join(having)}, not {shown}")
+            raise ValueError(f"{one.key} belongs to the guide {' or '.join(having)}, not {shown}")
         if fitting != guides.values:
             conditions["guide.name"] = fitting
     return conditions

@@ -148,7 +148,7 @@ def summary(result: PartResult) -> str:
         return ""
     if not result.there:
         labels = ", ".join(one.label for one in result.methods)
-        state = "not measured yet" if result.suite.measured else "nothing is measured"
+        state = "not measured yet" if result.suite.sampled else "nothing is measured"
         return f"{labels}: {state}."
     first = result.there[0]
     problems = [

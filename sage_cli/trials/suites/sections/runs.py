@@ -9,7 +9,7 @@ from math import nan
 from sage_cli.models.policies.planned import state
 from sage_cli.reports.document import Document
 from sage_cli.reports.tables.render import to_records
-from sage_cli.reports.tables.table import Column, Measure, Row, Table, columns
+from sage_cli.reports.tables.table import Cell, Column, Measure, Row, Table, columns
 from sage_cli.trials.cost import cost
 from sage_cli.trials.suites.planned import PlannedSuite
 from sage_cli.trials.suites.results import MethodResult, PartResult
@@ -30,11 +30,14 @@ def runs(result: PartResult) -> Document:
             status = state(run) if run else "taken as it is"
             number = (of.steps or "–") if run else "–"
             minutes = Measure(seconds / 60, digits=1)
-            rows.append(
-                Row((method.label, one.seed + 1, one.policy.label, status, str(number), minutes))
-            )
+            starts = [] if one.start is None else [one.start]
+            name: list[Cell] = [method.label, *starts, one.seed + 1, one.policy.label]
+            rows.append(Row((*name, status, str(number), minutes)))
     whole = sum(value for value in spent_s.values() if value == value)
-    table = Table("Policies", columns("method, seed, policy, state, steps, minutes"), tuple(rows))
+    several = any(one.start is not None for method in result.methods for one in method.replicates)
+    start = "initial policy, " if several else ""
+    heads = columns(f"method, {start}seed, policy, state, steps, minutes")
+    table = Table("Policies", heads, tuple(rows))
     return Document(
         name="runs",
         title="What was run",

@@ -12,7 +12,10 @@ from sage_cli.trials.suites.read import read_suite, suite_names, with_included
 
 PAPERS = ["figure2", "figure3", "figure4", "figure6", "figure7", "paper",
           "table1", "table2", "table3", "table4", "table5", "table6", "table9"]  # fmt: skip
-OWN = ["advantages", "anchors", "atlas", "claim", "demo", "neighbours", "strong-guide"]
+OWN = ["advantages", "anchors", "atlas", "claim", "demo", "neighbours", "strong-guide",
+       "study"]  # fmt: skip
+EXACT = "methods: {grpo: grpo}\nmeasured: exact\n"
+TRADE = "{name: t, method: grpo, against: grpo}"
 EVERY = sorted([*PAPERS, *OWN])
 
 
@@ -65,6 +68,13 @@ def test_an_unknown_suite_is_refused_with_the_nearest() -> None:
         ("analyses: [{name: support, options: {deltas: 0.1}}]", "'deltas': did you mean delta?"),
         ("seeds: 0", "seeds is 0"),
         ("published: table8", "no table of methods 'table8'"),
+        ("settings: {rl.step: 3}", "'rl.step'; did you mean rl.steps?"),
+        ("initial_policies: 3", "initial_policies are compared by exact chances"),
+        (f"{EXACT}trades: [{{name: t, method: grpo, against: grop}}]", "did you mean grpo?"),
+        (f"{EXACT}trades: [{{name: t, method: grpo, aginst: grpo}}]", "did you mean against?"),
+        (f"{EXACT}trades: [{TRADE}, {TRADE}]", "two trades have the same name"),
+        (f"{EXACT}trades: [{{name: t, method: grpo, against: grpo, over: steps}}]", "checkpoints"),
+        (f"{EXACT}against: grpo", "with measured: exact declare trades"),
         ("published: table1\nmethods: {brunch: grpo/branch}", "table1 has no row 'brunch'"),
     ],
 )  # fmt: skip
@@ -114,3 +124,20 @@ def test_what_is_compared_against_must_be_a_method(tmp_path: Path) -> None:
     text = "methods: {grpo: grpo}\nagainst: brnach\n"
     with pytest.raises(ConfigurationError, match="against names the method 'brnach'"):
         read_suite(written(tmp_path, "mine", text))
+
+
+def test_some_methods_alone_bring_what_is_declared_about_them(tmp_path: Path) -> None:
+    text = (
+        "methods: {a: grpo, b: grpo/branch, c: dapo}\nclaims: [a > b at pass@1, a > c at pass@1]\n"
+        "analyses: [{name: exact}, {name: exact, methods: [a, c]}]\nagainst: [b, c]\n"
+    )
+    suite = read_suite(written(tmp_path, "mine", text)).only(["a", "b"])
+    assert list(suite.methods) == ["a", "b"]
+    assert suite.claims == ("a > b at pass@1",)
+    assert suite.against == ("b",)
+    assert [one.methods for one in suite.analyses] == [()]
+    with pytest.raises(ConfigurationError, match="has no method 'd'"):
+        suite.only(["d"])
+    assert [one.name for one in read_suite("study").only(["branch", "placebo"]).trades] == [
+        "branch against placebo"
+    ]

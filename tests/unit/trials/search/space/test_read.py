@@ -218,7 +218,7 @@ def test_a_file_has_all_that_the_line_has(file):
         ("tau=1|2 if rho=3,rho=1|2", "tau exists only with rho=3: list it in rho"),
         ("tau=1|2 if rho=1,rho=1:2", "tau exists only with rho=1: list it in rho"),
         ("tau=1|2 if rho=1,rho=1|2 if tau=1", "tau and rho exist only with each other"),
-        ("guide=token,tau=1|2", "guide.tau belongs to the guide branch, not token"),
+        ("guide=token,tau=1|2", "guide.tau belongs to the guide branch or shuffled, not token"),
         ("save_every=1|2", "rl.save_every can't be searched: it changes no result"),
     ],
 )
