@@ -20,6 +20,7 @@ from sage_cli.trials.suites.declaration import (
     Protocol,
     Suite,
 )
+from sage_cli.trials.suites.interaction import Interaction
 from sage_cli.trials.suites.trade import Trade
 
 _BELOW: Mapping[str, type[BaseModel]] = {
@@ -28,6 +29,7 @@ _BELOW: Mapping[str, type[BaseModel]] = {
     "analyses": Analysis,
     "options": AnalysisOptions,
     "trades": Trade,
+    "interactions": Interaction,
 }
 
 

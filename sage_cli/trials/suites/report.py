@@ -22,6 +22,7 @@ from sage_cli.trials.suites.planned import PlannedSuite
 from sage_cli.trials.suites.results import PartResult
 from sage_cli.trials.suites.sections.differences import differences
 from sage_cli.trials.suites.sections.exact import exact
+from sage_cli.trials.suites.sections.interactions import interactions_section
 from sage_cli.trials.suites.sections.measured import curves, measured, published_alone, summary
 from sage_cli.trials.suites.sections.power import power
 from sage_cli.trials.suites.sections.problems import problems
@@ -125,6 +126,8 @@ def _sections(result: PartResult, analyses: Sequence[Document]) -> list[Document
         sections.append(exact(result))
     if result.suite.trades:
         sections.append(trades(result))
+    if result.suite.interactions:
+        sections.append(interactions_section(result))
     if result.suite.sampled:
         sections.append(measured(result))
     elif printed is not None:
