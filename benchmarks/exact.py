@@ -22,7 +22,6 @@ from sage_cli.config.load import load
 from sage_cli.config.specs import EvaluationSpec
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.exact.chances import exact_reader
-from sage_cli.evaluation.exact.others import others_of
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.metrics.counts.estimator import pass_at_k
 from sage_cli.metrics.counts.exact import exact_pass_at_k
@@ -65,18 +64,17 @@ def main() -> None:
 
     rows = list(Subject(policy, own).answers(benchmark, spec).rows())
     ids, (temperature,) = list(benchmark.golds), chances.temperatures
-    way_of = {(id_, text): way for id_ in ids for way, text in reader.texts[id_].items()}
+    way_of = {(id_, tokens): way for (id_, way), (_, tokens) in reader.pairs.items()}
     place = {id_: p for p, id_ in enumerate(ids)}
     seen_PW = np.zeros((len(ids), len(chances.ways)))
     for row in rows:
-        way = way_of.get((row.problem.id, row.completion.text))
+        way = way_of.get((row.problem.id, row.completion.token_ids))
         if way is not None:
             seen_PW[place[row.problem.id], chances.ways.index(way)] += 1
     statistic, freedom = chi_square(seen_PW, chances.p_TPW[0], typed.n)
     print(f"chi-square {statistic:.1f} on {freedom} degrees: p {chi2.sf(statistic, freedom):.3f}")
 
-    texts = ((row.problem.id, row.completion.text, row.right) for row in rows)
-    others = others_of(texts, reader.texts, ids)
+    others = reader.others((row.completion, row.right) for row in rows)
     p_P = chances.at(temperature)
     q_P = np.minimum((1 - p_P) * others.c_P / np.maximum(others.m_P, 1), 1 - p_P)
     generator = np.random.default_rng(0)

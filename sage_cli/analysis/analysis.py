@@ -6,17 +6,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import pyarrow as pa
+
 from sage_cli.analysis.answers import Answers
 from sage_cli.analysis.texts import Detector
 from sage_cli.analysis.token_table import TokenTable
 from sage_cli.evaluation.exact.chances import Chances
 from sage_cli.evaluation.exact.others import Others
 from sage_cli.guides import Guide
+from sage_cli.methods.online import OnlineMethod
 from sage_cli.metrics import Counts
 from sage_cli.reports.document import Document
 from sage_cli.reports.provenance import Provenance
 
-Option = Literal["delta", "patterns", "guides", "temperatures", "k"]
+Option = Literal["delta", "patterns", "guides", "temperatures", "k", "algo"]
 Scorer = Literal["base", "self", "self if stored", "modes", "tokens"]
 ModeChances = Mapping[str, Mapping[str, float]]
 """Problem id -> mode -> the chance that a completion announces it."""
@@ -26,8 +29,8 @@ ModeChances = Mapping[str, Mapping[str, float]]
 class Options:
     """Confidence and resamples of intervals, deltas for `support`, detectors for `patterns`.
 
-    `guides` and the `temperature` of their training are for `signals`, `ks` and all temperatures,
-    that of the evaluation being `temperature`, for `exact`.
+    `methods` are for `reweigh`, `guides` and the `temperature` of their training for `signals`,
+    `ks` and all temperatures, that of the evaluation being `temperature`, for `exact`.
     """
 
     confidence: float = 0.95
@@ -35,6 +38,7 @@ class Options:
     deltas: tuple[float, ...] = (0.0, 0.01, 0.1, 0.5)
     detectors: tuple[Detector, ...] = ()
     guides: tuple[Guide, ...] = ()
+    methods: tuple[OnlineMethod, ...] = ()
     temperature: float = 1.0
     temperatures: tuple[float, ...] = (1.0,)
     ks: tuple[int, ...] = (1,)
@@ -42,11 +46,16 @@ class Options:
 
 @dataclass(frozen=True)
 class TrainedRun:
-    """A run's id, its records, and counts of its checkpoints: benchmark -> step -> counts."""
+    """A run's id, its records, counts of its checkpoints by benchmark and step, and its ledger.
+
+    `completions` reads those that it kept, which are many.
+    """
 
     run: str
     records: Sequence[Mapping[str, Any]]
     measured: Mapping[str, Mapping[int, Counts]] = field(default_factory=dict)
+    ledger: pa.Table | None = None
+    completions: Callable[[], pa.Table] | None = None
 
 
 @dataclass(frozen=True)

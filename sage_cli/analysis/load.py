@@ -73,4 +73,4 @@ def trained(run: Run, benchmarks: Sequence[Benchmark], recipe: EvaluationSpec) -
             seeds = stored_counts(policy, benchmark, recipe, root, (n,))[n]
             if all((one.n_P == n).all() for one in seeds):
                 measured.setdefault(benchmark.name, {})[step] = pooled(seeds)
-    return TrainedRun(run.id, records, measured)
+    return TrainedRun(run.id, records, measured, run.ledger.read(), run.completions().read)

@@ -80,6 +80,14 @@ class OpenedRun:
         """Return rollouts.jsonl, some completions of the training with their grades."""
         return Rows(self.run.rollouts.read())
 
+    def ledger(self) -> Rows:
+        """Return how each prompt of each step of RL was answered, a row each."""
+        return Rows(self.run.ledger.read().to_pylist())
+
+    def completions(self) -> Rows:
+        """Return every completion of the training, if `tracking.rollouts` was `all`."""
+        return Rows(self.run.completions().read().to_pylist())
+
     def counts(
         self, benchmark: str | None = None, samples: int | None = None, seeds: int | None = None
     ) -> Rows:

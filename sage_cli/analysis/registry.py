@@ -16,12 +16,15 @@ from sage_cli.analysis.measures.majority import MAJORITY
 from sage_cli.analysis.measures.modes import MODES
 from sage_cli.analysis.measures.patterns import PATTERNS
 from sage_cli.analysis.measures.perplexity import PERPLEXITY
+from sage_cli.analysis.measures.reweigh import REWEIGH
 from sage_cli.analysis.measures.signals import SIGNALS
 from sage_cli.analysis.measures.support import SUPPORT
+from sage_cli.analysis.measures.training import TRAINING
 from sage_cli.errors import ConfigurationError
 
 _ANALYSES = (PATTERNS, PERPLEXITY, SUPPORT, DIVERSITY, ENTROPY, CASES, MAJORITY, LENGTHS, LEVELS)
-ANALYSES = {analysis.name: analysis for analysis in (*_ANALYSES, DYNAMICS, MODES, SIGNALS, EXACT)}
+_LATER = (DYNAMICS, TRAINING, REWEIGH, MODES, SIGNALS, EXACT)
+ANALYSES = {analysis.name: analysis for analysis in (*_ANALYSES, *_LATER)}
 """A new analysis is a file beside this one and its name here."""
 
 

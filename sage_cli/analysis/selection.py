@@ -18,6 +18,8 @@ from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.guides import BranchGuide, Guide, TokenGuide
+from sage_cli.methods.method import Method
+from sage_cli.methods.online import OnlineMethod
 from sage_cli.models.policies.names import (
     NO_LABELS,
     Labels,
@@ -28,6 +30,7 @@ from sage_cli.models.policies.names import (
     refuse_equal_labels,
 )
 from sage_cli.models.policies.policy import Policy
+from sage_cli.settings.extensible import built_in
 from sage_cli.settings.ks import parse_ks
 from sage_cli.store.runs.run import Run, Runs
 
@@ -130,6 +133,8 @@ class Request:
     patterns: Path | None = None
     sampling: tuple[str, ...] = ()
     guides: str | None = None
+    algo: str | None = None
+    methods: tuple[OnlineMethod, ...] = ()
     settings: tuple[Guide, ...] = ()
     temperature: float = 1.0
     temperatures: str | None = None
@@ -156,6 +161,8 @@ def options_of(analysis: Analysis, spec: EvaluationSpec, request: Request) -> Op
         guides = request.settings or (BranchGuide(), TokenGuide())
         refuse_unknown_signals(guides)
         options = replace(options, guides=guides, temperature=request.temperature)
+    if "algo" in analysis.options:
+        options = replace(options, methods=request.methods)
     if "temperatures" in analysis.options:
         own = spec.sampling.temperature
         options = replace(
@@ -182,6 +189,30 @@ def with_guides(request: Request, analysis: Analysis, config: SageConfig) -> Req
         for name in dict.fromkeys(name.strip() for name in names)
     )
     return replace(request, settings=settings, temperature=config.rollout.temperature)
+
+
+def with_methods(request: Request, analysis: Analysis, config: SageConfig) -> Request:
+    """Return the request with the methods it names, by default grpo and all of advantages alone.
+
+    Their values are those of the configuration, as if each were its method. Raises
+    ConfigurationError for a name of no method, or of one that has no advantages.
+    """
+    if "algo" not in analysis.options:
+        return request
+    known = {name: of for name, of in built_in(Method).items() if issubclass(of, OnlineMethod)}
+    if request.algo is None:
+        names = ["grpo", *(name for name, of in known.items() if ".advantages" in of.__module__)]
+    else:
+        names = [name.strip() for name in request.algo.split(",")]
+    methods = []
+    for name in dict.fromkeys(names):
+        found = changed(config, {"rl.algo": name}).rl
+        if not isinstance(found, OnlineMethod):
+            raise ConfigurationError(
+                f"'{name}' has no advantages to weigh completions by", f"try {', '.join(known)}"
+            )
+        methods.append(found)
+    return replace(request, methods=tuple(methods))
 
 
 def _temperatures(text: str | None) -> list[float]:

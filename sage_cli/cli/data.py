@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 SHOWN = 160
 """Characters of a question in the table of pairs."""
+REVISION_SHOWN = 10
+"""Characters of a commit in the list of sources."""
 
 app = new_app("List data sets, show their problems, find the overlap of training and test.")
 
@@ -46,11 +48,12 @@ def list_(preset: Presets = None, set_: Sets = None, root: Root = None, json: Js
         answer: SourcesAnswer = {"sources": sources}
         emit(answer)
         return
-    table = _table("name", ">problems", ">expected", ">repeated", "where", "use")
+    table = _table("name", ">problems", ">expected", ">repeated", "where", "revision", "use")
     for source in sources:
         counts = (source.problems, source.expected, source.repeated)
         shown = ["" if count is None else str(count) for count in counts]
-        table.add_row(source.name, *shown, source.where, source.use)
+        revision = (source.revision or "")[:REVISION_SHOWN]
+        table.add_row(source.name, *shown, source.where, revision, source.use)
     console.print(table)
     for source in sources:
         if source.trouble:

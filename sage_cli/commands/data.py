@@ -10,7 +10,7 @@ from sage_cli.problems.data_set import DataSet, Group
 from sage_cli.problems.load import load_problems, read_problems
 from sage_cli.problems.overlap import Match, duplicates, overlap
 from sage_cli.problems.problem import Problem
-from sage_cli.problems.registry import Entry, entries, find
+from sage_cli.problems.registry import Entry, entries, find, require_known_revisions
 from sage_cli.problems.sources import local_files
 from sage_cli.settings.sections.data import DataSection, FieldsSection
 
@@ -20,6 +20,7 @@ class Listed:
     """A registered source and the number of its problems, if a local copy or generator exists.
 
     `problems` is None for a source of the Hub, and for a broken copy, which `trouble` explains.
+    `revision` is what a data set is pinned to on the Hub, `newest` for one that isn't.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Listed:
     problems: int | None
     expected: int | None
     repeated: int | None
+    revision: str | None
     trouble: str | None = None
 
 
@@ -55,6 +57,7 @@ class Overlap:
 
 def list_sources(data: DataSection) -> list[Listed]:
     """Return every registered source; only local copies and generators are read."""
+    require_known_revisions(data.revisions)
     return [_listed(entry, data) for entry in entries().values()]
 
 
@@ -96,8 +99,15 @@ def _listed(entry: Entry, data: DataSection) -> Listed:
         problems=None if problems is None else len(problems),
         expected=entry.count if isinstance(entry, DataSet | Group) else None,
         repeated=None if problems is None else sum(len(g) - 1 for g in duplicates(problems)),
+        revision=_revision(entry, data),
         trouble=trouble,
     )
+
+
+def _revision(entry: Entry, data: DataSection) -> str | None:
+    if not isinstance(entry, DataSet):
+        return None
+    return entry.pinned(data.revisions).revision or "newest"
 
 
 def _where(entry: Entry, data: DataSection) -> str:

@@ -8,9 +8,11 @@ from sage_cli.config.specs import EvaluationSpec, RlSpec, SftSpec
 from sage_cli.config.warnings import beta_in_words
 from sage_cli.methods.guided_dpo import GuidedDpo
 from sage_cli.methods.method import Method, batch_of
+from sage_cli.methods.online import OnlineMethod
 from sage_cli.settings.presets import accelerate_file
 from sage_cli.settings.sections.evaluation import EvaluationSection
 from sage_cli.settings.sections.model import PretrainedModel, ScratchModel, trained_dtype
+from sage_cli.settings.sections.records import TrackingSection
 from sage_cli.settings.sections.rollout import RolloutSection
 
 
@@ -59,6 +61,22 @@ def rl_facts(recipe: RlSpec) -> dict[str, Any]:
         "processes": _processes(rl),
         "seed": rl.seed,
     }
+
+
+def kept_facts(recipe: RlSpec, tracking: TrackingSection) -> dict[str, str]:
+    """Describe what `tracking.rollouts: all` writes at most; empty if it isn't chosen.
+
+    A token is an id, text of about four bytes, and a log-probability of each model that reads it.
+    """
+    rl, rollout = recipe.rl, recipe.rollout
+    if tracking.rollouts != "all" or not isinstance(rl, OnlineMethod):
+        return {}
+    batches = -(-rl.steps // rl.steps_per_batch)
+    completions = batches * rl.prompts_per_batch * rl.rollouts_per_prompt
+    readers = 1 + (recipe.anchor.kl != "none") + (rollout.backend == "vllm")
+    size = completions * rollout.max_tokens * (8 + 4 * readers)
+    extra = ", and as many for each round of replaced groups" if rl.dynamic_sampling else ""
+    return {"completions kept": f"{completions:,}, at most {size / 2**20:,.0f} MiB{extra}"}
 
 
 def _guided_facts(recipe: RlSpec, rl: GuidedDpo) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,7 +19,8 @@ class DataSet:
     list alternatives, the first whose columns are there counts, because mirrors name columns
     differently; several question columns are joined by a space. `count` is the number of
     problems that a complete copy has; None where copies differ. `revision` is a commit of the
-    Hub data set; None takes the newest, and the commit that was read is recorded.
+    Hub data set, which `data.revisions` overrides; None takes the newest, and the commit that was
+    read is recorded.
     """
 
     name: str
@@ -40,6 +42,11 @@ class DataSet:
     """The first and the last row that belong to it, counted from 1; None for all."""
     part_of: str | None = None
     """Problems carry this data set's name in their ids, so that both share their samples."""
+
+    def pinned(self, revisions: Mapping[str, str]) -> DataSet:
+        """Return it at the revision that its own name, or that of the whole, has in `revisions`."""
+        whole = revisions.get(self.part_of or self.name, self.revision)
+        return replace(self, revision=revisions.get(self.name, whole))
 
     def at(self, split: str) -> DataSet:
         """The same columns of another split, which has no local copy and a count of its own."""

@@ -12,7 +12,7 @@ from typing import Any
 from sage_cli.problems.demonstrations import demonstrator, wanted
 from sage_cli.problems.generated.generator import Generated
 from sage_cli.problems.load import benchmark_names
-from sage_cli.problems.registry import Member, members, trained_on
+from sage_cli.problems.registry import Member, members, require_known_revisions, trained_on
 from sage_cli.problems.sources import source_identity
 from sage_cli.settings.plugins import named
 from sage_cli.settings.sections.data import DataSection, FieldsSection
@@ -60,6 +60,7 @@ def demonstrations_identity(data: DataSection, sft: SftSection) -> dict[str, Any
 def _members(
     name: str, data: DataSection, fields: FieldsSection | None, split: str | None
 ) -> list[dict[str, Any]]:
+    require_known_revisions(data.revisions)
     return [_member(member, data, fields) for member in members(name, split)]
 
 

@@ -12,7 +12,13 @@ from sage_cli.problems.data_set import DataSet
 from sage_cli.problems.generated.generator import Generated
 from sage_cli.problems.gold import is_number
 from sage_cli.problems.problem import Problem
-from sage_cli.problems.registry import Member, is_file_name, members, trained_on
+from sage_cli.problems.registry import (
+    Member,
+    is_file_name,
+    members,
+    require_known_revisions,
+    trained_on,
+)
 from sage_cli.problems.sources import open_source
 from sage_cli.settings.plugins import named
 from sage_cli.settings.sections.data import DataSection, FieldsSection, SourceSection
@@ -46,6 +52,7 @@ def read_problems(
     name: str, data: DataSection, fields: FieldsSection | None = None, split: str | None = None
 ) -> list[Problem]:
     """One problem for every row of one data set or file, repetitions included."""
+    require_known_revisions(data.revisions)
     benchmark = Path(name).name if is_file_name(name) else name
     problems = [
         replace(problem, benchmark=benchmark)

@@ -17,6 +17,7 @@ _DAPO = DataSet(
     "dapo-math-17k", "DAPO-Math-17k",
     "open-r1/DAPO-Math-17k-Processed", ("train",), ("train/dapo_math_sample.jsonl",),
     question=(("prompt",),), gold=(("solution", whole),), config="en", training=True,
+    revision="31dd309567e3da778038cc87d868b6097a3ccf68",
 )  # fmt: skip
 
 _ENTRIES: tuple[DataSet | Group, ...] = (
@@ -35,6 +36,7 @@ _ENTRIES: tuple[DataSet | Group, ...] = (
     DataSet(
         "amc23", "AMC 2023", "zwhe99/amc23", ("test",), ("benchmarks/amc23.jsonl",),
         question=(("problem",), ("question",)), gold=(("answer", integer),), count=40,
+        revision="f9810c0439cd3c670ec885d328a2f06a87f3694a",
     ),
     _MATH500,
     DataSet(
@@ -46,6 +48,7 @@ _ENTRIES: tuple[DataSet | Group, ...] = (
         "minerva", "Minerva, OpenCourseWare", "math-ai/minervamath", ("test",),
         ("benchmarks/minerva_math.jsonl",), question=(("problem",), ("question",)),
         gold=(("answer", whole), ("solution", in_last_box)), count=272, tolerance=0.01,
+        revision="ee46ddc498933b1977577953250ca5c66be64f96",
     ),
     DataSet(
         "gsm8k", "GSM8K, test", "openai/gsm8k", ("test",), ("benchmarks/gsm8k_test.jsonl",),
@@ -63,8 +66,9 @@ _ENTRIES: tuple[DataSet | Group, ...] = (
     DataSet(
         "dapo-math-dev", "DAPO-Math-17k, rows 3,001 to 3,100", _DAPO.hub, _DAPO.splits, _DAPO.files,
         _DAPO.question, _DAPO.gold, config=_DAPO.config, rows=(3001, 3100), count=100,
-        part_of="dapo-math-17k",
+        revision=_DAPO.revision, part_of="dapo-math-17k",
     ),
+    # no commit of it is known for sure: data.revisions pins it
     DataSet(
         "openmathreasoning-mini", "OpenMathReasoning-mini",
         "unsloth/OpenMathReasoning-mini", ("cot",),
@@ -74,7 +78,7 @@ _ENTRIES: tuple[DataSet | Group, ...] = (
     DataSet(
         "asdiv", "ASDiv", "EleutherAI/asdiv", ("validation",),
         ("train/asdiv.jsonl",), question=(("body", "question"),), gold=(("answer", before_unit),),
-        working="formula", training=True,
+        working="formula", revision="8f95807222d87b4c688c3c22a6ba2801e1fa03e2", training=True,
     ),
     DataSet(
         "mawps", "MAWPS", "MU-NLPC/Calc-mawps", ("train",), ("train/mawps.jsonl",),

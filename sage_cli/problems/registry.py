@@ -13,13 +13,14 @@ from sage_cli.problems.files import SUFFIXES
 from sage_cli.problems.generated.arithmetic import Arithmetic
 from sage_cli.problems.generated.generator import SPLITS, Generated, Generator
 from sage_cli.problems.generated.knights_knaves.generator import KnightsKnaves
+from sage_cli.problems.generated.rare_way import RareWay
 from sage_cli.problems.generated.word_problems.generator import WordProblems
 from sage_cli.problems.published import PUBLISHED
 from sage_cli.settings.base import Section
 from sage_cli.settings.plugins import Plugin, plugins
 from sage_cli.settings.sections.data import GENERATORS_GROUP
 
-BUILT_IN: tuple[type[Generator], ...] = (Arithmetic, KnightsKnaves, WordProblems)
+BUILT_IN: tuple[type[Generator], ...] = (Arithmetic, RareWay, KnightsKnaves, WordProblems)
 """A new one is a file or folder of `generated/`, a section of `data` and a name here."""
 
 
@@ -117,6 +118,16 @@ def members(name: str, split: str | None = None) -> list[Member]:
     if isinstance(entry, Group):
         return [member for part in entry.members for member in members(part)]
     return [entry]
+
+
+def require_known_revisions(revisions: Collection[str]) -> None:
+    """Raise DataError if a name in `data.revisions` is that of no data set of the Hub."""
+    for name in revisions:
+        if not isinstance(find(name), DataSet):
+            raise DataError(
+                f"data.revisions names {name}, which is no data set of the Hub",
+                "name data sets of `sage data list`, each part of a group by itself",
+            )
 
 
 def trained_on(name: str) -> str:

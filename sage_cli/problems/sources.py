@@ -53,7 +53,7 @@ def open_source(
     if isinstance(source, Path):
         layout = Layout.of_file(source.name, fields or FieldsSection())
         return Source(layout, _origin([source]), read_file(source))
-    origin, rows = _rows(source, data)
+    origin, rows = _rows(source.pinned(data.revisions), data)
     if source.rows is not None:
         first, last = source.rows
         rows = islice(rows, first - 1, last)
@@ -81,7 +81,7 @@ def source_identity(
     if files:
         return {**declared, "content": [content(path) for path in files]}
     hub = {"hub": source.hub, "config": source.config, "splits": list(source.splits)}
-    return {**declared, **hub, "commit": known_commit(source)}
+    return {**declared, **hub, "commit": known_commit(source.pinned(data.revisions))}
 
 
 def local_files(data_set: DataSet, data: DataSection) -> list[Path]:

@@ -16,7 +16,7 @@ from sage_cli.errors import TrainingError
 from sage_cli.grading.extract import AnswerTags, answer_begin
 from sage_cli.methods.nudge import Nudge
 from sage_cli.methods.online import OnlineMethod
-from sage_cli.methods.parts.hooks import Setup
+from sage_cli.methods.parts.hooks import GradeReward, Setup
 from sage_cli.problems.hints import hinted
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
@@ -32,6 +32,8 @@ from sage_cli.training.launch.processes import join_processes, world_size
 from sage_cli.training.rl_arguments import engine_stop, grpo_arguments
 from sage_cli.training.rl_inputs import RlInputs
 from sage_cli.training.rollouts.engine import settled_engine
+from sage_cli.training.rollouts.kept import Kept
+from sage_cli.training.rollouts.noted import Noted
 from sage_cli.training.rollouts.order import rows_seen, training_order
 from sage_cli.training.rollouts.reference_samples import samples_beforehand
 from sage_cli.training.rollouts.vllm import as_launched, context_length, engine_as_asked
@@ -87,6 +89,7 @@ def build_trainer(
         writer=StepWriter(run, tracking, on_step, stop_when_stuck=rl.stop_when_stuck),
         engine_stop=engine_stop(recipe),
         validator=inputs.validator,
+        noted=_noted(inputs, hooks.reward, run, tracking),
         sample=inputs.sample if recipe.rollout.backend == "sampler" else None,
         model=inputs.model,
         reward_funcs=[hooks.reward, *punishments(rl, recipe.rollout)],
@@ -102,6 +105,16 @@ def build_trainer(
             "leave evaluation.every out, and measure checkpoints afterwards: `sage eval RUN@all`",
         )
     return trainer
+
+
+def _noted(inputs: RlInputs, reward: GradeReward, run: Run, tracking: TrackingSection) -> Noted:
+    """Return what is noted of completions, and all of them if `tracking` asks for it."""
+    problems = [problem.id for _, problem in inputs.prompts]
+    if tracking.rollouts != "all":
+        return Noted(problems, reward, run.ledger)
+    return Noted(
+        problems, reward, run.ledger, Kept(run.completions(join_processes().process_index))
+    )
 
 
 def online(recipe: RlSpec) -> OnlineMethod:

@@ -9,8 +9,14 @@ from sage_cli.problems.generated.arithmetic import Arithmetic
 from sage_cli.problems.generated.contract import GeneratorContract
 from sage_cli.problems.generated.generator import Generator
 from sage_cli.problems.generated.knights_knaves.generator import KnightsKnaves
+from sage_cli.problems.generated.rare_way import RareWay
 from sage_cli.problems.generated.word_problems.generator import WordProblems
-from sage_cli.settings.sections.data import ArithmeticSection, DataSection, KnightsKnavesSection
+from sage_cli.settings.sections.data import (
+    ArithmeticSection,
+    DataSection,
+    KnightsKnavesSection,
+    RareWaySection,
+)
 
 
 class TestArithmetic(GeneratorContract):
@@ -19,6 +25,14 @@ class TestArithmetic(GeneratorContract):
 
     def changed(self) -> Generator:
         return Arithmetic(ArithmeticSection(high=40, seed=1))
+
+
+class TestRareWay(GeneratorContract):
+    def make(self) -> Generator:
+        return RareWay(RareWaySection(held_out=20, validation=10, training=30))
+
+    def changed(self) -> Generator:
+        return RareWay(RareWaySection(held_out=20, validation=10, training=30, seed=1))
 
 
 class TestKnightsKnaves(GeneratorContract):

@@ -149,6 +149,14 @@ def test_processes_train_together_and_are_one_run(launched: Path, base: Path):
     assert max((trained[name] - start[name]).abs().max().item() for name in trained) > 1e-5
     assert [record["step"] for record in records(launched)] == [1, 2, 3, 4]
     (run,) = launched.glob("runs/rl-*")
+    rows = Run(run).ledger.read().to_pylist()
+    for record in records(launched):  # of both processes
+        own = [row for row in rows if row["step"] == record["step"]]
+        assert sum(row["tokens"] for row in own) == record["sampled/tokens"]
+        right, sampled = (sum(row[name] for row in own) for name in ("right", "n"))
+        assert (right / sampled, sampled) == (
+            pytest.approx(record["reward"]), record["sampled/completions"],
+        )  # fmt: skip
     manifest = json.loads((run / "manifest.json").read_text())
     assert (manifest["status"], manifest["kind"]) == ("finished", "rl")
     mirror = read_offline(run)

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from sage_cli.store.runs.run import Run
 from sage_cli.training.checkpoints.checkpoints import saved_step
 
 Start = Callable[[dict[str, Any]], Popen[str]]
@@ -77,6 +78,7 @@ def same_ends(one: Path, other: Path, steps: int) -> list[dict[str, Any]]:
     assert timeless_records(other) == records
     weights = [(run / "model/model.safetensors").read_bytes() for run in (one, other)]
     assert weights[0] == weights[1]
+    assert Run(other).ledger.read().equals(Run(one).ledger.read())
     return records
 
 

@@ -78,7 +78,8 @@ class Training:
         anchor = dict(built_in(Method)[self.case].anchored) | ({"kl": "none"} if dpo else {})
         guide = {"name": "none" if dpo else "random"}
         hinted = {"prompt": {"format": "plain", "system": None}} if self.case == "nudge" else {}
-        return configuration(rl=own | rl, anchor=anchor, guide=guide, **hinted)
+        kept = {"tracking": {"rollouts": "all"}} | hinted
+        return configuration(rl=own | rl, anchor=anchor, guide=guide, **kept)
 
     def run(self, name: str, on_step: OnStep = lambda _: None, **rl: Any) -> Run:
         """Train or resume it in the folder `name`."""
@@ -160,10 +161,12 @@ def formed(generate: Any = GRPOTrainer._generate_single_turn) -> Callable[..., A
 
 
 def same_ends(one: Run, other: Run) -> None:
-    """Records, but for clocks and memory, and the weights of both runs, that learned, are equal."""
+    """Both runs learned the same: records but for clocks and memory, weights, completions."""
     assert any(record["grad_norm"] > 0 for record in one.metrics.read())
     assert _records(other) == _records(one)
     assert _weights(other) == _weights(one)
+    assert other.ledger.read().equals(one.ledger.read())
+    assert _completions(other) == _completions(one)
 
 
 def _records(run: Run) -> list[dict[str, Any]]:
@@ -171,6 +174,14 @@ def _records(run: Run) -> list[dict[str, Any]]:
     return [
         {k: v for k, v in record.items() if not k.startswith(skipped)}
         for record in run.metrics.read()
+    ]
+
+
+def _completions(run: Run) -> list[dict[str, Any]]:
+    """Return what is kept of every completion; the values of None and NaN are never equal."""
+    return [
+        {key: str(value) for key, value in row.items()}
+        for row in run.completions().read().to_pylist()
     ]
 
 

@@ -191,6 +191,13 @@ def _notes(inputs: Inputs, k: int) -> tuple[str, ...]:
         f"{own} on {name}: {of.share:.1%} of {of.right:,} right samples are none of these texts"
         for (name, own), of in inputs.others.items()
     ]
+    notes += [
+        f"{own} on {name}: {of.respelt:,} samples are stored without token ids, so their texts' "
+        "usual tokens stand for them; right ones in other tokens are then not counted, and "
+        "pass@k with other texts from samples is too low"
+        for (name, own), of in inputs.others.items()
+        if of.respelt
+    ]
     if len(first.temperatures) > 1:
         notes.append(
             "at equal pass@1 the policy that is right more often at T "

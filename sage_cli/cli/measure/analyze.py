@@ -63,6 +63,10 @@ def command(
             help="For signals: guides, as branch,token (default: the run's own and these).",
         ),
     ] = None,
+    algo: Annotated[
+        str | None,
+        typer.Option("--algo", help="For reweigh: methods, as grpo,maxrl,nsr (default: all)."),
+    ] = None,
     temperature: Annotated[
         str | None,
         typer.Option(
@@ -89,7 +93,7 @@ def command(
         _list(json)
         return
     from sage_cli.analysis.registry import find_analysis
-    from sage_cli.analysis.selection import Request, with_guides
+    from sage_cli.analysis.selection import Request, with_guides, with_methods
     from sage_cli.commands.measure.analyze import analyze, plan
     from sage_cli.evaluation.evaluate import Evaluation
 
@@ -105,9 +109,9 @@ def command(
     )
     request = Request(
         base, tuple(problem or ()), delta, patterns, sampling, guides,
-        temperatures=temperature, k=k,
+        temperatures=temperature, k=k, algo=algo,
     )  # fmt: skip
-    request = with_guides(request, analysis, settings)
+    request = with_methods(with_guides(request, analysis, settings), analysis, settings)
     evaluation = Evaluation.of_config(settings)
     if dry_run:
         show_plan(lambda: plan(evaluation, name, named, request), json)

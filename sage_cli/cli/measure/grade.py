@@ -9,9 +9,10 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from sage_cli.cli.options import Json, Presets, Sets, load_config
+from sage_cli.cli.options import Json, Presets, RunRoot, Sets, load_config
 from sage_cli.cli.terminal.console import console, emit
 from sage_cli.cli.terminal.live import Live
+from sage_cli.errors import ConfigurationError
 from sage_cli.settings.sections.judging import BUILT_IN_JUDGES, MODES, Extraction, GradingMode
 
 if TYPE_CHECKING:
@@ -27,7 +28,12 @@ Mode = Literal[GradingMode, "both"]
 
 
 def command(
-    file: Annotated[Path, typer.Argument(help="JSONL: gold, and completion or completions.")],
+    file: Annotated[
+        Path, typer.Argument(help="JSONL: gold, and completion or completions; or a run's name.")
+    ],
+    training: Annotated[
+        bool, typer.Option("--training", help="Grade again what this run's training sampled.")
+    ] = False,
     mode: Annotated[
         Mode | None, typer.Option("--mode", help="How answers are judged (default: grading.mode).")
     ] = None,
@@ -36,24 +42,41 @@ def command(
     judge: Annotated[str, typer.Option("--judge", help=_JUDGES)] = "math",
     preset: Presets = None,
     set_: Sets = None,
+    runs: RunRoot = None,
     json: Json = False,
 ) -> None:
-    """Grade a file; --mode both shows where the strict judge and plain Math-Verify differ."""
-    from sage_cli.commands.measure.grade import grade_file
+    """Grade a file; --mode both shows where the strict judge and plain Math-Verify differ.
+
+    With --training: how often would this judge have paid otherwise than the one that trained RUN?
+    """
+    from sage_cli.commands.measure.grade import grade_file, grade_training
+    from sage_cli.store.runs.run import Runs
 
     typed = {
         "extract": extract or ("boxed" if boxed else None),
         "mode": None if mode == "both" else mode,
     }
     flags = {"grading": {name: value for name, value in typed.items() if value}}
-    config = load_config(preset, None, set_, **flags).config
+    config = load_config(preset, None, set_, run={"root": runs}, **flags).config
+    if training:
+        if mode == "both":
+            raise ConfigurationError("--training takes one mode", "type --mode strict")
+        run = Runs(config.run.root).find(str(file))
+        with Live() as progress:
+            graded = grade_training(run, config.grading, config.prompt, judge, progress)
+        _answered(Path(run.id), judge, graded, "step", json=json)
+        return
     modes = MODES if mode == "both" else (config.grading.mode,)
     with Live() as progress:
         graded = grade_file(file, config.grading, config.prompt, modes, judge, progress)
+    _answered(file, judge, graded, "line", json=json)
+
+
+def _answered(file: Path, judge: str, graded: GradedFile, place: str, *, json: bool) -> None:
     if json:
         emit(_answer(file, judge, graded))
-        return
-    _show(graded)
+    else:
+        _show(graded, place)
 
 
 def _answer(file: Path, judge: str, graded: GradedFile) -> GradeAnswer:
@@ -78,7 +101,8 @@ def _encodable(text: str | None) -> str | None:
     return text and text.encode("utf-8", "backslashreplace").decode()
 
 
-def _show(graded: GradedFile) -> None:
+def _show(graded: GradedFile, place: str) -> None:
+    """Print counts and differences; `place` is what an item's line is."""
     table = Table("status", box=None, padding=(0, 2, 0, 0))
     for mode in graded.grades:
         table.add_column(mode, justify="right")
@@ -87,11 +111,14 @@ def _show(graded: GradedFile) -> None:
         table.add_row(status, *(str(counts[status]) for counts in columns))
     table.add_row("completions", *(str(len(graded.items)) for _ in columns), style="dim")
     console.print(table)
+    if differing := len(graded.differences):
+        share = differing / len(graded.items)
+        console.print(f"{differing:,} of {len(graded.items):,} are paid otherwise ({share:.2%})")
     for item, by_mode in graded.differences[:_SHOWN]:
         statuses = ", ".join(f"{mode} {grade.status}" for mode, grade in by_mode.items())
         answer = next(iter(by_mode.values())).extracted
         shown = f"gold {str(item.gold)[:200]!r}, answer {str(answer)[:200]!r}"
-        console.print(f"line {item.line}, completion {item.index}: {statuses}; {escape(shown)}")
+        console.print(f"{place} {item.line}, completion {item.index}: {statuses}; {escape(shown)}")
     if len(graded.differences) > _SHOWN:
         console.print(f"{len(graded.differences) - _SHOWN} more differences: --json lists them")
     for line in graded.malformed:

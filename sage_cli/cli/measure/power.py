@@ -33,8 +33,9 @@ def command(
         ),
     ] = None,
     samples: Annotated[
-        str, typer.Option("--samples", help="Samples per problem and seed.")
-    ] = "16,64,256",
+        str | None,
+        typer.Option("--samples", help="Samples per problem and seed, n (default: 64,256,1024)."),
+    ] = None,
     seeds: Annotated[str, typer.Option("--seeds", help="Evaluation seeds, as 1,3,5.")] = "1",
     k: Ks = None,
     loss: Annotated[bool, typer.Option("--loss", help="Detect losses, not gains.")] = False,
@@ -55,6 +56,27 @@ def command(
         str | None,
         typer.Option(
             "--like", help="A trained run whose stored samples tell the correlation with the base."
+        ),
+    ] = None,
+    difference: Annotated[
+        float | None,
+        typer.Option(
+            help="Find the cheapest design that detects this difference of two methods at the "
+            "largest k: problems, n, training seeds, initial policies."
+        ),
+    ] = None,
+    spread: Annotated[
+        str | None,
+        typer.Option(
+            help="How much that difference varies between initial policies and between training "
+            "seeds: deviations of log-odds (default: 0.19,0.08)."
+        ),
+    ] = None,
+    seconds: Annotated[
+        str | None,
+        typer.Option(
+            help="Seconds of an initial policy, a training and a sample, as 60,120,0.001 "
+            "(default: as stored runs took)."
         ),
     ] = None,
     benchmark: Benchmark = None,
@@ -79,6 +101,7 @@ def command(
         report = power(
             Evaluation.of_config(settings), names or [], live, problems=problems,
             samples=samples, seeds=seeds, k=k, loss=loss, heterogeneity=heterogeneity,
-            correlation=correlation, like=like,
+            correlation=correlation, like=like, difference=difference, spread=spread,
+            seconds=seconds,
         )  # fmt: skip
     show_report(report, json)

@@ -14,9 +14,11 @@ from sage_cli.cli.options import Benchmark, ConfigFile, Json, Presets, RunRoot, 
 from sage_cli.cli.terminal.console import console, emit
 from sage_cli.cli.terminal.live import doing
 from sage_cli.cli.terminal.visible import visible
+from sage_cli.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from sage_cli.cli.terminal.answers import SamplesAnswer
+    from sage_cli.cli.terminal.answers import SamplesAnswer, TrainingCompletionsAnswer
+    from sage_cli.config.schema import SageConfig
 
 app = new_app("Read what policies wrote.")
 
@@ -36,6 +38,12 @@ def show(
         str | None,
         typer.Option("--grade", help="right, wrong, unparseable, timeout or error."),
     ] = None,
+    training: Annotated[
+        bool, typer.Option("--training", help="What RUN's own training sampled.")
+    ] = False,
+    step: Annotated[
+        int | None, typer.Option("--step", min=1, help="With --training: of this step alone.")
+    ] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, help="How many completions.")] = 8,
     benchmark: Benchmark = None,
     preset: Presets = None,
@@ -46,7 +54,12 @@ def show(
 ) -> None:
     """Show stored completions with their problems and grades; nothing is sampled or graded."""
     evaluation = {"benchmark": benchmark}
+    if step is not None and not training:
+        raise ConfigurationError("--step is of a training", "add --training")
     settings = load_for_measuring([run], preset, config, set_, runs, evaluation=evaluation).config
+    if training:
+        _show_training(settings, run, problem, grade, step, limit, json=json)
+        return
     from sage_cli.commands.measure.samples_show import samples_show
     from sage_cli.evaluation.evaluate import Evaluation
 
@@ -66,3 +79,35 @@ def show(
         console.print(f"\n{head}  [dim]{escape(where)}{ended}[/]")
         console.print(Text(visible(one.problem.question), style="bold"), soft_wrap=True)
         console.print(Text(visible(one.completion.text)), soft_wrap=True)
+
+
+def _show_training(
+    settings: SageConfig,
+    name: str,
+    problem: str | None,
+    grade: str | None,
+    step: int | None,
+    limit: int,
+    *,
+    json: bool,
+) -> None:
+    from sage_cli.commands.measure.samples_show import training_show
+    from sage_cli.store.runs.run import Runs
+
+    with doing(f"reading the completions of {name}"):
+        run = Runs(settings.run.root).find(name)
+        found = training_show(run, problem, grade, step, limit)
+    if json:
+        completions: TrainingCompletionsAnswer = {"completions": found}
+        emit(completions)
+        return
+    for one in found:
+        colour = "green" if one["grade"] == "right" else "red"
+        weight = one["advantage"]
+        told = f"gold {visible(one['gold'])}, " + (
+            "replaced" if weight is None else f"advantage {weight:+.3f}"
+        )
+        where = f"step {one['step']}, problem {one['problem']}"
+        console.print(f"\n[{colour}]{one['grade']}[/]  {escape(told)}  [dim]{escape(where)}[/]")
+        console.print(Text(visible(one["prompt"]), style="bold"), soft_wrap=True)
+        console.print(Text(visible(one["text"])), soft_wrap=True)

@@ -11,7 +11,7 @@ from sage_cli.cli.options import Json, RunName, RunRoot
 from sage_cli.cli.terminal.console import console, emit
 
 if TYPE_CHECKING:
-    from sage_cli.cli.terminal.answers import RestoredAnswer
+    from sage_cli.cli.terminal.run_answers import RestoredAnswer
 
 
 def archive(

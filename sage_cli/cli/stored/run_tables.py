@@ -18,7 +18,7 @@ from sage_cli.errors import ConfigurationError
 from sage_cli.store.runs.run import Run, Runs
 
 if TYPE_CHECKING:
-    from sage_cli.cli.terminal.answers import RunColumnsAnswer
+    from sage_cli.cli.terminal.run_answers import RunColumnsAnswer
     from sage_cli.store.runs.run_facts import RunFacts
 
 

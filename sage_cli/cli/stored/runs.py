@@ -1,4 +1,4 @@
-"""`sage runs list|show|diff|archive|restore|path|remove`."""
+"""`sage runs list|show|diff|archive|restore|prune|path|remove`."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from rich.table import Table
 from sage_cli.cli.group import new_app
 from sage_cli.cli.options import Json, RunName, RunRoot
 from sage_cli.cli.stored.archives import archive, restore
+from sage_cli.cli.stored.prune import prune
 from sage_cli.cli.stored.run_tables import diff, list_facts
 from sage_cli.cli.terminal.console import console, emit, name_column
 from sage_cli.store.runs.evaluations import evaluation_figures
 from sage_cli.store.runs.run import Run, Runs
 
 if TYPE_CHECKING:
-    from sage_cli.cli.terminal.answers import FolderAnswer, RemovedAnswer, RunAnswer
+    from sage_cli.cli.terminal.run_answers import FolderAnswer, RemovedAnswer, RunAnswer
 
-app = new_app("List, show, compare, archive, locate and remove runs.")
+app = new_app("List, show, compare, archive, prune, locate and remove runs.")
 FIRST = ("status", "kind")
 SHOWN = ("parent", "started", "seconds", "seed", "host", "commit", "command", "reason")
 
@@ -110,6 +111,7 @@ def show(name: RunName, runs: RunRoot = None, json: Json = False) -> None:
 app.command()(diff)
 app.command()(archive)
 app.command()(restore)
+app.command()(prune)
 
 
 @app.command()

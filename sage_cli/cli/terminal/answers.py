@@ -9,6 +9,7 @@ from typing_extensions import TypedDict
 
 from sage_cli.commands.data import Listed
 from sage_cli.commands.measure.grade import Malformed
+from sage_cli.commands.measure.samples_show import TrainingCompletion
 from sage_cli.config.meaning import Meaning
 from sage_cli.config.schema import SageConfig
 from sage_cli.evaluation.stored import StoredAnswer
@@ -18,6 +19,7 @@ from sage_cli.reports.document import ReportJson, Written
 from sage_cli.reports.passk import PasskData
 from sage_cli.store.runs.manifest import Manifest
 from sage_cli.trials.suites.declaration import Suite
+from sage_cli.trials.suites.registered.registration import Registration
 from sage_cli.trials.suites.report import SuiteData
 
 
@@ -71,13 +73,6 @@ class AnalysesAnswer(TypedDict):
     analyses: list[AnalysisSays]
 
 
-class RemovedAnswer(TypedDict):
-    """The removed run and its folder."""
-
-    removed: str
-    folder: str
-
-
 class SuitesAnswer(TypedDict):
     """Suites as they are declared."""
 
@@ -89,6 +84,18 @@ class SuiteAnswer(ReportJson, SuiteData):
     others, and their notes."""
 
     page: str
+
+
+class PublishedAnswer(TypedDict):
+    """The files of a published suite."""
+
+    files: list[str]
+
+
+class RegisteredAnswer(Registration):
+    """A registration and its file."""
+
+    file: str
 
 
 GradedRow = TypedDict(
@@ -159,71 +166,6 @@ class SourceAnswer(TypedDict):
     first: list[Problem]
 
 
-class RunJson(Manifest):
-    """A run's manifest with its true status, and that of the one begun anew in its place."""
-
-    replacement: NotRequired[str]
-
-
-@with_config(ConfigDict(extra="allow"))
-class TornRun(TypedDict):
-    """A run whose manifest or configuration is torn, and why. Other keys are the manifest's, if it
-    is whole."""
-
-    id: str
-    status: Literal["torn"]
-    reason: str
-
-
-class RunsAnswer(TypedDict):
-    """Runs, oldest first, after the torn ones."""
-
-    runs: list[RunJson | TornRun]
-
-
-class RunColumnsAnswer(TypedDict):
-    """Selected runs, oldest first: a value for each of the columns, null for none."""
-
-    columns: list[str]
-    runs: list[dict[str, Any]]
-
-
-class RunAnswer(TypedDict):
-    """A run: manifest, method settings, last record, last validation, evaluations, and speed."""
-
-    manifest: Manifest
-    method: dict[str, Any]
-    last: dict[str, Any]
-    validated: dict[str, Any]
-    evaluations: dict[str, Any]
-    speed: dict[str, float]
-    folder: str
-
-
-class DifferencesAnswer(TypedDict):
-    """Differences of two runs by name, a's value before b's; null for none."""
-
-    a: str
-    b: str
-    settings: dict[str, tuple[Any, Any]]
-    about: dict[str, tuple[Any, Any]]
-    figures: dict[str, tuple[Any, Any]]
-
-
-class FolderAnswer(TypedDict):
-    """A folder."""
-
-    folder: str
-
-
-class RestoredAnswer(TypedDict):
-    """The restored runs, the archive's digest, and its sample sets."""
-
-    restored: list[str]
-    digest: str
-    sample_sets: list[str]
-
-
 class ReportsAnswer(TypedDict):
     """Reports, newest first."""
 
@@ -234,6 +176,12 @@ class SamplesAnswer(TypedDict):
     """Stored completions with their problems and grades."""
 
     samples: list[StoredAnswer]
+
+
+class TrainingCompletionsAnswer(TypedDict):
+    """Completions that a training sampled, with their grades."""
+
+    completions: list[TrainingCompletion]
 
 
 class OriginsAnswer(TypedDict):

@@ -12,7 +12,7 @@ from typing import Any, get_type_hints
 from typing_extensions import TypedDict
 
 from sage_cli.analysis.registry import ANALYSES
-from sage_cli.cli.terminal import answers
+from sage_cli.cli.terminal import answers, run_answers
 from sage_cli.cli.trials import sweep_answers
 from sage_cli.commands.data import Overlap
 from sage_cli.commands.measure.plot import PlotData
@@ -29,6 +29,7 @@ from sage_cli.reports.sweeps.plain import SweepData
 from sage_cli.reports.token_report import TokenReport
 from sage_cli.store.archives.listing import Archive
 from sage_cli.store.json_schema import DIALECT, json_schema
+from sage_cli.trials.suites.registered.verify import Verified
 
 VERSION = 1
 """Raised when a key goes away, or gets another name, type or meaning; not when one is added."""
@@ -76,6 +77,9 @@ ANSWERS: Mapping[str, tuple[Any, ...]] = {
     "suite plan": (SuitePlan,),
     "suite run": (answers.SuiteAnswer, SuitePlan),
     "suite report": (answers.SuiteAnswer,),
+    "suite register": (answers.RegisteredAnswer,),
+    "suite publish": (answers.PublishedAnswer,),
+    "suite verify": (Verified,),
     "grade": (answers.GradeAnswer,),
     "export": (_flat("ExportAnswer", Exported, "What was exported, and where to.", folder=str),),
     "algos": (dict[str, answers.AlgorithmJson],),
@@ -87,16 +91,17 @@ ANSWERS: Mapping[str, tuple[Any, ...]] = {
         _flat("OverlapAnswer", Overlap, "What two sources share.", train=str, bench=str),
     ),
     "guide show": (TokenReport,),
-    "runs list": (answers.RunsAnswer, answers.RunColumnsAnswer),
-    "runs show": (answers.RunAnswer,),
-    "runs diff": (answers.DifferencesAnswer,),
+    "runs list": (run_answers.RunsAnswer, run_answers.RunColumnsAnswer),
+    "runs show": (run_answers.RunAnswer,),
+    "runs diff": (run_answers.DifferencesAnswer,),
     "runs archive": (_flat("ArchiveAnswer", Archive, "What the file holds.", file=str),),
-    "runs restore": (answers.RestoredAnswer,),
-    "runs path": (answers.FolderAnswer,),
-    "runs remove": (answers.RemovedAnswer,),
+    "runs restore": (run_answers.RestoredAnswer,),
+    "runs path": (run_answers.FolderAnswer,),
+    "runs prune": (run_answers.PrunedAnswer,),
+    "runs remove": (run_answers.RemovedAnswer,),
     "reports list": (answers.ReportsAnswer,),
     "plot": (_report("PlotReport", PlotData),),
-    "samples show": (answers.SamplesAnswer,),
+    "samples show": (answers.SamplesAnswer, answers.TrainingCompletionsAnswer),
     "config show": (SageConfig, answers.OriginsAnswer),
     "config explain": (answers.SettingsAnswer,),
     "config check": (answers.CheckedAnswer,),

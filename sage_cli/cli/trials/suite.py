@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 app = new_app("Run a table or a figure of the paper, or a study of your own.")
 
-SHOWN = {"measured": 2, "claims": 1, "trades": 1, "interactions": 1}
+SHOWN = {
+    "registered": 1, "measured": 2, "claims": 1, "trades": 1, "stopping": 1, "interactions": 1,
+}  # fmt: skip
 """The sections of a report that the terminal shows, and the number of their tables."""
 MOST_ROWS = 40
 """Rows of the longest table that the terminal shows."""
@@ -40,6 +42,11 @@ Starts = Annotated[
         "--initial-policies",
         help="In the place of the suite's: how many, their seeds as 41,42 or 41..48, or models.",
     ),
+]
+
+Registered = Annotated[
+    Path | None,
+    typer.Option(help="Compare with this registration, not with the one that the suite has."),
 ]
 
 
@@ -71,7 +78,7 @@ def plan(
     json: Json = False,
 ) -> None:
     """Show every task as a command, what it needs and its state."""
-    _show_plan(name, _overrides(preset, set_, seeds, runs, only, initial_policies), json)
+    _show_plan(name, overrides_of(preset, set_, seeds, runs, only, initial_policies), json)
 
 
 @app.command()
@@ -86,11 +93,12 @@ def run(
     preset: Presets = None,
     set_: Sets = None,
     runs: RunRoot = None,
+    registration: Registered = None,
     dry_run: DryRun = False,
     json: Json = False,
 ) -> None:
     """Run every task that is not done, then report; run it again to resume."""
-    overrides = _overrides(
+    overrides = overrides_of(
         preset, set_, seeds, runs, only, initial_policies,
         name=executor, workers=workers, address=address,
     )  # fmt: skip
@@ -100,7 +108,7 @@ def run(
     from sage_cli.commands.trials.suite import run_suite
 
     with Live() as live:
-        page = run_suite(name, overrides, live)
+        page = run_suite(name, overrides, live, registration)
     _show(page, json)
 
 
@@ -113,18 +121,19 @@ def report(
     preset: Presets = None,
     set_: Sets = None,
     runs: RunRoot = None,
+    registration: Registered = None,
     json: Json = False,
 ) -> None:
     """Report what is stored; nothing is run."""
     from sage_cli.commands.trials.suite_report import report_suite
 
-    overrides = _overrides(preset, set_, seeds, runs, only, initial_policies)
+    overrides = overrides_of(preset, set_, seeds, runs, only, initial_policies)
     with Live() as live:
-        page = report_suite(name, overrides, live)
+        page = report_suite(name, overrides, live, registration)
     _show(page, json)
 
 
-def _overrides(
+def overrides_of(
     preset: list[str] | None,
     sets: list[str] | None,
     seeds: int | None,
@@ -133,6 +142,7 @@ def _overrides(
     initial_policies: str | None,
     **executor: str | int | None,
 ) -> Overrides:
+    """Return the overrides that options ask for, `executor` among the flags."""
     from sage_cli.settings.presets import DEFAULT_PRESET
     from sage_cli.trials.suites.overrides import Overrides
     from sage_cli.trials.suites.starts import parse_starts

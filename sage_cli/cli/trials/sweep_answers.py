@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing_extensions import TypedDict
 
-from sage_cli.cli.terminal.answers import RemovedAnswer
+from sage_cli.cli.terminal.run_answers import RemovedAnswer
 from sage_cli.commands.trials.sweeps import Best
 from sage_cli.metrics.importance import Effect
 from sage_cli.reports.sweeps.plain import SweepData

@@ -29,7 +29,7 @@ from sage_cli.errors import DataError
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.evaluate import Evaluation
 from sage_cli.evaluation.exact.chances import Chances, ExactReader, exact_reader
-from sage_cli.evaluation.exact.others import Others, others_of
+from sage_cli.evaluation.exact.others import Others
 from sage_cli.evaluation.provenance import configured_provenance, provenance_of
 from sage_cli.evaluation.stored import missing
 from sage_cli.models.policies.names import NO_LABELS, Labels
@@ -223,8 +223,7 @@ def _of_chances(
         (there,) = missing([subject.policy], [benchmark], spec, subject.samples.root)
         if there.graded == there.wanted:
             rows = subject.answers(benchmark, spec).rows()
-            texts = ((row.problem.id, row.completion.text, row.right) for row in rows)
-            others[key] = others_of(texts, reader.texts, list(benchmark.golds))
+            others[key] = reader.others((row.completion, row.right) for row in rows)
     return Inputs(
         chances=chances,
         others=others,

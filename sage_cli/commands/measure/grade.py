@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sage_cli.commands.measure.samples_show import kept_completions
 from sage_cli.errors import DataError
 from sage_cli.evaluation.benchmarks import grader_of
 from sage_cli.grading import Grade
@@ -16,6 +17,7 @@ from sage_cli.json_value import json_value
 from sage_cli.progress import Progress
 from sage_cli.settings.sections.grading import GradingSection
 from sage_cli.settings.sections.model import PromptSection
+from sage_cli.store.runs.run import Run
 
 _AT_ONCE = 1024
 
@@ -87,6 +89,41 @@ def grade_file(
             f"{path} has no row to grade{why}",
             'each line is an object as {"gold": "27", "completion": "..."}',
         )
+    return GradedFile(items, _graded(items, grading, prompt, modes, judge, progress), malformed)
+
+
+THEN = "in training"
+"""The name of the grades that a training gave."""
+
+
+def grade_training(
+    run: Run, grading: GradingSection, prompt: PromptSection, judge: str, progress: Progress
+) -> GradedFile:
+    """Grade the completions of a training again; an item's line is the step that sampled it.
+
+    Raises StoreError if they weren't kept.
+    """
+    rows = kept_completions(run).to_pylist()
+    items, places = [], Counter[int]()
+    for row in rows:
+        items.append(Item(row["step"], places[row["step"]], row["gold"], row["text"]))
+        places[row["step"]] += 1
+    then = [Grade(row["grade"], None) for row in rows]
+    again = _graded(items, grading, prompt, (grading.mode,), judge, progress)
+    return GradedFile(
+        items, {f"{judge}, {mode}": of for mode, of in again.items()} | {THEN: then}, []
+    )
+
+
+def _graded(
+    items: Sequence[Item],
+    grading: GradingSection,
+    prompt: PromptSection,
+    modes: tuple[str, ...],
+    judge: str,
+    progress: Progress,
+) -> dict[str, list[Grade]]:
+    """Return each mode's grades of the items."""
     grades: dict[str, list[Grade]] = {}
     for mode in modes:
         progress.begin(f"grading ({mode})", len(items), "completions")
@@ -98,7 +135,7 @@ def grade_file(
                 grades[mode] += grader.grade_many((item.gold, item.completion) for item in part)
                 progress.advance(len(part))
         progress.end()
-    return GradedFile(items, grades, malformed)
+    return grades
 
 
 def _read(path: Path) -> Iterator[Item | Malformed]:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
+import pyarrow as pa
+from typing_extensions import TypedDict
+
 from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import ConfigurationError, DataError, StoreError
 from sage_cli.evaluation.benchmarks import Benchmark
@@ -13,7 +16,22 @@ from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.evaluation.stored import StoredAnswer, stored_answers
 from sage_cli.grading.grades import STATUSES
 from sage_cli.models.policies.names import named_policy
-from sage_cli.store.runs.run import Runs
+from sage_cli.store.runs.run import Run, Runs
+
+
+class TrainingCompletion(TypedDict):
+    """A completion that a training sampled at a step, its grade, and the advantage it had.
+
+    The advantage is null if no loss read it, as where dynamic sampling replaced its group.
+    """
+
+    step: int
+    problem: str
+    prompt: str
+    gold: str
+    text: str
+    grade: str
+    advantage: float | None
 
 
 def samples_show(
@@ -23,8 +41,7 @@ def samples_show(
 
     `problem` is a prefix of an id. Raises StoreError if no such completion is stored.
     """
-    if grade is not None and grade not in STATUSES:
-        raise ConfigurationError(f"there is no grade '{grade}'", f"there are {', '.join(STATUSES)}")
+    _require_grade(grade)
     spec, benchmarks = evaluation.spec, evaluation.benchmarks
     policy = named_policy(name, Runs(evaluation.root), spec.model)
     samples = evaluation.samples(policy)
@@ -43,6 +60,58 @@ def samples_show(
             f"`sage passk {name}` samples what is missing",
         )
     return answers
+
+
+def training_show(
+    run: Run, problem: str | None, grade: str | None, step: int | None, limit: int
+) -> list[TrainingCompletion]:
+    """Return at most `limit` completions of a training, in the order in which it sampled them.
+
+    Raises StoreError if none of these is kept.
+    """
+    _require_grade(grade)
+    rows = kept_completions(run).to_pylist()
+    wanted = (
+        row
+        for row in rows
+        if row["problem"].startswith(problem or "")
+        and grade in (None, row["grade"])
+        and step in (None, row["step"])
+    )
+    found = [
+        TrainingCompletion(
+            step=row["step"],
+            problem=row["problem"],
+            prompt=row["prompt"],
+            gold=row["gold"],
+            text=row["text"],
+            grade=row["grade"],
+            advantage=row["advantage"],
+        )
+        for row in islice(wanted, limit)
+    ]
+    if not found:
+        raise StoreError(
+            f"none of the {len(rows):,} completions of {run.id} is like that",
+            "leave out --step, --grade or --problem",
+        )
+    return found
+
+
+def kept_completions(run: Run) -> pa.Table:
+    """Return the completions of a training. Raises StoreError if they weren't kept."""
+    table = run.completions().read()
+    if not len(table):
+        raise StoreError(
+            f"{run.id} has not kept the completions of its training",
+            "train it again with --set tracking.rollouts=all --fresh",
+        )
+    return table
+
+
+def _require_grade(grade: str | None) -> None:
+    if grade is not None and grade not in STATUSES:
+        raise ConfigurationError(f"there is no grade '{grade}'", f"there are {', '.join(STATUSES)}")
 
 
 def _wanted(

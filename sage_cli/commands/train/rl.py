@@ -9,7 +9,7 @@ from functools import cached_property, partial
 
 from sage_cli.commands.train.initial_policy import InitialPolicy
 from sage_cli.commands.train.training_run import TrainingRun
-from sage_cli.config.describe import rl_facts
+from sage_cli.config.describe import kept_facts, rl_facts
 from sage_cli.config.schema import SageConfig
 from sage_cli.config.specs import EvaluationSpec, RecordSpec, RlSpec
 from sage_cli.config.warnings import remarks
@@ -131,6 +131,7 @@ class RlTraining(TrainingRun):
         facts = {
             **run_facts(self.planned),
             **rl_facts(self.spec),
+            **kept_facts(self.spec, self.record.tracking),
             **reference_facts(self.spec, self.start.policy, self.record.root),
             **teacher_facts(self._teacher),
             **rl_hours(self.spec, teacher_shape(self._teacher)),

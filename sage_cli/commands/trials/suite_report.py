@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from sage_cli.analysis.registry import find_analysis
 from sage_cli.analysis.selection import Request, options_of, with_guides
 from sage_cli.commands.measure.analyze import answer
@@ -19,16 +21,29 @@ from sage_cli.trials.search.stored import StoredSweep
 from sage_cli.trials.suites.declaration import Analysis
 from sage_cli.trials.suites.overrides import Overrides
 from sage_cli.trials.suites.planned import Part, PlannedSuite, planned
+from sage_cli.trials.suites.read import registration_file
+from sage_cli.trials.suites.registered.standing import standing
 from sage_cli.trials.suites.report import chapters, write_report
 from sage_cli.trials.suites.results import results
 
 
-def report_suite(name: str, overrides: Overrides, progress: Progress) -> Page:
-    """Report what is stored of a suite, and why the rest is missing; nothing is run."""
+def report_suite(
+    name: str, overrides: Overrides, progress: Progress, registration: Path | None = None
+) -> Page:
+    """Report what is stored of a suite, and why the rest is missing; nothing is run.
+
+    `registration` is used in the place of the one that the suite names or has beside it.
+    """
     with progress.doing(f"planning {name}"):
         plan = planned(name, overrides)
     require_analyses(plan)
-    return report_of(plan, progress)
+    return report_of(plan, progress, registration or present_registration(name))
+
+
+def present_registration(name: str) -> Path | None:
+    """Return the registration that a suite names, or that is there beside it; None without one."""
+    file, is_named = registration_file(name)
+    return file if is_named or file.is_file() else None
 
 
 def require_analyses(plan: PlannedSuite) -> None:
@@ -40,8 +55,9 @@ def require_analyses(plan: PlannedSuite) -> None:
             options_of(analysis, EvaluationSpec.of(plan.config), request)
 
 
-def report_of(plan: PlannedSuite, progress: Progress) -> Page:
+def report_of(plan: PlannedSuite, progress: Progress, registration: Path | None = None) -> Page:
     """The report of a plan, as far as it is done."""
+    stands = None if registration is None else standing(plan, registration)
     failures = stored_failures(plan.folder / FAILURES)
     found = []
     for part in plan.parts:
@@ -54,9 +70,9 @@ def report_of(plan: PlannedSuite, progress: Progress) -> Page:
     for task in sweeps_of(plan):
         analyses[task.wanted_by[0]].append(_swept(task))
     with progress.doing("computing curves and differences"):
-        every = chapters(plan, found, analyses)
+        every = chapters(plan, found, analyses, stands)
     with progress.doing("drawing and writing the report"):
-        return write_report(plan, found, every)
+        return write_report(plan, found, every, stands)
 
 
 def _analysed(analysis: Analysis, part: Part, progress: Progress) -> Document:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.exact.listed import Listed, listed_texts
+from sage_cli.evaluation.exact.others import Others, others_of
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.problems.template import PromptTemplate
@@ -19,6 +20,7 @@ from sage_cli.progress import Progress
 from sage_cli.sampling.sampler import SamplingParameters
 from sage_cli.settings.sections.data import DataSection
 from sage_cli.store.samples.chances import ChanceStore, Key
+from sage_cli.store.samples.completion import Completion, token_ids
 
 if TYPE_CHECKING:
     from sage_cli.sampling.chances import Ids, Pair
@@ -125,6 +127,13 @@ class ExactReader:
             for id_, by_way in self.texts.items()
             for way, text in by_way.items()
         }
+
+    def others(self, samples: Iterable[tuple[Completion, bool]]) -> Others:
+        """Return those of graded samples that are none of the texts; the tokenizer is loaded."""
+        tokenizer, stop = self.own.policy.tokenizer(), self.own.parameters.stop
+        listed = {key: ids for key, (_, ids) in self.pairs.items()}
+        usual = partial(token_ids, tokenizer, stop=stop)
+        return others_of(samples, listed, list(self.benchmark.golds), usual)
 
     @cached_property
     def texts(self) -> dict[str, dict[str, str]]:

@@ -71,6 +71,7 @@ class DynamicSampling:
         first = trainer.accelerator.process_index * len(rows)
         groups = [(first + index) // trainer.num_generations for index in range(len(rows))]
         places = [index for index, group in enumerate(groups) if group in replacement]
+        trainer.noted.replaced(rows, sampled, places)
         count = max(gather_object([len(places)]))
         fresh = [self.population[replacement[groups[index]]] for index in places]
         padding = [self.population[next(iter(replacement.values()))]] * (count - len(places))

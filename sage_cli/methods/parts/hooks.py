@@ -58,6 +58,14 @@ class GradeReward:
         return [float(status == "right") for status in self.statuses]
 
 
+class Notes(Protocol):
+    """What is noted of completions, for the run's ledger."""
+
+    def replaced(self, rows: Sequence[Row], sampled: Generated, places: Sequence[int]) -> None:
+        """Note the completions at `places`, which are not trained on."""
+        ...
+
+
 class HasGold(Protocol):
     """A problem, as far as a reward reads it."""
 
@@ -108,6 +116,8 @@ class Trainer(Protocol):
     """The policy's log-probabilities of the micro-batch at hand, with their gradient."""
     reward_memory: dict[str, Any]
     """What a reward keeps from batch to batch; checkpoints hold it."""
+    noted: Notes
+    """What is noted of completions that are replaced."""
     buffered: list[Batch]
     """The micro-batches of the generation batch at hand."""
 

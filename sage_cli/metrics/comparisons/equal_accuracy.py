@@ -109,8 +109,8 @@ def equal_accuracy(
     return EqualAccuracy(
         accuracy=float(np.mean([gap.target_R[0] for gap in gaps])),
         difference=difference,
-        low=difference - half,
-        high=difference + half,
+        low=max(difference - half, -1.0),
+        high=min(difference + half, 1.0),
         p=p,
         at=_mean_place(places, [gap.place_R[0] for gap in gaps]),
         best=max(set(best), key=best.count),

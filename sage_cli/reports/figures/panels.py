@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.ticker import MaxNLocator
 
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.reports.figures.figure import FAINT, drawing, logarithmic
@@ -87,6 +88,19 @@ def draw_ecdf(panels: Mapping[str, Mapping[str, FloatArray]], axis: str, stem: P
             logarithmic(axes, "y")
         for axes in grid[:: min(COLUMNS, len(titles))]:
             axes.set_ylabel("share above")
+
+
+def draw_lines(panels: Panels, axes_names: Sequence[str], stem: Path, name_y: str = "") -> None:
+    """Draw title -> label -> x and y as lines; `axes_names` are of x, `name_y` is of all y."""
+    titles, labels = list(panels), series_of(panels.values())
+    with panel_grid(stem, titles, labels, (3.6, 2.4), 0.2, sharey=True) as (legend, grid):
+        for axes, panel, name in zip(grid, panels.values(), axes_names, strict=False):
+            for label, (x, y) in panel.items():
+                axes.plot(x, y, linewidth=1.5, **legend.line(label))
+            axes.xaxis.set_major_locator(MaxNLocator(5))
+            axes.xaxis.set_major_formatter("{x:,g}")
+            axes.set_xlabel(name)
+        grid[0].set_ylabel(name_y)
 
 
 def draw_steps(lines: Panels, points: Panels, stem: Path) -> None:

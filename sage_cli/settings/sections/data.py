@@ -94,6 +94,51 @@ class ArithmeticSection(Section):
         return self
 
 
+class RareWayPhaseSection(Section):
+    """A stretch of generated demonstrations: its share of the whole, and how the way is chosen."""
+
+    share: float = Field(gt=0, le=1)
+    """Share of all demonstrations."""
+    rare: float | None = Field(None, ge=0, le=1)
+    """Probability of the rare way, whatever the problem is; null: the near way is taken."""
+    facts: float = Field(0.0, ge=0, le=1)
+    """Share of bare products of a first factor by a digit."""
+
+
+class RareWaySection(Section):
+    """Products of three factors: C multiplies from left to right, R begins with the last two."""
+
+    low: int = Field(11, ge=10)
+    """Smallest first factor."""
+    high: int = Field(99, le=99)
+    """Largest first factor."""
+    familiar_share: float = Field(0.8, gt=0, le=1)
+    """Share of the first factors that demonstrations are made of."""
+    unfamiliar_probability: float = Field(0.01, ge=0, le=1)
+    """Weight of each other first factor in demonstrations, beside 1 of a familiar one."""
+    held_out: int = Field(200, ge=2)
+    """Test problems, half of either kind."""
+    validation: int = Field(100, ge=2)
+    """Validation problems."""
+    training: int = Field(260, ge=2)
+    """Problems of RL; demonstrations show all that are left."""
+    seed: int = 0
+    """Of everything that is chosen at random."""
+    phases: tuple[RareWayPhaseSection, ...] = (
+        RareWayPhaseSection(share=0.6, facts=0.5),
+        RareWayPhaseSection(share=0.4, rare=0.06, facts=0.2),
+    )
+    """Stretches of demonstrations, in their order: both ways are learned, then one is preferred."""
+
+    @model_validator(mode="after")
+    def _ranges(self) -> RareWaySection:
+        if self.low >= self.high:
+            raise ValueError(f"low {self.low} is not below high {self.high}")
+        if not self.phases:
+            raise ValueError("phases: at least one")
+        return self
+
+
 class KnightsKnavesSection(Section):
     """Knights-and-Knaves puzzles made from a seed; `variant` is one way of perturbing them."""
 
@@ -158,8 +203,12 @@ class DataSection(Section):
     sft: Annotated[SourceSection, _or(_SFT)] = _SFT
     rl: Annotated[SourceSection, _or(_RL)] = _RL
     arithmetic: ArithmeticSection = ArithmeticSection()
+    rare_way: RareWaySection = RareWaySection()
     knights_knaves: KnightsKnavesSection = KnightsKnavesSection()
     word_problems: WordProblemsSection = WordProblemsSection()
+    revisions: dict[str, str] = Field(default_factory=dict)
+    """Commits, tags or branches of data sets of the Hub by name, over those that are pinned; a
+    local copy is read as it is."""
     generators: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """Settings of generators that other packages register, by name."""
 

@@ -32,8 +32,9 @@ class TrackingSection(Section):
     """W&B's group."""
     tensorboard: bool = Field(False, json_schema_extra=COSMETIC)
     """Mirror runs as TensorBoard's event files."""
-    rollouts: int = Field(4, ge=0, json_schema_extra=COSMETIC)
-    """At most how many completions rollouts.jsonl keeps of a step of RL, each of another prompt."""
+    rollouts: Annotated[int, Field(ge=0)] | Literal["all"] = Field(4, json_schema_extra=COSMETIC)
+    """At most how many completions rollouts.jsonl keeps of a step of RL, each of another prompt.
+    `all` also keeps every completion in completions/: token ids, grade, log-probabilities."""
     rollouts_every: int = Field(10, ge=1, json_schema_extra=COSMETIC)
     """Steps from one that keeps some to the next; the first step always does."""
 

@@ -28,6 +28,8 @@ RATIO, FLOOR_BYTES = 200, 256 * 2**20
 RUNS, SAMPLES = "runs", "samples"
 DATA = frozenset({".json", ".jsonl", ".jinja", ".txt", ".model", ".md", ".log"})
 """Suffixes of a run's files that results are read from: no weights, no checkpoints, no code."""
+STEP_FOLDERS = frozenset({"ledger", "completions"})
+"""A run's folders of Parquet files on the completions of its training."""
 SAMPLE_DATA = frozenset({".json", ".parquet", ".grades", ".scores"})
 LEFT_OUT = frozenset({"checkpoints", "wandb", "tensorboard", "claims", INDEX})
 """Folders and files of a run or a sample set that are not archived."""
@@ -109,7 +111,7 @@ def belongs(kind: str, inside: PurePosixPath) -> bool:
     if LEFT_OUT & set(parts) or any(part.startswith(".") for part in parts):
         return False
     if kind == RUNS:
-        return ending in DATA
+        return ending in DATA or (ending == ".parquet" and parts[0] in STEP_FOLDERS)
     is_part = len(parts) > 1 or ending != ".parquet" or PART.fullmatch(inside.name) is not None
     return ending in SAMPLE_DATA and is_part
 

@@ -12,11 +12,11 @@ from typing import Any, Protocol
 from sage_cli.errors import ConfigurationError
 from sage_cli.settings.objective import Objective, parse_objective
 from sage_cli.settings.sections.records import TrackingSection
-from sage_cli.store.ledger import Ledger
 from sage_cli.store.mirrors.tensorboard_mirror import TensorboardMirror
 from sage_cli.store.mirrors.wandb_mirror import WandbMirror
 from sage_cli.store.runs.evaluations import evaluation_figures, name_in
 from sage_cli.store.runs.run import Run
+from sage_cli.store.sweep_runs import SweepRuns
 
 log = logging.getLogger(__name__)
 Record = Mapping[str, Any]
@@ -135,8 +135,8 @@ def sweep_figures(run: Run, evaluations: Mapping[str, Any]) -> dict[str, Any]:
     group = config.get("tracking", {}).get("group")
     if not group:
         return {}
-    ledger = Ledger(run.folder.parent / "sweeps" / str(group))
-    points = [entry.point for entry in ledger.entries() if entry.run == run.id]
+    runs = SweepRuns(run.folder.parent / "sweeps" / str(group))
+    points = [entry.point for entry in runs.entries() if entry.run == run.id]
     if not points:
         return {}
     figures: dict[str, Any] = {f"sweep/{key}": value for key, value in points[-1].items()}

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from typing_extensions import Unpack
 
@@ -16,16 +16,14 @@ from sage_cli.store.atomic import write_json
 from sage_cli.store.json_files import TornError, name_once, read_object
 from sage_cli.store.lease import Lease
 from sage_cli.store.lock import LAUNCHER, is_held, writer
-from sage_cli.store.runs.manifest import (
-    FINISHED,
-    INTERRUPTED,
-    PRUNED,
-    RUNNING,
-    Origin,
-)
+from sage_cli.store.runs.manifest import FINISHED, INTERRUPTED, PRUNED, RUNNING, Origin
 from sage_cli.store.runs.metrics_file import MetricsFile
 from sage_cli.store.runs.names import full_name
 from sage_cli.store.runs.recording import now, recorded
+
+if TYPE_CHECKING:  # they import pyarrow, which a list of runs does not need
+    from sage_cli.store.runs.training_completions import TrainingCompletions
+    from sage_cli.store.runs.training_ledger import TrainingLedger
 
 TORN = "torn"
 """The status of a run whose manifest or configuration cannot be read. It is never written."""
@@ -76,6 +74,19 @@ class Run:
     def rollouts(self) -> MetricsFile:
         """The run's rollouts.jsonl: some completions of RL with their grades."""
         return MetricsFile(self.folder / "rollouts.jsonl", {"step": int}, self.lease)
+
+    @property
+    def ledger(self) -> TrainingLedger:
+        """Return the run's `ledger/`: how each prompt of each step of RL was answered."""
+        from sage_cli.store.runs.training_ledger import TrainingLedger
+
+        return TrainingLedger(self.folder / "ledger", self.lease)
+
+    def completions(self, process: int = 0) -> TrainingCompletions:
+        """Return the run's `completions/`, which all processes read and each writes its own of."""
+        from sage_cli.store.runs.training_completions import TrainingCompletions
+
+        return TrainingCompletions(self.folder / "completions", self.lease, process)
 
     @property
     def guide(self) -> Path:
@@ -185,11 +196,9 @@ class Run:
     ) -> AbstractContextManager[Run]:
         """Yield the run with a lease of its directory, described and with a true status.
 
-        Configuration and manifest are written first; the status follows the block's end.
-
-        An interruption or failure leaves all that is needed to resume the run; an error before
-        any work was done leaves nothing. Raises StoreError if the directory holds a run of another
-        identity.
+        Configuration and manifest are written first; the status follows the block's end. What is
+        interrupted or fails can be resumed; an error before any work was done leaves nothing.
+        Raises StoreError if the directory holds a run of another identity.
         """
         return recorded(self, config, origin)
 
@@ -219,8 +228,7 @@ class Runs:
 
     def all(self) -> list[Run]:
         """Return every run, torn ones first, then the others from the oldest."""
-        torn, whole = self._read()
-        return [*torn, *whole]
+        return [run for runs in self._read() for run in runs]
 
     def whole(self) -> list[Run]:
         """Return every run whose manifest and configuration can be read, from the oldest."""
@@ -245,7 +253,11 @@ class Runs:
     def latest(self) -> Run | None:
         """Return the finished run of no sweep that was started or asked for last."""
         own = [run for run in self.whole() if run.finished and not run.manifest.get("sweep")]
-        return max(own, key=_last_asked, default=None)
+        return max(
+            own,
+            key=lambda run: max(str(run.manifest.get(field, "")) for field in ("started", "asked")),
+            default=None,
+        )
 
     def find(self, name: str) -> Run:
         """Return the run called `name`: a folder, an id, or an unambiguous part of one.
@@ -266,9 +278,8 @@ class Runs:
     def refuse_parent(self, run: Run) -> None:
         """Raise StoreError if `run` is the parent of others."""
         if children := self.children(run):
-            raise StoreError(
-                f"{run.id} is the parent of {', '.join(children)}", "remove those first"
-            )
+            named = ", ".join(children)
+            raise StoreError(f"{run.id} is the parent of {named}", "remove those first")
 
     def remove(self, run: Run) -> None:
         """Delete a run. Raises StoreError while a process writes it, or if it has children."""
@@ -287,7 +298,3 @@ def _described(run: Run) -> str:
     """Return a run's id with its status and start."""
     started = str(run.known.get("started", ""))[:16].replace("T", " ")
     return f"{run.id} ({', '.join(filter(None, (run.status, started)))})"
-
-
-def _last_asked(run: Run) -> str:
-    return max(str(run.manifest.get(field, "")) for field in ("started", "asked"))

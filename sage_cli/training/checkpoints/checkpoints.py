@@ -73,7 +73,7 @@ def prepare_resume(run: Run, rl: Method, model: Any = None) -> Path | None:
     checkpoint = newest_sealed(run.checkpoints, model)
     if checkpoint is not None:
         _refuse_inside_batch(checkpoint, rl)
-    for file in (run.metrics, run.rollouts):
+    for file in (run.metrics, run.rollouts, run.ledger, run.completions()):
         file.rewind(step_of(checkpoint) if checkpoint else 0)
     return checkpoint
 

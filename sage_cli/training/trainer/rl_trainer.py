@@ -17,6 +17,7 @@ from sage_cli.methods.parts.dynamic_sampling import Generated, Row
 from sage_cli.methods.parts.hooks import Hooks
 from sage_cli.settings.sections.anchor import AnchorSection
 from sage_cli.training.rl_inputs import Validator
+from sage_cli.training.rollouts.noted import COMPLETION_TEXTS
 from sage_cli.training.trainer.advantages import batch_advantages, update_advantages
 from sage_cli.training.trainer.batch_record import batch_record, unfinished
 from sage_cli.training.trainer.forward_kl import ReferenceCompletions, forward_kl_loss
@@ -31,9 +32,6 @@ from sage_cli.training.trainer.step_writer import StepWriter
 from sage_cli.training.trainer.token_record import token_statistics
 
 Record = dict[str, Any]
-
-_COMPLETION_TEXTS = 3
-"""Where TRL's `_generate` returns the decoded completions."""
 
 
 class RlTrainer(RolloutTrainer):
@@ -81,7 +79,7 @@ class RlTrainer(RolloutTrainer):
 
     def grade_rows(self, rows: Sequence[Row], sampled: Generated) -> Tensor:
         """Return which completions of the generation batch are right, one row per prompt."""
-        texts = sampled[_COMPLETION_TEXTS]
+        texts = sampled[COMPLETION_TEXTS]
         with self.phases.during("grade"):
             statuses = self.hooks.reward.grade([row["gold"] for row in rows], texts)
         right_PN: Tensor = self._gather_statuses(statuses).eq(STATUSES.index("right"))
@@ -110,7 +108,9 @@ class RlTrainer(RolloutTrainer):
             self.rewards_BF[batch["row_ids_B"]],
             int(self.num_generations),
         )
+        self.noted.scored(inputs, batch, self.rewards_BF)
         batch = self.hooks.pooled(self, inputs, batch, right_PN)
+        self.noted.enter(main=self.accelerator.is_main_process)
         self._batch_record |= {**self.sampled_record(), **self.hooks.record}
         return batch
 
@@ -119,8 +119,13 @@ class RlTrainer(RolloutTrainer):
         batch: dict[str, Any] = super()._generate_and_score_completions(rows)
         batch["prompt_row_B"] = torch.tensor([row["row"] for row in rows])
         status_PN = self._gather_statuses(self.hooks.reward.statuses)
+        self.noted.scored(rows, batch, self.rewards_BF)
         right_PN = status_PN == STATUSES.index("right")
         return batch | self.rows.of(self, batch, right_PN), right_PN
+
+    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        self.noted.seal()
+        super()._save_checkpoint(model, trial)
 
     @torch.no_grad()
     def policy_signals(

@@ -10,14 +10,12 @@ from torch import Tensor
 
 from sage_cli.methods.parts.dynamic_sampling import Generated, Row
 from sage_cli.training.rl_inputs import Ids, SampleRollouts
+from sage_cli.training.rollouts.noted import Noted, lengths_of
 from sage_cli.training.rollouts.vllm import ask_for_each_row
 from sage_cli.training.rollouts.weight_sync import merge_beside
 from sage_cli.training.trainer.mismatch import add_mismatch, mismatch_statistics
 from sage_cli.training.trainer.phases import Phases
 from sage_cli.training.trainer.sealing_trainer import SealingTrainer
-
-_COMPLETION_IDS = 1
-"""Where TRL's `_generate` returns the completions' tokens."""
 
 SAMPLED = ("sampled/completions", "sampled/tokens")
 """What a step has sampled, what dynamic sampling discards among it; 0 where it samples nothing."""
@@ -26,11 +24,11 @@ SAMPLED = ("sampled/completions", "sampled/tokens")
 class RolloutTrainer(SealingTrainer):
     """SealingTrainer whose completions are sampled by `sample`, or by TRL where there is none.
 
-    `phases` has the seconds of the step at hand.
+    `phases` has the seconds of the step at hand; what is sampled is `noted`.
     """
 
-    def __init__(self, *, sample: SampleRollouts | None, **arguments: Any) -> None:
-        self.sample_rollouts = sample
+    def __init__(self, *, sample: SampleRollouts | None, noted: Noted, **arguments: Any) -> None:
+        self.sample_rollouts, self.noted = sample, noted
         self.phases = Phases()
         self._beforehand: Generated | None = None
         self._count = [0, 0]
@@ -50,6 +48,7 @@ class RolloutTrainer(SealingTrainer):
     def begin_rollouts(self) -> None:
         """Count from here what the generation batch at hand samples."""
         self._count = [0, 0]
+        self.noted.begin(self.state.global_step + 1)
 
     def generate_rows(self, rows: Sequence[Row]) -> Generated:
         """Completions for rows of the data set, in TRL's form."""
@@ -61,13 +60,13 @@ class RolloutTrainer(SealingTrainer):
 
     def _generate(self, prompts: list[Any]) -> Any:
         """Completions in TRL's form."""
-        if self._beforehand is not None:
-            sampled, self._beforehand = self._beforehand, None
-            return sampled
-        with self.phases.during("generate"):
-            sampled = super()._generate(prompts)
-        self._count[0] += len(prompts)
-        self._count[1] += sum(map(len, sampled[_COMPLETION_IDS]))
+        sampled, self._beforehand = self._beforehand, None
+        if sampled is None:
+            with self.phases.during("generate"):
+                sampled = super()._generate(prompts)
+            self._count[0] += len(prompts)
+            self._count[1] += sum(lengths_of(sampled))
+        self.noted.generated = sampled
         return sampled
 
     def _generate_single_turn(self, prompt_ids: list[Ids], *images: Any, **named: Any) -> Any:
@@ -80,6 +79,7 @@ class RolloutTrainer(SealingTrainer):
 
     def _shape_anchor(self, batch: dict[str, Any], logps_BT: Tensor, entropy_BT: Tensor) -> None:
         super()._shape_anchor(batch, logps_BT, entropy_BT)
+        self.noted.learned(batch, logps_BT)
         if "sampling_per_token_logps" in batch:
             whole = self.vllm_importance_sampling_mode.startswith("sequence")
             add_mismatch(self.tokens, batch, logps_BT, whole=whole)

@@ -28,7 +28,8 @@ class StepWriter:
     def write(self, record: Mapping[str, Any], rollouts: Sequence[Mapping[str, Any]]) -> None:
         """Called in the main process alone."""
         if (record["step"] - 1) % self.tracking.rollouts_every == 0:
-            for row in rollouts[: self.tracking.rollouts]:
+            wanted = self.tracking.rollouts
+            for row in rollouts if wanted == "all" else rollouts[:wanted]:
                 self.run.rollouts.append({"step": record["step"], **row})
         self.run.metrics.append(record)  # last: who finds the step here finds its rollouts there
         self.on_step(record)

@@ -97,9 +97,9 @@ class Confirmation:
     def require_fresh(self, searched: Sequence[str]) -> None:
         """Raise ConfigurationError if a run of the search has a seed that is to be fresh.
 
-        `searched` are the runs of its report; its ledger has those of earlier searches.
+        `searched` are the runs of its report; its list of runs has those of earlier searches.
         """
-        entries = self.sweep.folder.ledger.entries()
+        entries = self.sweep.folder.runs.entries()
         known = {*searched, *(entry.run for entry in entries if entry.seed < FRESH)}
         runs = [one.policy.label for place in self.points for one in self.replicates(place)]
         seeds = self.sweep.config.sweep.seeds

@@ -14,7 +14,7 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.store.atomic import write_json, write_text
 from sage_cli.store.json_files import read_object
-from sage_cli.store.ledger import Entry, Ledger, Value
+from sage_cli.store.sweep_runs import Entry, SweepRuns, Value
 
 STATE, CANCEL, MARK, TASKS = "state.json", "cancel", "mark", "tasks"
 """The driver's state for readers, the file that asks it to stop, the folder's identity in a
@@ -45,13 +45,13 @@ class SweepFolder:
     """The files of `runs/sweeps/<name>/`.
 
     config.json is the configuration, settings.json what decides the trials' results, state.json how
-    far the sweep is, ledger.jsonl which run belongs to which trial; tasks/ has a configuration and
+    far the sweep is, runs.jsonl which run belongs to which trial; tasks/ has a configuration and
     a log for each task, and the jobs that outlive their driver.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.ledger = Ledger(path)
+        self.runs = SweepRuns(path)
 
     @property
     def name(self) -> str:
@@ -110,9 +110,9 @@ class SweepFolder:
         write_json(self.path / STATE, state)
 
     def remember(self, point: Mapping[str, Value], seed: int, run: str) -> None:
-        """Enter a replicate's run in the ledger, unless it is there."""
-        if run not in {entry.run for entry in self.ledger.entries()}:
-            self.ledger.append(Entry(dict(point), seed, run))
+        """Enter a replicate's run in the list, unless it is there."""
+        if run not in {entry.run for entry in self.runs.entries()}:
+            self.runs.append(Entry(dict(point), seed, run))
 
     @property
     def cancelled(self) -> bool:

@@ -157,11 +157,11 @@ class Sweep:
         return study
 
     def _learn(self, study: Study) -> None:
-        """Tell the study what the ledger leads to and it does not know."""
+        """Tell the study what the list of runs leads to and it does not know."""
         ended = (State.DONE, State.RUNNING)  # of others somebody may have made the result since
         known = {point_key(one.point) for one in study.trials() if one.state in ended}
-        self.folder.ledger.mend()
-        points = {point_key(entry.point): entry.point for entry in self.folder.ledger.entries()}
+        self.folder.runs.mend()
+        points = {point_key(entry.point): entry.point for entry in self.folder.runs.entries()}
         for key, point in points.items():
             if key in known or point not in self.space:
                 continue

@@ -13,6 +13,7 @@ from sage_cli.errors import ConfigurationError
 from sage_cli.settings.base import Section
 from sage_cli.trials.suites.claims import Claim, parse_claim
 from sage_cli.trials.suites.interaction import Interaction
+from sage_cli.trials.suites.stop import Stop
 from sage_cli.trials.suites.trade import Trade, listed
 from sage_cli.trials.tasks import ExactReading
 
@@ -156,6 +157,10 @@ class Suite(Section):
     """Comparisons at equal pass@1, over initial policies."""
     interactions: tuple[Interaction, ...] = ()
     """Gains of one change with several methods, and their differences."""
+    stop: Stop | None = None
+    """When the first primary trade may end the study."""
+    registration: Path | None = None
+    """The registration, beside this file; null: NAME.registration.json, if it is there."""
     analyses: tuple[Analysis, ...] = ()
     includes: tuple[str, ...] = ()
     chosen: tuple[str, ...] = ()
@@ -228,6 +233,12 @@ class Suite(Section):
         ):
             if len({*names}) < len(names):
                 raise ValueError(f"two {what} have the same name")
+        if self.stop is not None and not any(trade.primary for trade in self.trades):
+            raise ValueError("stop needs a trade that is primary: true")
+        still = {label for label, method in self.methods.items() if method.is_base}
+        for trade in self.trades:
+            if trade.over == "steps" and still & {*trade.labels}:
+                raise ValueError(f"the trade {trade.name} is over steps, and base has none")
         return self
 
     def only(self, labels: Sequence[str]) -> Suite:

@@ -21,6 +21,7 @@ from sage_cli.trials.suites.declaration import (
     Suite,
 )
 from sage_cli.trials.suites.interaction import Interaction
+from sage_cli.trials.suites.stop import Stop
 from sage_cli.trials.suites.trade import Trade
 
 _BELOW: Mapping[str, type[BaseModel]] = {
@@ -30,6 +31,7 @@ _BELOW: Mapping[str, type[BaseModel]] = {
     "options": AnalysisOptions,
     "trades": Trade,
     "interactions": Interaction,
+    "stop": Stop,
 }
 
 
@@ -54,6 +56,14 @@ def read_suite(name: str) -> Suite:
         ) from None
     _require_published(suite)
     return suite
+
+
+def registration_file(name: str) -> tuple[Path, bool]:
+    """Return where the registration of a suite is, and True if the suite names it."""
+    path, declared = _file(name), read_suite(name).registration
+    if declared is not None:
+        return path.parent / declared, True
+    return path.with_name(f"{path.stem}.registration.json"), False
 
 
 def with_included(name: str, above: Sequence[str] = ()) -> list[Suite]:

@@ -19,6 +19,7 @@ from sage_cli.store.atomic import write_text
 from sage_cli.store.surroundings import surroundings
 from sage_cli.trials.suites.claims import Verdict
 from sage_cli.trials.suites.planned import PlannedSuite
+from sage_cli.trials.suites.registered.standing import Standing
 from sage_cli.trials.suites.results import PartResult
 from sage_cli.trials.suites.sections.differences import differences
 from sage_cli.trials.suites.sections.exact import exact
@@ -26,7 +27,9 @@ from sage_cli.trials.suites.sections.interactions import interactions_section
 from sage_cli.trials.suites.sections.measured import curves, measured, published_alone, summary
 from sage_cli.trials.suites.sections.power import power
 from sage_cli.trials.suites.sections.problems import problems
+from sage_cli.trials.suites.sections.registered import registered, registered_fact
 from sage_cli.trials.suites.sections.runs import runs, spent, tasks
+from sage_cli.trials.suites.sections.stopping import stopping_rule
 from sage_cli.trials.suites.sections.trades import trades
 from sage_cli.trials.suites.shown_samples import shown_samples
 from sage_cli.trials.task import DONE
@@ -56,12 +59,17 @@ class SuiteData(SuiteFacts, ChaptersData):
 
 
 def chapters(
-    plan: PlannedSuite, found: Sequence[PartResult], analyses: Mapping[str, Sequence[Document]]
+    plan: PlannedSuite,
+    found: Sequence[PartResult],
+    analyses: Mapping[str, Sequence[Document]],
+    standing: Standing | None = None,
 ) -> list[Chapter]:
     """A chapter for each suite that has methods or a sweep, and at the end all commands.
 
-    `analyses` are further sections by suite, among them that of its sweep.
+    `analyses` are further sections by suite, among them that of its sweep; `standing` is how the
+    study stands to its registration.
     """
+    first = [] if standing is None else [registered(standing)]
     every = [
         Chapter(
             one.suite.name,
@@ -73,11 +81,17 @@ def chapters(
     ]
     every = [chapter for chapter in every if chapter.sections]
     if len(every) == 1:
-        return [replace(every[0], sections=[*every[0].sections, tasks(plan)])]
-    return [*every, Chapter("tasks", "Commands and cost", [tasks(plan)])]
+        return [replace(every[0], sections=[*first, *every[0].sections, tasks(plan)])]
+    beforehand = [Chapter("registered", "Registered beforehand", first)] if first else []
+    return [*beforehand, *every, Chapter("tasks", "Commands and cost", [tasks(plan)])]
 
 
-def write_report(plan: PlannedSuite, found: Sequence[PartResult], every: Sequence[Chapter]) -> Page:
+def write_report(
+    plan: PlannedSuite,
+    found: Sequence[PartResult],
+    every: Sequence[Chapter],
+    standing: Standing | None = None,
+) -> Page:
     """Write every form, the page among them, into the suite's folder."""
     facts: SuiteFacts = {
         "suite": plan.suite.name,
@@ -88,7 +102,10 @@ def write_report(plan: PlannedSuite, found: Sequence[PartResult], every: Sequenc
         plan.suite.name, plan.suite.title, every, _provenance(plan, found), facts
     )
     report = document.write(plan.folder / "report")
-    page = Page(report, every, _facts(plan, found, every), shown_samples(plan, found), MARKS)
+    at_the_top = _facts(plan, found, every)
+    if standing is not None:
+        at_the_top = {"registered": registered_fact(standing), **at_the_top}
+    page = Page(report, every, at_the_top, shown_samples(plan, found), MARKS)
     write_text(page.file, to_html(page))
     return page
 
@@ -128,6 +145,8 @@ def _sections(result: PartResult, analyses: Sequence[Document]) -> list[Document
         sections.append(trades(result))
     if result.suite.interactions:
         sections.append(interactions_section(result))
+    if result.suite.stop is not None:
+        sections.append(stopping_rule(result))
     if result.suite.sampled:
         sections.append(measured(result))
     elif printed is not None:

@@ -101,10 +101,17 @@ def _result(
     groups = list(by_start.values())
     estimate = over_initial_policies(
         [np.array([one.difference for one in group]) for group in groups],
-        [float(np.nanvar(np.mean([one.draws_R for one in group], axis=0))) for group in groups],
+        [_variance([one.draws_R for one in group]) for group in groups],
         confidence,
     )
     return replace(result, estimate=estimate)
+
+
+def _variance(draws_SR: Sequence[FloatArray]) -> float:
+    """Return the variance of the mean over seeds; NaN where few resamples reach the target."""
+    mean_R = np.mean(draws_SR, axis=0)
+    reached_R = mean_R[np.isfinite(mean_R)]
+    return float(reached_R.var()) if len(reached_R) > RESAMPLES / 2 else float("nan")
 
 
 def _counterpart(own: ReadReplicate, others: Sequence[ReadReplicate]) -> ReadReplicate | None:

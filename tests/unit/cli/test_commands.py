@@ -248,7 +248,7 @@ def test_no_runs_yet(sage):
 def test_config_explain(sage):
     typed = sage("config", "explain", "guide.tau")
     assert typed.code == 0
-    assert "guide.tau (for branch) Entropy in nats" in typed.words
+    assert "guide.tau (for branch, shuffled) Entropy in nats" in typed.words
     assert "default 1.2" in typed.words
     (told,) = json.loads(sage("config", "explain", "tau", "--json").stdout)["settings"]
     assert (told["key"], told["cosmetic"], told["type"]) == (

@@ -1,6 +1,7 @@
 """The Hub's own client on a data set that lies on disk, and the Hub out of reach."""
 
 import json
+import re
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -9,6 +10,7 @@ import pytest
 from huggingface_hub import HfApi, constants
 
 from sage_cli.errors import DataError
+from sage_cli.problems.data_set import DataSet
 from sage_cli.problems.demonstrations import load_demonstrations
 from sage_cli.problems.hub import read_hub
 from sage_cli.problems.identity import training_identity
@@ -103,3 +105,42 @@ def test_out_of_reach_names_the_file_and_the_folder(tmp_path, monkeypatch):
     with pytest.raises(DataError) as caught:
         open_source(data_set("aime25"), DataSection(root=tmp_path))
     assert caught.value.next_step == f"put {files} into {tmp_path}"
+
+
+def test_a_setting_pins_a_data_set_and_each_part_of_it(on_disk, monkeypatch):
+    monkeypatch.setitem(_SHIPPED, "svamp", on_disk)
+    part = replace(on_disk, name="svamp-part", part_of="svamp")
+    monkeypatch.setitem(_SHIPPED, "svamp-part", part)
+    other = COMMIT[::-1]
+
+    def commit(name, revisions):
+        data = DataSection(rl={"name": name}, revisions=revisions)
+        return training_identity(data)["problems"][0][0]["commit"]
+
+    assert commit("svamp", {}) is None
+    assert commit("svamp", {"svamp": COMMIT}) == commit("svamp-part", {"svamp": COMMIT}) == COMMIT
+    assert commit("svamp-part", {"svamp": COMMIT, "svamp-part": other}) == other
+    asked = []
+
+    def dataset_info(self, name, revision, timeout):
+        asked.append(revision)
+        return SimpleNamespace(sha=COMMIT)
+
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(HfApi, "dataset_info", dataset_info)
+    open_source(on_disk, DataSection(revisions={"svamp": COMMIT}))
+    assert asked == [COMMIT]
+
+
+@pytest.mark.parametrize("name", ["aime", "arithmetic"])
+def test_only_data_sets_have_revisions(name):
+    data = DataSection(rl={"name": "svamp"}, revisions={name: COMMIT})
+    for attempt in (load_training_problems, training_identity):
+        with pytest.raises(DataError, match=f"data.revisions names {name}"):
+            attempt(data)
+
+
+def test_every_published_data_set_but_one_is_pinned_to_a_commit():
+    sets = [entry for entry in _SHIPPED.values() if isinstance(entry, DataSet)]
+    loose = [one.name for one in sets if not re.fullmatch("[0-9a-f]{40}", one.revision or "")]
+    assert loose == ["openmathreasoning-mini"]

@@ -145,14 +145,14 @@ def test_of_the_hub_the_commit_counts_as_far_as_it_is_known(tmp_path):
         return found["commit"]
 
     assert commit("gsm8k") == "e53f048856ff4f594e959d75785d2c2d37b678ee"  # pinned
-    assert commit("amc23") is None
-    snapshots = tmp_path / "hub/datasets--zwhe99--amc23/snapshots"
+    assert commit("openmathreasoning-mini") is None
+    snapshots = tmp_path / "hub/datasets--unsloth--OpenMathReasoning-mini/snapshots"
     (snapshots / OLD).mkdir(parents=True)
-    assert commit("amc23") == OLD
+    assert commit("openmathreasoning-mini") == OLD
     (snapshots / NEW).mkdir()
     os.utime(snapshots / OLD, (1, 1))
     (snapshots / "main").mkdir()
-    assert commit("amc23") == NEW
+    assert commit("openmathreasoning-mini") == NEW
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -31,6 +32,12 @@ class FakeTrainer:
 
     def __init__(self) -> None:
         self.asked: list[list[int]] = []
+        self.away: list[int] = []
+        self.noted = SimpleNamespace(replaced=self._replaced)
+
+    def _replaced(self, rows: Any, drawn: Any, places: Sequence[int]) -> None:
+        assert [f"text {row['row']}" for row in rows] == drawn[2]
+        self.away += [rows[place]["row"] for place in places]
 
     def generate_rows(self, rows: Sequence[dict[str, int]]) -> tuple[Any, ...]:
         numbers = [row["row"] for row in rows]
@@ -57,6 +64,7 @@ def test_stale_groups_are_replaced_until_none_is_left():
     assert drawn[0] == [[1], [1], [4], [4]]
     assert drawn[1] is None
     assert trainer.asked == [[1, 1, 0, 0], [4, 4]]
+    assert trainer.away == [0, 0]
     assert sampling.record == {"groups/discarded": 1, "groups/extra_generations": 1}
 
 

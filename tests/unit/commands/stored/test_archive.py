@@ -8,6 +8,7 @@ from sage_cli.errors import DataError, StoreError
 from sage_cli.models.load import load_model
 from sage_cli.models.policies.policy import Policy
 from sage_cli.store.runs.run import Runs
+from sage_cli.store.runs.training_ledger import PromptRow
 from sage_cli.store.samples.sample_set import SampleIdentity, SampleSet
 
 
@@ -21,6 +22,9 @@ def made(tmp_path):
             run.model.mkdir()
             (run.model / "config.json").write_text("{}")
             (run.model / "model.safetensors").write_bytes(run.id.encode())
+            ledger = run.ledger
+            ledger.add(1, [PromptRow("p", 1, 1, 0, 0, 0, 0, 7, 7, trained=True)])
+            ledger.seal()
         samples = SampleSet(runs.root, SampleIdentity(Policy.of_run(run).fingerprint, "t", {}, 0))
         with samples.writing({"engine": "test"}) as writer:
             writer.claim(["p"], 1)
@@ -39,6 +43,7 @@ def test_there_and_back(made, tmp_path):
     for run in (base, trained):
         back = elsewhere.find(run.id)
         assert back.manifest == run.manifest
+        assert back.ledger.read().to_pylist() == run.ledger.read().to_pylist() != []
         policy = Policy.of_run(back)
         assert policy.fingerprint == Policy.of_run(run).fingerprint
         identity = SampleIdentity(policy.fingerprint, "t", {}, 0)

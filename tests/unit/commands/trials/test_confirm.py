@@ -11,7 +11,7 @@ from sweep_folder import TRIALS, sweep_folder
 from sage_cli.commands.trials.confirm import dry_run, planned
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.store.atomic import write_json
-from sage_cli.store.ledger import Entry, Ledger
+from sage_cli.store.sweep_runs import Entry, SweepRuns
 from sage_cli.trials.search.confirmation import FRESH
 from sage_cli.trials.search.stored import StoredSweep, Sweeps
 
@@ -39,7 +39,7 @@ def test_the_best_trials_are_planned_with_fresh_seeds_on_the_reported_benchmark(
     assert {value.rsplit(": ")[-1] for value in stage.facts.values() if "rl-" in str(value)} == {
         "to do"
     }
-    assert not (sweep.folder / "ledger.jsonl").exists()
+    assert not (sweep.folder / "runs.jsonl").exists()
 
 
 def test_three_trials_are_confirmed_unless_there_are_fewer(sweep, tmp_path) -> None:
@@ -73,9 +73,11 @@ def test_seeds_that_the_search_has_are_not_fresh(sweep: StoredSweep) -> None:
     with pytest.raises(ConfigurationError, match="the search has 1001 seeds per trial"):
         planned(sweep, 1, sets=["sweep.seeds=1001"])
     label = planned(sweep, 1, top=1).tasks()[-1].name
-    Ledger(sweep.folder).append(Entry(at(GRID, 1.2, 0.1), FRESH, label))  # an earlier confirmation
+    SweepRuns(sweep.folder).append(
+        Entry(at(GRID, 1.2, 0.1), FRESH, label)
+    )  # an earlier confirmation
     assert planned(sweep, 1, top=1)
-    Ledger(sweep.folder).append(Entry(at(GRID, 1.2, 0.1), 0, label))
+    SweepRuns(sweep.folder).append(Entry(at(GRID, 1.2, 0.1), 0, label))
     with pytest.raises(ConfigurationError, match=f"the run {label}.* would not be fresh"):
         planned(sweep, 1, top=1)
 

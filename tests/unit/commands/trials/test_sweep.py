@@ -124,10 +124,10 @@ def test_cancelled_trials_are_called_so_wherever_they_are_seen(tmp_path, monkeyp
         report = sweep(config, impatient)
         assert "was asked to stop driving mine" in impatient.said[0]
         assert [trial["state"] for trial in report.as_json()["trials"]] == ["cancelled"] * 2
-        ledger = root / "sweeps/mine/ledger.jsonl"
-        entered = [json.loads(line)["point"] for line in ledger.read_text().splitlines()]
+        runs = root / "sweeps/mine/runs.jsonl"
+        entered = [json.loads(line)["point"] for line in runs.read_text().splitlines()]
         assert entered == [{"guide.rho": 0.3}, {"guide.rho": 0.8}]
-        ledger.write_bytes(ledger.read_bytes()[:-9])  # as a full disk tears the second line
+        runs.write_bytes(runs.read_bytes()[:-9])  # as a full disk tears the second line
     assert (root / "sweeps/mine/sweep.md").read_text().count("| cancelled") == 2
     (listed,) = typed("sweeps", "list", "--runs", root, "--json")["sweeps"]
     counts = {"done": 0, "failed": 0, "pruned": 0, "cancelled": 2, "left": 0}

@@ -106,6 +106,16 @@ def test_seeds_are_pairs_and_their_spread_is_in_the_interval() -> None:
     assert found.high - found.difference == pytest.approx(12.706 * 0.01, rel=1e-3)
 
 
+def test_an_interval_that_few_problems_carry_ends_at_1() -> None:
+    """One problem of 40 tells the two apart: many resamples have no variance."""
+    flat = np.tile(SHARP[0], (40, 1)), np.tile(SHARP[1], (40, 1))
+    lower = flat[1].copy()
+    lower[0] -= 0.4
+    found = compared(Points.of(flat[0], lower), Points.of(*flat))
+    assert found.difference == pytest.approx(-0.4 / 40)
+    assert (found.low, found.high) == (-1, 1)
+
+
 def test_curves_of_unequal_problems_are_refused() -> None:
     other = Points.of(np.tile(SHARP[0], (4, 1)), np.tile(SHARP[1], (4, 1)))
     with pytest.raises(MetricError, match="have the shapes"):

@@ -7,17 +7,17 @@ from mirrored_run import train
 from offline_wandb import read_offline
 
 from sage_cli.settings.sections.records import TrackingSection
-from sage_cli.store.ledger import Entry, Ledger
 from sage_cli.store.mirrors.follower import mirrors_of, sweep_figures
 from sage_cli.store.runs.evaluations import evaluation_figures, record_evaluation
 from sage_cli.store.runs.run import Run, Runs
+from sage_cli.store.sweep_runs import Entry, SweepRuns
 
 OFFLINE = TrackingSection()
 
 
 @pytest.fixture
 def trial(tmp_path) -> Run:
-    """A trial's run, which its sweep's ledger names, measured on one of two benchmarks."""
+    """A trial's run, which its sweep names, measured on one of two benchmarks."""
     run = Runs(tmp_path).at("rl", "dapo-branch", "1" * 8)
     config = {
         "tracking": {"project": "sage", "group": "tau-rho-1"},
@@ -26,9 +26,9 @@ def trial(tmp_path) -> Run:
     }
     with run.recording(config, kind="rl"):
         pass
-    ledger = Ledger(tmp_path / "sweeps" / "tau-rho-1")
-    ledger.append(Entry({"guide.tau": 0.1}, 0, "another"))
-    ledger.append(Entry({"guide.tau": 0.465, "rl.lr": 1e-5}, 0, run.id))
+    runs = SweepRuns(tmp_path / "sweeps" / "tau-rho-1")
+    runs.append(Entry({"guide.tau": 0.1}, 0, "another"))
+    runs.append(Entry({"guide.tau": 0.465, "rl.lr": 1e-5}, 0, run.id))
     record_evaluation(run, "amc23", {"pass@1": 0.25, "pass@4": 0.5})
     return run
 
@@ -56,5 +56,5 @@ def test_they_are_in_the_summary_of_the_run(trial):
 
 
 def test_a_run_that_is_no_trial_has_none(trial, tmp_path):
-    (tmp_path / "sweeps" / "tau-rho-1" / "ledger.jsonl").unlink()
+    (tmp_path / "sweeps" / "tau-rho-1" / "runs.jsonl").unlink()
     assert sweep_figures(trial, evaluation_figures(trial)) == {}

@@ -63,6 +63,12 @@ def test_a_miniature_keeps_its_own_problems_and_takes_the_ks_as_far_as_it_has_sa
     assert (config.evaluation.samples, config.evaluation.k) == (8, "1,8")
 
 
+@pytest.mark.parametrize("preset", ["tiny", PAPER])
+def test_samples_may_exceed_the_suite_s_largest_k(preset: str) -> None:
+    config = replicates("table1", preset, sets=("evaluation.samples=1024",))[1].config
+    assert (config.evaluation.samples, config.evaluation.k) == (1024, "1,256")
+
+
 def test_what_is_typed_wins_over_the_protocol() -> None:
     config = replicates("table1", PAPER, sets=("evaluation.samples=32", "sampling.temperature=1"))[
         1

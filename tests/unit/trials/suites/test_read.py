@@ -74,6 +74,11 @@ def test_an_unknown_suite_is_refused_with_the_nearest() -> None:
         (f"{EXACT}trades: [{{name: t, method: grpo, aginst: grpo}}]", "did you mean against?"),
         (f"{EXACT}trades: [{TRADE}, {TRADE}]", "two trades have the same name"),
         (f"{EXACT}trades: [{{name: t, method: grpo, against: grpo, over: steps}}]", "checkpoints"),
+        (
+            "methods: {grpo: grpo, b: base}\nmeasured: exact\ncheckpoints: true\n"
+            "trades: [{name: t, method: grpo, against: b, over: steps}]",
+            "the trade t is over steps, and base has none",
+        ),
         (f"{EXACT}against: grpo", "with measured: exact declare trades"),
         ("published: table1\nmethods: {brunch: grpo/branch}", "table1 has no row 'brunch'"),
     ],

@@ -135,4 +135,4 @@ def test_the_study_is_the_design() -> None:
     assert by_label["no-kl"].config.anchor.kl == "none"
     branch, placebo = by_label["branch"].config.guide, by_label["placebo"].config.guide
     assert (placebo.tau, placebo.rho) == (branch.tau, branch.rho) == (0.465, 0.775)  # type: ignore[union-attr]
-    assert {len(trial.replicates) for trial in trials} == {8, 16}
+    assert {len(trial.replicates) for trial in trials} == {8}

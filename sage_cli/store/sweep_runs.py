@@ -1,4 +1,4 @@
-"""A sweep's ledger.jsonl: a line with point, seed and run for each planned training."""
+"""A sweep's runs.jsonl: a line with point, seed and run for each planned training."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sage_cli.json_value import json_value
 from sage_cli.store.atomic import storing, write_text
 
 log = logging.getLogger(__name__)
-NAME = "ledger.jsonl"
+NAME = "runs.jsonl"
 """The file in a sweep's folder."""
 Value = float | int | str | bool
 
@@ -27,7 +27,7 @@ class Entry:
     run: str
 
 
-class Ledger:
+class SweepRuns:
     """Append-only. A killed driver or a full disk tears one line, which is left out."""
 
     def __init__(self, sweep: Path) -> None:

@@ -1,31 +1,31 @@
-"""The ledger of a sweep: what a torn line costs."""
+"""The runs of a sweep: what a torn line costs."""
 
 import json
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sage_cli.store.ledger import Entry, Ledger
+from sage_cli.store.sweep_runs import Entry, SweepRuns
 
 ENTRIES = [Entry({"guide.tau": 0.1 * place}, place, f"rl-{place}") for place in range(3)]
 
 
-def ledger(tmp_path, *entries):
-    made = Ledger(tmp_path / "sweep")
+def runs(tmp_path, *entries):
+    made = SweepRuns(tmp_path / "sweep")
     for entry in entries:
         made.append(entry)
     return made
 
 
 def test_what_is_appended_is_read_in_order(tmp_path):
-    assert ledger(tmp_path).entries() == []
-    assert ledger(tmp_path, *ENTRIES).entries() == ENTRIES
+    assert runs(tmp_path).entries() == []
+    assert runs(tmp_path, *ENTRIES).entries() == ENTRIES
 
 
 @given(cut=st.data())
 def test_a_last_line_torn_anywhere_costs_that_line_alone(tmp_path_factory, cut):
     folder = tmp_path_factory.mktemp("torn")
-    torn = ledger(folder, *ENTRIES[:2])
+    torn = runs(folder, *ENTRIES[:2])
     content = torn.path.read_bytes()
     first = content.index(b"\n") + 1
     kept = cut.draw(st.integers(first, len(content)))
@@ -44,7 +44,7 @@ def test_a_last_line_torn_anywhere_costs_that_line_alone(tmp_path_factory, cut):
 
 def test_lines_that_are_no_entries_are_passed_over_and_taken_away(tmp_path, caplog):
     """Two glued lines, bytes that are no text, JSON of other kinds or too deep."""
-    good = ledger(tmp_path, *ENTRIES)
+    good = runs(tmp_path, *ENTRIES)
     first, *rest = good.path.read_bytes().splitlines(keepends=True)
     deep = b"[" * 100_000
     others = [b'{"point": {"gui' + first, b"\xff\xfe\n", b"3\n", b'{"run": "x"}\n', deep + b"\n",

@@ -1,0 +1,221 @@
+"""What a training met: problems solved and forgotten, groups without signal, tokens by outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+import numpy as np
+import pyarrow as pa
+from typing_extensions import TypedDict
+
+from sage_cli.analysis.analysis import Analysis, Inputs, Options, TrainedRun
+from sage_cli.analysis.means import share_gap
+from sage_cli.errors import StoreError
+from sage_cli.metrics.counts import IntArray
+from sage_cli.metrics.counts.visits import Visits
+from sage_cli.reports.document import Document, Figure
+from sage_cli.reports.figures.panels import Series, draw_lines
+from sage_cli.reports.tables.render import Record, to_records
+from sage_cli.reports.tables.table import Measure, Row, Table, columns
+
+PHASES = ("early", "mid", "late")
+"""Thirds of the steps that sampled."""
+AXES = ("step", "completions")
+"""What problems solved so far are drawn against."""
+
+
+class TrainingData(TypedDict):
+    """Coverage in training, what came of problems between visits, and shares by thirds."""
+
+    coverage: list[Record]
+    revisits: list[Record]
+    phases: list[Record]
+
+
+@dataclass(frozen=True, eq=False)
+class LedgerColumns:
+    """A ledger as arrays: a row R for each problem of a step that was trained on, or was not."""
+
+    ids: Sequence[str]
+    """The problems' ids; `problem_R` are places here."""
+    step_R: IntArray
+    problem_R: IntArray
+    n_R: IntArray
+    right_R: IntArray
+    tokens_R: IntArray
+    right_tokens_R: IntArray
+    trained_R: np.ndarray
+
+    @classmethod
+    def of(cls, table: pa.Table) -> LedgerColumns:
+        """Return the columns of a stored ledger."""
+
+        def ints(name: str) -> IntArray:
+            return np.array(table[name].to_pylist(), dtype=np.int64)
+
+        ids, problem_R = np.unique(np.array(table["problem"].to_pylist()), return_inverse=True)
+        trained_R = np.array(table["trained"].to_pylist(), dtype=bool)
+        return cls(
+            ids.tolist(),
+            ints("step"),
+            problem_R,
+            ints("n"),
+            ints("right"),
+            ints("tokens"),
+            ints("right_tokens"),
+            trained_R,
+        )
+
+    @cached_property
+    def visits(self) -> Visits:
+        """Return each problem's completions of each step, whether trained on or not."""
+        key_R = self.step_R * len(self.ids) + self.problem_R
+        key_V, visit_R = np.unique(key_R, return_inverse=True)
+
+        def summed(value_R: IntArray) -> IntArray:
+            return np.bincount(visit_R, value_R).astype(np.int64)
+
+        step_V, problem_V = np.divmod(key_V, len(self.ids))
+        return Visits(step_V, problem_V, summed(self.n_R), summed(self.right_R))
+
+    def shares(self, of_R: np.ndarray) -> dict[str, float]:
+        """Return shares of the rows at `of_R`: groups without signal, and tokens by outcome."""
+        trained_R = of_R & self.trained_R
+        groups, all_tokens = max(1, trained_R.sum()), max(1, self.tokens_R[of_R].sum())
+        wrong_R, right_R = self.right_R == 0, self.right_R == self.n_R
+        silent_R = (wrong_R | right_R) & trained_R
+
+        def tokens(value_R: IntArray, at_R: np.ndarray) -> float:
+            return float(value_R[at_R].sum() / all_tokens)
+
+        return {
+            "groups all right": float((right_R & trained_R).sum() / groups),
+            "groups all wrong": float((wrong_R & trained_R).sum() / groups),
+            "tokens of right completions": tokens(self.right_tokens_R, of_R),
+            "tokens in groups without signal": tokens(self.tokens_R, silent_R),
+            "tokens of replaced groups": tokens(self.tokens_R, of_R & ~self.trained_R),
+        }
+
+
+def training(inputs: Inputs) -> Document:
+    """Return coverage in training, discovery and forgetting, and what had no signal."""
+    ledgers = {label: _ledger(run) for label, run in inputs.trained.items()}
+    coverage = Table(
+        "problems that training met",
+        columns("run, steps, completions, problems, solved, at the first visit, later, never"),
+        tuple(_coverage(label, of) for label, of in ledgers.items()),
+    )
+    revisits = Table(
+        "from visit to visit",
+        columns(
+            "run, problems visited again, pass rate at the first visit, last less first, "
+            "solved and not at the next visit, not solved and solved at the next"
+        ),
+        tuple(_revisits(label, of.visits, inputs.options) for label, of in ledgers.items()),
+        ("the interval of last less first is over problems; the other two are shares of pairs of "
+         "visits, chance included: with few completions a solved problem is missed at times",),
+    )  # fmt: skip
+    phases = Table(
+        "by thirds of the steps",
+        columns(f"share, run, {', '.join(PHASES)}"),
+        tuple(_phases(ledgers)),
+        ("groups are those that were trained on; tokens are shares of all that were sampled",),
+    )
+    return Document(
+        name="training",
+        title="what training met",
+        provenance=inputs.provenance,
+        data=TrainingData(
+            coverage=to_records(coverage),
+            revisits=to_records(revisits),
+            phases=to_records(phases),
+        ),
+        tables=(coverage, revisits, phases),
+        sheets={"training": coverage, "training-problems": _problems(ledgers)},
+        figures=(Figure("training", partial(draw_lines, _curves(ledgers), AXES)),),
+    )
+
+
+def _ledger(run: TrainedRun) -> LedgerColumns:
+    if run.ledger is None or not len(run.ledger):
+        raise StoreError(
+            f"{run.run} has no ledger: it is no RL run, or was trained before ledgers were kept",
+            "train it again, with --fresh",
+        )
+    return LedgerColumns.of(run.ledger)
+
+
+def _coverage(label: str, of: LedgerColumns) -> Row:
+    visits = of.visits
+    at_first = int(visits.solved[visits.first].sum())
+    solved, problems = len(visits.discovery), visits.problems
+    counted = (problems, solved, at_first, solved - at_first, problems - solved)
+    return Row((label, len(np.unique(of.step_R)), int(of.n_R.sum()), *counted))
+
+
+def _revisits(label: str, visits: Visits, options: Options) -> Row:
+    first_P, last_P = visits.rates()
+    one, following = visits.next_of
+    was, now = visits.solved[one], visits.solved[following]
+
+    def share(of: np.ndarray, among: np.ndarray) -> Measure:
+        return Measure(float(of[among].mean()) if among.any() else float("nan"))
+
+    begun = Measure(float(first_P.mean()) if len(first_P) else float("nan"))
+    gap = share_gap(last_P, first_P, options)
+    return Row((label, len(first_P), begun, gap, share(~now, was), share(now, ~was)))
+
+
+def _phases(ledgers: Mapping[str, LedgerColumns]) -> list[Row]:
+    found: dict[str, list[Row]] = {}
+    for label, of in ledgers.items():
+        steps = np.array_split(np.unique(of.step_R), len(PHASES))
+        thirds = [of.shares(np.isin(of.step_R, third)) for third in steps]
+        for name in thirds[0]:
+            cells = [Measure(third[name]) for third in thirds]
+            found.setdefault(name, []).append(Row((name, label, *cells), section=name))
+    return [row for rows in found.values() for row in rows]
+
+
+def _curves(ledgers: Mapping[str, LedgerColumns]) -> dict[str, dict[str, Series]]:
+    """Return the number of problems solved so far, against each of AXES."""
+    along = {label: of.visits for label, of in ledgers.items()}
+    return {
+        "problems solved so far": {
+            label: visits.solved_by(visits.step_V) for label, visits in along.items()
+        },
+        "the same for as many completions": {
+            label: visits.solved_by(np.cumsum(visits.n_V)) for label, visits in along.items()
+        },
+    }
+
+
+def _problems(ledgers: Mapping[str, LedgerColumns]) -> Table:
+    """Return a row for each problem of each run."""
+    rows = []
+    for label, of in ledgers.items():
+        visits = of.visits
+        discovered = dict(
+            zip(visits.problem_V[visits.discovery], visits.step_V[visits.discovery], strict=True)
+        )
+        times_P, n_P, right_P = (
+            np.bincount(visits.problem_V, weights).astype(int)
+            for weights in (None, visits.n_V, visits.right_V)
+        )
+        for place, id_ in enumerate(of.ids):
+            first = int(discovered[place]) if place in discovered else "never"
+            row = (label, id_, int(times_P[place]), int(n_P[place]), int(right_P[place]), first)
+            rows.append(Row(row))
+    heads = columns("run, problem, visits, completions, right, first solved at step")
+    return Table("every problem", heads, tuple(rows))
+
+
+TRAINING = Analysis(
+    "training",
+    "problems that training solved and forgot, groups without signal, tokens by outcome",
+    training,
+    TrainingData,
+    records=True,
+)

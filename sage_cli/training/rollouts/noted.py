@@ -1,0 +1,134 @@
+"""What a training notes of the completions that it samples: counts by problem, or all of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from accelerate.utils import gather_object
+from torch import Tensor
+
+from sage_cli.grading.grades import STATUSES
+from sage_cli.methods.parts.dynamic_sampling import Generated, Row
+from sage_cli.methods.parts.hooks import GradeReward
+from sage_cli.store.runs.training_completions import Sampled
+from sage_cli.store.runs.training_ledger import PromptRow, TrainingLedger
+from sage_cli.training.rollouts.kept import Kept, padded
+
+COMPLETION_IDS, COMPLETION_TEXTS = 1, 3
+"""Where TRL's `_generate` returns the completions' tokens, and their texts."""
+
+
+def lengths_of(sampled: Generated) -> list[int]:
+    """Return the number of tokens of each completion."""
+    return [len(ids) for ids in sampled[COMPLETION_IDS]]
+
+
+class Noted:
+    """Notes the completions of this process; `problems` are the ids of the data set's rows.
+
+    `generated` is what was generated last. Counts go to the ledger, and where there is `kept` every
+    completion is kept, too.
+    """
+
+    def __init__(
+        self,
+        problems: Sequence[str],
+        reward: GradeReward,
+        ledger: TrainingLedger,
+        kept: Kept | None = None,
+    ) -> None:
+        self.problems, self.reward, self.ledger, self.kept = problems, reward, ledger, kept
+        self.generated: Generated = ()
+        self._step = 0
+        self._rows: list[PromptRow] = []
+
+    def begin(self, step: int) -> None:
+        """Hear that a generation batch begins, which `step` is the first to train on."""
+        self._step = step
+        if self.kept is not None:
+            self.kept.pass_on()
+
+    def scored(self, rows: Sequence[Row], batch: dict[str, Any], rewards_BF: Tensor) -> None:
+        """Note the completions that were generated and graded last: they are trained on."""
+        sampled = self._sampled(rows, self.generated, self.reward.statuses, trained=True)
+        if self.kept is not None:
+            rewards = rewards_BF[batch["row_ids_B"]].float().cpu().numpy()
+            self.kept.scored(batch, replace(sampled, rewards_BF=rewards))
+
+    def replaced(self, rows: Sequence[Row], sampled: Generated, places: Sequence[int]) -> None:
+        """Note the completions at `places`, which are not trained on."""
+        chosen = [rows[i] for i in places]
+        some = tuple(
+            [of[i] for i in places] if which in (COMPLETION_IDS, COMPLETION_TEXTS) else []
+            for which, of in enumerate(sampled)
+        )
+        statuses = self.reward.grade([row["gold"] for row in chosen], some[COMPLETION_TEXTS])
+        away = self._sampled(chosen, some, statuses, trained=False)
+        if self.kept is not None and chosen:
+            self.kept.replaced(away)
+
+    def learned(self, batch: Mapping[str, Any], logps_BT: Tensor) -> None:
+        """Hear of the loss of a micro-batch."""
+        if self.kept is not None:
+            self.kept.learned(batch, logps_BT)
+
+    def enter(self, *, main: bool) -> None:
+        """Enter the counts of all processes into the ledger, which the main process writes."""
+        noted, self._rows = gather_object(self._rows), []
+        if main:
+            self.ledger.add(self._step, merged(noted))
+
+    def seal(self) -> None:
+        """Have everything on the disk, before a checkpoint is. Raises StoreError."""
+        self.ledger.seal()
+        if self.kept is not None:
+            self.kept.seal()
+
+    def _sampled(
+        self, rows: Sequence[Row], sampled: Generated, statuses: Sequence[str], *, trained: bool
+    ) -> Sampled:
+        """Count completions, and return them."""
+        problems, lengths = [self.problems[row["row"]] for row in rows], lengths_of(sampled)
+        self._rows += [
+            PromptRow(
+                problem,
+                n=1,
+                **{known: int(status == known) for known in STATUSES},
+                tokens=length,
+                right_tokens=length if status == "right" else 0,
+                trained=trained,
+            )
+            for problem, status, length in zip(problems, statuses, lengths, strict=True)
+        ]
+        ids_BT = padded(sampled[COMPLETION_IDS]) if self.kept is not None else np.zeros((0, 0))
+        return Sampled(
+            self._step,
+            problems,
+            [row["prompt"] for row in rows],
+            [row["gold"] for row in rows],
+            sampled[COMPLETION_TEXTS],
+            statuses,
+            trained,
+            np.array(lengths, dtype=int),
+            ids_BT,
+        )
+
+
+def merged(rows: Iterable[PromptRow]) -> list[PromptRow]:
+    """Return one row for each problem that was trained on, and one for each that was not.
+
+    They are sorted, so that the number of processes that sampled them doesn't show.
+    """
+    found: dict[tuple[bool, str], Counter[str]] = {}
+    for row in rows:
+        counted = row._asdict()
+        key = (counted.pop("trained"), counted.pop("problem"))
+        found.setdefault(key, Counter()).update(counted)
+    return [
+        PromptRow(problem, **of, trained=trained)
+        for (trained, problem), of in sorted(found.items())
+    ]

@@ -1,0 +1,1 @@
+"""A suite registered before its first run: what was decided, departures from it, verification."""

@@ -1,0 +1,186 @@
+"""Check a suite's page against its registration, and its numbers against runs or published ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from typing_extensions import TypedDict
+
+from sage_cli.errors import ConfigurationError, StoreError
+from sage_cli.json_value import json_value
+from sage_cli.store.json_files import json_text, read_object
+from sage_cli.trials.suites.declaration import Suite
+from sage_cli.trials.suites.overrides import Overrides
+from sage_cli.trials.suites.planned import PlannedSuite, planned_of
+from sage_cli.trials.suites.registered.compared import Tolerance, unequal
+from sage_cli.trials.suites.registered.decided import decides
+from sage_cli.trials.suites.registered.departures import Departure, departures
+from sage_cli.trials.suites.registered.measurements_file import ENDING, read_measurements
+from sage_cli.trials.suites.registered.registration import (
+    Decides,
+    Registration,
+    read_registration,
+)
+from sage_cli.trials.suites.registered.standing import file_changes
+from sage_cli.trials.suites.report import chapters
+from sage_cli.trials.suites.results import PartResult, results
+
+EXACT = Tolerance(1e-9, 1e-9)
+ROUNDED = Tolerance(2e-5, 1e-3)
+"""Of numbers that published chances give, which are rounded."""
+UNCHECKED = ("registered", "tasks", "runs")
+"""Sections that hold no measurements."""
+NUMBER = "number"
+
+
+class Verified(TypedDict):
+    """The differences of a page, what was checked and what could not be.
+
+    `source` is where the numbers were computed from: runs, published, or none.
+    """
+
+    page: str
+    registration: str
+    source: str
+    checked: list[str]
+    unchecked: list[str]
+    numbers: int
+    differences: list[Departure]
+
+
+@dataclass
+class _Numbers:
+    source: str
+    checked: list[str] = field(default_factory=list)
+    unchecked: list[str] = field(default_factory=list)
+    count: int = 0
+    differences: list[Departure] = field(default_factory=list)
+
+
+def verify(page_file: Path, registration_file: Path | None, root: Path | None) -> Verified:
+    """Return all in which a page differs from its registration and from its measurements.
+
+    `root` is the folder of runs; None: the configuration's. Raises ConfigurationError for a page
+    that has no registration.
+    """
+    try:
+        page = read_object(page_file, "take the page as it was written")
+    except FileNotFoundError:
+        raise StoreError(
+            f"there is no page {page_file}", "give the NAME.json of a suite's report"
+        ) from None
+    said = _registered(page, page_file)
+    file = registration_file or page_file.parent / said["file"]
+    registration = read_registration(file)
+    differences = _against_registration(said, registration)
+    plan = _plan_of(said["decides"], root)
+    differences += _named("rebuilt", departures(said["decides"], decides(plan)))
+    numbers = _numbers(page, page_file, plan)
+    return {
+        "page": str(page_file),
+        "registration": str(file),
+        "source": numbers.source,
+        "checked": numbers.checked,
+        "unchecked": numbers.unchecked,
+        "numbers": numbers.count,
+        "differences": differences + numbers.differences,
+    }
+
+
+def _registered(page: dict[str, Any], file: Path) -> dict[str, Any]:
+    for chapter in page.get("chapters", ()):
+        if (found := chapter["sections"].get("registered")) is not None:
+            return dict(found)
+    raise ConfigurationError(
+        f"{file} says nothing of a registration",
+        "write it with sage suite report, with registration: FILE in the suite or --registration",
+    )
+
+
+def _against_registration(said: dict[str, Any], held: Registration) -> list[Departure]:
+    """Return changes of the registration, departures from it, and those that the page hides."""
+    found: list[Departure] = [
+        {"kind": "registration", "name": why, "registered": held["hash"], "now": "changed"}
+        for why in file_changes(held)
+    ]
+    if said["hash"] != held["hash"]:
+        name = "the page was written with another registration"
+        found.append(
+            {"kind": "registration", "name": name, "registered": held["hash"], "now": said["hash"]}
+        )
+    departing = departures(held["decides"], said["decides"])
+    found += departing
+    hidden = [one for one in departing if one not in said["departures"]]
+    found += [{**one, "name": f"{one['name']}: not named on the page"} for one in hidden]
+    if held["late"] and not any(one["kind"] == "late" for one in said["departures"]):
+        late = ", ".join(held["late"])
+        found.append(
+            {"kind": "late", "name": "not named on the page", "registered": late, "now": "–"}
+        )
+    return found
+
+
+def _named(why: str, found: Sequence[Departure]) -> list[Departure]:
+    return [{**one, "name": f"{one['name']} ({why} from the page's declaration)"} for one in found]
+
+
+def _plan_of(said: Decides, root: Path | None) -> PlannedSuite:
+    """Return the plan of what a page says that it decides."""
+    typed = said["typed"]
+    wanted = typed["initial_policies"]
+    overrides = Overrides(
+        tuple(typed["presets"]), tuple(typed["sets"]), typed["seeds"], {"run": {"root": root}},
+        tuple(typed["only"]), tuple(wanted) if isinstance(wanted, list) else wanted,
+    )  # fmt: skip
+    suites = [Suite.model_validate(one["declaration"]) for one in said["suites"]]
+    return planned_of(suites, overrides)
+
+
+def _numbers(page: dict[str, Any], page_file: Path, plan: PlannedSuite) -> _Numbers:
+    """Compute the page's sections again, from the runs or else from published measurements."""
+    found = [results(part, plan.stored, {}) for part in plan.parts]
+    published = page_file.with_name(f"{page_file.stem}{ENDING}")
+    numbers = _Numbers("runs")
+    if not any(map(_is_there, found)):
+        if not published.is_file():
+            numbers.source = "none"
+            numbers.differences = [_unverified(published)]
+            return numbers
+        numbers.source, found = published.name, read_measurements(published, plan.parts)
+    exact = any(result.read for result in found)
+    tolerance = ROUNDED if exact and numbers.source != "runs" else EXACT
+    again = {one.name: one.sections for one in chapters(plan, found, {})}
+    for chapter in page["chapters"]:
+        own = {one.name: one.data for one in again.get(chapter["name"], ())}
+        for name, data in chapter["sections"].items():
+            where = f"{chapter['name']}: {name}"
+            if name in UNCHECKED:
+                continue
+            if name not in own:
+                numbers.unchecked.append(where)
+                continue
+            given = {key: value for key, value in data.items() if key not in ("title", "notes")}
+            count, differing = unequal(given, json_value(json_text(own[name])), tolerance)
+            numbers.checked.append(where)
+            numbers.count += count
+            numbers.differences += [
+                {"kind": NUMBER, "name": f"{where}: {path}", "registered": was, "now": now}
+                for path, was, now in differing
+            ]
+    return numbers
+
+
+def _is_there(result: PartResult) -> bool:
+    return bool(result.there) or any(result.read.values())
+
+
+def _unverified(published: Path) -> Departure:
+    return {
+        "kind": NUMBER,
+        "name": f"no number could be checked: there are no runs here, and no {published.name}",
+        "registered": "–",
+        "now": "–",
+    }

@@ -1,0 +1,76 @@
+"""What training met, from a ledger of three steps, by hand."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from sage_cli.analysis.analysis import Inputs, Options, TrainedRun
+from sage_cli.analysis.measures.training import training
+from sage_cli.errors import StoreError
+from sage_cli.store.runs.training_ledger import SCHEMA
+
+
+def table(*rows: tuple[int, str, int, bool]) -> pa.Table:
+    """Return a ledger of (step, problem, right of 2, trained on); a completion has 10 tokens."""
+    listed = [
+        {
+            "step": step, "problem": problem, "n": 2, "right": right, "wrong": 2 - right,
+            "unparseable": 0, "timeout": 0, "error": 0, "tokens": 20, "right_tokens": 10 * right,
+            "trained": trained,
+        }
+        for step, problem, right, trained in rows
+    ]  # fmt: skip
+    return pa.Table.from_pylist(listed, schema=SCHEMA)
+
+
+LEDGER = table(
+    (1, "c", 0, False),
+    (1, "a", 1, True),
+    (1, "b", 0, True),
+    (2, "a", 0, True),
+    (2, "b", 2, True),
+    (3, "a", 2, True),
+    (3, "b", 2, True),
+)
+
+
+def test_by_hand():
+    run = TrainedRun("rl-1", [{"step": 1}], ledger=LEDGER)
+    document = training(Inputs(trained={"grpo": run}, options=Options(resamples=200)))
+    (coverage,) = document.data["coverage"]
+    assert coverage == {
+        "run": "grpo", "steps": 3, "completions": 14, "problems": 3, "solved": 2,
+        "at the first visit": 1, "later": 1, "never": 1,
+    }  # fmt: skip
+    (revisits,) = document.data["revisits"]
+    assert revisits["problems visited again"] == 2
+    assert revisits["pass rate at the first visit"] == 0.25  # 1/2 and 0
+    assert revisits["last less first"] == 0.75  # 1/2 and 1
+    # a's first visit and b's second were solved; a's next was not
+    assert revisits["solved and not at the next visit"] == 0.5
+    # b's first and a's second were not solved; both were at the next
+    assert revisits["not solved and solved at the next"] == 1
+    early = {row["share"]: row["early"] for row in document.data["phases"]}
+    assert early == {
+        "groups all right": 0,
+        "groups all wrong": 0.5,  # b of a and b
+        "tokens of right completions": pytest.approx(1 / 6),  # 10 of 60
+        "tokens in groups without signal": pytest.approx(1 / 3),  # b's 20 of 60
+        "tokens of replaced groups": pytest.approx(1 / 3),  # c's 20
+    }
+    late = {row["share"]: row["late"] for row in document.data["phases"]}
+    assert late["groups all right"] == 1
+
+
+def test_each_problem_is_a_row_of_the_sheet():
+    run = TrainedRun("rl-1", [{"step": 1}], ledger=LEDGER)
+    document = training(Inputs(trained={"grpo": run}, options=Options(resamples=200)))
+    cells = [row.cells[1:] for row in document.sheets["training-problems"].rows]
+    assert cells == [("a", 3, 6, 3, 1), ("b", 3, 6, 4, 2), ("c", 1, 2, 0, "never")]
+
+
+def test_a_run_without_a_ledger_is_named():
+    bare = TrainedRun("sft-1", [{"step": 1}], ledger=SCHEMA.empty_table())
+    with pytest.raises(StoreError, match="sft-1 has no ledger"):
+        training(Inputs(trained={"sft": bare}))

@@ -1,0 +1,85 @@
+"""`sage samples show RUN --training` and `sage grade RUN --training`, as typed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from sage_cli.cli.app import app
+from sage_cli.store.atomic import write_json
+from sage_cli.store.runs.run import Run
+from sage_cli.store.runs.training_completions import Sampled
+
+TEXTS = ["<SOLUTION>12</SOLUTION>", "<SOLUTION>3*4</SOLUTION>", "<SOLUTION>7</SOLUTION>"]
+
+
+@pytest.fixture
+def type_(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """Type a command in a folder whose run kept three completions of a step and one of the next.
+
+    The run's judge paid for 3*4, which the strict one does not.
+    """
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    for name in ("kept", "bare"):
+        run = Run(tmp_path / "runs" / f"rl-{name}")
+        write_json(run.folder / "manifest.json", {"status": "finished", "kind": "rl"})
+        write_json(run.folder / "config.json", {})
+    completions = Run(tmp_path / "runs/rl-kept").completions()
+    completions.add(sampled(1, TEXTS, ["right", "right", "wrong"], np.array([0.5, 0.5, -1])))
+    completions.add(sampled(2, TEXTS[2:], ["wrong"], None))
+    completions.seal()
+    return lambda *words: CliRunner().invoke(app, list(words))
+
+
+def sampled(
+    step: int, texts: list[str], grades: list[str], advantage_B: np.ndarray | None
+) -> Sampled:
+    count = len(texts)
+    return Sampled(
+        step, ["p1"] * count, ["3*4=?"] * count, ["12"] * count, texts, grades,
+        advantage_B is not None, np.full(count, 2), np.zeros((count, 2), dtype=np.int32),
+        advantage_B=advantage_B,
+    )  # fmt: skip
+
+
+def test_completions_of_a_step_and_a_grade(type_):
+    done = type_("samples", "show", "kept", "--training", "--json", "--grade", "wrong")
+    rows = json.loads(done.stdout)["completions"]
+    assert [(row["step"], row["text"], row["advantage"]) for row in rows] == [
+        (1, TEXTS[2], -1.0), (2, TEXTS[2], None),
+    ]  # fmt: skip
+    shown = type_("samples", "show", "kept", "--training", "--step", "2").output
+    assert "replaced" in shown
+    assert "3*4=?" in shown
+
+
+def test_another_judge_pays_otherwise(type_):
+    done = type_("grade", "kept", "--training")
+    assert done.exit_code == 0, done.output
+    assert "1 of 4 are paid otherwise (25.00%)" in done.output
+    assert "step 1, completion 1: math, strict wrong, in training right" in done.output
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("samples", "show", "bare", "--training"), "rl-bare has not kept the completions"),
+        (("grade", "bare", "--training"), "rl-bare has not kept the completions"),
+        (("samples", "show", "kept", "--step", "1"), "--step is of a training"),
+        (("samples", "show", "kept", "--training", "--step", "9"), "none of the 4 completions"),
+        (("samples", "show", "kept", "--training", "--grade", "good"), "there is no grade 'good'"),
+        (("grade", "kept", "--training", "--mode", "both"), "--training takes one mode"),
+        (("grade", "other", "--training"), "no run 'other'"),
+    ],
+)
+def test_mistakes_are_panels(type_, words, message):
+    done = type_(*words)
+    assert done.exit_code != 0
+    assert message in done.output

@@ -1,0 +1,82 @@
+"""A training's ledger: files between checkpoints, rewound, torn, of another layout."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sage_cli.store.runs.training_ledger import PromptRow, TrainingLedger
+
+
+def row(problem: str, right: int = 1, *, trained: bool = True) -> PromptRow:
+    return PromptRow(problem, 2, right, 2 - right, 0, 0, 0, 10, 5 * right, trained)
+
+
+def filled(folder: Path, *parts: tuple[int, ...]) -> TrainingLedger:
+    """Return a ledger with a file for each of `parts`, two problems a step."""
+    ledger = TrainingLedger(folder)
+    for steps in parts:
+        for step in steps:
+            ledger.add(step, [row("a"), row("b", 0)])
+        ledger.seal()
+    return ledger
+
+
+def steps(ledger: TrainingLedger) -> list[int]:
+    return ledger.read()["step"].to_pylist()[::2]
+
+
+def test_rows_come_back_by_step(tmp_path: Path):
+    ledger = filled(tmp_path, (1, 2), (3,))
+    assert sorted(file.name for file in tmp_path.iterdir()) == [
+        "steps-00000001-00000002-0.parquet",
+        "steps-00000003-00000003-0.parquet",
+    ]
+    first = ledger.read().to_pylist()[1]
+    assert first == {
+        "step": 1, "problem": "b", "n": 2, "right": 0, "wrong": 2, "unparseable": 0, "timeout": 0,
+        "error": 0, "tokens": 10, "right_tokens": 0, "trained": True,
+    }  # fmt: skip
+    assert steps(ledger) == [1, 2, 3]
+
+
+def test_rows_wait_for_the_next_checkpoint(tmp_path: Path):
+    ledger = TrainingLedger(tmp_path / "ledger")
+    ledger.add(1, [row("a")])
+    assert len(ledger.read()) == 0
+    ledger.seal()
+    ledger.seal()
+    assert len(ledger.read()) == 1
+
+
+@pytest.mark.parametrize("step", [0, 1, 2, 3, 4])
+def test_later_steps_are_forgotten_and_may_come_again(tmp_path: Path, step: int):
+    filled(tmp_path, (1, 2), (3, 4))
+    ledger = TrainingLedger(tmp_path)
+    ledger.rewind(step)
+    assert steps(ledger) == list(range(1, step + 1))
+    for again in range(step + 1, 5):
+        ledger.add(again, [row("a"), row("b")])
+    ledger.seal()
+    assert steps(ledger) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1", b"nonsense" * 100])
+def test_a_torn_file_is_named_and_the_rest_counts(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, content: bytes
+):
+    ledger = filled(tmp_path, (1,), (2,))
+    torn = tmp_path / "steps-00000001-00000001-0.parquet"
+    torn.write_bytes(content)
+    assert steps(ledger) == [2]
+    assert f"{torn} is torn" in caplog.text
+
+
+def test_an_altered_page_is_noticed(tmp_path: Path):
+    ledger = filled(tmp_path, (1,), (2,))
+    file = tmp_path / "steps-00000002-00000002-0.parquet"
+    content = bytearray(file.read_bytes())
+    content[40] ^= 1
+    file.write_bytes(content)
+    assert steps(ledger) == [1]
