@@ -82,7 +82,11 @@ def guided_lesson(
     ):
         tried = attempts(chosen, spec, sampler, grader)
         failed = [attempt for attempt in tried if not attempt.solved]
-        asked = [(attempt, again) for attempt in failed if (again := hinted(attempt.problem, rl))]
+        asked = [
+            (attempt, again)
+            for attempt in failed
+            if (again := hinted(attempt.problem, rl, rl.hint_lines))
+        ]
         retried = attempts([again for _, again in asked], spec, sampler, grader)
     pairs = [(attempt, again) for (attempt, _), again in zip(asked, retried, strict=True)]
     return lesson(tried, pairs, rl, rl.seed)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from datasets import Dataset
@@ -14,8 +14,10 @@ from trl.rewards import get_soft_overlong_punishment
 from sage_cli.config.specs import RlSpec
 from sage_cli.errors import TrainingError
 from sage_cli.grading.extract import AnswerTags, answer_begin
+from sage_cli.methods.nudge import Nudge
 from sage_cli.methods.online import OnlineMethod
 from sage_cli.methods.parts.hooks import GradeReward, Setup
+from sage_cli.problems.hints import hinted
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.settings.sections.records import TrackingSection
@@ -70,7 +72,7 @@ def build_trainer(
     guide = recipe.guide.for_training(rl.steps)
     arguments = grpo_arguments(recipe, run.checkpoints, processes=world_size())
     if recipe.rollout.backend == "vllm":
-        arguments.vllm_max_model_length = _context_length(recipe.rollout, inputs)
+        arguments.vllm_max_model_length = _context_length(recipe, inputs)
     if inputs.reference is not None:
         # TRL loads the reference from where the policy's configuration says it came from
         inputs.model.config._name_or_path = str(inputs.reference)
@@ -134,7 +136,26 @@ def _setup(
     earlier = [record for record in run.metrics.read() if (record["step"] - 1) % each == 0]
     begin = partial(answer_begin, tags=tags)
     initial = {} if stored is None else _initial(inputs, stored)
-    return Setup(inputs.grader, inputs.prompts, population, tags.open, begin, earlier, initial)
+    contexts = _contexts(recipe, inputs)
+    return Setup(
+        inputs.grader, inputs.prompts, population, tags.open, begin, earlier, initial, contexts
+    )
+
+
+def _contexts(recipe: RlSpec, inputs: RlInputs) -> Callable[[int], Sequence[str]]:
+    """Return what gives a prompt's hinted forms, for a method that asks with them."""
+    if not isinstance(recipe.rl, Nudge):
+        return lambda _: ()
+    method, template = recipe.rl, PromptTemplate.from_section(recipe.prompt, inputs.tokenizer)
+
+    @cache
+    def contexts(row: int) -> Sequence[str]:
+        _, problem = inputs.prompts[row]
+        each = [hinted(problem, method, lines) for lines in range(1, method.contexts + 1)]
+        # a short solution has fewer beginnings than contexts
+        return tuple(dict.fromkeys(template.render(one.question) for one in each if one))
+
+    return contexts
 
 
 def _initial(
@@ -152,11 +173,13 @@ def _initial(
     }
 
 
-def _context_length(rollout: RolloutSection, inputs: RlInputs) -> int:
+def _context_length(recipe: RlSpec, inputs: RlInputs) -> int:
+    contexts = _contexts(recipe, inputs)
     texts = [text for text, _ in inputs.prompts]
+    texts += [text for row in range(len(texts)) for text in contexts(row)]
     ids = inputs.tokenizer(texts, add_special_tokens=False)["input_ids"]
     positions = getattr(inputs.model.config, "max_position_embeddings", None)
-    return context_length(rollout, map(len, ids), positions)
+    return context_length(recipe.rollout, map(len, ids), positions)
 
 
 def prompt_rows(prompts: Sequence[tuple[str, Problem]]) -> Dataset:

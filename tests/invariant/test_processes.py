@@ -25,6 +25,7 @@ CASES = [
     ("dars", "branch", "dr_grpo"),
     ("rlpr", "branch", "grpo"),
     ("dph-rl", "none", "grpo"),
+    ("nudge", "branch", "grpo"),
     ("grpo", "rapo", "dr_grpo"),
     ("grpo", "teacher", "dapo"),
     ("bnpo", "branch", "dr_grpo"),
@@ -38,6 +39,7 @@ OWN: dict[str, dict[str, Any]] = {
     "dars": {"most_rollouts": 10},
     "rlpr": {"reward_filter": 0.1},
     "dph-rl": {"weight": 3.0},
+    "nudge": {"line_end": ";", "hint": "{question}{hint}", "continued": True},
     "entropy-shaped": {"epsilon_high": 0.2},
 }
 """What a method sets besides."""
@@ -55,7 +57,12 @@ def order(base: Path, folder: Path, case: tuple[str, str, str], processes: int) 
         "fixed": True,
         "formed": algo == "rlpr",
         "validates": case == CASES[0],
-        "sections": {"guide": {"name": guide}, "rl": rl, "anchor": ANCHORS.get(algo, {})},
+        "sections": {
+            "guide": {"name": guide},
+            "rl": rl,
+            "anchor": ANCHORS.get(algo, {}),
+            "prompt": {"format": "plain", "system": None} if algo == "nudge" else {},
+        },
     }
 
 
@@ -99,6 +106,8 @@ def test_two_processes_are_as_one(trained: Path, case: tuple[str, str, str]):
     if case[0] == "dars":
         assert sum(record["rollouts/extra"] for record in one) > 0
         assert all(record["groups/taught"] > 0 for record in one)
+    if case[0] == "nudge":
+        assert all(0 < record["nudge/share"] < 1 for record in one)
     if case[0] == "rlpr":
         assert all(0 < record["reward/formed"] < 1 for record in one)
         assert all(record["reward/probability"] > 0 for record in one)

@@ -40,6 +40,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "rlpr": {"reward_filter": 1.0},
     "dph-rl": {"weight": 3.0},
     "dars": {"most_rollouts": 8},
+    "nudge": {"line_end": ";", "hint": "{question}{hint}", "continued": True, "distillation": 1.0},
     "guided-dpo": {"prompts_per_step": 3, "preference_beta": 0.5},
 }
 
@@ -76,8 +77,9 @@ class Training:
         own = {"algo": self.case, "stop_when_stuck": False, **SETTINGS.get(self.case, {})}
         anchor = dict(built_in(Method)[self.case].anchored) | ({"kl": "none"} if dpo else {})
         guide = {"name": "none" if dpo else "random"}
-        tracking = {"rollouts": "all"}
-        return configuration(rl=own | rl, anchor=anchor, guide=guide, tracking=tracking)
+        hinted = {"prompt": {"format": "plain", "system": None}} if self.case == "nudge" else {}
+        kept = {"tracking": {"rollouts": "all"}} | hinted
+        return configuration(rl=own | rl, anchor=anchor, guide=guide, **kept)
 
     def run(self, name: str, on_step: OnStep = lambda _: None, **rl: Any) -> Run:
         """Train or resume it in the folder `name`."""

@@ -56,7 +56,7 @@ def base(tmp_path_factory: pytest.TempPathFactory, tokenizer: Any) -> Path:
 
 
 PROMPTS = [
-    (f"{a}*{b}=?", Problem(f"{a}x{b}", "toy", f"{a}*{b}=?", str(a * b)))
+    (f"{a}*{b}=?", Problem(f"{a}x{b}", "toy", f"{a}*{b}=?", str(a * b), working=f"{a};{b};{a * b}"))
     for a in range(2, 7)
     for b in range(2, 5)
 ]

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 app = new_app("Run a table or a figure of the paper, or a study of your own.")
 
-SHOWN = {"registered": 1, "measured": 2, "claims": 1, "trades": 1, "stopping": 1}
+SHOWN = {
+    "registered": 1, "measured": 2, "claims": 1, "trades": 1, "stopping": 1, "interactions": 1,
+}  # fmt: skip
 """The sections of a report that the terminal shows, and the number of their tables."""
 MOST_ROWS = 40
 """Rows of the longest table that the terminal shows."""

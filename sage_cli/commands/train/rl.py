@@ -18,6 +18,7 @@ from sage_cli.evaluation.benchmarks import origins
 from sage_cli.evaluation.evaluate import Evaluation
 from sage_cli.evaluation.policy_sampler import PolicySampler
 from sage_cli.methods.guided_dpo import GuidedDpo
+from sage_cli.methods.parts.hinting import Hinting
 from sage_cli.models.policies.compatibility import (
     refuse_adapter_in_full_tuning,
     refuse_unfit_start,
@@ -185,7 +186,7 @@ class RlTraining(TrainingRun):
         with progress.doing(f"reading {spec.data.rl.name}"):
             problems = load_training_problems(spec.data)
             validation = configured_validation(self.validation, self.sweep)
-            if isinstance(spec.rl, GuidedDpo):
+            if isinstance(spec.rl, Hinting):
                 require_hints(problems, spec.data.rl, spec.rl)
         start = self.start.carry_out(progress)
         refuse_adapter_in_full_tuning(start, spec.model.tuning)

@@ -50,8 +50,9 @@ def require_analyses(plan: PlannedSuite) -> None:
     """Raise ConfigurationError for an unknown analysis, or an option that one does not take."""
     for part in plan.parts:
         for one in part.suite.analyses:
-            request = Request(**dict(one.options))
-            options_of(find_analysis(one.name), EvaluationSpec.of(plan.config), request)
+            analysis = find_analysis(one.name)
+            request = with_guides(Request(**dict(one.options)), analysis, plan.config)
+            options_of(analysis, EvaluationSpec.of(plan.config), request)
 
 
 def report_of(plan: PlannedSuite, progress: Progress, registration: Path | None = None) -> Page:

@@ -4,31 +4,21 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field
 
-from sage_cli.methods.method import Beside, Method
-from sage_cli.settings.sections.model import QUESTION
-
-HINT = "{hint}"
+from sage_cli.methods.method import Beside
+from sage_cli.methods.parts.hinting import Hinting
 
 
-class GuidedDpo(Method):
+class GuidedDpo(Hinting):
     """Guided retries (Da et al. 2025), pairs compared by DPO.
 
     Pairs of a step are `rl.prompts_per_step`, tries of a problem `rl.rollouts_per_prompt`.
     """
 
     algo: Literal["guided-dpo"] = "guided-dpo"
-    hint: str = "{question}\n\nHere is how a solution begins:\n{hint}"
-    """What a failed problem is asked as: {question} is its text, {hint} where its worked solution
-    begins."""
     hint_lines: int = Field(2, ge=1)
     """Lines of the worked solution in the hint; its last line is never shown."""
-    line_end: str = Field("\n", min_length=1)
-    """What ends a line of the worked solutions: a line break, or as `;` in `tiny`."""
-    continued: bool = False
-    """The policy goes on where the hint ends, so that what `hint` adds to {question} is the
-    beginning of its answer and stays in it: for models that follow no instructions."""
     sft_share: float = Field(0.2, ge=0, le=1)
     """Share of the right completions without a hint that SFT takes; 0 leaves SFT out."""
     sft_epochs: int = Field(5, ge=1)
@@ -70,20 +60,6 @@ class GuidedDpo(Method):
         most = pairs if self.micro_batch is None else min(pairs, max(1, self.micro_batch // 2))
         return max(size for size in range(1, most + 1) if pairs % size == 0)
 
-    @field_validator("hint")
-    @classmethod
-    def _has_its_places(cls, text: str) -> str:
-        for place in (QUESTION, HINT):
-            if place not in text:
-                raise ValueError(f"must hold {place}")
-        return text
-
-    @model_validator(mode="after")
-    def _answer_follows_question(self) -> GuidedDpo:
-        if self.continued and not self.hint.startswith(QUESTION):
-            raise ValueError(f"continued takes what follows {QUESTION}, and hint begins otherwise")
-        return self
-
     def refusals(self, beside: Beside) -> list[str]:
         """Return the conflicts with settings that pairs do not use."""
         found, kl = super().refusals(beside), beside.anchor.kl
@@ -102,11 +78,6 @@ class GuidedDpo(Method):
             found.append(
                 "rl.algo 'guided-dpo' trains in one process (leave out --processes and "
                 "--accelerate)"
-            )
-        if self.continued and beside.prompt.format != "plain":
-            found.append(
-                "rl.continued has the answer begin where the question ends, and prompt.format "
-                f"'{beside.prompt.format}' puts more between them (use rl.continued=false)"
             )
         return found
 

@@ -12,6 +12,7 @@ from sage_cli.config.fields import settings
 from sage_cli.errors import ConfigurationError
 from sage_cli.settings.base import Section
 from sage_cli.trials.suites.claims import Claim, parse_claim
+from sage_cli.trials.suites.interaction import Interaction
 from sage_cli.trials.suites.stop import Stop
 from sage_cli.trials.suites.trade import Trade, listed
 from sage_cli.trials.tasks import ExactReading
@@ -105,6 +106,7 @@ class AnalysisOptions(Section):
     """Prefixes of ids."""
     delta: str | None = None
     patterns: Path | None = None
+    guides: str | None = None
     temperatures: str | None = None
     k: str | None = None
 
@@ -153,6 +155,8 @@ class Suite(Section):
     the first of them."""
     trades: tuple[Trade, ...] = ()
     """Comparisons at equal pass@1, over initial policies."""
+    interactions: tuple[Interaction, ...] = ()
+    """Gains of one change with several methods, and their differences."""
     stop: Stop | None = None
     """When the first primary trade may end the study."""
     registration: Path | None = None
@@ -205,25 +209,36 @@ class Suite(Section):
             self._require(f"the analysis {analysis.name}", *analysis.methods)
         for trade in self.trades:
             self._require(f"the trade {trade.name}", *trade.labels)
+        for one in self.interactions:
+            self._require(f"the interaction {one.name}", *one.labels)
         return self
 
     @model_validator(mode="after")
     def _measures_what_it_compares(self) -> Suite:
-        if not self.exact and (self.initial_policies is not None or self.trades):
-            what = "trades" if self.trades else "initial_policies"
+        compared = {
+            "trades": bool(self.trades),
+            "interactions": bool(self.interactions),
+            "initial_policies": self.initial_policies is not None,
+        }
+        if not self.exact and any(compared.values()):
+            what = next(name for name, declared in compared.items() if declared)
             raise ValueError(f"{what} are compared by exact chances: add measured: exact")
         if self.exact and (self.claims or self.against):
             raise ValueError("claims and against need samples: with measured: exact declare trades")
         if not self.checkpoints and any(trade.over == "steps" for trade in self.trades):
             raise ValueError("a trade over steps needs checkpoints: true")
+        for what, names in (
+            ("trades", [one.name for one in self.trades]),
+            ("interactions", [one.name for one in self.interactions]),
+        ):
+            if len({*names}) < len(names):
+                raise ValueError(f"two {what} have the same name")
         if self.stop is not None and not any(trade.primary for trade in self.trades):
             raise ValueError("stop needs a trade that is primary: true")
         still = {label for label, method in self.methods.items() if method.is_base}
         for trade in self.trades:
             if trade.over == "steps" and still & {*trade.labels}:
                 raise ValueError(f"the trade {trade.name} is over steps, and base has none")
-        if len({trade.name for trade in self.trades}) < len(self.trades):
-            raise ValueError("two trades have the same name")
         return self
 
     def only(self, labels: Sequence[str]) -> Suite:
@@ -246,6 +261,9 @@ class Suite(Section):
                 "claims": tuple(claims),
                 "against": tuple(label for label in self.against if label in left),
                 "trades": tuple(one for one in self.trades if {*one.labels} <= left.keys()),
+                "interactions": tuple(
+                    one for one in self.interactions if {*one.labels} <= left.keys()
+                ),
                 "analyses": tuple(one for one in self.analyses if {*one.methods} <= left.keys()),
             }
         )

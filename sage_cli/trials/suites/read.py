@@ -20,6 +20,7 @@ from sage_cli.trials.suites.declaration import (
     Protocol,
     Suite,
 )
+from sage_cli.trials.suites.interaction import Interaction
 from sage_cli.trials.suites.stop import Stop
 from sage_cli.trials.suites.trade import Trade
 
@@ -29,6 +30,7 @@ _BELOW: Mapping[str, type[BaseModel]] = {
     "analyses": Analysis,
     "options": AnalysisOptions,
     "trades": Trade,
+    "interactions": Interaction,
     "stop": Stop,
 }
 

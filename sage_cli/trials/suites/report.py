@@ -23,6 +23,7 @@ from sage_cli.trials.suites.registered.standing import Standing
 from sage_cli.trials.suites.results import PartResult
 from sage_cli.trials.suites.sections.differences import differences
 from sage_cli.trials.suites.sections.exact import exact
+from sage_cli.trials.suites.sections.interactions import interactions_section
 from sage_cli.trials.suites.sections.measured import curves, measured, published_alone, summary
 from sage_cli.trials.suites.sections.power import power
 from sage_cli.trials.suites.sections.problems import problems
@@ -142,6 +143,8 @@ def _sections(result: PartResult, analyses: Sequence[Document]) -> list[Document
         sections.append(exact(result))
     if result.suite.trades:
         sections.append(trades(result))
+    if result.suite.interactions:
+        sections.append(interactions_section(result))
     if result.suite.stop is not None:
         sections.append(stopping_rule(result))
     if result.suite.sampled:

@@ -24,17 +24,17 @@ def test_a_hint_is_the_first_lines_and_never_the_last():
 @pytest.mark.parametrize("solution", [None, "", "a", "<think>a</think>\n"])
 def test_one_line_is_no_hint_because_it_is_all(solution):
     assert hint(solution, 1, "\n") is None
-    assert hinted(Problem("1", "b", "q", "7", working=solution), GUIDED) is None
+    assert hinted(Problem("1", "b", "q", "7", working=solution), GUIDED, 1) is None
 
 
 def test_a_hinted_problem_is_another_problem_with_the_same_gold():
     """What stands in the question is no place for the hint."""
     problem = Problem("1", "b", "What is {hint}?", "7", working="3+\n4")
-    asked = hinted(problem, GUIDED)
+    asked = hinted(problem, GUIDED, 1)
     assert asked.question == "What is {hint}?\nBegin so: 3+\n"
     assert (asked.gold, asked.benchmark) == ("7", "b")
     bare = GuidedDpo(hint="{question}{hint}")
-    assert asked.id not in (problem.id, hinted(problem, bare).id)
+    assert asked.id not in (problem.id, hinted(problem, bare, 2).id)
 
 
 def test_a_generated_product_begins_as_it_is_demonstrated():
@@ -43,7 +43,7 @@ def test_a_generated_product_begins_as_it_is_demonstrated():
     problem = Arithmetic.of(config.data).problems("training")[0]
     a, b = map(int, problem.question.removesuffix("=?").split("*"))
     tens, units = b - b % 10, b % 10
-    assert hinted(problem, config.rl).question == (
+    assert hinted(problem, config.rl, config.rl.hint_lines).question == (
         f"{a}*{b}=?<start_working_out>S:{a}*{tens}={a * tens};{a}*{units}={a * units};"
     )
 
