@@ -179,7 +179,9 @@ ORDERED: tuple[str, ...] = (
     "sweep PRESETS --space space.yaml --dry-run", "sweeps list", "sweeps show tau-",
     "sweeps best tau-", "sweeps remove tau- --yes", "suite list", "suite plan mine.yaml PRESETS",
     "suite run mine.yaml PRESETS", "suite run mine.yaml PRESETS --dry-run",
-    "suite report mine.yaml PRESETS", "runs archive POLICY again.tar.gz",
+    "suite report mine.yaml PRESETS", "suite register mine.yaml PRESETS --late",
+    "suite publish mine.yaml PRESETS --out published", "suite verify published/mine.json",
+    "runs prune --dry-run", "runs archive POLICY again.tar.gz",
     "runs restore again.tar.gz --runs there", "runs remove POLICY --runs there --yes",
     "demo --set sft.steps=2 --set rl.steps=1 --set evaluation.samples=4 --set evaluation.k=1,4",
 )  # fmt: skip

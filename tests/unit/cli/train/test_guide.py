@@ -79,7 +79,7 @@ def test_another_guide(sage, run):
 def test_mistakes_are_named(sage, run):
     run("guide.name=token")
     typed = sage("guide", "show", "rl-x", "--tau", "1")
-    assert (typed.code, "guide.tau belongs to the branch guide" in typed.words) == (2, True)
+    assert (typed.code, "guide.tau belongs to the branch and" in typed.words) == (2, True)
     typed = sage("guide", "show", "rl-x", "--guide", "brunch")
     assert (typed.code, "(did you mean branch?)" in typed.words) == (2, True)
     typed = sage("guide", "show", "nobody")
