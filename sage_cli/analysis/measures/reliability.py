@@ -1,0 +1,73 @@
+"""Reliability beside coverage: how often all, most or a share of k samples are right."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from typing_extensions import TypedDict
+
+from sage_cli.analysis.analysis import Analysis, Inputs
+from sage_cli.analysis.answers import Answers
+from sage_cli.analysis.tables import PolicyMeans
+from sage_cli.metrics import parse_ks
+from sage_cli.metrics.counts.further import all_right_at_k, covered_at, g_pass_at_k
+from sage_cli.reports.document import Document, Figure
+from sage_cli.reports.figures.dot_plot import draw_dot_plot
+from sage_cli.reports.tables.render import Record
+
+SHARES = (0.25, 0.5, 0.75)
+"""tau of G-Pass@k and Cover@tau; 1 is pass^k."""
+MOST = 16
+"""The largest k of pass^k: beyond it hardly any problem has a chance."""
+
+
+class ReliabilityData(TypedDict):
+    """Means over problems, and differences to the first policy."""
+
+    means: list[Record]
+    differences: list[Record]
+
+
+def reliability(inputs: Inputs) -> Document:
+    """Return pass^k, G-Pass@k and Cover@tau of each policy, with intervals over problems."""
+    means = PolicyMeans("measure", inputs.options)
+    for benchmark, answers in inputs.answers.items():
+        _add(means, benchmark, answers)
+    return Document(
+        name="reliability",
+        title="pass^k, G-Pass@k and Cover@tau",
+        provenance=inputs.provenance,
+        data=ReliabilityData(means=means.records("mean"), differences=means.difference_records()),
+        tables=means.tables("reliability"),
+        sheets={"reliability": means.sheet("mean")},
+        figures=(Figure("reliability", partial(draw_dot_plot, means.means, "share")),),
+        notes=(
+            "pass^k: the chance that all of k samples are right; G-Pass@k: that at least tau k of "
+            "them are; both without bias",
+            "Cover@tau: the share of problems of which at least tau of all samples are right; a "
+            "problem whose chance lies near tau falls on either side",
+        ),
+    )
+
+
+def _add(means: PolicyMeans, benchmark: str, answers: tuple[Answers, ...]) -> None:
+    counts = {own.policy: own.counts for own in answers}
+    n = min(int(own.n_P.min()) for own in counts.values())
+    ks = parse_ks(f"1..{min(n, MOST)}:pow2", n)
+    for place, k in enumerate(ks):
+        values = {p: all_right_at_k(own.n_P, own.c_P, ks)[:, place] for p, own in counts.items()}
+        means.add(benchmark, f"pass^{k}", values)
+    for tau in SHARES:
+        values = {p: g_pass_at_k(own.n_P, own.c_P, ks, tau)[:, -1] for p, own in counts.items()}
+        means.add(benchmark, f"G-Pass@{ks[-1]}, tau {tau:g}", values)
+    for place, tau in enumerate(SHARES):
+        values = {p: covered_at(own.n_P, own.c_P, SHARES)[:, place] for p, own in counts.items()}
+        means.add(benchmark, f"Cover@{tau:g}", values)
+
+
+RELIABILITY = Analysis(
+    "reliability",
+    "how often all or a share of k samples are right: pass^k, G-Pass@k, Cover@tau",
+    reliability,
+    ReliabilityData,
+)
