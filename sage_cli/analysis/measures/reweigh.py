@@ -113,7 +113,7 @@ def reweigh(inputs: Inputs) -> Document:
 def _weights(run: TrainedRun, inputs: Inputs) -> Weights:
     if run.ledger is None or run.completions is None or not len(run.ledger):
         raise StoreError(
-            f"{run.run} has no ledger: it is no RL run, or was trained before ledgers were kept",
+            f"{run.run} has no ledger: it samples nothing as it trains, or is older than ledgers",
             "train it again, with --fresh",
         )
     steps = int(run.records[-1].get("of", run.records[-1]["step"]))

@@ -141,7 +141,7 @@ def training(inputs: Inputs) -> Document:
 def _ledger(run: TrainedRun) -> LedgerColumns:
     if run.ledger is None or not len(run.ledger):
         raise StoreError(
-            f"{run.run} has no ledger: it is no RL run, or was trained before ledgers were kept",
+            f"{run.run} has no ledger: it samples nothing as it trains, or is older than ledgers",
             "train it again, with --fresh",
         )
     return LedgerColumns.of(run.ledger)
