@@ -24,7 +24,7 @@ MOST = 16
 class ReliabilityData(TypedDict):
     """Means over problems, and differences to the first policy."""
 
-    means: list[Record]
+    measures: list[Record]
     differences: list[Record]
 
 
@@ -37,7 +37,9 @@ def reliability(inputs: Inputs) -> Document:
         name="reliability",
         title="pass^k, G-Pass@k and Cover@tau",
         provenance=inputs.provenance,
-        data=ReliabilityData(means=means.records("mean"), differences=means.difference_records()),
+        data=ReliabilityData(
+            measures=means.records("mean"), differences=means.difference_records()
+        ),
         tables=means.tables("reliability"),
         sheets={"reliability": means.sheet("mean")},
         figures=(Figure("reliability", partial(draw_dot_plot, means.means, "share")),),

@@ -18,7 +18,7 @@ def test_by_hand():
     none: Any = SimpleNamespace(policy="grpo", counts=Counts(("a", "b"), [4, 4], [0, 2]))
     inputs = Inputs(answers={"toy": (some, none)}, options=Options(resamples=200))
     document = reliability(inputs)
-    found = {(row["measure"], row["policy"]): row["mean"] for row in document.data["means"]}
+    found = {(row["measure"], row["policy"]): row["mean"] for row in document.data["measures"]}
     assert found["pass^1", "branch"] == 0.75
     # C(2, 2) / C(4, 2) = 1/6 beside 1
     assert found["pass^2", "branch"] == pytest.approx((1 + 1 / 6) / 2)
