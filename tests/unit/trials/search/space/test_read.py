@@ -138,10 +138,10 @@ def test_numbers_are_of_the_settings_kind():
 
 
 def test_every_mistake_is_named_at_once():
-    cause = refused("tua=1:2,runs.root=a|b,wandb=off|on,seed=1|2,limit=1|2,batch_rows=8|9").cause
+    cause = refused("tua=1:2,qqq=a|b,wandb=off|on,seed=1|2,limit=1|2,batch_rows=8|9").cause
     assert cause.splitlines() == [
         "there is no setting 'tua' (did you mean tau?)",
-        "there is no setting 'runs.root'",
+        "there is no setting 'qqq'",
         "tracking.wandb can't be searched: it says where results go, not what they are",
         "rl.seed can't be searched: it tells replicates apart: --seeds N trains every trial with N "
         "seeds",
