@@ -72,6 +72,8 @@ def _declared(before: RegisteredSuite, after: RegisteredSuite) -> Iterator[Depar
         old, new = then.get(key), here.get(key)
         if key in RESOLVED or old == new:
             continue
+        if key not in then and not new:  # a key that `sage` has got since, and nothing is said
+            continue
         if key in ("claims", "against"):
             kind = "claim" if key == "claims" else "comparison"
             yield from _listed(

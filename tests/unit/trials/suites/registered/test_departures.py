@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from pathlib import Path
 
 import pytest
@@ -117,3 +118,14 @@ def test_a_setting_that_came_later_is_no_departure_while_runs_are_the_same(tmp_p
         for one in method["replicates"]:
             one["run"] = "another"
     assert "data.rare_way.low (all methods)" in {one["name"] for one in departures(before, after)}
+
+
+def test_a_key_that_came_later_is_no_departure_while_nothing_is_said(tmp_path: Path) -> None:
+    after = decides(plan(tmp_path))
+    before = deepcopy(after)
+    del before["suites"][0]["declaration"]["interactions"]
+    assert departures(before, after) == []
+    after["suites"][0]["declaration"]["interactions"] = ["branch"]
+    assert [(one["kind"], one["name"]) for one in departures(before, after)] == [
+        ("measurement", "interactions")
+    ]
