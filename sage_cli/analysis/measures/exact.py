@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -62,7 +62,11 @@ def exact(inputs: Inputs) -> Document:
                 means.add(benchmark, f"T {temperature:g}: worked pass@{k}", values)
         curves[benchmark] = {own: _curve(one, most) for own, one in policies.items()}
     equal = _at_equal_accuracy(inputs, most)
-    several = len(first.temperatures) > 1
+    figures = []
+    if len(first.temperatures) > 1:
+        figures.append(Figure("exact", partial(draw_trade, curves, most)))
+    if along := paths(inputs.chances, options.temperature, most):
+        figures.append(Figure("steps", partial(draw_trade, along, most)))
     return Document(
         name="exact",
         title="exact chances of right texts",
@@ -82,7 +86,7 @@ def exact(inputs: Inputs) -> Document:
             *([equal] if equal.rows else []),
         ),
         sheets={"exact": means.sheet("value")},
-        figures=(Figure("exact", partial(draw_trade, curves, most)),) if several else (),
+        figures=tuple(figures),
         notes=_notes(inputs, most),
     )
 
@@ -132,6 +136,26 @@ def _curve(chances: Chances, k: int) -> FloatArray:
     """Return (T, 2): mean worked pass@1 and pass@k at each temperature."""
     each = [_worked(chances, chances.temperatures, one).mean(axis=0) for one in (1, k)]
     return np.stack(each, axis=1)
+
+
+def paths(
+    named: Mapping[tuple[str, str], Chances], at: float, k: int
+) -> dict[str, dict[str, FloatArray]]:
+    """Return benchmark -> run -> (steps, 2): mean worked pass@1 and pass@k along the training.
+
+    `named` are by benchmark and label; checkpoints are labelled RUN@STEP and come in the order in
+    which they were named. A run with fewer than two of them has no path.
+    """
+    found: dict[str, dict[str, list[FloatArray]]] = {}
+    for (benchmark, label), chances in named.items():
+        run = label.partition("@")[0]
+        point = np.array([_worked(chances, [at], one).mean() for one in (1, k)])
+        found.setdefault(benchmark, {}).setdefault(run, []).append(point)
+    several = {
+        benchmark: {run: np.stack(points) for run, points in runs.items() if len(points) > 1}
+        for benchmark, runs in found.items()
+    }
+    return {benchmark: runs for benchmark, runs in several.items() if runs}
 
 
 def _at_equal_accuracy(inputs: Inputs, k: int) -> Table:
