@@ -70,7 +70,7 @@ def train_by_rewards(
             reference_completions=reference_completions(
                 spec,
                 reference_samples(spec, start, record.root),
-                problems_held(problems, spec.rl),
+                problems_held(problems, spec),
             )
             if samples_beforehand(spec)
             else None,

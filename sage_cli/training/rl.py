@@ -94,7 +94,7 @@ def build_trainer(
         model=inputs.model,
         reward_funcs=[hooks.reward, *punishments(rl, recipe.rollout)],
         args=without_cpu_number(arguments),
-        train_dataset=population.select(training_order(len(population), rl)),
+        train_dataset=population.select(training_order(len(population), rl, recipe.data.rl.order)),
         processing_class=inputs.tokenizer,
     )
     trainer.remove_callback(PrinterCallback)
@@ -209,5 +209,5 @@ def _stored(recipe: RlSpec, inputs: RlInputs) -> ReferenceCompletions | None:
     problems = [problem for _, problem in inputs.prompts]
     sampled = inputs.reference_completions or {}
     stop = PromptTemplate(recipe.prompt, "").stop
-    rows = rows_seen(len(problems), recipe.rl)
+    rows = rows_seen(len(problems), recipe.rl, recipe.data.rl.order)
     return ReferenceCompletions.encode(problems, sampled, inputs.tokenizer, stop, rows)

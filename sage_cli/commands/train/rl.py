@@ -17,6 +17,7 @@ from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.benchmarks import origins
 from sage_cli.evaluation.evaluate import Evaluation
 from sage_cli.evaluation.policy_sampler import PolicySampler
+from sage_cli.evaluation.training_pool import pool_facts, pool_identity, training_problems
 from sage_cli.methods.guided_dpo import GuidedDpo
 from sage_cli.methods.parts.hinting import Hinting
 from sage_cli.models.policies.compatibility import (
@@ -35,7 +36,6 @@ from sage_cli.planning.gpus import Gpu
 from sage_cli.planning.stages import rl_hours, rl_memory
 from sage_cli.planning.teachers import teacher_facts, teacher_shape
 from sage_cli.problems.hints import require_hints
-from sage_cli.problems.load import load_training_problems
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
@@ -119,7 +119,9 @@ class RlTraining(TrainingRun):
     @cached_property
     def planned(self) -> Run:
         """The run that settings and initial policy name, whether it exists or not."""
-        return rl_run(self.spec, self.start.policy, Runs(self.record.root), self._processes)
+        root = self.record.root
+        pool = pool_identity(self.spec, root)
+        return rl_run(self.spec, self.start.policy, Runs(root), self._processes, pool)
 
     @property
     def stages(self) -> list[Stage]:
@@ -131,6 +133,7 @@ class RlTraining(TrainingRun):
         facts = {
             **run_facts(self.planned),
             **rl_facts(self.spec),
+            **pool_facts(self.spec, self.record.root),
             **kept_facts(self.spec, self.record.tracking),
             **reference_facts(self.spec, self.start.policy, self.record.root),
             **teacher_facts(self._teacher),
@@ -163,7 +166,7 @@ class RlTraining(TrainingRun):
         join_processes().wait_for_everyone()
         run = current(self.planned)
         if not run.finished:
-            problems = load_training_problems(spec.data)
+            problems = training_problems(spec, self.record.root)
             validation = configured_validation(self.validation, self.sweep)
             train_by_rewards(spec, self.record, self.start.policy, problems, validation, run)
         return run
@@ -184,7 +187,7 @@ class RlTraining(TrainingRun):
         require_plugins(spec)
         self._require_machine()
         with progress.doing(f"reading {spec.data.rl.name}"):
-            problems = load_training_problems(spec.data)
+            problems = training_problems(spec, self.record.root)
             validation = configured_validation(self.validation, self.sweep)
             if isinstance(spec.rl, Hinting):
                 require_hints(problems, spec.data.rl, spec.rl)
@@ -268,7 +271,7 @@ class RlTraining(TrainingRun):
         if beforehand := samples_beforehand(spec):
             reference = reference_samples(spec, start, root)
             with PolicySampler(reference, sampling, progress) as sampler:
-                sampler.sample(spec.rl.seed, problems_held(problems, spec.rl), beforehand)
+                sampler.sample(spec.rl.seed, problems_held(problems, spec), beforehand)
         if not is_launched() and self._trains_apart:
             init = self.start.init or (str(start.run.folder) if start.run else None)
             train_together(spec.rl, self.record, run, init, progress, self.shown)

@@ -6,6 +6,7 @@ weights really were is noted when a run ends (`sage_cli.models.policies.compatib
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from sage_cli.config.consent import consents
@@ -48,8 +49,17 @@ def sft_run(recipe: SftSpec, runs: Runs) -> Run:
     return runs.at("sft", base_label(recipe), identity_of("sft", determinants))
 
 
-def rl_run(recipe: RlSpec, parent: Policy, runs: Runs, processes: int) -> Run:
-    """The run of a policy that is trained by RL from `parent` in so many processes."""
+def rl_run(
+    recipe: RlSpec,
+    parent: Policy,
+    runs: Runs,
+    processes: int,
+    pool: Mapping[str, Any] | None = None,
+) -> Run:
+    """The run of a policy that is trained by RL from `parent` in so many processes.
+
+    `pool` is what decides which problems were chosen by pass rates, if any were.
+    """
     anchor, guide = recipe.anchor, recipe.guide
     lora = recipe.model.lora.determinants() if recipe.model.tuning == "lora" else None
     determinants = {
@@ -63,7 +73,7 @@ def rl_run(recipe: RlSpec, parent: Policy, runs: Runs, processes: int) -> Run:
         "anchor": anchor.determinants() if anchor.kl != "none" else None,
         "guide": guide_determinants(recipe, runs) if guide.name != "none" else None,
         "grading": recipe.grading.determinants(),
-        "data": training_identity(recipe.data),
+        "data": training_identity(recipe.data) | ({"pool": dict(pool)} if pool else {}),
     }
     return runs.at("rl", rl_label(recipe), identity_of("rl", determinants))
 
