@@ -15,6 +15,7 @@ from sage_cli.config.specs import RlSpec, SftSpec
 from sage_cli.errors import ConfigurationError
 from sage_cli.models.folders import fingerprint, require_model
 from sage_cli.models.policies.policy import Policy
+from sage_cli.models.policies.replay_source import replay_determinants
 from sage_cli.models.policies.teacher import guide_determinants
 from sage_cli.problems.identity import demonstrations_identity, training_identity
 from sage_cli.settings.sections.model import PretrainedModel, ScratchModel, trained_dtype
@@ -68,7 +69,7 @@ def rl_run(
         "compute": recipe.model.compute_dtype,
         "prompt": recipe.prompt.determinants(),
         # each process samples rollouts of its own
-        "rl": {**recipe.rl.determinants(), "processes": processes},
+        "rl": {**replay_determinants(recipe.rl, runs), "processes": processes},
         "rollout": recipe.rollout.determinants(),
         "anchor": anchor.determinants() if anchor.kl != "none" else None,
         "guide": guide_determinants(recipe, runs) if guide.name != "none" else None,
