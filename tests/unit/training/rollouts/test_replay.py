@@ -180,9 +180,10 @@ def test_replayed_completions_are_trained_on_and_not_counted_as_sampled(
 def test_a_resumed_training_replays_the_same(
     bench: Any, configure: Callable[..., Any], period: dict[str, int]
 ) -> None:
-    config = configured(configure, 12, **HALF, **period, save_every=4)
+    slow = {"learning_rate": 1e-5}  # or all are right before it is resumed
+    config = configured(configure, 12, **HALF, **period, **slow, save_every=4)
     whole = bench.run(config, "whole")
-    assert sum(record["replay/completions"] for record in whole) > 0
+    assert sum(record["replay/completions"] for record in whole[8:]) > 0
     with pytest.raises(KilledError):
         bench.run(config, "torn", on_step=killing(9))
     bench.run(config, "torn")
