@@ -13,9 +13,9 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.config.specs import RlSpec
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.evaluation.benchmarks import grader_for
+from sage_cli.evaluation.pass_rates import in_order
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.evaluation.training_pool import (
-    in_order,
     pool_facts,
     pool_identity,
     training_problems,
