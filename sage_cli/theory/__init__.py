@@ -55,6 +55,7 @@ STATEMENTS: tuple[Callable[[], Statement], ...] = (
     estimators.branch_scales_k3,
     off_target.stronger_anchor,
     estimators.corrected_is_reverse,
+    estimators.head_is_reverse,
     estimators.branch_drops_out,
     estimators.reward_is_exact,
     estimators.looking_ahead_costs,

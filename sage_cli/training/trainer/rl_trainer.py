@@ -67,6 +67,7 @@ class RlTrainer(RolloutTrainer):
             "estimator": anchor.estimator,
             "schedule": anchor.schedule,
             "rows": anchor.rows,
+            "head_tokens": anchor.head_tokens,
         }
         super().__init__(
             **how, keeps_old_entropy=kept, keep_checkpoints=rl.keep_checkpoints, **arguments
