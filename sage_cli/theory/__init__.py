@@ -69,6 +69,7 @@ STATEMENTS: tuple[Callable[[], Statement], ...] = (
     on_the_way.turning,
     on_the_way.guide_needed,
     on_the_way.natural_gradient,
+    on_the_way.covering_on_the_way,
     anchors.chosen_rows,
     anchors.moving_reference,
     anchors.grade_in_the_guide,

@@ -148,6 +148,8 @@ FAULTS = [
     (on_the_way, "gains", without_q_and_mean, "turning"),
     (on_the_way, "guide_that_holds", lambda: 0.695 * 59, "guide_needed"),
     (on_the_way, "walk", lambda way, at: walk(replace(way, natural=False), at), "natural_gradient"),
+    (on_the_way, "k3", lambda logps, ref, q: k3(logps, ref), "covering_on_the_way"),
+    (on_the_way, "covering", tilted, "covering_on_the_way"),
     (anchors, "mode_anchored", lambda right_B, p_B, beta: right_B, "uniform_over_right"),
     (anchors, "tilted", colder, "grade_in_the_guide"),
     (
