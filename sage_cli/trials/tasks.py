@@ -8,6 +8,7 @@ from typing import Any
 
 from sage_cli.config.schema import SageConfig
 from sage_cli.config.specs import EvaluationSpec
+from sage_cli.evaluation.exact.stage import read_temperatures
 from sage_cli.store.identity import identity_of
 from sage_cli.trials.executors.build import local_places, task_resources
 from sage_cli.trials.stored import StoredMeasurements
@@ -82,20 +83,29 @@ class TaskList:
         if policy.label in self.tasks:
             return self.tasks[policy.label]
 
+        by_chances = measure and one.config.evaluation.chances
+
         def is_done() -> bool:
+            if by_chances:
+                return run.finished and self._chances_are_read(one)
             task.measured = self._stored.measured(policy, one.config) if measure else None
             return run.finished and (not measure or task.measured is not None)
 
+        # a gain is over the initial policy, whose chances are read before
+        needs = self.measurement(one.of_initial) if by_chances else self.initial(one)
         words = ("rl", "--measure") if measure else ("rl",)
         task = self._add(
             policy.label, one.title, (*words, *self._training), one, is_done, RL, one.words.all,
-            run=run, needs=self.initial(one), measures=measure, replicate=one,
+            run=run, needs=needs, measures=measure, replicate=one,
         )  # fmt: skip
         return task
 
     def measurement(self, one: Replicate) -> Task:
         """Measure the policy of a replicate, unless its training does."""
         policy, key = one.policy, _key(one.config)
+        if one.config.evaluation.chances:
+            settings = one.config.evaluation
+            return self.chances(one, ExactReading(settings.temperatures, settings.k, False))
         training = self.tasks.get(policy.label)
         if training is not None and training.measures and _key(training.config) == key:
             return training
@@ -128,6 +138,10 @@ class TaskList:
             ("analyze", "exact", word, "--temperature", texts, "--k", reading.k),
             checkpoints=all_of_it,
         )  # fmt: skip
+
+    def _chances_are_read(self, one: Replicate) -> bool:
+        temperatures = read_temperatures(EvaluationSpec.of(one.config))
+        return self._stored.chances_are_read(one.policy, one.config, temperatures, False)
 
     def token_report(self, one: Replicate, label: str) -> Task:
         """Keep what the guide does to some completions of a training, token by token."""

@@ -82,6 +82,7 @@ class RlTraining(TrainingRun):
     shown = {  # noqa: RUF012
         "reward": "reward", "kl/reference": "kl", "guide/q_mean": "q", "entropy": "entropy",
         "pairs/margin": "margin", "eval/pass@1": "validation pass@1",
+        "eval/exact@1": "validation exact@1",
     }  # fmt: skip
     called = "run"
 

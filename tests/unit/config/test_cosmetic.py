@@ -38,6 +38,8 @@ COSMETIC = {
 """Every other setting decides a result."""
 WHERE_SET = {
     "anchor.head_tokens",
+    "evaluation.chances", "evaluation.temperatures",
+    "sweep.temperatures",
 }  # fmt: skip
 """Of these, those that are in an identity only where they are set."""
 
