@@ -8,7 +8,6 @@ from typing import Any
 
 from sage_cli.config.schema import SageConfig
 from sage_cli.config.specs import EvaluationSpec
-from sage_cli.evaluation.exact.stage import read_temperatures
 from sage_cli.store.identity import identity_of
 from sage_cli.trials.executors.build import local_places, task_resources
 from sage_cli.trials.stored import StoredMeasurements
@@ -140,7 +139,7 @@ class TaskList:
         )  # fmt: skip
 
     def _chances_are_read(self, one: Replicate) -> bool:
-        temperatures = read_temperatures(EvaluationSpec.of(one.config))
+        temperatures = EvaluationSpec.of(one.config).temperatures
         return self._stored.chances_are_read(one.policy, one.config, temperatures, False)
 
     def token_report(self, one: Replicate, label: str) -> Task:

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sage_cli.config.specs import EvaluationSpec
 from sage_cli.evaluation.evaluate import Evaluation, EvaluationStage
 from sage_cli.evaluation.exact.chances import Chances, ExactReader, exact_reader
 from sage_cli.models.policies.policy import Policy
@@ -18,11 +17,6 @@ from sage_cli.store.runs.run import Run
 
 if TYPE_CHECKING:
     from sage_cli.store.mirrors.follower import Follower
-
-
-def read_temperatures(spec: EvaluationSpec) -> tuple[float, ...]:
-    """Return the temperatures at which an evaluation reads chances, ascending."""
-    return tuple(sorted({spec.sampling.temperature, *spec.evaluation.temperatures}))
 
 
 def measuring(evaluation: Evaluation, run: Run) -> EvaluationStage | ChancesStage:
@@ -45,16 +39,15 @@ class ChancesStage(Stage):
     def readers(self) -> Mapping[str, ExactReader]:
         """Return the reader of each benchmark. Raises DataError where no right texts are listed."""
         spec, own = self.evaluation.spec, self.evaluation.samples(self.policy)
-        temperatures = read_temperatures(spec)
         return {
-            one.name: exact_reader(own, one, spec.data, temperatures)
+            one.name: exact_reader(own, one, spec.data, spec.temperatures)
             for one in self.evaluation.benchmarks
         }
 
     def describe(self) -> Described:
         """Describe how many right texts have to be read."""
         spec = self.evaluation.spec
-        temperatures = ", ".join(f"{t:g}" for t in read_temperatures(spec))
+        temperatures = ", ".join(f"{t:g}" for t in spec.temperatures)
         facts = {"of": self.policy.label, "temperatures": temperatures}
         if self.policy.is_here:
             counts = {name: reader.missing() for name, reader in self.readers.items()}

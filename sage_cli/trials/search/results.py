@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sage_cli.config.specs import EvaluationSpec
-from sage_cli.evaluation.exact.stage import read_temperatures
 from sage_cli.metrics import pooled
 from sage_cli.metrics.counts.worked import Worked
 from sage_cli.trials.search.scores import ByBenchmark
@@ -28,7 +27,7 @@ def stored_results(stored: StoredMeasurements, one: Replicate) -> ByBenchmark | 
     if not one.config.evaluation.chances:
         measured = stored.measured(one.policy, one.config)
         return None if measured is None else results_of(measured)
-    temperatures = read_temperatures(EvaluationSpec.of(one.config))
+    temperatures = EvaluationSpec.of(one.config).temperatures
     own, initial = (
         stored.chances(policy, one.config, temperatures) if policy.exists else None
         for policy in (one.policy, one.initial)
