@@ -136,10 +136,13 @@ class EvaluationStage(Stage):
         """Describe the memory that sampling takes."""
         return sampling_memory(self.evaluation.spec, gpu)
 
-    def carry_out(self, progress: Progress, mirrors: Sequence[Follower] = ()) -> Evaluated:
+    def carry_out(
+        self, progress: Progress, mirrors: Sequence[Follower] = (), *, record: bool = True
+    ) -> Evaluated:
         """Measure every policy on every benchmark, and record the figures with the policies' runs.
 
-        `mirrors` are those of the one policy's run, where they are open already.
+        `mirrors` are those of the one policy's run, where they are open already. Without `record`
+        nothing is written but samples and grades.
         """
         spec, benchmarks = self.evaluation.spec, self.evaluation.benchmarks
         samples = [self.evaluation.samples(one) for one in self.policies]
@@ -148,7 +151,8 @@ class EvaluationStage(Stage):
                 policy.fingerprint  # noqa: B018  kept once it is known
         measured = measure(samples, benchmarks, spec, progress)
         tracking = self.evaluation.tracking
-        record_evaluations(self.policies, benchmarks, measured, spec, tracking, mirrors)
+        if record:
+            record_evaluations(self.policies, benchmarks, measured, spec, tracking, mirrors)
         return Evaluated(measured, samples, benchmarks, spec)
 
 
