@@ -58,6 +58,7 @@ from sage_cli.training.launch.processes import (
 from sage_cli.training.launch.watchdog import ended_with, follow
 from sage_cli.training.plugins import require_plugins
 from sage_cli.training.reward_training import train_by_rewards
+from sage_cli.training.rewards.load import require_rewards
 from sage_cli.training.rollouts.policy_rollouts import require_rollouts
 from sage_cli.training.rollouts.reference_samples import (
     problems_held,
@@ -185,6 +186,7 @@ class RlTraining(TrainingRun):
         self._require_machine()
         with progress.doing(f"reading {spec.data.rl.name}"):
             problems = load_training_problems(spec.data)
+            require_rewards(spec, problems)
             validation = configured_validation(self.validation, self.sweep)
             if isinstance(spec.rl, Hinting):
                 require_hints(problems, spec.data.rl, spec.rl)
