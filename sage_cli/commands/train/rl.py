@@ -81,8 +81,8 @@ class RlTraining(TrainingRun):
 
     kind = "rl"
     shown = {  # noqa: RUF012
-        "reward": "reward", "kl/reference": "kl", "guide/q_mean": "q", "entropy": "entropy",
-        "pairs/margin": "margin", "eval/pass@1": "validation pass@1",
+        "reward": "reward", "reward/total": "total", "kl/reference": "kl", "guide/q_mean": "q",
+        "entropy": "entropy", "pairs/margin": "margin", "eval/pass@1": "validation pass@1",
     }  # fmt: skip
     called = "run"
 
