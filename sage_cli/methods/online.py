@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pydantic import Field
 
 from sage_cli.methods.method import Beside, Method
+from sage_cli.settings.base import WHERE_SET
 from sage_cli.settings.sections.rewards import (
     GRADE,
     THE_GRADE,
@@ -30,7 +31,7 @@ class OnlineMethod(Method):
     every update. `reads_old_entropy`: its shape reads the entropies of the policy that sampled.
     """
 
-    rewards: Rewards = THE_GRADE
+    rewards: Rewards = Field(THE_GRADE, json_schema_extra=WHERE_SET)
     """What a completion is paid: a list of {name, weight, timeout_s}, whose weighted sum is
     maximised. A name is `grade`, `format`, `brevity`, one that a package registers, or a function
     of one's own, as `mine.py:concise` or `package.module:concise`."""
@@ -159,11 +160,9 @@ class OnlineMethod(Method):
         return {"reward": in_words(self.rewards), "dynamic sampling": self.dynamic_sampling}
 
     def determinants(self) -> dict[str, Any]:
-        """Without rewards where they are the grade alone."""
+        """Without rewards where they are the grade alone, whatever time it may take."""
         found = super().determinants()
-        if are_usual(self.rewards):
-            del found["rewards"]
-        return found
+        return {k: v for k, v in found.items() if k != "rewards" or not are_usual(self.rewards)}
 
     def ignores_rewards(self, reads: str = "grades alone") -> list[str]:
         """Return the refusal of `rl.rewards`, for a method that would not maximise them."""

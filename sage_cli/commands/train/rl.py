@@ -162,8 +162,7 @@ class RlTraining(TrainingRun):
         if join_processes().is_main_process:
             return None
         join_processes().wait_for_everyone()
-        run = current(self.planned)
-        if not run.finished:
+        if not (run := current(self.planned)).finished:
             problems = load_training_problems(spec.data)
             validation = configured_validation(self.validation, self.sweep)
             train_by_rewards(spec, self.record, self.start.policy, problems, validation, run)
@@ -249,9 +248,8 @@ class RlTraining(TrainingRun):
         from sage_cli.training.launch.hardware import require_hardware
         from sage_cli.training.rollouts.engine import settled_engine
 
-        rl = self.spec.rl
-        require_hardware(self.spec.model, processes_here(rl.processes))
-        require_optimizer(rl.optimizer, "rl.optimizer")
+        require_hardware(self.spec.model, processes_here(self.spec.rl.processes))
+        require_optimizer(self.spec.rl.optimizer, "rl.optimizer")
         settled_engine(self.spec.rollout, self._processes)
 
     def _train(

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from sage_cli.settings.base import COSMETIC, Section
+from sage_cli.settings.base import COSMETIC, WHERE_SET, Section
 from sage_cli.settings.own_code import OwnFunction, names_code
 from sage_cli.settings.plugins import require_name
 from sage_cli.settings.sections.judging import (
@@ -20,7 +20,7 @@ from sage_cli.settings.sections.judging import (
 class GradingSection(Section):
     """`strict` is sage's judge; `math-verify` the field's plain recipe, for comparison."""
 
-    judge: str | None = None
+    judge: str | None = Field(None, json_schema_extra=WHERE_SET)
     """The judge of everything that is graded: a name, as `math`, or a function of one's own, as
     `mine.py:close` or `package.module:close`. null: the data set's own, which for a file is `math`.
     """
@@ -49,10 +49,8 @@ class GradingSection(Section):
         return judge
 
     def determinants(self) -> dict[str, Any]:
-        """Without a judge where none is named; a function of one's own counts by its content."""
+        """A function of one's own counts by its content."""
         found = super().determinants()
-        if self.judge is None:
-            del found["judge"]
-        elif names_code(self.judge):
+        if self.judge is not None and names_code(self.judge):
             found["judge"] = OwnFunction.of(self.judge).identity
         return found

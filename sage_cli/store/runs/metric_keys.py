@@ -44,6 +44,9 @@ RECORDED: Mapping[str, str] = {
     "kl/reference": "Mean of log pi - log pi_ref over the sampled tokens (k1), without the guide.",
     "kl/shaped": "Mean of log pi - log(q pi_ref), the pseudo-KL of Eq. 5 by k1: may be negative.",
     "kl/k3": "The k3 term of the shaped anchor, as it stands in the loss under `k3`.",
+    "kl/head": "The reverse KL over each state's likeliest tokens, with its estimate past them "
+    "(`anchor.estimator=head`); the loss counts 1 - ln 2 a token in its place, with its gradient.",
+    "anchor/head_mass": "The policy's probability of those tokens.",
     "kl/forward": "The cross-entropy on the reference's own completions (`anchor.kl=forward`).",
     "divergence": "DPH-RL: mean divergence from the initial policy on the held problems' "
     "completions; absent where the step has none of them.",

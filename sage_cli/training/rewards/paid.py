@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -53,10 +54,19 @@ class Paid:
             weighted_BF[:, 0] += torch.where(silent_PN, mean_P1, 0.0).flatten()
         return weighted_BF
 
-    def named(self, said: Sequence[float]) -> dict[str, float | None]:
-        """Return what the functions say of a completion, by name; None for NaN."""
-        pairs = zip(self.names, said, strict=True)
-        return {name: None if value != value else value for name, value in pairs}
+    def named(self, raw_BF: Tensor) -> list[dict[str, float | None]]:
+        """Return what the functions say of each completion, by name; None for NaN.
+
+        Empty without graded rewards, when the grade and the sum say it all.
+        """
+        rows = raw_BF.tolist() if self.graded else []
+        return [
+            {
+                name: None if math.isnan(value) else value
+                for name, value in zip(self.names, row, strict=True)
+            }
+            for row in rows
+        ]
 
     def record(self, raw_BF: Tensor, weighted_BF: Tensor, group: int) -> dict[str, float]:
         """Return `reward/NAME`, the mean of each part over the completions that have it.

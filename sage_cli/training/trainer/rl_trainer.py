@@ -69,6 +69,7 @@ class RlTrainer(RolloutTrainer):
             "estimator": anchor.estimator,
             "schedule": anchor.schedule,
             "rows": anchor.rows,
+            "head_tokens": anchor.head_tokens,
         }
         super().__init__(
             **how, keeps_old_entropy=kept, keep_checkpoints=rl.keep_checkpoints, **arguments
@@ -109,7 +110,7 @@ class RlTrainer(RolloutTrainer):
             self.hooks.reward.statuses,
             self.rewards_BF[batch["row_ids_B"]],
             int(self.num_generations),
-            self._said(batch),
+            self.paid.named(self.raw_BF[batch["row_ids_B"]]),
         )
         self.noted.scored(inputs, batch, self.raw_BF)
         batch = self.hooks.pooled(self, inputs, batch, right_PN)
@@ -205,13 +206,6 @@ class RlTrainer(RolloutTrainer):
             self.raw_BF: Tensor = super()._calculate_rewards(*arguments)
         self.rewards_BF = self.paid.weighted(self.raw_BF, int(self.num_generations))
         return self.rewards_BF
-
-    def _said(self, batch: dict[str, Any]) -> list[dict[str, float | None]]:
-        """What each reward says of this process's completions; empty if there is but the grade."""
-        if not self.paid.graded:
-            return []
-        rows = self.raw_BF[batch["row_ids_B"]].tolist()
-        return [self.paid.named(row) for row in rows]
 
     def _gather_statuses(self, statuses: Sequence[str]) -> Tensor:
         """Indices into STATUSES of the whole generation batch, one row per prompt."""
