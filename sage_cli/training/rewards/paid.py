@@ -16,6 +16,7 @@ from sage_cli.methods.parts.hooks import GradeReward
 from sage_cli.problems.problem import Problem
 from sage_cli.settings.sections.rewards import GRADE, are_usual
 from sage_cli.training.rewards.called import problem_columns
+from sage_cli.training.rewards.failures import Deferred
 from sage_cli.training.rewards.load import called_reward
 
 OVERLONG = "overlong"
@@ -109,7 +110,7 @@ def paid_rewards(
         (
             one.label,
             one.weight,
-            grade if one.name == GRADE else called_reward(one, spec, columns),
+            grade if one.name == GRADE else Deferred(called_reward(one, spec, columns)),
         )
         for one in rl.rewards
     ]

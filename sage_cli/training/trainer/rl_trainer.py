@@ -16,6 +16,7 @@ from sage_cli.methods.online import OnlineMethod
 from sage_cli.methods.parts.dynamic_sampling import Generated, Row
 from sage_cli.methods.parts.hooks import Hooks
 from sage_cli.settings.sections.anchor import AnchorSection
+from sage_cli.training.rewards.failures import raise_failures
 from sage_cli.training.rewards.paid import Paid
 from sage_cli.training.rl_inputs import Validator
 from sage_cli.training.rollouts.noted import COMPLETION_TEXTS
@@ -204,6 +205,7 @@ class RlTrainer(RolloutTrainer):
     def _calculate_rewards(self, *arguments: Any) -> Tensor:
         with self.phases.during("grade"):
             self.raw_BF: Tensor = super()._calculate_rewards(*arguments)
+            raise_failures(self.paid.functions)
         self.rewards_BF = self.paid.weighted(self.raw_BF, int(self.num_generations))
         return self.rewards_BF
 
