@@ -42,8 +42,8 @@ SCHEMA = pa.schema(
     ]
 )
 """Log-probabilities are null where nothing computed them; the advantage, where no loss read it. A
-per-token advantage is stored as its mean. `rewards` are what the reward functions say, unweighted:
-those of `rl.rewards` in their order, then the grade if it isn't one of them, then a punishment."""
+per-token advantage is stored as its mean. `rewards` are the weighted parts of the sum that is
+maximised: `rl.rewards` in their order, the grade if it isn't one of them, a punishment."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,9 +68,7 @@ class Sampled:
     def table(self) -> pa.Table:
         """Return the rows in the form of SCHEMA."""
         count = len(self.texts)
-        rewards = (
-            [None] * count if self.rewards_BF is None else map(_said, self.rewards_BF.tolist())
-        )
+        rewards = [None] * count if self.rewards_BF is None else self.rewards_BF.tolist()
         columns: dict[str, Any] = {
             "step": [self.step] * count,
             "problem": list(self.problems),
@@ -78,7 +76,7 @@ class Sampled:
             "gold": list(self.golds),
             "text": list(self.texts),
             "grade": list(self.grades),
-            "rewards": list(rewards),
+            "rewards": rewards,
             "advantage": _known(self.advantage_B, count),
             "trained": [self.trained] * count,
             "ids": self._tokens(self.ids_BT, pa.int32()),
@@ -101,16 +99,11 @@ class Sampled:
         return pa.ListArray.from_arrays(pa.array(offsets.tolist(), pa.int32()), flat, mask=mask)
 
 
-def _said(values: list[float]) -> list[float | None]:
-    """Return the values, None for NaN."""
-    return [None if value != value else value for value in values]
-
-
 def _known(values_B: np.ndarray | None, count: int) -> list[float | None]:
     """Return the values, None for NaN."""
     if values_B is None:
         return [None] * count
-    return _said(values_B.tolist())
+    return [None if value != value else value for value in values_B.tolist()]
 
 
 class TrainingCompletions(StepFiles):

@@ -113,7 +113,7 @@ class RlTrainer(RolloutTrainer):
             int(self.num_generations),
             self.paid.named(self.raw_BF[batch["row_ids_B"]]),
         )
-        self.noted.scored(inputs, batch, self.raw_BF)
+        self.noted.scored(inputs, batch, self.rewards_BF)
         batch = self.hooks.pooled(self, inputs, batch, right_PN)
         self.noted.enter(main=self.accelerator.is_main_process)
         self._batch_record |= {**self.sampled_record(), **self.hooks.record}
@@ -124,7 +124,7 @@ class RlTrainer(RolloutTrainer):
         batch: dict[str, Any] = super()._generate_and_score_completions(rows)
         batch["prompt_row_B"] = torch.tensor([row["row"] for row in rows])
         status_PN = self._gather_statuses(self.hooks.reward.statuses)
-        self.noted.scored(rows, batch, self.raw_BF)
+        self.noted.scored(rows, batch, self.rewards_BF)
         right_PN = status_PN == STATUSES.index("right")
         return batch | self.rows.of(self, batch, right_PN), right_PN
 

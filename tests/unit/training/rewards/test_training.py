@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from sage_cli.analysis.reweighing import _kept
 from sage_cli.config.load import load
 from sage_cli.config.specs import RlSpec
 from sage_cli.errors import TrainingError
@@ -54,10 +55,14 @@ def test_each_part_is_in_records_and_completions(bench: Any, configure: Any, min
     run = Run(bench.folder / "run")
     rows = run.completions().read().to_pylist()
     first = [row["rewards"] for row in rows if row["step"] == 1]
-    for place, name in enumerate(("early", "grade", "format", "brevity")):
-        said = [values[place] for values in first if values[place] is not None]
-        assert records[0][f"reward/{name}"] == pytest.approx(sum(said) / len(said), rel=1e-5)
-    totals = [0.5 * (a or 0) + b + c + d for a, b, c, d in first]
+    for place, (name, weight) in enumerate(
+        [("early", 0.5), ("grade", 1), ("format", 1), ("brevity", 1)]
+    ):  # a completion without text has no `early`, which counts 0 in the sum
+        said = [row["rewards"][place] for row in rows if row["step"] == 1 and row["text"]]
+        of = said if name == "early" else [values[place] for values in first]
+        mean = weight * records[0][f"reward/{name}"]
+        assert mean == pytest.approx(sum(of) / len(of), rel=1e-5)
+    totals = [sum(values) for values in first]
     assert records[0]["reward/total"] == pytest.approx(sum(totals) / len(totals), rel=1e-5)
     shown = run.rollouts.read()[0]
     assert list(shown["rewards"]) == ["early", "grade", "format", "brevity"]
@@ -124,3 +129,13 @@ def test_a_run_is_named_by_what_its_functions_say(tmp_path: Path, mine: str):
         Path(mine).write_text(MINE)
     assert plain == by_default
     assert len({plain, first, weighed, changed}) == 4
+
+
+def test_other_methods_advantages_of_such_a_training(bench: Any, configure: Any, mine: str):
+    """Its completions keep what was maximised, absent rewards among it."""
+    rewards = ["grade", {"name": f"{mine}:early", "weight": 0.5}]
+    tracking = {"rollouts": "all"}
+    records = bench.run(configure(rl={"steps": 1, "rewards": rewards}, tracking=tracking))
+    ((trained, left_out),) = _kept(Run(bench.folder / "run").completions().read())
+    assert left_out == 0
+    assert trained.rewards_PN.mean() == pytest.approx(records[0]["reward/total"], rel=1e-5)
