@@ -159,7 +159,7 @@ def _of_measuring(config: SageConfig) -> list[str]:
             f"sampling.server_form 'chat' sends messages, and prompt.format is '{format_}' "
             "(use prompt.format=chat)"
         )
-    needed = max(one.largest_k for one in config.sweep.objectives)
+    needed = max(one.samples_needed for one in config.sweep.objectives)
     if needed > config.sweep.samples:
         found.append(
             f"sweep.objective asks for pass@{needed} of {config.sweep.samples} samples "

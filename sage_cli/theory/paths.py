@@ -111,7 +111,8 @@ class Ascent:
         push_XB: FloatArray = np.where(self.natural_X1 > 0, gain_XB, policy_XB * gain_XB)
         anchor_XB = np.exp(log_reference_XB + self.log_q_XB)
         pull_XB = anchor_XB - policy_XB * anchor_XB.sum(axis=1, keepdims=True)
-        return push_XB + self.covering_X1 * pull_XB
+        both_XB: FloatArray = push_XB + self.covering_X1 * pull_XB
+        return both_XB
 
     def walk(self, marks: Sequence[int]) -> FloatArray:
         """Return the policies after so many steps of length 1, (marks, X, B)."""

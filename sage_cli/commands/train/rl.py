@@ -75,14 +75,14 @@ class RlTraining(TrainingRun):
     """RL of a policy from `start`.
 
     `validation` and `sweep` say how the policy is validated in training, `validation` also how
-    completions are sampled beforehand. `base_command` trains the initial policy, where this command
-    can't.
+    completions are sampled beforehand. `base_command` trains the initial policy if this can't.
     """
 
     kind = "rl"
     shown = {  # noqa: RUF012
         "reward": "reward", "reward/total": "total", "kl/reference": "kl", "guide/q_mean": "q",
         "entropy": "entropy", "pairs/margin": "margin", "eval/pass@1": "validation pass@1",
+        "eval/exact@1": "validation exact@1",
     }  # fmt: skip
     called = "run"
 

@@ -37,7 +37,10 @@ COSMETIC = {
 }  # fmt: skip
 """Every other setting decides a result."""
 WHERE_SET = {
-    "anchor.head_tokens", "grading.judge",
+    "anchor.head_tokens",
+    "evaluation.chances", "evaluation.temperatures",
+    "grading.judge",
+    "sweep.temperatures",
 }  # fmt: skip
 """Of these, those that are in an identity only where they are set."""
 
