@@ -85,7 +85,8 @@ class Evaluation:
     @cached_property
     def benchmarks(self) -> Sequence[Benchmark]:
         """The problems to measure on; DataError where a gold is not right by its own judge."""
-        return load_benchmarks(self.spec.evaluation, self.spec.data)
+        spec = self.spec
+        return load_benchmarks(spec.evaluation, spec.data, spec.grading.judge)
 
     def require(self) -> None:
         """Raise what is wrong with benchmarks or ks, before anything is trained."""

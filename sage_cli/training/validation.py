@@ -152,7 +152,7 @@ def configured_validation(spec: EvaluationSpec, sweep: SweepSection) -> Validati
         return None
     named = evaluation.validation is not None
     chosen = evaluation.model_copy(update={"benchmark": evaluation.validation or sweep.benchmark})
-    benchmarks = load_benchmarks(chosen, spec.data)
+    benchmarks = load_benchmarks(chosen, spec.data, spec.grading.judge)
     setting = "evaluation.validation" if named else "sweep.benchmark"
     refuse_trained(benchmarks, spec.data, setting)
     # exact chances have no number of samples that would bound k

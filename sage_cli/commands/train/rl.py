@@ -58,6 +58,7 @@ from sage_cli.training.launch.processes import (
 from sage_cli.training.launch.watchdog import ended_with, follow
 from sage_cli.training.plugins import require_plugins
 from sage_cli.training.reward_training import train_by_rewards
+from sage_cli.training.rewards.load import require_rewards
 from sage_cli.training.rollouts.policy_rollouts import require_rollouts
 from sage_cli.training.rollouts.reference_samples import (
     problems_held,
@@ -74,14 +75,13 @@ class RlTraining(TrainingRun):
     """RL of a policy from `start`.
 
     `validation` and `sweep` say how the policy is validated in training, `validation` also how
-    completions are sampled beforehand. `base_command` trains the initial policy, where this command
-    can't.
+    completions are sampled beforehand. `base_command` trains the initial policy if this can't.
     """
 
     kind = "rl"
     shown = {  # noqa: RUF012
-        "reward": "reward", "kl/reference": "kl", "guide/q_mean": "q", "entropy": "entropy",
-        "pairs/margin": "margin", "eval/pass@1": "validation pass@1",
+        "reward": "reward", "reward/total": "total", "kl/reference": "kl", "guide/q_mean": "q",
+        "entropy": "entropy", "pairs/margin": "margin", "eval/pass@1": "validation pass@1",
         "eval/exact@1": "validation exact@1",
     }  # fmt: skip
     called = "run"
@@ -162,8 +162,7 @@ class RlTraining(TrainingRun):
         if join_processes().is_main_process:
             return None
         join_processes().wait_for_everyone()
-        run = current(self.planned)
-        if not run.finished:
+        if not (run := current(self.planned)).finished:
             problems = load_training_problems(spec.data)
             validation = configured_validation(self.validation, self.sweep)
             train_by_rewards(spec, self.record, self.start.policy, problems, validation, run)
@@ -186,6 +185,7 @@ class RlTraining(TrainingRun):
         self._require_machine()
         with progress.doing(f"reading {spec.data.rl.name}"):
             problems = load_training_problems(spec.data)
+            require_rewards(spec, problems)
             validation = configured_validation(self.validation, self.sweep)
             if isinstance(spec.rl, Hinting):
                 require_hints(problems, spec.data.rl, spec.rl)
@@ -248,9 +248,8 @@ class RlTraining(TrainingRun):
         from sage_cli.training.launch.hardware import require_hardware
         from sage_cli.training.rollouts.engine import settled_engine
 
-        rl = self.spec.rl
-        require_hardware(self.spec.model, processes_here(rl.processes))
-        require_optimizer(rl.optimizer, "rl.optimizer")
+        require_hardware(self.spec.model, processes_here(self.spec.rl.processes))
+        require_optimizer(self.spec.rl.optimizer, "rl.optimizer")
         settled_engine(self.spec.rollout, self._processes)
 
     def _train(

@@ -17,11 +17,14 @@ RECORDED: Mapping[str, str] = {
     "from.",
     "entropy/p*": "Percentiles of these entropies over tokens: where a guide's tau lies.",
     "reward": "Share of completions with a right answer (under `rlpr`, too).",
-    "reward/*": "Mean of a part of the reward besides the grade, as the punishment of overlong "
-    "completions.",
+    "reward/*": "Mean of a part of the reward, unweighted, over the completions that have it: one "
+    "of `rl.rewards` by its name, or `overlong`, the punishment of overlong completions.",
+    "reward/grade": "Mean of what the grade pays, with other rewards beside it or a named judge.",
+    "reward/total": "Mean of the weighted sum that is maximised, with other rewards or a named "
+    "judge.",
     "grade/*": "Number of completions with that grade.",
     "groups/zero_variance": "Share of prompts whose completions are all right or all wrong, which "
-    "teach nothing.",
+    "teach nothing; with other rewards or a named judge, whose weighted sums are all equal.",
     "groups/discarded": "Dynamic sampling: prompts that were sampled and left out for that reason.",
     "groups/extra_generations": "Dynamic sampling: further generations that filled the batch.",
     "groups/filtered": "RLPR: groups whose rewards deviate too little to teach.",

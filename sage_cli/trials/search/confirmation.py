@@ -53,7 +53,8 @@ class Confirmation:
     @cached_property
     def benchmarks(self) -> Sequence[Benchmark]:
         """The reported problems."""
-        return load_benchmarks(self.config.evaluation, self.config.data)
+        config = self.config
+        return load_benchmarks(config.evaluation, config.data, config.grading.judge)
 
     @cached_property
     def _stored(self) -> StoredMeasurements:

@@ -190,7 +190,7 @@ def prepared(config: SageConfig) -> Sweep:
     sampler = choose_sampler(settings.sampler, space, settings.objective)
     shared = shared_config(config)
     name = sweep_name(shared, space.keys)
-    benchmarks = load_benchmarks(shared.evaluation, shared.data)
+    benchmarks = load_benchmarks(shared.evaluation, shared.data, shared.grading.judge)
     stored = StoredMeasurements(benchmarks)
     known = list(space.points()) if sampler == "grid" else space.listed()
     wanted = None if sampler == "grid" else settings.trials or TRIALS

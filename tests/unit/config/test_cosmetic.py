@@ -39,6 +39,7 @@ COSMETIC = {
 WHERE_SET = {
     "anchor.head_tokens",
     "evaluation.chances", "evaluation.temperatures",
+    "grading.judge",
     "sweep.temperatures",
 }  # fmt: skip
 """Of these, those that are in an identity only where they are set."""
