@@ -154,7 +154,7 @@ def _problems(rl: RlSpec, spec: EvaluationSpec, config: SageConfig) -> str:
 
 
 def _benchmarks(spec: EvaluationSpec) -> str:
-    found = load_benchmarks(spec.evaluation, spec.data)
+    found = load_benchmarks(spec.evaluation, spec.data, spec.grading.judge)
     counted = ", ".join(f"{one.name} {len(one.problems):,}" for one in found)
     return f"problems whose golds are right by their judge: {counted}"
 

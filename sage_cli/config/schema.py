@@ -106,6 +106,12 @@ def _of_the_anchor(config: SageConfig) -> list[str]:
         )
     if guided and config.anchor.beta == 0:
         found.append("anchor.beta is 0: the guide would have no effect (use --beta above 0)")
+    if config.anchor.estimator == "head" and not config.guide.tells_of_others:
+        found.append(
+            f"anchor.estimator 'head' asks for q of tokens that were not sampled, and guide "
+            f"'{config.guide.name}' knows it of sampled ones alone (use --guide token or branch, "
+            "or another estimator)"
+        )
     if config.anchor.schedule != "constant" and (kl == "none" or config.anchor.beta == 0):
         found.append(
             f"anchor.schedule '{config.anchor.schedule}' takes beta down to 0, and there is no KL "
@@ -182,7 +188,7 @@ def _of_measuring(config: SageConfig) -> list[str]:
             f"sampling.server_form 'chat' sends messages, and prompt.format is '{format_}' "
             "(use prompt.format=chat)"
         )
-    needed = max(one.largest_k for one in config.sweep.objectives)
+    needed = max(one.samples_needed for one in config.sweep.objectives)
     if needed > config.sweep.samples:
         found.append(
             f"sweep.objective asks for pass@{needed} of {config.sweep.samples} samples "

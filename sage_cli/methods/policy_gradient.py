@@ -10,6 +10,7 @@ from pydantic import Field
 from sage_cli.methods.method import Beside
 from sage_cli.methods.online import OnlineMethod
 from sage_cli.settings.sections.replay import ReplaySection
+from sage_cli.settings.sections.rewards import are_usual
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -120,12 +121,14 @@ class PolicyGradient(OnlineMethod):
         }
 
     def reads_grades_alone(self) -> list[str]:
-        """Return the refusal of punishments, for a method whose advantages are of grades."""
+        """Return the refusal of other rewards, for a method whose advantages are of grades."""
+        found = self.ignores_rewards()
         if not self.overlong_buffer:
-            return []
+            return found
         return [
+            *found,
             f"rl.algo '{self.algo}' reads grades alone and would ignore rl.overlong_buffer "
-            "(use rl.overlong_buffer=null, or --algo pkpo)"
+            "(use rl.overlong_buffer=null, or --algo pkpo)",
         ]
 
     def learns_from_equal_groups(self) -> list[str]:
@@ -235,6 +238,11 @@ class PlainAdvantages(PolicyGradient):
     def refusals(self, beside: Beside) -> list[str]:
         """Punishments take rewards out of [0, 1], where `beta` is defined."""
         found = super().refusals(beside)
+        if self.advantage == "beta" and not are_usual(self.rewards):
+            found.append(
+                f"rl.advantage 'beta' of rl.algo '{self.algo}' reads grades alone and would ignore "
+                "rl.rewards (use --advantage group, or leave rl.rewards out)"
+            )
         if self.advantage == "beta" and self.overlong_buffer:
             found.append(
                 "rl.advantage 'beta' is defined for rewards in [0, 1], and rl.overlong_buffer "

@@ -30,6 +30,7 @@ from sage_cli.training.checkpoints.interruption import Interruption
 from sage_cli.training.launch.hardware import without_cpu_number
 from sage_cli.training.launch.memory_errors import loading, memory_explained, training
 from sage_cli.training.launch.processes import join_processes, world_size
+from sage_cli.training.rewards.paid import paid_rewards
 from sage_cli.training.rl_arguments import engine_stop, grpo_arguments
 from sage_cli.training.rl_inputs import RlInputs
 from sage_cli.training.rollouts.engine import settled_engine
@@ -82,6 +83,8 @@ def build_trainer(
     stored = _stored(recipe, inputs)
     hooks = rl.hooks(_setup(recipe, inputs, population, run, stored))
     replay = _replay(rl, inputs, run)
+    problems = [problem for _, problem in inputs.prompts]
+    paid = paid_rewards(recipe, rl, hooks.reward, problems, punishments(rl, recipe.rollout))
     trainer = RlTrainer(
         rl=rl,
         hooks=hooks,
@@ -96,7 +99,8 @@ def build_trainer(
         replay=replay,
         sample=inputs.sample if recipe.rollout.backend == "sampler" else None,
         model=inputs.model,
-        reward_funcs=[hooks.reward, *punishments(rl, recipe.rollout)],
+        paid=paid,
+        reward_funcs=list(paid.functions),
         args=without_cpu_number(arguments),
         train_dataset=population.select(training_order(len(population), rl, recipe.data.rl.order)),
         processing_class=inputs.tokenizer,

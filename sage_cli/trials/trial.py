@@ -60,6 +60,12 @@ class Replicate:
         """The initial policy, from which RL starts."""
         return planned_base(SftSpec.of(self.config), Runs(self.config.run.root))
 
+    @property
+    def of_initial(self) -> Replicate:
+        """The initial policy, measured as this replicate is."""
+        title = f"initial policy {self.initial.label}"
+        return Replicate(title, 0, self.config, self.words, is_initial=True, start=self.start)
+
     @cached_property
     def policy(self) -> Policy:
         """The policy that is measured, trained or not yet."""

@@ -58,6 +58,7 @@ from sage_cli.training.launch.processes import (
 from sage_cli.training.launch.watchdog import ended_with, follow
 from sage_cli.training.plugins import require_plugins
 from sage_cli.training.reward_training import train_by_rewards
+from sage_cli.training.rewards.load import require_rewards
 from sage_cli.training.rollouts.policy_rollouts import require_rollouts
 from sage_cli.training.rollouts.reference_samples import reference_facts, sample_reference
 from sage_cli.training.trainer.optimizers import require_optimizer
@@ -69,14 +70,14 @@ class RlTraining(TrainingRun):
     """RL of a policy from `start`.
 
     `validation` and `sweep` say how the policy is validated in training, `validation` also how
-    completions are sampled beforehand. `base_command` trains the initial policy, where this command
-    can't.
+    completions are sampled beforehand. `base_command` trains the initial policy if this can't.
     """
 
     kind = "rl"
     shown = {  # noqa: RUF012
-        "reward": "reward", "kl/reference": "kl", "guide/q_mean": "q", "entropy": "entropy",
-        "pairs/margin": "margin", "eval/pass@1": "validation pass@1",
+        "reward": "reward", "reward/total": "total", "kl/reference": "kl", "guide/q_mean": "q",
+        "entropy": "entropy", "pairs/margin": "margin", "eval/pass@1": "validation pass@1",
+        "eval/exact@1": "validation exact@1",
     }  # fmt: skip
     called = "run"
 
@@ -158,8 +159,7 @@ class RlTraining(TrainingRun):
         if join_processes().is_main_process:
             return None
         join_processes().wait_for_everyone()
-        run = current(self.planned)
-        if not run.finished:
+        if not (run := current(self.planned)).finished:
             problems = training_problems(spec, self.record.root)
             validation = configured_validation(self.validation, self.sweep)
             train_by_rewards(spec, self.record, self.start.policy, problems, validation, run)
@@ -182,6 +182,7 @@ class RlTraining(TrainingRun):
         self._require_machine()
         with progress.doing(f"reading {spec.data.rl.name}"):
             problems = training_problems(spec, self.record.root)
+            require_rewards(spec, problems)
             validation = configured_validation(self.validation, self.sweep)
             if isinstance(spec.rl, Hinting):
                 require_hints(problems, spec.data.rl, spec.rl)

@@ -46,6 +46,7 @@ class Ungraded(NamedTuple):
     """The grade of a completion that nobody judges."""
 
     status: str = "unparseable"
+    reward: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)

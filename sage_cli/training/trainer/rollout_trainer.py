@@ -86,12 +86,13 @@ class RolloutTrainer(SealingTrainer):
         batch = f"{self.state.global_step}:{self.accelerator.process_index}"
         return self.sample_rollouts(model, prompt_ids, batch, self._count[0]), None
 
-    def take_replayed(self, rows: list[Row], sampled: Generated | None) -> None:
-        """Have the next generation be completions of `rows` with replayed ones among them.
+    def take_with_replayed(self, rows: list[Row], sampled: Generated | None) -> None:
+        """Have the next generation be `sampled`, completions of `rows`, and replayed ones in it.
 
-        Without `sampled` they are sampled now. Those that are replaced are noted.
+        Without `sampled` the trainer samples them. Those that are replaced are noted.
         """
         if self.replay is None:
+            self._beforehand = sampled
             return
         sampled = self.generate_rows(rows) if sampled is None else sampled
         golds, texts = [row["gold"] for row in rows], sampled[COMPLETION_TEXTS]

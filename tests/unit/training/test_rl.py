@@ -277,7 +277,8 @@ def test_what_the_engine_ended_at_the_closing_tag_is_not_cut_off(bench: Any, con
     trainer, eos = bench.trainer(configure()), bench.tokenizer.eos_token_id
     ids_BT = torch.tensor([[5, eos], [5, 6], [5, 7]])
     batch = {"completion_ids": ids_BT, "completion_mask": torch.ones_like(ids_BT)}
-    trainer.rewards_BF, trainer._batch_record = torch.zeros(3, 1), {}
+    trainer.raw_BF = trainer.rewards_BF = torch.zeros(3, 1)
+    trainer._batch_record = {}
     trainer.hooks.reward.completions = ["x", "x</SOLUTION>", "xy"]
     grades_PN = torch.zeros(1, 3, dtype=torch.long)
     # by end-of-sequence the first alone has ended; the engine that stops at texts ended the second
