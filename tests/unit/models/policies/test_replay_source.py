@@ -71,7 +71,7 @@ def test_the_identity_has_the_run_by_its_identity(runs: Runs, start: Policy) -> 
 def test_an_unfit_run_is_refused(runs: Runs, start: Policy) -> None:
     require_fit_source(spec(*REPLAY), start, runs)
     with pytest.raises(StoreError, match="its completions answer other prompts"):
-        require_fit_source(spec(*REPLAY, "prompt.system=Think."), start, runs)
+        require_fit_source(spec(*REPLAY, "prompt.answer_open=<ANSWER>"), start, runs)
     template = runs.find("rl-met").manifest["template"]
     record(runs.at("rl", "bare", "2" * 8), None, template)
     bare = spec(REPLAY[0], "rl.replay.run=rl-bare")
