@@ -87,7 +87,11 @@ def frozen_teacher(trainer: Any, teacher: Any) -> Any:
     It is whole in each process, also where the policy is spread over them.
     """
     causal = teacher.get_base_model() if hasattr(teacher, "get_base_model") else teacher
-    add_fused_lm_head(causal, temperature=trainer.temperature)
+    add_fused_lm_head(
+        causal,
+        temperature=trainer.temperature,
+        cast_lm_head_to_fp32=trainer.args.cast_lm_head_to_fp32,
+    )
     switch_off_own_dropout(teacher)
     return teacher.requires_grad_(False).eval().to(trainer.accelerator.device)
 
