@@ -27,9 +27,10 @@ SAGE = f"""#!{sys.executable} -IS
 import os, sys
 
 words = sys.argv[1:]
-if words[0] in ("rl", "sft", "passk", "sweep", "compare") or " ".join(words[:2]) in (
+others = "--preset" in words and words[words.index("--preset") + 1] != "tiny"
+if not others and (words[0] in ("rl", "sft", "passk", "sweep", "compare") or " ".join(words[:2]) in (
     "suite run", "suite plan", "suite report", "guide show", "samples show"
-):
+)):
     tiny = [] if "--preset" in words else ["--preset", "tiny"]
     words += [*tiny, "--preset", "PRESET"]
 os.execv("WARM", ["sage", *words])
