@@ -28,9 +28,10 @@ import os, sys
 
 words = sys.argv[1:]
 others = "--preset" in words and words[words.index("--preset") + 1] != "tiny"
-if not others and (words[0] in ("rl", "sft", "passk", "sweep", "compare") or " ".join(words[:2]) in (
+measuring = words[0] in ("rl", "sft", "passk", "sweep", "compare") or " ".join(words[:2]) in (
     "suite run", "suite plan", "suite report", "guide show", "samples show"
-)):
+)
+if measuring and not others:
     tiny = [] if "--preset" in words else ["--preset", "tiny"]
     words += [*tiny, "--preset", "PRESET"]
 os.execv("WARM", ["sage", *words])
