@@ -168,10 +168,10 @@ def _benchmarks(spec: EvaluationSpec) -> str:
 
 
 def _device(model: PretrainedModel | ScratchModel) -> str:
-    from sage_cli.training.launch.hardware import device, precision
+    from sage_cli.training.launch.hardware import device, precision, require_kernels
 
-    computed = precision(model.compute_dtype)
-    return f"{device()}; computes in {'bfloat16' if computed['bf16'] else 'float32'}"
+    computed = "bfloat16" if precision(model.compute_dtype)["bf16"] else "float32"
+    return f"{device()}; computes in {computed}, {require_kernels(model)}"
 
 
 def _optimizers(sft: SftSection, rl: Method) -> str:

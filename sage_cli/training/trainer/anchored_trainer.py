@@ -166,7 +166,8 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
         """
         self._tilted, tilts = {}, sorted(self.guide.tilts)
         plain = self.accelerator.unwrap_model(model)
-        with tilting(plain, tilts, self.temperature, self._tilted):
+        in_float32 = self.args.cast_lm_head_to_fp32
+        with tilting(plain, tilts, self.temperature, self._tilted, in_float32=in_float32):
             found = super()._get_per_token_logps_and_entropies(model, *args, **kwargs)
         tokens = found[0].shape[1]
         self._tilted = {phi: logps_BT[:, -tokens:] for phi, logps_BT in self._tilted.items()}

@@ -43,18 +43,28 @@ class _Head:
 
 @contextmanager
 def tilting(
-    model: Any, exponents: Sequence[float], temperature: float, found: Tilted
+    model: Any,
+    exponents: Sequence[float],
+    temperature: float,
+    found: Tilted,
+    *,
+    in_float32: bool = False,
 ) -> Iterator[None]:
     """Have each fused pass over `model` leave the tilted log-probabilities of its labels, too.
 
     softmax(z / T)^phi, normalised, is softmax(phi z / T): TRL's fused head at another temperature,
     on the hidden states of the same pass. `found` gets those of all passes, below each other.
+    `in_float32` computes logits so, as the trainer does.
     """
     causal = model.get_base_model() if hasattr(model, "get_base_model") else model
     heads = {}
     for exponent in exponents:
         heads[exponent] = _Head(causal)
-        add_fused_lm_head(heads[exponent], temperature=tilted_temperature(temperature, exponent))
+        add_fused_lm_head(
+            heads[exponent],
+            temperature=tilted_temperature(temperature, exponent),
+            cast_lm_head_to_fp32=in_float32,
+        )
 
     def keep(_module: Any, _inputs: Any, output: Any) -> None:
         for head in heads.values():
