@@ -54,8 +54,8 @@ def uniform_over_right() -> Found:
 @statement("DPH-RL holds the initial policy", "1", "not in the paper")
 def initial_policy_is_held() -> Found:
     """On texts of the initial policy each of DPH-RL's divergences is least where the policy is the
-    initial one, and ascent ends there from anywhere: a held problem pays nothing and keeps all. Off
-    from it the pull on an answer that got rarer is strongest under the forward KL.
+    initial one, and ascent ends there from anywhere: a held problem pays nothing and keeps all.
+    Away from it the pull on an answer that got rarer is strongest under the forward KL.
     """
     worst, pulls = 0.0, dict[str, float]()
     start_W = np.log(np.array([0.2, 0.2, 0.6]))
