@@ -15,7 +15,10 @@ const drawn = new ResizeObserver((entries) => {
     if (target.draw && width && width !== target.drawnAt) {
       target.drawnAt = width;
       ready.then(() => {
-        target.replaceChildren(target.draw(width));
+        const picture = target.draw(width);
+        // names of marks on groups without a role, which readers of a page may not be given
+        for (const one of picture.querySelectorAll("g[aria-label]")) one.removeAttribute("aria-label");
+        target.replaceChildren(picture);
       });
     }
   }
@@ -32,7 +35,7 @@ export function figure({ title, says, draw, table, legend = [], provenance = {},
   const picture = () => place.querySelector("svg");
   const data = table ? table() : null;
   return h("figure", { class: "chart" },
-    h("figcaption", {}, h("h3", {}, title), controls.length ? h("div", { class: "controls" }, controls) : null, legend.length ? h("div", { class: "legend" }, legend) : null),
+    h("figcaption", {}, h("strong", { class: "name" }, title), controls.length ? h("div", { class: "controls" }, controls) : null, legend.length ? h("div", { class: "legend" }, legend) : null),
     place,
     h("div", { class: "under" },
       data ? h("details", { id: `numbers-${name}`, open }, h("summary", {}, "Numbers"),

@@ -15,7 +15,7 @@ export const keys = {
   /** Listen to the keyboard. */
   start() {
     addEventListener("keydown", (event) => {
-      if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) return;
+      if (event.ctrlKey || event.metaKey || event.altKey || typing(event.target)) return;
       if (Date.now() - lead < 1500 && LEADS[event.key]) {
         lead = 0;
         const link = [...document.querySelectorAll("#top nav a")].find((one) => state(new URL(one.href).hash).page === LEADS[event.key]);
@@ -36,6 +36,10 @@ export const keys = {
     if (!box.open) box.showModal();
   },
 };
+
+function typing(target) {
+  return /^(SELECT|TEXTAREA)$/.test(target.tagName) || (target.tagName === "INPUT" && target.type !== "checkbox");
+}
 
 function press(event, selector, what) {
   const target = document.querySelector(selector);
