@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import subprocess
 import sys
 import time
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import httpx
 import numpy as np
@@ -112,11 +114,13 @@ def paints(address: str) -> tuple[float, float]:
     """Milliseconds to the first row of the table: of a server that just began, and later ones."""
     from selenium import webdriver
     from selenium.webdriver.chrome.options import Options
+    from selenium.webdriver.chrome.service import Service
 
     options = Options()
+    options.binary_location = str(shutil.which("chromium"))
     for word in ("--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1280,900"):
         options.add_argument(word)
-    driver = webdriver.Chrome(options=options)
+    driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
     seen = (
         "const done = arguments[0]; const look = () => document.querySelector('tbody tr') ?"
         "requestAnimationFrame(() => done(performance.now())) : setTimeout(look, 5); look()"

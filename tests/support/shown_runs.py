@@ -65,8 +65,12 @@ def stored_run(
     parent: str | None = None,
     settings: Mapping[str, Any] | None = None,
     records: Sequence[Mapping[str, Any]] = (),
+    model: Callable[[Path], object] | None = None,
 ) -> Run:
-    """A finished run below `root` whose model has no weights, with samples if `text` is given."""
+    """A finished run below `root`, with samples if `text` is given.
+
+    `model` writes its model; without it the model has no weights.
+    """
     config = load(("tiny",), {**SETTINGS, **(settings or {})}).config
     run = Runs(root).at(kind, label, identity * 8)
     command = f"sage {kind} --algo {label}"
@@ -77,14 +81,19 @@ def stored_run(
             recording.metrics.append(record)
         if kind == "rl":
             _trained(recording)
-        run.model.mkdir()
-        (run.model / "config.json").write_text("{}")
-        (run.model / "tokenizer_config.json").write_text('{"eos_token": "<eos>"}')
-        (run.model / "model.safetensors").write_bytes(run.id.encode())
+        (model or weightless)(run.model)
     run.note(template=None)
     if text is not None:
         sample(run, root, config, text)
     return run
+
+
+def weightless(folder: Path) -> None:
+    """Write what names a model, and no weights; each folder's is another model."""
+    folder.mkdir()
+    (folder / "config.json").write_text("{}")
+    (folder / "tokenizer_config.json").write_text('{"eos_token": "<eos>"}')
+    (folder / "model.safetensors").write_bytes(str(folder).encode())
 
 
 def _trained(run: Run) -> None:
@@ -93,8 +102,9 @@ def _trained(run: Run) -> None:
             "step": step, "prompt": "2*3=?", "completion": f"step {step} {HOSTILE}", "gold": "6",
             "grade": "wrong", "reward": 0.0,
         })  # fmt: skip
-    run.ledger.add(1, [PromptRow("p", 4, 1, 2, 1, 0, 0, 40, 10, True)])
-    run.ledger.seal()
+    ledger = run.ledger
+    ledger.add(1, [PromptRow("p", 4, 1, 2, 1, 0, 0, 40, 10, True)])
+    ledger.seal()
 
 
 def sample(run: Run, root: Path, config: SageConfig, text: Text) -> None:

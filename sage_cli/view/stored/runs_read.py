@@ -108,7 +108,7 @@ def _age(facts: RunFacts) -> tuple[str, str]:
 
 def is_one_part(name: str) -> bool:
     """Return True for the name of an entry of a folder, which leads to nowhere else."""
-    return Path(name).name == name and not name.startswith(".") and "\0" not in name
+    return bool(name) and Path(name).name == name and not name.startswith(".") and "\0" not in name
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:

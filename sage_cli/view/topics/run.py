@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +102,7 @@ def preset_of(command: str) -> str:
     except ValueError:
         words = []
     preset = DEFAULT_PRESET
-    for word, following in zip(words, [*words[1:], ""], strict=True):
+    for word, following in pairwise([*words, ""]):
         if word in ("--preset", "-p"):
             preset = following
         elif word.startswith("--preset="):
