@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -76,7 +77,9 @@ def command(
         import webbrowser
 
         webbrowser.open(address)
-    serve(root, access, listening)
+    with suppress(KeyboardInterrupt):  # which is how it ends
+        serve(root, access, listening)
+    console.print("ended", style="dim")
 
 
 def _export(root: Path, begin: Beginning, folder: Path, limit_mb: int, json: bool) -> None:

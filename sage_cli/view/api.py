@@ -105,16 +105,17 @@ def _ledger(api: Api, query: Query) -> Any:
 
 def _passk(api: Api, query: Query) -> Any:
     found = api.measured(query.names("policies"), query.text("benchmark"))
-    looks = api.runs.looks()
-    return passk_view(found.measured, found.benchmarks, found.absent, looks, query.text("k"))
+    looks, shown = api.runs.looks(), found.with_columns(api.columns)
+    return passk_view(shown, found.benchmarks, found.absent, looks, query.text("k"))
 
 
 def _difference(api: Api, query: Query) -> Any:
     names = [query.required("a"), query.required("b")]
     found = api.measured(names, query.required("benchmark"))
-    if len(found.measured) < 2:
+    shown = found.with_columns(api.columns)
+    if len(shown) < 2:
         raise StoreError("; ".join(f"{one['policy']}: {one['why']}" for one in found.absent))
-    return difference_view(found.measured[0], found.measured[1], query.text("k"))
+    return difference_view(shown[0], shown[1], query.text("k"))
 
 
 def _problems(api: Api, query: Query) -> Any:

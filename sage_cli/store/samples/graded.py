@@ -43,7 +43,7 @@ class GradedSet:
             codes[row_S],
             as_numpy(inventory.rows["tokens"]),
             as_numpy(inventory.rows["truncated"]),
-            row_S,
+            row_S.astype(np.int32),
             extracted,
         )
 

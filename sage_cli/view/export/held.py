@@ -72,7 +72,7 @@ def contents(root: Path, selection: Selection, limit_bytes: int) -> Export:
         names = ", ".join(one.label for one in every[MOST_POLICIES:])
         held.left_out.append(f"samples and curves of {names}: at most {MOST_POLICIES} policies")
     shown = every[:MOST_POLICIES]
-    differences = _differences(shown, held)
+    differences = _differences(api, shown, held)
     each = held.left // max(1, len(shown))
     policies = [one for one in (_policy(api, pair, each, held) for pair in shown) if one]
     stored = sum(one["stored"] for one in policies)
@@ -131,13 +131,14 @@ def _measured(api: Api, id_: str, held: _Held) -> list[Measured]:
         return []
 
 
-def _differences(shown: Sequence[Measured], held: _Held) -> list[DifferenceView]:
+def _differences(api: Api, shown: Sequence[Measured], held: _Held) -> list[DifferenceView]:
     """Return the paired differences of policies on one benchmark, in both orders."""
     found: list[DifferenceView] = []
     pairs = [(b, a) for a, b in combinations(shown, 2) if a.benchmark.name == b.benchmark.name]
     for a, b in [one for pair in pairs for one in (pair, pair[::-1])][:MOST_PAIRS]:
         try:
-            difference = difference_view(a, b, None)
+            columns = [(one, api.columns.of(one)) for one in (a, b)]
+            difference = difference_view(columns[0], columns[1], None)
         except SageError:  # not measured; the page of each says so
             continue
         size = len(compact_json(difference))

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from sage_cli.metrics import Counts
+from sage_cli.reports.measurement import Measured as Measurement
 from sage_cli.store.samples.graded import GradedSet
 from sage_cli.store.samples.inventory import Integers, Mask
 from sage_cli.view.stored.policies import Measured
 from sage_cli.view.stored.remembered import Remembered
 from sage_cli.view.stored.runs_read import stamp_of
 
+RIGHT = "right"
 MOST_SAMPLES = 10_000_000
 """Samples whose columns are kept in memory: some forty bytes each."""
 
@@ -41,6 +44,7 @@ class Columns:
     problems: tuple[str, ...]
     sets: tuple[GradedSet, ...]
     seeds: tuple[int, ...]
+    _measured: dict[tuple[int, int], Measurement] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
         return sum(map(len, self.sets))
@@ -76,6 +80,35 @@ class Columns:
             for name, count in zip(["ungraded", *names[:-1]], counts.tolist(), strict=False):
                 counted[name] = counted.get(name, 0) + count
         return {name: count for name, count in counted.items() if count}
+
+    def measurement(self, policy: str, benchmark: str, number: int, n: int) -> Measurement:
+        """Return the counts of one seed's first `n` samples of each problem, made once."""
+        if (number, n) not in self._measured:
+            self._measured[number, n] = self._measure(policy, benchmark, number, n)
+        return self._measured[number, n]
+
+    def _measure(self, policy: str, benchmark: str, number: int, n: int) -> Measurement:
+        one, rows = self.sets[number], self._places[number]
+        graded = rows[(one.inventory.index_S[rows] < n) & (one.status_S[rows] >= 0)]
+        right = graded[one.status_S[graded] == _code(one.statuses, RIGHT)]
+        statuses = np.bincount(one.status_S[graded], minlength=len(one.statuses)).tolist()
+        n_P, right_P = (self._per_problem(number, some) for some in (graded, right))
+        return Measurement(
+            policy,
+            benchmark,
+            self.seeds[number],
+            Counts(self.problems, n_P, right_P),
+            {name: count for name, count in zip(one.statuses, statuses, strict=True) if count},
+            int(one.truncated_S[graded].sum()),
+            one.samples.identity.key,
+        )
+
+    def _per_problem(self, number: int, rows: Integers) -> Any:
+        """Return how many of the rows each of the benchmark's problems has (P,)."""
+        inventory = self.sets[number].inventory
+        counted = np.bincount(inventory.problem_S[rows], minlength=len(inventory.problem_ids))
+        of = dict(zip(inventory.problem_ids, counted.tolist(), strict=True))
+        return np.array([of.get(id_, 0) for id_ in self.problems], dtype=np.int64)
 
     @cached_property
     def longest(self) -> int:

@@ -90,8 +90,17 @@ class Policies:
                 f"`sage passk {run.id} --benchmark {benchmark}` measures it",
             )
         spec = specs[benchmark]
-        policy = named_policy(name, Runs(self.runs.root))
+        policy = self.policy(name)
         return Measured(policy, self._benchmark(spec), spec, self.runs.root)
+
+    def policy(self, name: str) -> Policy:
+        """Return the policy called RUN or RUN@step; no other run is read.
+
+        Raises StoreError for a run that is not finished, and for a checkpoint that it lacks.
+        """
+        id_, at, step = name.partition("@")
+        run = self.runs.find(id_).run
+        return named_policy(f"{run.folder.resolve()}{at}{step}", Runs(self.runs.root))
 
     def _specs_of(self, run: Run) -> dict[str, EvaluationSpec]:
         folder = run.folder / FOLDER

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 from threading import Lock
+from typing import NamedTuple
 
 from sage_cli.errors import StoreError
 from sage_cli.reports.figures.figure import COLOURS
@@ -21,6 +22,14 @@ INITIAL = "sft"
 """The kind of the runs whose policies are drawn in ink: those that RL starts from."""
 
 
+class _Read(NamedTuple):
+    """A run's facts, with the stamp of the files that they were read from, and its first start."""
+
+    stamp: Stamp
+    facts: RunFacts
+    created: str
+
+
 def stamp_of(paths: Sequence[Path]) -> Stamp:
     """Return size and time (ns) of each path, None for one that is not there."""
     return tuple(map(_stamp, paths))
@@ -31,7 +40,7 @@ class RunsRead:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._known: dict[str, tuple[Stamp, RunFacts]] = {}
+        self._known: dict[str, _Read] = {}
         self._lock = Lock()
 
     def all(self) -> list[RunFacts]:
@@ -42,17 +51,19 @@ class RunsRead:
                 read = _current(Run(self.root / id_), known.get(id_))
                 if read is not None:
                     self._known[id_] = read
-            return sorted((facts for _, facts in self._known.values()), key=_age)
+            return [read.facts for read in sorted(self._known.values(), key=_age)]
 
     def find(self, id_: str) -> RunFacts:
         """Return the facts of the run of that id. Raises StoreError if there is none (any more)."""
-        read = _current(Run(self.root / id_), None) if is_one_part(id_) else None
+        with self._lock:
+            known = self._known.get(id_)
+        read = _current(Run(self.root / id_), known) if is_one_part(id_) else None
         if read is None:
             raise StoreError(
                 f"there is no run '{id_}' in {self.root.resolve()}",
                 "it may have been removed while it was shown; the table has those that are there",
             )
-        return read[1]
+        return read.facts
 
     def looks(self) -> dict[str, Look]:
         """Return the look of every run, which later runs do not change."""
@@ -86,7 +97,7 @@ def _ids(root: Path) -> list[str]:
         return []
 
 
-def _current(run: Run, known: tuple[Stamp, RunFacts] | None) -> tuple[Stamp, RunFacts] | None:
+def _current(run: Run, known: _Read | None) -> _Read | None:
     """Return the facts with their stamp, the known ones if no file has changed; None for no run.
 
     A run that says that it is running is read each time, since its process may have ended.
@@ -94,16 +105,25 @@ def _current(run: Run, known: tuple[Stamp, RunFacts] | None) -> tuple[Stamp, Run
     stamp = stamp_of([run.folder / name for name in _READ])
     if stamp[0] is None:
         return None
-    if known is not None and known[0] == stamp and known[1].about["status"] != RUNNING:
+    if known is not None and known.stamp == stamp and known.facts.about["status"] != RUNNING:
         return known
     try:
-        return stamp, RunFacts.listed(run)
+        return _Read(stamp, _facts(run), str(run.known.get("created") or ""))
     except (StoreError, OSError):  # removed, or torn, between two looks at its files
         return None
 
 
-def _age(facts: RunFacts) -> tuple[str, str]:
-    return str(facts.run.known.get("created") or facts.about.get("started") or ""), facts.run.id
+def _facts(run: Run) -> RunFacts:
+    """Return a run's facts; what is whole, as nearly all are, is read once."""
+    try:
+        return RunFacts.of(run)
+    except StoreError:
+        return RunFacts.listed(run)
+
+
+def _age(read: _Read) -> tuple[str, str]:
+    """Return what runs are sorted by: their first start, which resuming does not change."""
+    return read.created or str(read.facts.about.get("started") or ""), read.facts.run.id
 
 
 def is_one_part(name: str) -> bool:

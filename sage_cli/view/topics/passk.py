@@ -9,15 +9,16 @@ import numpy as np
 
 from sage_cli.errors import StoreError
 from sage_cli.evaluation.provenance import provenance_of
-from sage_cli.evaluation.stored import counts_of
-from sage_cli.metrics import Counts, curve, paired_difference, parse_ks
+from sage_cli.metrics import curve, paired_difference, parse_ks
 from sage_cli.reports.measurement import Measured as Measurement
 from sage_cli.reports.measurement import record
 from sage_cli.view.json_types.look import Look
 from sage_cli.view.json_types.measured import Absent, DifferenceView, PasskView, PolicyCurve
+from sage_cli.view.stored.columns import Columns
 from sage_cli.view.stored.policies import Measured
 from sage_cli.view.stored.runs_read import look_of
 
+Shown = tuple[Measured, Columns]
 MOST_KS = 48
 """Values of k of a curve, evenly spaced on a logarithmic axis."""
 
@@ -35,14 +36,15 @@ def curve_points(n: int, typed: str | None = None) -> tuple[int, ...]:
 
 
 def passk_view(
-    measured: Sequence[Measured],
+    shown: Sequence[Shown],
     benchmarks: list[str],
     absent: list[Absent],
     looks: dict[str, Look],
     typed: str | None,
 ) -> PasskView:
     """Return the curves of policies that have graded samples, at the same ks."""  # fmt: skip
-    seeds = {one.label: measurements(one) for one in measured}
+    seeds = {one.label: measurements((one, columns)) for one, columns in shown}
+    measured = [one for one, _ in shown]
     graded = {label: [seed.counts.n_P for seed in of] for label, of in seeds.items()}
     whole = [one for one in measured if min(int(n.min()) for n in graded[one.label]) > 0]
     missing: list[Absent] = [
@@ -64,9 +66,10 @@ def passk_view(
     }
 
 
-def difference_view(a: Measured, b: Measured, typed: str | None) -> DifferenceView:
-    """Return pass@k of `a` less that of `b`. Raises StoreError if one lacks graded samples."""
-    of_a, of_b = ([seed.counts for seed in measurements(one)] for one in (a, b))
+def difference_view(shown_a: Shown, shown_b: Shown, typed: str | None) -> DifferenceView:
+    """Return pass@k of the first less the second. Raises StoreError if one lacks graded samples."""
+    of_a, of_b = ([seed.counts for seed in measurements(one)] for one in (shown_a, shown_b))
+    a, b = shown_a[0], shown_b[0]
     n = min(int(one.n_P.min()) for one in (*of_a, *of_b))
     if n == 0:
         raise StoreError(
@@ -95,20 +98,12 @@ def difference_view(a: Measured, b: Measured, typed: str | None) -> DifferenceVi
     }
 
 
-def measurements(one: Measured) -> tuple[Measurement, ...]:
+def measurements(shown: Shown) -> tuple[Measurement, ...]:
     """Return what is stored and graded of a policy on a benchmark, by evaluation seed."""
-    ids, n = tuple(one.benchmark.golds), one.spec.evaluation.samples
-    found = []
-    for stored, grades in one.stored():
-        tally = grades.tally(ids, n)
-        counts: Counts = counts_of(tally, grades.seed)
-        found.append(
-            Measurement(
-                one.label, one.benchmark.name, grades.seed, counts, tally.statuses,
-                tally.truncated, stored.identity.key,
-            )
-        )  # fmt: skip
-    return tuple(found)
+    one, columns = shown
+    n, benchmark = one.spec.evaluation.samples, one.benchmark.name
+    numbers = range(len(columns.sets))
+    return tuple(columns.measurement(one.label, benchmark, number, n) for number in numbers)
 
 
 def _curve(

@@ -11,11 +11,9 @@ from sage_cli.config.consent import without_consent
 from sage_cli.config.load import load
 from sage_cli.errors import SageError, StoreError, TrainingError
 from sage_cli.guides import Guide
-from sage_cli.models.policies.names import named_policy
 from sage_cli.models.policies.policy import Policy
 from sage_cli.problems.problem import Problem
 from sage_cli.settings.presets import read_layer
-from sage_cli.store.runs.run import Runs
 from sage_cli.store.samples.annotations import TokenStore
 from sage_cli.store.samples.completion import Completion
 from sage_cli.store.samples.sample_set import SampleSet
@@ -149,7 +147,7 @@ def _q(reading: Reading, own: Any, initial: Any, ids: list[int]) -> list[float] 
 
 def _initial(parent: Any, policies: Policies) -> Policy | None:
     try:
-        return named_policy(policies.runs.find(str(parent)).run.id, Runs(policies.runs.root))
+        return policies.policy(str(parent))
     except SageError:  # removed, or a model that no run here made
         return None
 

@@ -37,7 +37,7 @@ def test_every_module_imports_modules_of_the_page():
     }
     for name, address in imports.items():
         text = base64.b64decode(address.partition(",")[2]).decode()
-        pattern = r'^(?:import|export) .*"([^"]+)";$|import\("([^"]+)"\)'
+        pattern = r'^(?:import|export) .* from "([^"]+)";$|import\("([^"]+)"\)'
         for either in re.findall(pattern, text, re.M):
             assert "".join(either) in imports, (name, either)
 
