@@ -22,7 +22,7 @@ from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
 
 HERE = Path(__file__).parent / "tutorials"
-WIDTH, HEIGHT, COLOURS = 1180, 760, 96
+WIDTH, HEIGHT = 1180, 760
 
 
 def main(runs: Path) -> None:
@@ -102,9 +102,10 @@ def tokens(driver: Any, where: str) -> None:
             break
     driver.execute_script(
         "const s = document.querySelector('.read select'); s.value = 'q';"
-        "s.dispatchEvent(new Event('change')); document.querySelectorAll('.token')[1].click()"
+        "s.dispatchEvent(new Event('change')); document.querySelectorAll('.token')[1].click();"
+        "document.querySelector('.side').scrollIntoView(); scrollBy(0, -60)"
     )
-    write(driver, "tokens", 620)
+    write(driver, "tokens", 430)
 
 
 def save(driver: Any, name: str, where: str, height: int = HEIGHT, width: int = WIDTH) -> None:
@@ -122,11 +123,11 @@ def go(driver: Any, where: str, width: int, height: int) -> None:
 
 
 def write(driver: Any, name: str, height: int) -> None:
-    """Write the picture with few colours, which a page has."""
+    """Write the upper part of what the window shows."""
     picture = Image.open(io.BytesIO(driver.get_screenshot_as_png())).convert("RGB")
     picture = picture.crop((0, 0, picture.width, min(height, picture.height)))
     file = HERE / f"view-{name}.png"
-    picture.quantize(COLOURS, dither=Image.Dither.NONE).save(file, optimize=True)
+    picture.save(file, optimize=True)
     print(f"{file}: {file.stat().st_size // 1024} KiB")
 
 

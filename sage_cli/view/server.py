@@ -7,6 +7,7 @@ import logging
 import socket
 from collections.abc import Mapping
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from starlette.applications import Starlette
@@ -47,6 +48,7 @@ def application(root: Path, access: Access) -> Starlette:
             Route("/{file:path}", page),
         ]
     )
+    app.state.api = api
     app.add_middleware(GZipMiddleware, minimum_size=2_000, compresslevel=3)
     app.add_middleware(BaseHTTPMiddleware, dispatch=lambda r, call: guarded(access, r, call))
     return app
@@ -116,8 +118,10 @@ def serve(root: Path, access: Access, listening: socket.socket) -> None:
     """Answer requests until the process is interrupted."""
     import uvicorn
 
+    app = application(root, access)
+    Thread(target=app.state.api.runs.all, daemon=True).start()  # while the browser opens
     settings: Any = uvicorn.Config(
-        application(root, access),
+        app,
         log_level="warning",
         access_log=False,
         server_header=False,

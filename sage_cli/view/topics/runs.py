@@ -9,17 +9,17 @@ from sage_cli.store.runs.run_facts import ABOUT, RunFacts
 from sage_cli.view.json_types.runs import RunsView
 from sage_cli.view.stored.runs_read import RunsRead, look_of
 
-FIRST = ("id", "kind", "status", "step", "of", "started", "seconds", "parent", "reward")
-"""Columns that are always sent: the page reads some of them."""
+FIRST, LAST = ("id", "status", "step", "of"), ("reward", "started", "seconds", "kind", "parent")
+"""Columns that are always sent, before and after the others: the page reads some of them."""
 
 
 def runs_view(runs: RunsRead, asked: Sequence[str]) -> RunsView:
-    """Return every run with the first columns, a column of pass@k for each benchmark, and `asked`.
+    """Return every run with the usual columns, `asked`, and pass@k on each benchmark.
 
     A name that no run knows is a column of nulls.
     """
     every, looks = runs.all(), runs.looks()
-    columns = list(dict.fromkeys([*FIRST, *_measured(every), *asked]))
+    columns = list(dict.fromkeys([*FIRST, *asked, *_measured(every), *LAST]))
     return {
         "root": str(runs.root.resolve()),
         "columns": columns,
