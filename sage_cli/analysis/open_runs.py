@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sage_cli.config.consent import without_consent
+from sage_cli.config.consent import JUDGE, require_functions, without_consent
 from sage_cli.config.load import load
 from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import SageError
@@ -97,12 +97,14 @@ class OpenedRun:
         evaluation settings are the defaults for benchmark, samples and seeds.
         """
         named = {"benchmark": benchmark, "samples": samples, "seeds": seeds}
-        stored = without_consent(read_layer(self.run.folder / "config.json"))
+        made_with = read_layer(self.run.folder / "config.json")
+        require_functions(made_with, {}, JUDGE)
+        stored = without_consent(made_with)
         config = load(flags={"evaluation": named}, stored=stored).config
         recipe, root = EvaluationSpec.of(config), self.run.folder.parent
         n, first = recipe.evaluation.samples, recipe.evaluation.seed
         rows: list[dict[str, Any]] = []
-        for one in load_benchmarks(recipe.evaluation, recipe.data):
+        for one in load_benchmarks(recipe.evaluation, recipe.data, recipe.grading.judge):
             seeds_of = stored_counts(Policy.of_run(self.run), one, recipe, root, [n])[n]
             for seed, counts in enumerate(seeds_of, first):
                 about = {"run": self.id, "benchmark": one.name, "seed": seed}

@@ -6,24 +6,70 @@ made, and never that code may be run here.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
 from sage_cli.config.schema import SageConfig
 from sage_cli.config.stored import service_words
 from sage_cli.errors import ConfigurationError
+from sage_cli.settings.own_code import names_code
 from sage_cli.settings.sections.model import PretrainedModel, ScratchModel
 
 CONSENT = "model.trust_remote_code"
 HOW_TO_CONSENT = f"read that code, and add --set {CONSENT}=true if it may be run here"
+JUDGE, REWARDS = "grading.judge", "rl.rewards"
 
 
 def without_consent(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """A stored configuration without consent to code."""
-    model = stored.get("model")
-    if not isinstance(model, Mapping):
-        return dict(stored)
-    return {**stored, "model": {key: v for key, v in model.items() if key != "trust_remote_code"}}
+    """A stored configuration without consent to code, and without functions of one's own."""
+    kept = dict(stored)
+    for name in (CONSENT, *own_functions(stored)):
+        section, _, setting = name.partition(".")
+        if isinstance(inside := stored.get(section), Mapping):
+            kept[section] = {key: value for key, value in inside.items() if key != setting}
+    return kept
+
+
+def own_functions(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a configuration that name functions of one's own, by dotted name."""
+    judge, rewards = (_setting(values, name) for name in (JUDGE, REWARDS))
+    listed = rewards if isinstance(rewards, list | tuple) else ()
+    names = [one.get("name") if isinstance(one, Mapping) else one for one in listed]
+    return {
+        **({JUDGE: judge} if names_code(judge) else {}),
+        **({REWARDS: list(listed)} if any(map(names_code, names)) else {}),
+    }
+
+
+def function_words(values: Mapping[str, Any]) -> tuple[str, ...]:
+    """The words that name a configuration's functions of one's own: `--set`, `name=value`, ..."""
+    return tuple(
+        word
+        for name, value in own_functions(values).items()
+        for word in ("--set", f"{name}={json.dumps(value, ensure_ascii=False)}")
+    )
+
+
+def require_functions(stored: Mapping[str, Any], said: Mapping[str, Any], *names: str) -> None:
+    """Raise ConfigurationError for functions that `stored` alone names under settings `names`.
+
+    `said` are the settings that are typed or said in a preset.
+    """
+    for name, value in own_functions(stored).items():
+        if name in names and name not in said:
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            raise ConfigurationError(
+                f"the stored configuration has {name}={text}: that is Python code, and a stored "
+                "configuration can't have it run",
+                f"read that code, and add --set {name}='{text}' if it may be run here",
+            )
+
+
+def _setting(values: Mapping[str, Any], name: str) -> Any:
+    section, _, setting = name.partition(".")
+    inside = values.get(section)
+    return inside.get(setting) if isinstance(inside, Mapping) else None
 
 
 def asks_for_code(stored: Mapping[str, Any]) -> bool:
@@ -45,14 +91,17 @@ def require_consent(stored: Mapping[str, Any], said: Mapping[str, Any]) -> None:
             "the model brings, and a stored configuration can't consent to that",
             f"{HOW_TO_CONSENT}; with =false it is another run, of Transformers' own code",
         )
+    require_functions(stored, said, JUDGE, REWARDS)
 
 
 def typed_again(config: SageConfig) -> tuple[str, ...]:
     """The options by which a command that reads `config` from a file may do what was typed here.
 
-    That is, run a model's own code, ask servers, and send to W&B: a file alone allows none of it.
+    That is, run a model's own code and functions of one's own, ask servers, and send to W&B: a file
+    alone allows none of it.
     """
-    services = service_words(config.model_dump(mode="json"), ("sampling", "rollout"))
+    values = config.model_dump(mode="json")
+    services = service_words(values, ("sampling", "rollout"))
     code = ("--set", f"{CONSENT}=true") if consents(config.model) else ()
     online = ("--set", "tracking.wandb=online") if config.tracking.wandb == "online" else ()
-    return (*services, *code, *online)
+    return (*services, *code, *function_words(values), *online)

@@ -9,6 +9,7 @@ from sage_cli.settings.sections.anchor import AnchorSection
 ESTIMATORS = {
     "k3": "k3 as a loss term (the authors'): the pull towards q pi_ref at each state",
     "k3-corrected": "k3 times the importance ratio: the exact reverse KL of each token",
+    "head": "exact over the likeliest tokens of a state: the reverse KL of each token",
     "reward": "log-ratio as reward-to-go: the exact gradient of the sequence's pseudo-KL (Eq. 6)",
 }
 
@@ -49,10 +50,16 @@ def _of_the_anchor(config: SageConfig) -> list[str]:
         f"estimator {anchor.estimator}: {ESTIMATORS[anchor.estimator]}",
         *anchor.changes,
     ]
-    if config.guide.name == "branch" and anchor.estimator == "k3-corrected":
+    guided = config.guide.name != "none"
+    if guided and config.guide.of_states and anchor.estimator in ("k3-corrected", "head"):
         found.append(
-            "warning: branch depends on the state alone and drops out in expectation under "
-            "k3-corrected: it only adds variance (use anchor.estimator=k3 or reward)"
+            f"warning: {config.guide.name} depends on the state alone and drops out in expectation "
+            f"under {anchor.estimator}: it only adds variance (use anchor.estimator=k3 or reward)"
+        )
+    if anchor.estimator == "head" and config.rollout.truncates:
+        found.append(
+            "warning: rollouts leave out unlikely tokens (rollout.top_p, top_k or min_p), of "
+            "which head then estimates nothing past its anchor.head_tokens"
         )
     return found
 

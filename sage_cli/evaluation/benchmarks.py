@@ -14,6 +14,7 @@ from sage_cli.problems.data_set import Group
 from sage_cli.problems.load import benchmark_names, load_problems, load_training_problems
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.registry import find, is_file_name
+from sage_cli.settings.own_code import names_code
 from sage_cli.settings.sections.data import DataSection
 from sage_cli.settings.sections.evaluation import EvaluationSection
 from sage_cli.settings.sections.grading import GradingSection
@@ -50,13 +51,16 @@ class Benchmark:
         return origins(self.problems)
 
 
-def load_benchmarks(evaluation: EvaluationSection, data: DataSection) -> list[Benchmark]:
+def load_benchmarks(
+    evaluation: EvaluationSection, data: DataSection, judge: str | None = None
+) -> list[Benchmark]:
     """The benchmarks of `evaluation.benchmark`, in its order, cut to `evaluation.limit`.
 
-    Raises DataError that names problems whose gold their own judge doesn't find right.
+    `judge` is `grading.judge`. Raises DataError that names problems whose gold their judge doesn't
+    find right.
     """
     names = benchmark_names(evaluation.benchmark)
-    return [_benchmark(name, evaluation, data) for name in names]
+    return [_benchmark(name, evaluation, data, judge) for name in names]
 
 
 def refuse_trained(benchmarks: Sequence[Benchmark], data: DataSection, setting: str) -> None:
@@ -86,19 +90,22 @@ def refuse_two_golds(name: str, problems: Sequence[Problem]) -> None:
             )
 
 
-def judge_of(name: str) -> tuple[str, float | None]:
-    """The judge of a data set and its relative tolerance (of a file, `math` and None)."""
+def judge_of(name: str, judge: str | None) -> tuple[str, float | None]:
+    """The judge of a data set and its relative tolerance (of a file, `math` and None).
+
+    `judge` is `grading.judge`, which stands in the place of the data set's own.
+    """
     if is_file_name(name):
-        return "math", None
+        return judge or "math", None
     entry = find(name)
     if isinstance(entry, Group):
-        return judge_of(entry.members[0])
-    return entry.judge, entry.tolerance
+        return judge_of(entry.members[0], judge)
+    return judge or entry.judge, entry.tolerance
 
 
 def grader_for(name: str, grading: GradingSection, prompt: PromptSection) -> Grader:
     """A grader (a context manager) with a data set's judge and tolerance and the prompt's tags."""
-    return grader_of(*judge_of(name), grading, prompt)
+    return grader_of(*judge_of(name, grading.judge), grading, prompt)
 
 
 def grader_of(
@@ -123,17 +130,28 @@ def origins(problems: Sequence[Problem]) -> list[str]:
     return sorted({str(p.meta["origin"]) for p in problems if "origin" in p.meta})
 
 
-def _benchmark(name: str, evaluation: EvaluationSection, data: DataSection) -> Benchmark:
+def _benchmark(
+    name: str, evaluation: EvaluationSection, data: DataSection, named: str | None
+) -> Benchmark:
     problems = load_problems(name, data, evaluation.fields, evaluation.limit)
     refuse_two_golds(name, problems)
-    judge, tolerance = judge_of(name)
+    judge, tolerance = judge_of(name, named)
     refused = check_golds(
         [(problem.id, problem.gold) for problem in problems], judge=judge, tolerance=tolerance
     )
     if refused:
-        raise DataError(
-            f"{len(refused)} golds of {name} are not graded right as answers to themselves: "
-            + ", ".join(str(one) for one in refused[:5]),
-            "mend them in the file, or measure on the others with a file of your own",
-        )
+        raise _refused_golds(name, judge, refused)
     return Benchmark(name, tuple(problems), judge, tolerance)
+
+
+def _refused_golds(name: str, judge: str, refused: Sequence[str]) -> DataError:
+    listed = ", ".join(refused[:5])
+    if names_code(judge):
+        return DataError(
+            f"judge {judge} fails on {len(refused)} golds of {name}, given as answers: {listed}",
+            "correct the function: the first failure stands above",
+        )
+    return DataError(
+        f"{len(refused)} golds of {name} are not graded right as answers to themselves: {listed}",
+        "mend them in the file, or measure on the others with a file of your own",
+    )

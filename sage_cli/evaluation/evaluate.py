@@ -15,6 +15,7 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import StoreError
 from sage_cli.evaluation.benchmarks import Benchmark, load_benchmarks
+from sage_cli.evaluation.exact.listed import generator_with_texts
 from sage_cli.evaluation.measure import Measurements, measure
 from sage_cli.evaluation.provenance import provenance_of
 from sage_cli.evaluation.sample_sets import PolicySamples
@@ -84,11 +85,15 @@ class Evaluation:
     @cached_property
     def benchmarks(self) -> Sequence[Benchmark]:
         """The problems to measure on; DataError where a gold is not right by its own judge."""
-        return load_benchmarks(self.spec.evaluation, self.spec.data)
+        spec = self.spec
+        return load_benchmarks(spec.evaluation, spec.data, spec.grading.judge)
 
     def require(self) -> None:
         """Raise what is wrong with benchmarks or ks, before anything is trained."""
         _ = self.ks, self.benchmarks
+        if self.spec.evaluation.chances:
+            for benchmark in self.benchmarks:
+                generator_with_texts(benchmark.name)
 
     def policies(self, names: Sequence[str], labels: Labels = NO_LABELS) -> list[Policy]:
         """The policies called `names`; without names the latest run's (NoRunsError without one)."""
@@ -132,10 +137,13 @@ class EvaluationStage(Stage):
         """Describe the memory that sampling takes."""
         return sampling_memory(self.evaluation.spec, gpu)
 
-    def carry_out(self, progress: Progress, mirrors: Sequence[Follower] = ()) -> Evaluated:
+    def carry_out(
+        self, progress: Progress, mirrors: Sequence[Follower] = (), *, record: bool = True
+    ) -> Evaluated:
         """Measure every policy on every benchmark, and record the figures with the policies' runs.
 
-        `mirrors` are those of the one policy's run, where they are open already.
+        `mirrors` are those of the one policy's run, where they are open already. Without `record`
+        nothing is written but samples and grades.
         """
         spec, benchmarks = self.evaluation.spec, self.evaluation.benchmarks
         samples = [self.evaluation.samples(one) for one in self.policies]
@@ -144,7 +152,8 @@ class EvaluationStage(Stage):
                 policy.fingerprint  # noqa: B018  kept once it is known
         measured = measure(samples, benchmarks, spec, progress)
         tracking = self.evaluation.tracking
-        record_evaluations(self.policies, benchmarks, measured, spec, tracking, mirrors)
+        if record:
+            record_evaluations(self.policies, benchmarks, measured, spec, tracking, mirrors)
         return Evaluated(measured, samples, benchmarks, spec)
 
 

@@ -9,16 +9,24 @@ from collections.abc import Iterable
 from functools import lru_cache, partial
 
 from sage_cli.grading.extract import AnswerTags, extract
-from sage_cli.grading.grades import GRADING_VERSION, STATUSES, Grade, GraderIdentity, Status
-from sage_cli.grading.judges.registry import find_judge, package_of
+from sage_cli.grading.grades import (
+    GRADING_VERSION,
+    Grade,
+    GraderIdentity,
+    Judged,
+    is_judged,
+)
+from sage_cli.grading.judges.registry import find_judge, label_of, package_of
 from sage_cli.grading.mathematics.normalise import MAX_LENGTH, gold_text
 from sage_cli.grading.workers.pool import WorkerPool
 from sage_cli.grading.workers.process import WorkerProcess
+from sage_cli.settings.own_code import names_code
 from sage_cli.settings.sections.judging import Extraction
 
 _REMEMBERED = 65_536
 _MAX_TEXT = 100_000
-"""Characters of a whole completion that are searched for an answer."""
+"""Characters of a whole completion that are searched for an answer, and of what a function of one's
+own is given: a program, or tests."""
 _GRACE_S = 1.0
 """Time of a worker beyond its own whole-second alarms before it is killed."""
 
@@ -59,7 +67,7 @@ class Grader:
         package = package_of(judge)
         self.identity = GraderIdentity(
             mode=mode,
-            judge=judge,
+            judge=label_of(judge),
             tolerance=tolerance,
             answer_open=answer_open,
             answer_close=answer_close,
@@ -70,8 +78,10 @@ class Grader:
         )
         self.pool = WorkerPool(workers, partial(WorkerProcess, memory_mb, judge, mode, place))
         self._tags, self._place = AnswerTags(answer_open, answer_close), place
-        self._longest = _MAX_TEXT if place == "text" else MAX_LENGTH
-        self._known: OrderedDict[Pair, Status] = OrderedDict()
+        own = names_code(judge)
+        self._longest = _MAX_TEXT if place == "text" or own else MAX_LENGTH
+        self._longest_gold = _MAX_TEXT if own else MAX_LENGTH
+        self._known: OrderedDict[Pair, Judged] = OrderedDict()
         self._lock = threading.Lock()
         self._judge_failed = False
 
@@ -91,20 +101,20 @@ class Grader:
         Equal (gold, answer) pairs are judged once.
         """
         read = [(gold_text(gold), self._extracted(completion)) for gold, completion in pairs]
-        statuses: dict[Pair, Status | None] = {}
+        judged: dict[Pair, Judged | None] = {}
         for gold, answer in read:
-            if answer is not None and (gold, answer) not in statuses:
-                statuses[gold, answer] = self._quick(gold, answer)
-        undecided = [pair for pair, status in statuses.items() if status is None]
-        for pair, status in zip(undecided, self._full(undecided), strict=True):
-            statuses[pair] = status
-            if status != "error":
-                self._remember(pair, status)
+            if answer is not None and (gold, answer) not in judged:
+                judged[gold, answer] = self._quick(gold, answer)
+        undecided = [pair for pair, found in judged.items() if found is None]
+        for pair, found in zip(undecided, self._full(undecided), strict=True):
+            judged[pair] = found
+            if found != "error":
+                self._remember(pair, found)
         return [
             Grade("unparseable" if gold else "error", None)
             if answer is None
             # a whole text that was searched is no answer
-            else Grade(statuses[gold, answer] or "error", None if self._place == "text" else answer)
+            else Grade.of(_known(judged[gold, answer]), None if self._place == "text" else answer)
             for gold, answer in read
         ]
 
@@ -117,8 +127,8 @@ class Grader:
             return None
         return extract(completion, self._tags, self._place)
 
-    def _quick(self, gold: str, answer: str) -> Status | None:
-        if not gold or len(gold) > MAX_LENGTH:
+    def _quick(self, gold: str, answer: str) -> Judged | None:
+        if not gold or len(gold) > self._longest_gold:
             return "error"
         answer = answer.strip()
         if not answer or len(answer) > self._longest:
@@ -128,19 +138,19 @@ class Grader:
         if known is not None:
             return known
         try:
-            status = self._judge.quick(gold, answer, self.identity.tolerance)
+            found = self._judge.quick(gold, answer, self.identity.tolerance)
         except Exception as error:  # is a status, counted, and doesn't end a training
             self._report_failing_judge(f"{type(error).__name__}: {error}")
             return "error"
-        if status is None:
+        if found is None:
             return None
-        if status not in STATUSES:
-            self._report_failing_judge(f"{str(status)[:200]!r} is no status")
+        if not is_judged(found):
+            self._report_failing_judge(f"{str(found)[:200]!r} is no status")
             return "error"
-        self._remember((gold, answer), status)
-        return status
+        self._remember((gold, answer), found)
+        return found
 
-    def _full(self, pairs: list[Pair]) -> list[Status]:
+    def _full(self, pairs: list[Pair]) -> list[Judged]:
         if not pairs:
             return []
         timeout_s, tolerance = self.identity.timeout_s, self.identity.tolerance
@@ -148,25 +158,31 @@ class Grader:
             {"gold": gold, "answer": answer.strip(), "tolerance": tolerance, "timeout_s": timeout_s}
             for gold, answer in pairs
         ]
-        statuses = self.pool.run(tasks, timeout_s + _GRACE_S)
+        judged = self.pool.run(tasks, timeout_s + _GRACE_S)
         if self.pool.failure is not None:
             self._report_failing_judge(self.pool.failure)
-        return statuses
+        return judged
 
     def _report_failing_judge(self, reason: str) -> None:
         """Log it once: a judge that always fails looks like a policy that is always wrong."""
         if not self._judge_failed:
             self._judge_failed = True
-            judge = f"judge '{self.identity.judge}' ({type(self._judge).__module__})"
+            where = type(self._judge).__module__
+            judge = f"judge '{self.identity.judge}'"
+            judge += "" if where.startswith("sage_cli.") else f" ({where})"
             log.warning("%s fails, and such answers count as errors; the first: %s", judge, reason)
 
-    def _remember(self, pair: Pair, status: Status) -> None:
+    def _remember(self, pair: Pair, judged: Judged) -> None:
         if len(pair[1]) > MAX_LENGTH:
             return
         with self._lock:
-            self._known[pair] = status
+            self._known[pair] = judged
             if len(self._known) > _REMEMBERED:
                 self._known.popitem(last=False)
+
+
+def _known(judged: Judged | None) -> Judged:
+    return "error" if judged is None else judged
 
 
 def grade(gold: object, completion: object) -> Grade:
@@ -190,10 +206,19 @@ def check_golds(
     mode: str = "strict",
     tolerance: float | None = None,
 ) -> list[str]:
-    """The ids of the (id, gold) pairs whose gold, given as the answer, is not graded `right`."""
+    """The ids of the (id, gold) pairs whose gold, given as the answer, is not graded `right`.
+
+    To a function of one's own a gold needn't be an answer (it may be tests that a program has to
+    pass), so of one the ids are those where it fails.
+    """
+    own = names_code(judge)
     golds, tags = list(golds), AnswerTags()
     with Grader(judge=judge, mode=mode, tolerance=tolerance) as grader:
         grades = grader.grade_many(
             (gold, f"{tags.open}{gold_text(gold)}{tags.close}") for _, gold in golds
         )
-    return [id_ for (id_, _), grade in zip(golds, grades, strict=True) if grade.status != "right"]
+    return [id_ for (id_, _), grade in zip(golds, grades, strict=True) if _is_unfit(grade, own)]
+
+
+def _is_unfit(grade: Grade, own: bool) -> bool:
+    return grade.status == "error" if own else grade.status != "right"

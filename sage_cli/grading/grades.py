@@ -11,22 +11,49 @@ Status = Literal["right", "wrong", "unparseable", "timeout", "error"]
 `error`: the verifier failed (no gold, out of memory, a crash)."""
 STATUSES: tuple[Status, ...] = get_args(Status)
 
+Judged = Status | float
+"""What a judge says of an answer: a status, or the share in [0, 1] of it that is right."""
+
 GRADING_VERSION = 3
 """Raised when a gold and a completion may get another grade than before: by a changed rule of
 extraction, normalisation or judgement, or by a new Math-Verify. Older stored grades are unused."""
 
 
+def is_judged(found: object) -> bool:
+    """Return True for a status and for a share in [0, 1]."""
+    if isinstance(found, str):
+        return found in STATUSES
+    return isinstance(found, int | float) and 0 <= found <= 1
+
+
+def status_of(judged: Judged) -> Status:
+    """Return the status; a share is `right` where it is 1, else `wrong`."""
+    if isinstance(judged, str):
+        return judged
+    return "right" if judged == 1 else "wrong"
+
+
 @dataclass(frozen=True, slots=True)
 class Grade:
-    """A status, and the answer: None where there is none, and where a whole text was searched."""
+    """A status, and the answer: None where there is none, and where a whole text was searched.
+
+    `share` is what a judge gave instead of right or wrong: the answer is right where it is 1.
+    """
 
     status: Status
     extracted: str | None
+    share: float | None = None
+
+    @classmethod
+    def of(cls, judged: Judged, extracted: str | None) -> Grade:
+        """Return the grade of an answer by what a judge said of it."""
+        share = None if isinstance(judged, str) else float(judged)
+        return cls(status_of(judged), extracted, share)
 
     @property
     def reward(self) -> float:
-        """1 for a right answer, 0 for anything else."""
-        return float(self.status == "right")
+        """The share that is right; without one 1 for a right answer, 0 for anything else."""
+        return float(self.status == "right") if self.share is None else self.share
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 class BranchGuide(Guide):
     """Eq. 11: q = 1 + rho max(0, H - tau), entropy H and threshold tau in nats."""
 
+    of_states: ClassVar[bool] = True
     name: Literal["branch"] = "branch"
     tau: float = Field(1.2, ge=0)
     """Entropy in nats above which q rises."""

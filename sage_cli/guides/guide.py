@@ -38,6 +38,8 @@ class Guide(Extensible):
     package = "sage_cli.guides"
     other_modules = ("contract", "token_values")
     needs: ClassVar[frozenset[OptionalSignal]] = frozenset()
+    of_states: ClassVar[bool] = False
+    """True if q is the same for all tokens that may follow a state."""
 
     name: str = "none"
     """The guide: a file of `sage_cli.guides`, or what another package registers."""
@@ -82,6 +84,28 @@ class Guide(Extensible):
         _check(self, q_BT, signals)
         q_BT = q_BT.detach().to(signals.logps_BT).clamp(self.q_min, self.q_max)
         return torch.where(signals.mask_BT.bool(), q_BT.log(), torch.zeros_like(q_BT))
+
+    def q_of_others(self, signals: Signals, step: int, others_BTH: Tensor) -> Tensor:
+        """Return unclamped factors (B, T, H) of tokens with log-probabilities `others_BTH`.
+
+        They might have stood in the places of the sampled tokens that `signals` are about. Asked
+        for by the estimator `head`, and by default q's own where `of_states`.
+        """
+        return self.q(signals, step)[..., None].expand(others_BTH.shape)
+
+    def log_q_of_others(self, signals: Signals, step: int, others_BTH: Tensor) -> Tensor:
+        """Return log q (B, T, H) of tokens that were not sampled, clamped, no gradient."""
+        import torch
+
+        read = signals.only(self.needs, _title(self))
+        with torch.no_grad(), named("q_of_others of guide", type(self)):
+            q_BTH = self.q_of_others(read, step, others_BTH)
+        return q_BTH.detach().to(others_BTH).clamp(self.q_min, self.q_max).log()
+
+    @property
+    def tells_of_others(self) -> bool:
+        """True if q is known of tokens that were not sampled."""
+        return self.of_states or type(self).q_of_others is not Guide.q_of_others
 
     def for_training(self, steps: int) -> Self:
         """Return the guide for a training of `steps` optimiser steps, the length of schedules."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from sage_cli.guides.guide import Guide
 from sage_cli.guides.signals import Signals
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 class NoGuide(Guide):
     """q = 1: the anchor is the reference itself."""
 
+    of_states: ClassVar[bool] = True
     name: Literal["none"] = "none"
 
     def q(self, signals: Signals, step: int) -> Tensor:  # noqa: ARG002

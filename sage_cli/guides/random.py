@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import model_validator
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 class RandomGuide(AnnealedGuide):
     """Eq. 9: q = 1 + sigma z with probability epsilon, z ~ N(0, 1); otherwise q = 1."""
 
+    of_states: ClassVar[bool] = True
     name: Literal["random"] = "random"
     epsilon: tuple[float, float] = (0.1, 0.0)
     """Probability that a token's q is noisy: upper and lower end of its schedule."""

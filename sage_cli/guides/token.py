@@ -38,51 +38,69 @@ class TokenGuide(AnnealedGuide):
 
     def q(self, signals: Signals, step: int) -> Tensor:
         """Return Eq. 10 at `step` of the clock."""
+        return self._q(
+            normalised_surprisal(signals.logps_BT, signals.mask_BT, self.norm), step, signals
+        )
+
+    def q_of_others(self, signals: Signals, step: int, others_BTH: Tensor) -> Tensor:
+        """Return Eq. 10 of other tokens, normalised by the row's sampled ones, with their noise."""
+        surprisal_B_TH = (-others_BTH).flatten(1)
+        w_B_TH = normalised_surprisal(signals.logps_BT, signals.mask_BT, self.norm, surprisal_B_TH)
+        return self._q(w_B_TH.reshape(others_BTH.shape), step, signals)
+
+    def _q(self, w: Tensor, step: int, signals: Signals) -> Tensor:
+        """Return Eq. 10 of w, (B, T) or (B, T, H); the tokens of a place share its noise."""
         alpha, sigma = self.annealed(step, self.alpha), self.annealed(step, self.sigma)
-        w_BT = normalised_surprisal(signals.logps_BT, signals.mask_BT, self.norm)
         if sigma == 0:
-            return 1 + alpha * w_BT
+            return 1 + alpha * w
         uniform_BT, _ = self.noise(signals, step)
-        return 1 + w_BT * (alpha + sigma * to_normal(uniform_BT))
+        z_BT = to_normal(uniform_BT)
+        return 1 + w * (alpha + sigma * (z_BT if w.dim() == 2 else z_BT[..., None]))
 
 
-def normalised_surprisal(logps_BT: Tensor, mask_BT: Tensor, norm: Norm) -> Tensor:
+def normalised_surprisal(
+    logps_BT: Tensor, mask_BT: Tensor, norm: Norm, others_BX: Tensor | None = None
+) -> Tensor:
     """Return w_BT in [0, 1] from -log pi, each row over its own unmasked tokens; 0 elsewhere.
 
-    If all tokens of a row are equally surprising, minmax gives 0, rank and zscore give 1/2 (rank
-    gives 0 to a single token).
+    With `others_BX` it is w of these surprisals, beside the same tokens of the row. If all tokens
+    of a row are equally surprising, minmax gives 0, rank and zscore give 1/2 (rank gives 0 to a
+    single token).
     """
     # as NaN, tokens outside the mask drop out of a row's quantiles and means
     surprisal_BT = (-logps_BT).masked_fill(~mask_BT.bool(), float("nan"))
     normalise = {"minmax": _minmax, "rank": _rank, "zscore": _zscore}[norm]
-    return normalise(surprisal_BT).masked_fill(~mask_BT.bool(), 0)
+    if others_BX is not None:
+        return normalise(surprisal_BT, others_BX)
+    return normalise(surprisal_BT, surprisal_BT).masked_fill(~mask_BT.bool(), 0)
 
 
-def _minmax(values_BT: Tensor) -> Tensor:
+def _minmax(values_BT: Tensor, asked_BX: Tensor) -> Tensor:
     """Clamp to the 5 % and 95 % quantiles, then (v - min) / (max - min)."""
     low_B1 = values_BT.nanquantile(LOW_QUANTILE, dim=1, keepdim=True)
     high_B1 = values_BT.nanquantile(HIGH_QUANTILE, dim=1, keepdim=True)
     range_B1 = high_B1 - low_B1
-    w_BT = (values_BT.clamp(low_B1, high_B1) - low_B1) / range_B1
-    return w_BT.masked_fill(~(range_B1 > 0), 0)
+    w_BX = (asked_BX.clamp(low_B1, high_B1) - low_B1) / range_B1
+    return w_BX.masked_fill(~(range_B1 > 0), 0)
 
 
-def _rank(values_BT: Tensor) -> Tensor:
+def _rank(values_BT: Tensor, asked_BX: Tensor) -> Tensor:
     """Return rank / (n - 1); tokens of equal surprisal share the mean of their ranks."""
     import torch
 
     count_B1 = (~values_BT.isnan()).sum(dim=1, keepdim=True)
     # tokens outside the mask are sorted behind all others
-    comparable_BT = values_BT.nan_to_num(nan=torch.inf)
-    sorted_BT = comparable_BT.sort(dim=1).values
-    below_BT = torch.searchsorted(sorted_BT, comparable_BT)
-    up_to_BT = torch.searchsorted(sorted_BT, comparable_BT, right=True)
-    return (below_BT + up_to_BT - 1) / 2 / (count_B1 - 1).clamp(min=1)
+    sorted_BT = values_BT.nan_to_num(nan=torch.inf).sort(dim=1).values
+    comparable_BX = asked_BX.nan_to_num(nan=torch.inf).contiguous()
+    below_BX = torch.searchsorted(sorted_BT, comparable_BX)
+    up_to_BX = torch.searchsorted(sorted_BT, comparable_BX, right=True)
+    # between two tokens of the row is half a rank, beyond all of them the last one's
+    return ((below_BX + up_to_BX - 1) / 2 / (count_B1 - 1).clamp(min=1)).clamp(0, 1)
 
 
-def _zscore(values_BT: Tensor) -> Tensor:
+def _zscore(values_BT: Tensor, asked_BX: Tensor) -> Tensor:
     """Return the sigmoid of the population z-score."""
-    centred_BT = values_BT - values_BT.nanmean(dim=1, keepdim=True)
-    deviation_B1 = centred_BT.square().nanmean(dim=1, keepdim=True).sqrt()
-    z_BT = (centred_BT / deviation_B1).masked_fill(~(deviation_B1 > 0), 0)
-    return z_BT.sigmoid()
+    mean_B1 = values_BT.nanmean(dim=1, keepdim=True)
+    deviation_B1 = (values_BT - mean_B1).square().nanmean(dim=1, keepdim=True).sqrt()
+    z_BX = ((asked_BX - mean_B1) / deviation_B1).masked_fill(~(deviation_B1 > 0), 0)
+    return z_BX.sigmoid()

@@ -7,6 +7,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pydantic import Field
 
 from sage_cli.methods.method import Beside, Method
+from sage_cli.settings.base import WHERE_SET
+from sage_cli.settings.sections.rewards import (
+    GRADE,
+    THE_GRADE,
+    Rewards,
+    are_usual,
+    in_words,
+    reward_problems,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -22,6 +31,10 @@ class OnlineMethod(Method):
     every update. `reads_old_entropy`: its shape reads the entropies of the policy that sampled.
     """
 
+    rewards: Rewards = Field(THE_GRADE, json_schema_extra=WHERE_SET)
+    """What a completion is paid: a list of {name, weight, timeout_s}, whose weighted sum is
+    maximised. A name is `grade`, `format`, `brevity`, one that a package registers, or a function
+    of one's own, as `mine.py:concise` or `package.module:concise`."""
     iterations: int = Field(1, ge=1)
     """Optimisation passes over one generation batch (the paper's and TRL's mu)."""
     steps_per_generation: int = Field(1, ge=1)
@@ -118,7 +131,14 @@ class OnlineMethod(Method):
 
     def refusals(self, beside: Beside) -> list[str]:
         """Settings that act only where another one is on."""
-        found = [*super().refusals(beside)]
+        found = [*super().refusals(beside), *reward_problems(self.rewards)]
+        if self.dynamic_sampling and not any(
+            one.name == GRADE and one.weight for one in self.rewards
+        ):
+            found.append(
+                "rl.dynamic_sampling replaces groups of equal grades, and rl.rewards doesn't pay "
+                "the grade (use rl.dynamic_sampling=false, or add grade to rl.rewards)"
+            )
         found += self.idle("max_extra_generations", "dynamic_sampling=true", self.dynamic_sampling)
         adapts = self.entropy_target is not None
         found += self.idle("entropy_coefficient_step", "entropy_target=NATS", adapts)
@@ -136,5 +156,19 @@ class OnlineMethod(Method):
         return [f"rl.{name} {value} would do nothing (add rl.{needs}, or leave it out)"]
 
     def describe(self) -> dict[str, Any]:
-        """Dynamic sampling."""
-        return {"reward": "grade", "dynamic sampling": self.dynamic_sampling}
+        """Rewards, and dynamic sampling."""
+        return {"reward": in_words(self.rewards), "dynamic sampling": self.dynamic_sampling}
+
+    def determinants(self) -> dict[str, Any]:
+        """Without rewards where they are the grade alone, whatever time it may take."""
+        found = super().determinants()
+        return {k: v for k, v in found.items() if k != "rewards" or not are_usual(self.rewards)}
+
+    def ignores_rewards(self, reads: str = "grades alone") -> list[str]:
+        """Return the refusal of `rl.rewards`, for a method that would not maximise them."""
+        if are_usual(self.rewards):
+            return []
+        return [
+            f"rl.algo '{self.algo}' reads {reads} and would ignore rl.rewards: it needs right and "
+            "wrong completions, not graded rewards (leave rl.rewards out, or use --algo grpo)"
+        ]

@@ -9,6 +9,8 @@ from pydantic import Field
 
 from sage_cli.methods.method import Beside
 from sage_cli.methods.online import OnlineMethod
+from sage_cli.settings.sections.replay import ReplaySection
+from sage_cli.settings.sections.rewards import are_usual
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -47,6 +49,12 @@ class PolicyGradient(OnlineMethod):
     overlong_buffer: float | None = Field(None, gt=0, lt=1)
     """Punish completions that come near `rollout.max_tokens`: the share of it over which the soft
     punishment grows (DAPO: .2); null punishes none."""
+    replay: ReplaySection = ReplaySection()
+
+    def determinants(self) -> dict[str, Any]:
+        """Return the settings that decide a result, without replay where there is none."""
+        found = super().determinants()
+        return {k: v for k, v in found.items() if k != "replay" or self.replay.share}
 
     @property
     def computed_by_trl(self) -> Literal["group", "none"] | None:
@@ -78,12 +86,13 @@ class PolicyGradient(OnlineMethod):
     def refusals(self, beside: Beside) -> list[str]:
         """Settings of the loss that contradict each other, or have nothing to act on."""
         found = super().refusals(beside)
-        return [*found, *self._of_clipping(), *self._of_the_ratio(beside), *self._sorted(beside)]
+        found += [*self._of_clipping(), *self._of_the_ratio(beside), *self._sorted(beside)]
+        return [*found, *self._of_replay()]
 
     def warnings(self) -> list[str]:
         """Clip ranges of somebody's choice, where there is nothing to clip."""
         usual = (self.epsilon_low, self.epsilon_high) == (0.2, 0.2)
-        if self.steps_per_batch > 1 or not self.clip or usual:
+        if self.steps_per_batch > 1 or self.replay.share or not self.clip or usual:
             return []
         return [
             f"the clip range {self.epsilon_low:g} / {self.epsilon_high:g} never acts: with "
@@ -97,15 +106,29 @@ class PolicyGradient(OnlineMethod):
             "loss": f"{self.loss}, {clipped}",
             **super().describe(),
             "overlong punishment": self.overlong_buffer is not None,
+            **self._replay_facts(),
+        }
+
+    def _replay_facts(self) -> dict[str, str]:
+        replay = self.replay
+        if not replay.share:
+            return {}
+        age = f", at most {replay.max_age} steps old" if replay.max_age else ""
+        return {
+            "replay": f"at most {replay.most(self.rollouts_per_prompt)} right completions of "
+            f"{replay.run or 'earlier steps'}{age}, in groups with at most "
+            f"{replay.solved_at_most:g} right"
         }
 
     def reads_grades_alone(self) -> list[str]:
-        """Return the refusal of punishments, for a method whose advantages are of grades."""
+        """Return the refusal of other rewards, for a method whose advantages are of grades."""
+        found = self.ignores_rewards()
         if not self.overlong_buffer:
-            return []
+            return found
         return [
+            *found,
             f"rl.algo '{self.algo}' reads grades alone and would ignore rl.overlong_buffer "
-            "(use rl.overlong_buffer=null, or --algo pkpo)"
+            "(use rl.overlong_buffer=null, or --algo pkpo)",
         ]
 
     def learns_from_equal_groups(self) -> list[str]:
@@ -158,6 +181,27 @@ class PolicyGradient(OnlineMethod):
             )
         return found
 
+    def _of_replay(self) -> list[str]:
+        share, rollouts, found = self.replay.share, self.rollouts_per_prompt, list[str]()
+        if not share:
+            return found
+        if not self.replay.most(rollouts):
+            found.append(
+                f"rl.replay.share {share:g} of {rollouts} rollouts is less than one (use "
+                f"rl.replay.share={1 / rollouts:.3g} or more)"
+            )
+        if self.shapes_tokens or type(self).hooks is not OnlineMethod.hooks:
+            found.append(
+                f"rl.algo '{self.algo}' has rollouts, a reward or a loss of its own, which "
+                "rl.replay doesn't know (use rl.replay.share=0)"
+            )
+        if self.processes > 1:
+            found.append(
+                f"rl.replay keeps completions in one process, and rl.processes is "
+                f"{self.processes} (use rl.processes=1)"
+            )
+        return found
+
     def _sorted(self, beside: Beside) -> list[str]:
         completions = self.prompts_per_step * self.rollouts_per_prompt
         tokens = beside.rollout.max_tokens * (self.micro_batch or completions // self.processes)
@@ -194,6 +238,11 @@ class PlainAdvantages(PolicyGradient):
     def refusals(self, beside: Beside) -> list[str]:
         """Punishments take rewards out of [0, 1], where `beta` is defined."""
         found = super().refusals(beside)
+        if self.advantage == "beta" and not are_usual(self.rewards):
+            found.append(
+                f"rl.advantage 'beta' of rl.algo '{self.algo}' reads grades alone and would ignore "
+                "rl.rewards (use --advantage group, or leave rl.rewards out)"
+            )
         if self.advantage == "beta" and self.overlong_buffer:
             found.append(
                 "rl.advantage 'beta' is defined for rewards in [0, 1], and rl.overlong_buffer "

@@ -8,11 +8,14 @@ from sage_cli.objectives.divergences import (
     log_ratio,
     reward_to_go,
 )
+from sage_cli.objectives.head import as_k3, head_kl
 
 __all__ = [
     "anchored_rows",
+    "as_k3",
     "equal_rows",
     "forward_cross_entropy",
+    "head_kl",
     "k3",
     "k3_corrected",
     "log_ratio",

@@ -9,6 +9,10 @@ from pydantic import BaseModel, ConfigDict
 COSMETIC: dict[str, Any] = {"cosmetic": True}
 """Marks a field that changes no result: `Field(50, ge=1, json_schema_extra=COSMETIC)`."""
 
+WHERE_SET: dict[str, Any] = {"where_set": True}
+"""Marks a field that is part of a run's identity only where it differs from its default, so that
+runs of before there was such a setting keep theirs."""
+
 
 class Section(BaseModel):
     """A noun of the schema. A class's defaults are the paper's setting (Tables 7 and 8)."""
@@ -28,14 +32,27 @@ class Section(BaseModel):
         return {
             name: _determinants(getattr(self, name), plain[name])
             for name in type(self).model_fields
-            if not is_cosmetic(type(self), name)
+            if not is_cosmetic(type(self), name) and not self._is_as_before(name)
         }
+
+    def _is_as_before(self, name: str) -> bool:
+        usual = type(self).model_fields[name].get_default(call_default_factory=True)
+        return is_later(type(self), name) and getattr(self, name) == usual
 
 
 def is_cosmetic(section: type[BaseModel], name: str) -> bool:
     """Return True if the schema marks a section's field `name` as changing no result."""
+    return _marked(section, name, "cosmetic")
+
+
+def is_later(section: type[BaseModel], name: str) -> bool:
+    """Return True if the field is part of an identity only where it is set."""
+    return _marked(section, name, "where_set")
+
+
+def _marked(section: type[BaseModel], name: str, mark: str) -> bool:
     extra = section.model_fields[name].json_schema_extra
-    return isinstance(extra, dict) and bool(extra.get("cosmetic"))
+    return isinstance(extra, dict) and bool(extra.get(mark))
 
 
 def _determinants(value: Any, plain: Any) -> Any:

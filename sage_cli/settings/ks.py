@@ -71,7 +71,7 @@ def _expand(token: str, n: int | None) -> list[int]:
     if n is not None and last > n:
         raise ConfigurationError(
             f"'{token}': pass@{last} is undefined with {n} samples per problem (k > n)",
-            f"ask for k up to {n}, or draw more samples: --n {last}",
+            f"ask for k up to {n}, or sample more: --n {last}",
         )
     if last > LARGEST_K:
         raise ConfigurationError(f"'{token}': k is at most {LARGEST_K:,}", GRAMMAR)

@@ -25,6 +25,8 @@ NAMED_BY = {
     "sage_cli.methods": "rl.algo",
     "sage_cli.samplers": "sampling.backend",
     "sage_cli.generators": "data.generators",
+    "sage_cli.judges": "grading.judge",
+    "sage_cli.rewards": "rl.rewards",
 }
 """The setting that names what is registered under a group."""
 

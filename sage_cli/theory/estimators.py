@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from sage_cli.metrics.counts import FloatArray
-from sage_cli.objectives import k3, k3_corrected, log_ratio, reward_to_go
+from sage_cli.objectives import head_kl, k3, k3_corrected, log_ratio, reward_to_go
 from sage_cli.theory.sequences import POLICY_ZV, REFERENCE_ZV, TREE, log_qs
 from sage_cli.theory.statement import Found, distance, statement
 from sage_cli.theory.tree import Tree
@@ -90,6 +90,34 @@ def corrected_is_reverse() -> float:
         mean_Z1 = (next_ZV * ratio_ZV).sum(axis=1, keepdims=True)
         exact_ZV = visits_Z1 * next_ZV * (ratio_ZV - mean_Z1)
         worst = max(worst, distance(expected_gradient("k3-corrected", log_q_BT), exact_ZV))
+    return worst
+
+
+@statement("head is the token's reverse KL", "5", "not in the paper")
+def head_is_reverse() -> float:
+    """The divergence over any number of likeliest tokens, and past them its sampled estimate, has
+    the reverse KL's gradient at each visited state.
+    """
+    visits_Z1, worst = TREE.visits(POLICY_ZV)[:, None], 0.0
+    mass_B1 = torch.from_numpy(TREE.masses(POLICY_ZV))[:, None]
+    for _, log_q_BT in log_qs():
+        anchor_ZV = torch.from_numpy(REFERENCE_ZV + TREE.mean(log_q_BT, POLICY_ZV))
+        logit_ZV = torch.from_numpy(POLICY_ZV).clone().requires_grad_()
+        logps_ZV = logit_ZV.log_softmax(dim=1)
+        kl_Z1 = (logps_ZV.exp() * (logps_ZV - anchor_ZV)).sum(dim=1, keepdim=True)
+        exact_ZV = _slope(torch.from_numpy(visits_Z1) * kl_Z1, logit_ZV)
+        for tokens in range(1, logps_ZV.shape[1] + 1):
+            head_ZH = torch.from_numpy(REFERENCE_ZV).topk(tokens).indices
+            logps_BT = logps_ZV[TREE.states_BT, TREE.tokens_BT]
+            sampled_BT1 = torch.from_numpy(TREE.tokens_BT)[..., None]
+            loss_BT = head_kl(
+                logps_ZV.gather(1, head_ZH)[TREE.states_BT],
+                anchor_ZV.gather(1, head_ZH)[TREE.states_BT],
+                (head_ZH[TREE.states_BT] == sampled_BT1).any(dim=-1),
+                logps_BT - anchor_ZV[TREE.states_BT, TREE.tokens_BT],
+                (logps_BT - logps_BT.detach()).exp(),
+            )
+            worst = max(worst, distance(_slope(mass_B1 * loss_BT, logit_ZV), exact_ZV))
     return worst
 
 

@@ -9,9 +9,10 @@ import torch
 from scipy.integrate import solve_ivp
 
 from sage_cli.metrics.counts import FloatArray
+from sage_cli.objectives import k3
 from sage_cli.theory.ascent import softmax
 from sage_cli.theory.paths import FREQUENT, RARE, REFERENCE_B, RIGHT_B, Way, push, walk
-from sage_cli.theory.solutions import tilted
+from sage_cli.theory.solutions import covering, tilted
 from sage_cli.theory.statement import Found, distance, statement, violation
 
 START_B = np.log(REFERENCE_B)
@@ -139,6 +140,28 @@ def natural_gradient() -> Found:
     return worst, {"mass after 20 steps": float(walk(Way(natural=True), (20,))[0, RARE])}
 
 
+@statement("k3 holds a rare answer on the way", "27, 38", "not in the paper")
+def covering_on_the_way() -> Found:
+    """k3's pull on a logit is beta (q_i P_i - pi_i sum q P), which does not vanish with the
+    answer's mass as the reverse KL's does: a rare right answer loses at first, turns early, and
+    comes to Eq. 27's mass.
+    """
+    worst, lowest, latest = 0.0, dict[float, float](), dict[float, float]()
+    for beta, q in ((0.04, 1.0), (0.2, 1.0), (0.2, 1.4)):
+        way = Way(beta=beta, q=q, covers=True)
+        for policy_B in (REFERENCE_B, walk(way, (100,))[0]):
+            worst = max(worst, distance(push(way, np.log(policy_B)), k3_by_autograd(way, policy_B)))
+        end_B = covering(RIGHT_B, np.exp(way.log_q) * REFERENCE_B, beta)
+        worst = max(worst, distance(push(way, np.log(end_B)), np.zeros_like(end_B)))
+        masses = walk(way, tuple(range(1, 10_001)))[:, RARE]
+        worst = max(worst, violation(float(masses.min()), float(masses[-1])))
+        if q == 1:
+            lowest[beta], latest[beta] = float(masses.min()), float(masses[-1])
+    values = {f"lowest mass in 10000 steps, beta = {b:g}": mass for b, mass in lowest.items()}
+    values |= {f"mass after them, beta = {b:g}": mass for b, mass in latest.items()}
+    return worst, values
+
+
 def log_ratio_rate(way: Way, policy_B: FloatArray) -> float:
     """Return d/dt log(pi_i / pi_j), i the rare right answer and j the frequent one."""
     gain_B = gains(way, policy_B)
@@ -180,6 +203,17 @@ def by_autograd(way: Way, policy_B: FloatArray) -> FloatArray:
     ratio_B = log_B - torch.from_numpy(way.log_q + START_B)
     value = (log_B.exp() * (torch.from_numpy(way.reward) - way.beta * ratio_B)).sum()
     (slope_B,) = torch.autograd.grad(value, logit_B)
+    found_B: FloatArray = slope_B.numpy()
+    return found_B
+
+
+def k3_by_autograd(way: Way, policy_B: FloatArray) -> FloatArray:
+    """Return the derivative by the logits of E[r] less beta times k3, sampled from the policy."""
+    logit_B = torch.from_numpy(np.log(policy_B)).requires_grad_()
+    log_B, fixed_B = logit_B.log_softmax(dim=0), torch.from_numpy(policy_B)
+    reward = (log_B.exp() * torch.from_numpy(way.reward)).sum()
+    term_B = k3(log_B, torch.from_numpy(START_B), torch.from_numpy(way.log_q))
+    (slope_B,) = torch.autograd.grad(reward - way.beta * (fixed_B * term_B).sum(), logit_B)
     found_B: FloatArray = slope_B.numpy()
     return found_B
 

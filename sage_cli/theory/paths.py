@@ -16,7 +16,7 @@ from typing_extensions import TypedDict
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.settings.sections.anchor import Rows
 from sage_cli.theory.ascent import softmax
-from sage_cli.theory.solutions import mode_anchored, tilted
+from sage_cli.theory.solutions import covering, mode_anchored, tilted
 
 REFERENCE_B = np.array([0.300, 0.005, 0.300, 0.395])
 RIGHT_B = np.array([1.0, 1.0, 0.0, 0.0])
@@ -33,7 +33,7 @@ class Way:
     `q` is a guide's factor on the rare right answer, the product over its tokens. Every `every`
     steps the logits of the reference become `keep` times themselves plus the rest of the policy's:
     0 is a reset. `mara` pays rare right answers for being rare; `natural` leaves out the policy's
-    factor on the gradient of each logit.
+    factor on the gradient of each logit. `covers`: the pull of the estimator k3.
     """
 
     beta: float = 0.04
@@ -43,6 +43,7 @@ class Way:
     every: int = 1
     mara: bool = False
     natural: bool = False
+    covers: bool = False
 
     @property
     def reward(self) -> FloatArray:
@@ -67,6 +68,7 @@ class Ascent:
     held_XB: FloatArray
     informative_X1: FloatArray
     natural_X1: FloatArray
+    covering_X1: FloatArray
 
     @classmethod
     def of(cls, ways: Sequence[Way]) -> Ascent:
@@ -74,12 +76,13 @@ class Ascent:
         held = {"wrong": 1 - RIGHT_B, "right": RIGHT_B}
         return cls(
             tuple(ways),
-            _column([way.beta for way in ways]),
+            _column([0.0 if way.covers else way.beta for way in ways]),
             np.stack([way.reward for way in ways]),
             np.stack([way.log_q for way in ways]),
             np.stack([held.get(way.rows, np.ones_like(RIGHT_B)) for way in ways]),
             _column([way.rows == "informative" for way in ways]),
             _column([way.natural for way in ways]),
+            _column([way.beta if way.covers else 0.0 for way in ways]),
         )
 
     def held(self, policy_XB: FloatArray) -> FloatArray:
@@ -99,11 +102,17 @@ class Ascent:
         return worth_XB
 
     def push(self, policy_XB: FloatArray, log_reference_XB: FloatArray) -> FloatArray:
-        """Return the expected gradient by the logits, pi_i (a_i - mean a), or a_i - mean a."""
+        """Return the expected gradient by the logits, pi_i (a_i - mean a), or a_i - mean a.
+
+        k3's pull is added, beta (q_i P_i - pi_i sum q P): it has no factor pi_i where P has mass.
+        """
         worth_XB = self.worth(policy_XB, log_reference_XB)
         gain_XB = worth_XB - (policy_XB * worth_XB).sum(axis=1, keepdims=True)
         push_XB: FloatArray = np.where(self.natural_X1 > 0, gain_XB, policy_XB * gain_XB)
-        return push_XB
+        anchor_XB = np.exp(log_reference_XB + self.log_q_XB)
+        pull_XB = anchor_XB - policy_XB * anchor_XB.sum(axis=1, keepdims=True)
+        both_XB: FloatArray = push_XB + self.covering_X1 * pull_XB
+        return both_XB
 
     def walk(self, marks: Sequence[int]) -> FloatArray:
         """Return the policies after so many steps of length 1, (marks, X, B)."""
@@ -182,6 +191,8 @@ COMPARED = (
             (PAID, "q = 1.4^100", Way(q=1.4**100)),
             (PAID, "mara", Way(mara=True)),
             (PAID, "natural gradient", Way(natural=True)),
+            (PAID, "k3", Way(covers=True)),
+            (PAID, "k3, q = 1.4", Way(covers=True, q=1.4)),
         )
     ),
 )
@@ -221,6 +232,8 @@ def optimum(way: Way) -> float | None:
     if way.rows == "informative":
         return informative_mass(way.beta) * float(REFERENCE_B[RARE] / (REFERENCE_B @ RIGHT_B))
     anchor_B = np.exp(way.log_q) * REFERENCE_B
+    if way.covers:
+        return float(covering(way.reward, anchor_B, way.beta)[RARE])
     return float(tilted(way.reward, anchor_B, way.beta)[RARE])
 
 

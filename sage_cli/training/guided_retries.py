@@ -99,7 +99,7 @@ def attempts(
     name, seed, n = spec.data.rl.name, spec.rl.seed, spec.rl.rollouts_per_prompt
     if not problems:
         return []
-    benchmark = Benchmark(name, tuple(problems), *judge_of(name))
+    benchmark = Benchmark(name, tuple(problems), *judge_of(name, spec.grading.judge))
     grades = sample_and_grade(sampler, benchmark, grader, seed, n)
     found: defaultdict[str, list[tuple[Completion, str]]] = defaultdict(list)
     for completion, status, _ in grades.stream(benchmark.golds, n):

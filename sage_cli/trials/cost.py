@@ -96,7 +96,7 @@ def measuring_cost(task: Task) -> Cost:
     """The cost of the measurement that a task does."""
     if not task.measures:
         return Cost()
-    if task.kind == EXACT:
+    if task.kind == EXACT or task.config.evaluation.chances:
         return _reading(task.config, _kept(task) if task.checkpoints else 1)
     return _measurement(task.config, _kept(task) if task.checkpoints else 1)
 

@@ -33,9 +33,10 @@ class StoredMeasurements:
             return self._given
         from sage_cli.evaluation.benchmarks import load_benchmarks
 
-        key = config.model_dump_json(include={"evaluation", "data"})
+        key = config.model_dump_json(include={"evaluation", "data", "grading"})
         if key not in self._benchmarks:
-            self._benchmarks[key] = load_benchmarks(config.evaluation, config.data)
+            judge = config.grading.judge
+            self._benchmarks[key] = load_benchmarks(config.evaluation, config.data, judge)
         return self._benchmarks[key]
 
     def measured(self, policy: Policy, config: SageConfig) -> Measurements | None:

@@ -82,20 +82,29 @@ class TaskList:
         if policy.label in self.tasks:
             return self.tasks[policy.label]
 
+        by_chances = measure and one.config.evaluation.chances
+
         def is_done() -> bool:
+            if by_chances:
+                return run.finished and self._chances_are_read(one)
             task.measured = self._stored.measured(policy, one.config) if measure else None
             return run.finished and (not measure or task.measured is not None)
 
+        # a gain is over the initial policy, whose chances are read before
+        needs = self.measurement(one.of_initial) if by_chances else self.initial(one)
         words = ("rl", "--measure") if measure else ("rl",)
         task = self._add(
             policy.label, one.title, (*words, *self._training), one, is_done, RL, one.words.all,
-            run=run, needs=self.initial(one), measures=measure, replicate=one,
+            run=run, needs=needs, measures=measure, replicate=one,
         )  # fmt: skip
         return task
 
     def measurement(self, one: Replicate) -> Task:
         """Measure the policy of a replicate, unless its training does."""
         policy, key = one.policy, _key(one.config)
+        if one.config.evaluation.chances:
+            settings = one.config.evaluation
+            return self.chances(one, ExactReading(settings.temperatures, settings.k, False))
         training = self.tasks.get(policy.label)
         if training is not None and training.measures and _key(training.config) == key:
             return training
@@ -128,6 +137,10 @@ class TaskList:
             ("analyze", "exact", word, "--temperature", texts, "--k", reading.k),
             checkpoints=all_of_it,
         )  # fmt: skip
+
+    def _chances_are_read(self, one: Replicate) -> bool:
+        temperatures = EvaluationSpec.of(one.config).temperatures
+        return self._stored.chances_are_read(one.policy, one.config, temperatures, False)
 
     def token_report(self, one: Replicate, label: str) -> Task:
         """Keep what the guide does to some completions of a training, token by token."""

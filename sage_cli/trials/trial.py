@@ -13,6 +13,7 @@ from typing import Any
 from sage_cli.config.consent import consents
 from sage_cli.config.schema import SageConfig
 from sage_cli.config.specs import RlSpec, SftSpec
+from sage_cli.evaluation.training_pool import pool_identity
 from sage_cli.models.policies.planned import planned_base, rl_run
 from sage_cli.models.policies.policy import Policy
 from sage_cli.store.runs.run import Runs
@@ -59,13 +60,20 @@ class Replicate:
         """The initial policy, from which RL starts."""
         return planned_base(SftSpec.of(self.config), Runs(self.config.run.root))
 
+    @property
+    def of_initial(self) -> Replicate:
+        """The initial policy, measured as this replicate is."""
+        title = f"initial policy {self.initial.label}"
+        return Replicate(title, 0, self.config, self.words, is_initial=True, start=self.start)
+
     @cached_property
     def policy(self) -> Policy:
         """The policy that is measured, trained or not yet."""
         if self.is_initial:
             return self.initial
         recipe, runs = RlSpec.of(self.config), Runs(self.config.run.root)
-        run = rl_run(recipe, self.initial, runs, recipe.rl.processes)
+        pool = pool_identity(recipe, runs.root)
+        run = rl_run(recipe, self.initial, runs, recipe.rl.processes, pool)
         return Policy.of_run(run, consent=consents(recipe.model))
 
 

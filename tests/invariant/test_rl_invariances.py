@@ -99,7 +99,7 @@ def test_micro_batches_do_not_matter(bench: Any, configure: Any, loss: str, guid
     assert_close(*runs, tolerance=2e-5)
 
 
-@pytest.mark.parametrize("estimator", ["k3", "k3-corrected", "reward"])
+@pytest.mark.parametrize("estimator", ["k3", "k3-corrected", "head", "reward"])
 @pytest.mark.parametrize("rows", ["informative", "wrong", "right"])
 def test_micro_batches_do_not_matter_to_the_rows_that_are_held(
     bench: Any, configure: Any, rows: str, estimator: str

@@ -14,6 +14,7 @@ from transformers import TrainerCallback
 
 from sage_cli.config.schema import SageConfig
 from sage_cli.config.specs import RlSpec
+from sage_cli.grading import Grade
 from sage_cli.models.load import attach_lora, load_model
 from sage_cli.models.scratch import character_tokenizer
 from sage_cli.problems.problem import Problem
@@ -24,15 +25,10 @@ from sage_cli.training.rl_inputs import RlInputs
 from sage_cli.training.trainer.rl_trainer import RlTrainer
 
 
-@dataclass(frozen=True)
-class Graded:
-    status: str
-
-
-def parity_grader(golds: Sequence[str], completions: Sequence[str]) -> list[Graded]:
+def parity_grader(golds: Sequence[str], completions: Sequence[str]) -> list[Grade]:
     """Right when the first character's code is even: half right at first, easy to learn."""
     even = [bool(text) and ord(text[0]) % 2 == 0 for text in completions]
-    return [Graded("right" if right else "wrong") for right in even]
+    return [Grade("right" if right else "wrong", None) for right in even]
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -23,6 +24,10 @@ from sage_cli.cli.options import (
 )
 from sage_cli.cli.terminal.live import Live
 from sage_cli.cli.terminal.reporting import Out, show_report
+from sage_cli.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from sage_cli.evaluation.evaluate import Evaluation
 
 HELP = "A run, model folder or file of counts; training seeds as A1,A2,A3; A=Label renames it."
 
@@ -35,6 +40,14 @@ def command(
     n: Samples = None,
     seeds: Seeds = None,
     limit: Limit = None,
+    at: Annotated[
+        str | None,
+        typer.Option("--at", help="pass@1: compare where both have the same pass@1."),
+    ] = None,
+    temperature: Annotated[
+        str | None,
+        typer.Option("--temperature", help="With --at: temperatures to find it, as 1,1.1,1.2."),
+    ] = None,
     allow_template_mismatch: OtherTemplate = False,
     preset: Presets = None,
     config: ConfigFile = None,
@@ -54,10 +67,56 @@ def command(
     models = [name for side in sides for name in side if not is_counts_file(name)]
     if models:
         flags = evaluation_flags(benchmark, k, n, seeds, limit, allow_template_mismatch)
-        settings = load_for_measuring(models, preset, config, set_, runs, evaluation=flags).config
+        settings = load_for_measuring(
+            models, preset, config, set_, runs, any_k=at is not None, evaluation=flags
+        ).config
     else:
         settings = load_config(preset, config, set_, run={"root": runs}).config
+    if at is not None or temperature is not None:
+        _at_equal_accuracy(Evaluation.of_config(settings), pairs, at, temperature, out, json)
+        return
     with Live() as live:
         labels = (pairs[0][1], pairs[1][1])
         report = compare(Evaluation.of_config(settings), sides[0], sides[1], k, live, labels)
+    show_report(report, json, out)
+
+
+def _at_equal_accuracy(
+    evaluation: Evaluation,
+    sides: list[tuple[str, str | None]],
+    at: str | None,
+    temperature: str | None,
+    out: Path | None,
+    json: bool,
+) -> None:
+    """Compare two models where both have the same pass@1, over temperatures."""
+    from sage_cli.commands.measure.temperatures import (
+        measure_over_temperatures,
+        parse_temperatures,
+    )
+    from sage_cli.metrics.counts.counts_file import is_counts_file
+
+    if at != "pass@1":
+        raise ConfigurationError(
+            f"--at {at}: models are compared at equal pass@1 alone"
+            if at
+            else "--temperature says where equal pass@1 is looked for, and --at is not there",
+            "write --at pass@1",
+        )
+    odd = [name for name, _ in sides if "," in name or is_counts_file(name)]
+    if odd:
+        raise ConfigurationError(
+            f"--at pass@1 lays one model beside another, and {odd[0]} is no model by itself",
+            "name one run or model on each side; a suite with `trades` compares methods over seeds",
+        )
+    labels = {name: label for name, label in sides if label}
+    with Live() as live:
+        report = measure_over_temperatures(
+            evaluation,
+            [name for name, _ in sides],
+            parse_temperatures(temperature) if temperature else (),
+            live,
+            labels,
+            exactly=True,
+        )
     show_report(report, json, out)

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 _SHOWN = 20
 _EXTRACT = "Where a completion's answer is (default: grading.extract, or the prompt's)."
-_JUDGES = ", ".join(BUILT_IN_JUDGES) + ", or one that a package registers."
+_JUDGES = (
+    f"{', '.join(BUILT_IN_JUDGES)}, one that a package registers, or file.py:function "
+    "(default: grading.judge, or math)."
+)
 
 
 Mode = Literal[GradingMode, "both"]
@@ -39,7 +42,7 @@ def command(
     ] = None,
     boxed: Annotated[bool, typer.Option("--boxed", help="The same as --extract boxed.")] = False,
     extract: Annotated[Extraction | None, typer.Option("--extract", help=_EXTRACT)] = None,
-    judge: Annotated[str, typer.Option("--judge", help=_JUDGES)] = "math",
+    judge: Annotated[str | None, typer.Option("--judge", help=_JUDGES)] = None,
     preset: Presets = None,
     set_: Sets = None,
     runs: RunRoot = None,
@@ -55,9 +58,11 @@ def command(
     typed = {
         "extract": extract or ("boxed" if boxed else None),
         "mode": None if mode == "both" else mode,
+        "judge": judge,
     }
     flags = {"grading": {name: value for name, value in typed.items() if value}}
     config = load_config(preset, None, set_, run={"root": runs}, **flags).config
+    judge = config.grading.judge or "math"
     if training:
         if mode == "both":
             raise ConfigurationError("--training takes one mode", "type --mode strict")

@@ -34,7 +34,7 @@ def load_for_measuring(
     that nobody asked for end there. Refuses here, before anything is trained or sampled: a model
     that nobody says how to prompt, `model.path` beside other names, and k > n unless `any_k`.
     """
-    from sage_cli.config.consent import without_consent
+    from sage_cli.config.consent import JUDGE, require_functions, without_consent
     from sage_cli.config.load import load, runs_root
     from sage_cli.models.policies.prompting import refuse_other_path
     from sage_cli.settings.ks import capped_ks, parse_ks
@@ -46,10 +46,12 @@ def load_for_measuring(
     stored = None if config is None else read_layer(config)
     if config is None and not preset:
         stored = _own_settings(names, sets or (), Runs(root))
+    made_with = stored or {}
     if stored is not None:  # stored samples need no code; what loads a model asks for consent
         stored = without_consent(stored)
     flags = {**flags, "run": {"root": root}}
     loaded = load(preset or (), flags, sets or (), stored)
+    require_functions(made_with, loaded.origins, JUDGE)
     if any_k:
         return loaded
     evaluation = loaded.config.evaluation

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,6 +20,9 @@ from sage_cli.cli.terminal.plans import refuse_gpu, show_plan
 from sage_cli.cli.terminal.reporting import Out, show_report
 from sage_cli.planning.dry_run import plan_of
 
+if TYPE_CHECKING:
+    from sage_cli.commands.measure.passk import Measuring
+
 
 def command(
     names: options.Names = None,
@@ -31,6 +34,10 @@ def command(
     from_: Annotated[
         list[Path] | None,
         typer.Option("--from", help="Counts or samples of your own: JSON, JSONL or CSV."),
+    ] = None,
+    temperature: Annotated[
+        str | None,
+        typer.Option("--temperature", help="Measure at each of these, as 0.8,1,1.2."),
     ] = None,
     allow_template_mismatch: options.OtherTemplate = False,
     compat: options.Compat = None,
@@ -59,9 +66,27 @@ def command(
     if dry_run:
         show_plan(lambda: plan_of(measuring.stages, gpu), json)
         return
+    if temperature is not None:
+        _show_temperatures(measuring, temperature, out, json)
+        return
     trained = may_train(train, names, settings.run.root, chosen=bool(preset or config))
     with Live() as live:
         report = passk(measuring, live, train=trained)
+    show_report(report, json, out)
+
+
+def _show_temperatures(measuring: Measuring, typed: str, out: Path | None, json: bool) -> None:
+    """Curves over temperatures, and differences from the last model at equal pass@1."""
+    from sage_cli.commands.measure.temperatures import (
+        measure_over_temperatures,
+        parse_temperatures,
+    )
+
+    temperatures = parse_temperatures(typed)
+    with Live() as live:
+        report = measure_over_temperatures(
+            measuring.evaluation, measuring.names, temperatures, live, measuring.labels
+        )
     show_report(report, json, out)
 
 

@@ -169,7 +169,7 @@ def _replacement(run: Run) -> str | None:
 def _last_and_validated(run: Run) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the last step's metrics, and step and figures of the last validation."""
     records = run.metrics.read()
-    validations = [record for record in records if "eval/pass@1" in record]
+    validations = [one for one in records if any(key.startswith("eval/") for key in one)]
     at = {"validated at step": validations[-1]["step"]} if validations else {}
     last = validations[-1] if validations else {}
     figures = {key: value for key, value in last.items() if key.startswith("eval/")}

@@ -55,7 +55,7 @@ class GradedFile:
 
     @property
     def differences(self) -> list[tuple[Item, dict[str, Grade]]]:
-        """The items whose reward differs between the modes."""
+        """The items that are right in one mode and not in another."""
         pairs = [
             (item, {mode: grades[number] for mode, grades in self.grades.items()})
             for number, item in enumerate(self.items)
@@ -63,7 +63,7 @@ class GradedFile:
         return [
             (item, by_mode)
             for item, by_mode in pairs
-            if len({grade.reward for grade in by_mode.values()}) > 1
+            if len({grade.status == "right" for grade in by_mode.values()}) > 1
         ]
 
 

@@ -51,7 +51,8 @@ def token_report(
     guide = config.guide.for_training(config.rl.steps)
     policy = named_policy(name, Runs(config.run.root), config.model)
     with progress.doing(f"reading {config.evaluation.benchmark}"):
-        benchmark = load_benchmarks(config.evaluation, config.data)[0]
+        judge = config.grading.judge
+        benchmark = load_benchmarks(config.evaluation, config.data, judge)[0]
     completions = _completions(policy, benchmark, config, progress)
     grading = grader_for(benchmark.name, config.grading, config.prompt)
     with progress.doing(f"grading {len(completions)} completions"), grading as grader:

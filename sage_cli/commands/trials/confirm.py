@@ -145,12 +145,12 @@ def _places(result: SweepResult, objectives: Sequence[str], top: int) -> list[in
 def _fresh(plan: Confirmation, place: int, failures: Mapping[str, Failure]) -> FreshTrial:
     """Return a trial's stored results; those that cannot be read, or failed, with the reason."""
     runs, counts, why = [], [], []
-    initial = plan.counts(plan.initial(place))
+    initial = plan.results(plan.initial(place))
     for one in plan.replicates(place):
         label = one.policy.label
         runs.append(label)
         try:
-            found = plan.counts(one)
+            found = plan.results(one)
         except SageError as error:
             why.append(f"{label}: {error.cause}")
             continue

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing_extensions import TypedDict
 
 from sage_cli.config.command_line import options_for
+from sage_cli.config.consent import function_words, without_consent
 from sage_cli.config.load import load
 from sage_cli.config.schema import SageConfig
 from sage_cli.config.stored import service_words
@@ -185,13 +186,13 @@ def _best(result: SweepResult, objective: str, sweep: StoredSweep) -> Best:
 
 
 def settings_of(sweep: StoredSweep) -> SageConfig:
-    """Return the settings that a sweep was typed with.
+    """Return the settings that a sweep was typed with, without code that they name.
 
     Raises StoreError if this version of sage knows other ones.
     """
     file = sweep.folder / "config.json"
     try:
-        return load(stored=read_layer(file)).config
+        return load(stored=without_consent(read_layer(file))).config
     except ConfigurationError as error:
         raise StoreError(
             f"{file} was written by another version of sage, or edited: {error.cause}",
@@ -207,7 +208,8 @@ def command_of(sweep: StoredSweep, trial: SweepTrial) -> str:
     words = options_for(point_config(shared_config(settings_of(sweep)), trial.settings))
     if words is None:
         words = ("--config", str(sweep.folder / TASKS / f"{trial.runs[0]}.json"))
-    return shlex.join(("sage", "rl", *words))
+    functions = function_words(read_layer(sweep.folder / "config.json"))
+    return shlex.join(("sage", "rl", *words, *functions))
 
 
 def write_page(report: Report, sweep: StoredSweep) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -116,17 +116,8 @@ class ExactReader:
         """
         tokenizer = self.own.policy.tokenizer()
         template = PromptTemplate.from_section(self.own.prompt, tokenizer)
-
-        def ids(text: str) -> Ids:
-            return tuple(tokenizer(text, add_special_tokens=False)["input_ids"])
-
-        end: Ids = (tokenizer.eos_token_id,) if self.own.parameters.stop is None else ()
-        prompts = {one.id: ids(template.render(one.question)) for one in self.benchmark.problems}
-        return {
-            (id_, way): (prompts[id_], ids(text) + end)
-            for id_, by_way in self.texts.items()
-            for way, text in by_way.items()
-        }
+        ends = self.own.parameters.stop is None
+        return text_pairs(self.benchmark, self.listed, template, tokenizer, ends=ends)
 
     def others(self, samples: Iterable[tuple[Completion, bool]]) -> Others:
         """Return those of graded samples that are none of the texts; the tokenizer is loaded."""
@@ -134,17 +125,6 @@ class ExactReader:
         listed = {key: ids for key, (_, ids) in self.pairs.items()}
         usual = partial(token_ids, tokenizer, stop=stop)
         return others_of(samples, listed, list(self.benchmark.golds), usual)
-
-    @cached_property
-    def texts(self) -> dict[str, dict[str, str]]:
-        """Return problem id -> way -> the right text, as completions are stored."""
-        return {
-            problem.id: {
-                way: self.own.template.complete(working, problem.gold)
-                for way, working in self.listed.workings[problem.id].items()
-            }
-            for problem in self.benchmark.problems
-        }
 
     def _compute(
         self, ids: Sequence[str], stored: Mapping[Key, float], progress: Progress
@@ -202,6 +182,26 @@ class ExactReader:
             "generator": [self.listed.generator, self.listed.version],
         }
         return ChanceStore(self.own.root, author)
+
+
+def text_pairs(
+    benchmark: Benchmark, listed: Listed, template: PromptTemplate, tokenizer: Any, *, ends: bool
+) -> dict[tuple[str, str], Pair]:
+    """Return (problem id, way) -> tokens of prompt and right text, as completions are stored.
+
+    With `ends` the end-of-sequence token belongs to each text.
+    """
+
+    def ids(text: str) -> Ids:
+        return tuple(tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    end: Ids = (tokenizer.eos_token_id,) if ends else ()
+    pairs: dict[tuple[str, str], Pair] = {}
+    for one in benchmark.problems:
+        prompt = ids(template.render(one.question))
+        for way, working in listed.workings[one.id].items():
+            pairs[one.id, way] = prompt, ids(template.complete(working, one.gold)) + end
+    return pairs
 
 
 def exact_reader(

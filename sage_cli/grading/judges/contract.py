@@ -19,7 +19,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from sage_cli.grading.grades import STATUSES, Status
+from sage_cli.grading.grades import STATUSES, Status, status_of
 from sage_cli.grading.judges.judge import Judge
 
 _EMPTY = ("", " ", "\n\t")
@@ -67,12 +67,13 @@ class JudgeContract(ABC):
 
     def status(self, gold: str, answer: str, tolerance: float | None = None) -> Status:
         """The status of a pair: from `quick`, and from `full` where that is None."""
-        judge = self.make()
-        return judge.quick(gold, answer, tolerance) or self.in_full(gold, answer, tolerance)
+        quick = self.make().quick(gold, answer, tolerance)
+        return self.in_full(gold, answer, tolerance) if quick is None else status_of(quick)
 
     def in_full(self, gold: str, answer: str, tolerance: float | None = None) -> Status:
         """The status that `full` gives, with time enough."""
-        return self.make().full(gold, answer, tolerance, time.monotonic() + _PATIENCE_S)
+        deadline = time.monotonic() + _PATIENCE_S
+        return status_of(self.make().full(gold, answer, tolerance, deadline))
 
     def known_pairs(self) -> list[tuple[str, str]]:
         """All the pairs of which the right status is known."""

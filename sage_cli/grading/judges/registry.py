@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from sage_cli.errors import ConfigurationError
+from sage_cli.grading.judges.function import FunctionJudge
 from sage_cli.grading.judges.judge import Judge
 from sage_cli.grading.judges.math_judges import PlainMathVerify, SearchingMathVerify, StrictMath
 from sage_cli.grading.judges.roles import Roles
+from sage_cli.settings.own_code import OwnFunction, names_code
 from sage_cli.settings.plugins import load_plugin
 from sage_cli.settings.sections.judging import (
     BUILT_IN_JUDGES,
@@ -21,6 +23,8 @@ _NEXT_STEP = "register a subclass of sage_cli.grading.judges.Judge that defines 
 
 def find_judge(name: str, mode: str, extract: Extraction = "tags") -> Judge:
     """The judge called `name`; under `math-verify`, mathematics is Math-Verify's alone.
+
+    A name with a colon is a function of one's own, which is found here and run in workers alone.
 
     Raises ConfigurationError for an unknown name or mode, for a mode that doesn't search texts
     under `text`, and for a plug-in that is no judge.
@@ -41,6 +45,8 @@ def find_judge(name: str, mode: str, extract: Extraction = "tags") -> Judge:
             return StrictMath()
         case "roles":
             return Roles()
+    if names_code(name):
+        return FunctionJudge(OwnFunction.of(name))
     if name in (known := judge_names()):
         return plugin_judge(name)
     raise _unknown("judge", name, known)
@@ -62,10 +68,20 @@ def plugin_judge(name: str) -> Judge:
     return judge
 
 
+def label_of(name: str) -> str:
+    """The judge's name, that of a function of one's own without the folders of its file."""
+    return OwnFunction.of(name).label if names_code(name) else name
+
+
 def package_of(name: str) -> str | None:
-    """The package and version of the plug-in judge `name`, as `chess-judges 0.3`; else None."""
+    """The package and version of the plug-in judge `name`, as `chess-judges 0.3`; else None.
+
+    Of a function of one's own its name with the content hash of its file.
+    """
     if name in BUILT_IN_JUDGES:
         return None
+    if names_code(name):
+        return OwnFunction.of(name).identity
     plugin = load_plugin(JUDGES_GROUP, name)
     return plugin.package or plugin.target
 

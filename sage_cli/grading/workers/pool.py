@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sage_cli.grading.grades import Status
+from sage_cli.grading.grades import Judged, Status
 from sage_cli.grading.workers.process import WorkerProcess
 
 _STARTS = 3
@@ -39,8 +39,8 @@ class WorkerPool:
         """The process ids of the workers."""
         return [worker.pid for worker in self._pool]
 
-    def run(self, tasks: Sequence[dict[str, Any]], timeout_s: float) -> list[Status]:
-        """A status for each task, in order; a task that takes longer is `timeout`.
+    def run(self, tasks: Sequence[dict[str, Any]], timeout_s: float) -> list[Judged]:
+        """A status or share for each task, in order; a task that takes longer is `timeout`.
 
         Calls from several threads take turns.
         """
@@ -49,9 +49,9 @@ class WorkerPool:
                 self._pool, self._owner = [], os.getpid()
                 self._finalizer = weakref.finalize(self, _kill_all, self._pool, self._owner)
             run = _Run(self._pool, tasks, timeout_s, self._start)
-            statuses = run.finish(min(self.workers, len(tasks)))
+            judged = run.finish(min(self.workers, len(tasks)))
             self.failure = run.failure
-            return statuses
+            return judged
 
     def close(self) -> None:
         """End all workers; the pool starts new ones when it is used again."""
@@ -71,16 +71,16 @@ class _Run:
     ) -> None:
         self.pool, self.tasks, self.timeout_s, self.start = pool, tasks, timeout_s, start
         self.waiting = deque(range(len(tasks)))
-        self.statuses: list[Status | None] = [None] * len(tasks)
+        self.judged: list[Judged | None] = [None] * len(tasks)
         self.failed_starts = 0
         self.failure: str | None = None
         self.selector = selectors.DefaultSelector()
 
-    def finish(self, workers: int) -> list[Status]:
+    def finish(self, workers: int) -> list[Judged]:
         for worker in self.pool:
             self.selector.register(worker, selectors.EVENT_READ)
         try:
-            while None in self.statuses:
+            while None in self.judged:
                 while len(self.pool) < workers and self.failed_starts < _STARTS:
                     self._start()
                 if not self.pool:
@@ -92,7 +92,7 @@ class _Run:
             for worker in [worker for worker in self.pool if worker.task is not None]:
                 self.pool.remove(worker)
                 worker.kill()
-        return [status or "error" for status in self.statuses]
+        return ["error" if found is None else found for found in self.judged]
 
     def _start(self) -> None:
         try:
@@ -125,7 +125,7 @@ class _Run:
 
     def _note(self, worker: WorkerProcess, reply: dict[str, Any]) -> None:
         if worker.task is not None:
-            self.statuses[worker.task] = reply["status"]
+            self.judged[worker.task] = reply["judged"]
             self.failure = self.failure or reply.get("failure")
         worker.idle()
         self.failed_starts = 0
@@ -134,7 +134,7 @@ class _Run:
 
     def _replace(self, worker: WorkerProcess, status: Status) -> None:
         if worker.task is not None:
-            self.statuses[worker.task] = status
+            self.judged[worker.task] = status
         elif not worker.ready:
             self.failed_starts += 1
         self._remove(worker)
@@ -143,7 +143,7 @@ class _Run:
         self.selector.unregister(worker)
         self.pool.remove(worker)
         worker.kill()
-        if None not in self.statuses and not self.failed_starts:
+        if None not in self.judged and not self.failed_starts:
             self._start()  # to be ready by the next call
 
 

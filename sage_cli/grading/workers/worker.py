@@ -19,7 +19,8 @@ import time
 import warnings
 from typing import Any, cast
 
-from sage_cli.grading.grades import STATUSES
+from sage_cli.errors import SageError
+from sage_cli.grading.grades import is_judged
 from sage_cli.grading.judges.judge import Judge
 from sage_cli.grading.judges.registry import find_judge
 from sage_cli.settings.sections.judging import Extraction
@@ -44,25 +45,27 @@ def main() -> None:
     for line in sys.stdin:
         task = json.loads(line)
         reply = _judged(judge, task)
-        spent = reply["status"] == "error" or _peak_bytes() - idle > allowance / 2
+        spent = reply["judged"] == "error" or _peak_bytes() - idle > allowance / 2
         _reply(replies, {**reply, "spent": spent})
 
 
-def _judged(judge: Judge, task: dict[str, Any]) -> dict[str, str]:
-    """The status, and why another package's judge has none."""
+def _judged(judge: Judge, task: dict[str, Any]) -> dict[str, Any]:
+    """What the judge says, and why a judge that isn't sage's says nothing."""
     signal.setitimer(signal.ITIMER_PROF, task["timeout_s"] + _GRACE_S)
     try:
         deadline = time.monotonic() + task["timeout_s"]
-        status = judge.full(task["gold"], task["answer"], task["tolerance"], deadline)
-        if status in STATUSES:
-            return {"status": status}
-        return {"status": "error", "failure": f"{str(status)[:200]!r} is no status"}
+        found = judge.full(task["gold"], task["answer"], task["tolerance"], deadline)
+        if is_judged(found):
+            return {"judged": found}
+        return {"judged": "error", "failure": f"{str(found)[:200]!r} is no status"}
     except TimeoutError:
-        return {"status": "timeout"}
+        return {"judged": "timeout"}
     except (Exception, RecursionError) as error:  # sympy raises anything; MemoryError among it
+        if isinstance(error, SageError):  # names the function of one's own, and the line
+            return {"judged": "error", "failure": error.cause[:400]}
         if type(judge).__module__.startswith("sage_cli."):
-            return {"status": "error"}
-        return {"status": "error", "failure": f"{type(error).__name__}: {str(error)[:200]}"}
+            return {"judged": "error"}
+        return {"judged": "error", "failure": f"{type(error).__name__}: {str(error)[:200]}"}
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
 

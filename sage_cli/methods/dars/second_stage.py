@@ -199,7 +199,8 @@ def _equally_wide(values: Sequence[Tensor], fill: int, *, left: bool) -> list[Te
         return list(values)
     width = max(value.shape[1] for value in values)
     lacking = [width - value.shape[1] for value in values]
+    behind = (0, 0) * (values[0].dim() - 2)  # what a token has several of, stays
     return [
-        pad(value, (short, 0) if left else (0, short), value=fill)
+        pad(value, (*behind, *((short, 0) if left else (0, short))), value=fill)
         for value, short in zip(values, lacking, strict=True)
     ]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
+from sage_cli.methods.method import Beside
 from sage_cli.methods.online import OnlineMethod
 
 if TYPE_CHECKING:
@@ -33,6 +34,10 @@ class Pacs(OnlineMethod):
         from sage_cli.methods.pacs.loss import PacsLoss
 
         return PacsLoss(self, setup)
+
+    def refusals(self, beside: Beside) -> list[str]:
+        """Return the conflict with graded rewards: labels are right or wrong."""
+        return [*super().refusals(beside), *self.ignores_rewards()]
 
     def describe(self) -> dict[str, Any]:
         """The loss."""

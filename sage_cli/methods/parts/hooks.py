@@ -26,6 +26,11 @@ class HasStatus(Protocol):
         """One of `sage_cli.grading.grades.STATUSES`."""
         ...
 
+    @property
+    def reward(self) -> float:
+        """The share that is right: 1 or 0, unless a judge says a share."""
+        ...
+
 
 GradeCompletions = Callable[[Sequence[str], Sequence[str]], Sequence[HasStatus]]
 """(golds, completions) -> what is said of each pair."""
@@ -52,10 +57,11 @@ class GradeReward:
         return [grade.status for grade in self.grader(golds, completions)]
 
     def __call__(self, *, completions: list[str], gold: list[str], **_: Any) -> list[float]:
-        """Rewards for TRL: 1.0 where the status is right, else 0.0."""
+        """Rewards for TRL: 1.0 where the status is right, else 0.0, or the share that is right."""
         self.completions = completions
-        self.statuses = self.grade(gold, completions)
-        return [float(status == "right") for status in self.statuses]
+        grades = self.grader(gold, completions)
+        self.statuses = [grade.status for grade in grades]
+        return [grade.reward for grade in grades]
 
 
 class Notes(Protocol):

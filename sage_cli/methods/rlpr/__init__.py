@@ -38,7 +38,7 @@ class Rlpr(PlainAdvantages):
 
     def refusals(self, beside: Beside) -> list[str]:
         """Return the conflicts with prompts without an answer tag and with readers of grades."""
-        found = super().refusals(beside)
+        found = [*super().refusals(beside), *self.ignores_rewards("the gold's probability")]
         if beside.prompt.answer != "tags":
             found.append(
                 "rl.algo 'rlpr' puts the gold between the answer's tags, and prompt.answer is "

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sage_cli.metrics.comparisons.gain import gain_intervals
 from sage_cli.metrics.comparisons.objective import ObjectiveValues
 from sage_cli.metrics.comparisons.paired_difference import gap_interval
 from sage_cli.metrics.comparisons.ranking import leading
@@ -80,7 +81,7 @@ def gap_over_base(
     """
     runs_IP, noise = values.models[place], values.noise
     gap_P = runs_IP.mean(axis=0) - base_P
-    at_hand = _over_problems(gap_P, values.highest, confidence)
+    at_hand = _over_problems(gap_P, values, confidence)
     if noise is None or len(gap_P) < 2:
         return at_hand
     if len(runs_IP) > 1:
@@ -105,7 +106,7 @@ def gap_over(values: ObjectiveValues, one: int, other: int, confidence: float = 
             reach = float((two_sided_reach(1 - confidence, freedom_1) * error_1)[0])
             value = float(gap_P.mean())
             return Gap(value, value - reach, value + reach)
-    return _over_problems(gap_P, values.highest, confidence)
+    return _over_problems(gap_P, values, confidence)
 
 
 def optimism(values: ObjectiveValues, *, resamples: int = 2000, seed: int = 0) -> Optimism:
@@ -149,10 +150,15 @@ def _seed_variance(values: ObjectiveValues) -> float | None:
     return max(0.0, float(noise.between_K[0] - noise.residual_K[0] / P))
 
 
-def _over_problems(gap_P: FloatArray, highest: float, confidence: float) -> Gap:
+def _over_problems(gap_P: FloatArray, values: ObjectiveValues, confidence: float) -> Gap:
     """Return the mean gap of the runs at hand with its interval over problems."""
-    value = float(gap_P.mean())
+    value, highest = float(gap_P.mean()), values.highest
     if len(gap_P) < 2:
         return Gap(value, float("nan"), float("nan"))
+    if values.are_gains:
+        ((low, high),) = gain_intervals(
+            gap_P[:, None], confidence=confidence, resamples=2000, seed=0
+        )
+        return Gap(value, max(low, -2 * highest), min(high, 2 * highest))
     ends = gap_interval(gap_P[:, None] / highest, confidence=confidence, resamples=2000, seed=0)
     return Gap(value, float(ends.low_K[0]) * highest, float(ends.high_K[0]) * highest)

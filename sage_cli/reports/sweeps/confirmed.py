@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from typing_extensions import TypedDict
 
-from sage_cli.metrics import Counts
-from sage_cli.metrics.comparisons.objective import ObjectiveValues, objective_values
+from sage_cli.metrics.comparisons.objective import ObjectiveValues, Result, objective_values
 from sage_cli.metrics.comparisons.winner import Gap, gap_over, gap_over_base
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.reports.document import Document
@@ -29,8 +28,8 @@ class FreshTrial:
 
     place: int
     runs: tuple[str, ...]
-    counts: tuple[Mapping[str, Counts], ...]
-    initial: Mapping[str, Counts]
+    counts: tuple[Mapping[str, Result], ...]
+    initial: Mapping[str, Result]
     failures: tuple[str, ...] = ()
 
 
@@ -145,7 +144,7 @@ def _values(
     every = [*(one.counts for one in trials), *((one.initial,) for one in trials)]
     both = objective_values(objective, every)
     models, bases = both.models[: len(trials)], both.models[len(trials) :]
-    return ObjectiveValues(models, both.highest), [base_1P[0] for base_1P in bases]
+    return replace(both, models=models), [base_1P[0] for base_1P in bases]
 
 
 def _value(

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from math import nan
 from typing import Literal
 
-from sage_cli.metrics import About, Counts
+from sage_cli.metrics import About
+from sage_cli.metrics.comparisons.objective import Result
 from sage_cli.metrics.comparisons.ranking import Front, Ranking
 from sage_cli.metrics.comparisons.winner import Winner
 from sage_cli.metrics.importance import Effect
@@ -71,7 +72,7 @@ class SweepTrial:
     state: State
     values: tuple[float, ...] | None = None
     runs: tuple[str, ...] = ()
-    counts: tuple[Mapping[str, Counts], ...] | None = None
+    counts: tuple[Mapping[str, Result], ...] | None = None
     failure: TrialFailure | None = None
     pruned: str | None = None
     missing: str | None = None

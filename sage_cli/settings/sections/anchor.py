@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from sage_cli.settings.base import Section
+from sage_cli.settings.base import WHERE_SET, Section
 
 Rows = Literal["all", "informative", "wrong", "right"]
 
@@ -14,8 +14,9 @@ Rows = Literal["all", "informative", "wrong", "right"]
 class AnchorSection(Section):
     """The KL anchor q(x, y) pi_ref(y | x), Eqs. 3 to 6.
 
-    `estimator` tells three methods apart that share a formula: `k3` as a loss term (the authors'),
-    `k3-corrected` times the importance ratio, `reward` the exact gradient of Eq. 6.
+    `estimator` tells four methods apart that share a formula: `k3` as a loss term (the authors'),
+    `k3-corrected` times the importance ratio, `head` exact over a state's likeliest tokens,
+    `reward` the exact gradient of Eq. 6.
     """
 
     kl: Literal["reverse", "forward", "none"] = "reverse"
@@ -24,8 +25,11 @@ class AnchorSection(Section):
     """Weight of the KL term."""
     schedule: Literal["constant", "cosine"] = "constant"
     """`cosine` takes beta from its value down to 0 over the training; a guide's force with it."""
-    estimator: Literal["k3", "k3-corrected", "reward"] = "k3"
-    """`k3`, `k3-corrected` or `reward`: which gradient the KL term has."""
+    estimator: Literal["k3", "k3-corrected", "head", "reward"] = "k3"
+    """`k3`, `k3-corrected`, `head` or `reward`: which gradient the KL term has."""
+    head_tokens: int = Field(32, ge=1, json_schema_extra=WHERE_SET)
+    """Estimator `head`: the reference's likeliest tokens of each state, over which the divergence
+    is summed; past them it is estimated."""
     rows: Rows = "all"
     """The completions that the KL term acts on: `all`, `wrong` ones, `right` ones, or those of
     `informative` groups, which have right and wrong ones. Each is pulled as under `all`: the term's
@@ -67,6 +71,12 @@ class AnchorSection(Section):
             raise ValueError(
                 f"reference_samples {self.reference_samples} are those of forward KL, and "
                 f"anchor.kl is '{self.kl}' (add --kl forward, or leave it out)"
+            )
+        if self.estimator != "head" and self.head_tokens != fields["head_tokens"].default:
+            raise ValueError(
+                f"head_tokens {self.head_tokens} are those of the estimator head, and "
+                f"anchor.estimator is '{self.estimator}' (use anchor.estimator=head, or leave "
+                "head_tokens out)"
             )
         if self.ema is None and self.ema_every != fields["ema_every"].default:
             raise ValueError(

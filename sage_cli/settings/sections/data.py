@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -49,6 +50,70 @@ class SourceSection(Section):
     """Keep only rows that are no longer than this share of the maximal sequence length."""
     measured: Literal["question", "conversation"] = "question"
     """What that length is of: the question alone, or prompt and completion as they are trained."""
+
+
+Order = Literal["shuffled", "easy-first", "hard-first", "middle-first"]
+_RANGE = re.compile(r"(\d*\.?\d+)\.\.(\d*\.?\d+)")
+_SOLVED = "solved_by"
+
+
+class TrainingSourceSection(SourceSection):
+    """The source of RL's problems, all of them or those that a model solves so and so often.
+
+    Pass rates are those of the model `solved_by`: of a run of RL its ledger's, of any other model
+    those of its stored samples of these problems. Problems without one are left out.
+    """
+
+    solved: str | None = None
+    """Keep only problems with a pass rate in this range, ends included, as `.05..0.95`; null:
+    any."""
+    solved_by: str | None = None
+    """The run or model whose pass rates `solved` and `order` read."""
+    order: Order = "shuffled"
+    """By pass rate from the highest, from the lowest, or from those nearest to a half; each pass
+    over the problems has this order, and equal ones are shuffled."""
+
+    @property
+    def solved_range(self) -> tuple[float, float]:
+        """Return the ends of `solved`; 0 and 1 without it."""
+        found = _RANGE.fullmatch(self.solved) if self.solved is not None else None
+        return (float(found[1]), float(found[2])) if found else (0.0, 1.0)
+
+    @field_validator("solved")
+    @classmethod
+    def _is_a_range(cls, given: str | None) -> str | None:
+        if given is None:
+            return None
+        found = _RANGE.fullmatch(given)
+        if found is None or not 0 <= float(found[1]) <= float(found[2]) <= 1:
+            raise ValueError(f"'{given}' is no range of pass rates from 0 to 1, as .05..0.95")
+        return given
+
+    @model_validator(mode="after")
+    def _reads_what_it_names(self) -> TrainingSourceSection:
+        needing = [
+            f"{name} {value}"
+            for name, value in (("solved", self.solved), ("order", self.order))
+            if value not in (None, "shuffled")
+        ]
+        if needing and self.solved_by is None:
+            raise ValueError(
+                f"{' and '.join(needing)} read pass rates, and {_SOLVED} names no model (add "
+                f"data.rl.{_SOLVED}=RUN)"
+            )
+        if self.solved_by is not None and not needing:
+            raise ValueError(
+                f"{_SOLVED} {self.solved_by} would do nothing (add data.rl.solved=.05..0.95 or "
+                "data.rl.order=easy-first, or leave it out)"
+            )
+        return self
+
+    def determinants(self) -> dict[str, Any]:
+        """Return the settings that decide a result, without those of pools where none is chosen."""
+        found = super().determinants()
+        if self.solved_by is not None:
+            return found
+        return {name: v for name, v in found.items() if name in SourceSection.model_fields}
 
 
 class PhaseSection(Section):
@@ -182,7 +247,7 @@ class WordProblemsSection(Section):
 
 
 _SFT = SourceSection(name="openmathreasoning-mini", numeric_only=True, max_prompt_share=0.5)
-_RL = SourceSection(name="dapo-math-17k", limit=2000)
+_RL = TrainingSourceSection(name="dapo-math-17k", limit=2000)
 
 
 def _or(default: SourceSection) -> BeforeValidator:
@@ -201,7 +266,7 @@ class DataSection(Section):
     root: Path | None = Field(None, json_schema_extra=COSMETIC)
     """Folder with local copies of data sets; null: what $SAGE_DATA names, else the Hub."""
     sft: Annotated[SourceSection, _or(_SFT)] = _SFT
-    rl: Annotated[SourceSection, _or(_RL)] = _RL
+    rl: Annotated[TrainingSourceSection, _or(_RL)] = _RL
     arithmetic: ArithmeticSection = ArithmeticSection()
     rare_way: RareWaySection = RareWaySection()
     knights_knaves: KnightsKnavesSection = KnightsKnavesSection()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from sage_cli.settings.base import COSMETIC, Section
+from sage_cli.settings.base import COSMETIC, WHERE_SET, Section
 from sage_cli.settings.sections.data import FieldsSection
 
 
@@ -33,6 +33,13 @@ class EvaluationSection(Section):
     """Level of intervals and bands."""
     bootstrap: int = Field(2000, ge=100)
     """Resamples over problems where an interval is bootstrapped."""
+    chances: bool = Field(False, json_schema_extra=WHERE_SET)
+    """Measure trainings by the exact chances of right texts instead of samples, at their end and
+    in validation; for problems whose generator lists its right texts."""
+    temperatures: tuple[Annotated[float, Field(gt=0, lt=100)], ...] = Field(
+        (), json_schema_extra=WHERE_SET
+    )
+    """Temperatures beside sampling's at which exact chances are read."""
     every: int | None = Field(None, ge=1, json_schema_extra=COSMETIC)
     """RL steps between two validations of the policy in training; null: none."""
     validation: str | None = Field(None, json_schema_extra=COSMETIC)

@@ -150,6 +150,5 @@ def sweep_figures(run: Run, evaluations: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _value(objective: Objective, benchmark: str, evaluations: Mapping[str, Any]) -> float:
-    return objective.value(
-        {k: evaluations[f"eval/{benchmark}/pass@{k}"] for k in objective.weights}
-    )
+    names = objective.terms.values()
+    return objective.value({name: evaluations[f"eval/{benchmark}/{name}"] for name in names})

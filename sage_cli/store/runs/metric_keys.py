@@ -17,11 +17,14 @@ RECORDED: Mapping[str, str] = {
     "from.",
     "entropy/p*": "Percentiles of these entropies over tokens: where a guide's tau lies.",
     "reward": "Share of completions with a right answer (under `rlpr`, too).",
-    "reward/*": "Mean of a part of the reward besides the grade, as the punishment of overlong "
-    "completions.",
+    "reward/*": "Mean of a part of the reward, unweighted, over the completions that have it: one "
+    "of `rl.rewards` by its name, or `overlong`, the punishment of overlong completions.",
+    "reward/grade": "Mean of what the grade pays, with other rewards beside it or a named judge.",
+    "reward/total": "Mean of the weighted sum that is maximised, with other rewards or a named "
+    "judge.",
     "grade/*": "Number of completions with that grade.",
     "groups/zero_variance": "Share of prompts whose completions are all right or all wrong, which "
-    "teach nothing.",
+    "teach nothing; with other rewards or a named judge, whose weighted sums are all equal.",
     "groups/discarded": "Dynamic sampling: prompts that were sampled and left out for that reason.",
     "groups/extra_generations": "Dynamic sampling: further generations that filled the batch.",
     "groups/filtered": "RLPR: groups whose rewards deviate too little to teach.",
@@ -38,9 +41,14 @@ RECORDED: Mapping[str, str] = {
     "sampled/*": "Completions and tokens that were sampled for the step, those left out included.",
     "clip_ratio": "Share of tokens whose ratio pi / pi_old was clipped; 0 with one update a batch. "
     "As TRL computes it: a mean over tokens in each micro-batch, then a mean over micro-batches.",
+    "eval/exact@*": "Validation by exact chances (`evaluation.chances`): worked pass@k on the "
+    "validation problems.",
     "kl/reference": "Mean of log pi - log pi_ref over the sampled tokens (k1), without the guide.",
     "kl/shaped": "Mean of log pi - log(q pi_ref), the pseudo-KL of Eq. 5 by k1: may be negative.",
     "kl/k3": "The k3 term of the shaped anchor, as it stands in the loss under `k3`.",
+    "kl/head": "The reverse KL over each state's likeliest tokens, with its estimate past them "
+    "(`anchor.estimator=head`); the loss counts 1 - ln 2 a token in its place, with its gradient.",
+    "anchor/head_mass": "The policy's probability of those tokens.",
     "kl/forward": "The cross-entropy on the reference's own completions (`anchor.kl=forward`).",
     "divergence": "DPH-RL: mean divergence from the initial policy on the held problems' "
     "completions; absent where the step has none of them.",
@@ -57,6 +65,12 @@ RECORDED: Mapping[str, str] = {
     "mismatch/kl": "KL(pi_vllm || pi) in nats a token, estimated by k3.",
     "mismatch/kept_mass": "vLLM: mean probability of the tokens that min_p, top_p and top_k keep, "
     "over at most 256 tokens a process.",
+    "replay/completions": "Completions of the batch that were sampled at earlier steps, or by "
+    "another run (`rl.replay`). `reward`, grades and lengths count them as trained on.",
+    "replay/age": "Mean number of steps since they were sampled.",
+    "replay/ratio_min": "The smallest ratio pi / pi_old of their tokens, before it is clipped.",
+    "replay/ratio_mean": "The mean of these ratios.",
+    "replay/ratio_max": "The largest of them.",
     "guide/q_mean": "Mean of q over tokens.",
     "guide/q_min": "The smallest q of the step.",
     "guide/q_max": "The largest q of the step.",

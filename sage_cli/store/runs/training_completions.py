@@ -42,7 +42,8 @@ SCHEMA = pa.schema(
     ]
 )
 """Log-probabilities are null where nothing computed them; the advantage, where no loss read it. A
-per-token advantage is stored as its mean."""
+per-token advantage is stored as its mean. `rewards` are the weighted parts of the sum that is
+maximised: `rl.rewards` in their order, the grade if it isn't one of them, a punishment."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,8 @@ TRL's loss reads `ref_per_token_logps` after it has asked for the policy's log-p
 it is given a shallow copy of the buffered batch, and when the log-probabilities come back log q
 is added to the reference in that copy. The buffered batch itself stays as it was: later passes
 over it would otherwise shape the anchor twice. Under the estimator `reward` TRL's own KL term is
-switched off, and the divergence enters the copy's advantages instead.
+switched off, and the divergence enters the copy's advantages instead; under `head` the reference in
+the copy makes that term the divergence over each state's likeliest tokens.
 """
 
 from __future__ import annotations
@@ -21,9 +22,16 @@ from sage_cli.errors import TrainingError
 from sage_cli.guides import Guide, Signals
 from sage_cli.guides.signals import OptionalSignal
 from sage_cli.models.load import switch_off_own_dropout
-from sage_cli.objectives import anchored_rows, equal_rows, log_ratio, reward_to_go
+from sage_cli.objectives import (
+    anchored_rows,
+    as_k3,
+    equal_rows,
+    log_ratio,
+    reward_to_go,
+)
 from sage_cli.objectives.annealing import AnchorSchedule, share_of_beta
 from sage_cli.settings.sections.anchor import Rows
+from sage_cli.training.trainer.exact_head import ExactHead
 from sage_cli.training.trainer.guide_signals import (
     Tilted,
     frozen_teacher,
@@ -64,6 +72,7 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
         estimator: str,
         schedule: AnchorSchedule,
         rows: Rows,
+        head_tokens: int,
         keeps_old_entropy: bool = False,
         teacher: Any = None,
         **arguments: Any,
@@ -79,6 +88,7 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
         self._tilted: Tilted = {}
         self._scoring = False
         super().__init__(**arguments)
+        self.head = ExactHead(self, head_tokens) if estimator == "head" else None
         self.teacher = None if teacher is None else frozen_teacher(self, teacher)
         for model in (self.model, self.ref_model):
             switch_off_own_dropout(model)
@@ -104,6 +114,8 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
         if self.guide.reads_reference_entropy:
             batch["reference_entropy_BT"] = self._entropies[-1]
         self._entropies.clear()
+        if self.head is not None:
+            batch |= {"head_ids": self.head.ids_BTH, "head_reference": self.head.logps_BTH}
         batch |= {tilted_name(exponent): of for exponent, of in self._tilted.items()}
         self._tilted, self._scoring = {}, False
         if self.teacher is not None:
@@ -133,13 +145,16 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
             kwargs["compute_entropy"] = True
         if self._scoring and self.guide.tilts:
             found = self._tilting(*args, **kwargs)
+        elif self.head is not None:
+            with self.head.reading(self.accelerator.unwrap_model(args[0]), args[3], self._buffered):
+                found = super()._get_per_token_logps_and_entropies(*args, **kwargs)
         else:
             found = super()._get_per_token_logps_and_entropies(*args, **kwargs)
         if self._buffered is None:
             self._entropies.append(found[1])
         else:
             self._view["advantages"] = self._advantages_now(self._buffered, *found[:2])
-            self._shape_anchor(self._buffered, found[0].detach(), found[1].detach())
+            self._shape_anchor(self._buffered, found[0], found[1].detach())
         return found
 
     def _tilting(self, model: Any, *args: Any, **kwargs: Any) -> Any:
@@ -169,6 +184,7 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
 
     def _shape_anchor(self, batch: dict[str, Any], logps_BT: Tensor, entropy_BT: Tensor) -> None:
         """Put q pi_ref in the reference's place, in the copy that the loss reads."""
+        with_gradient_BT, logps_BT = logps_BT, logps_BT.detach()
         mask_BT, reference_BT = batch["completion_mask"], batch.get("ref_per_token_logps")
         if reference_BT is None:
             self.tokens.add(mask_BT, entropy=entropy_BT)
@@ -177,9 +193,16 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
             signals = self._signals(batch, logps_BT, entropy_BT)
             batch["log_q_BT"] = self.guide.log_q(signals, self._now())
             batch["log_ratio_BT"] = log_ratio(logps_BT, reference_BT, batch["log_q_BT"])
+            if self.head is not None:
+                batch["head_log_q"] = self.head.log_q(batch, self.guide, signals, self._now())
         log_q_BT, held_BT = batch["log_q_BT"], self._held(batch, mask_BT)
+        anchor_BT = reference_BT + log_q_BT
+        if self.head is not None:
+            divergence_BT = self.head.divergence(batch, with_gradient_BT)
+            anchor_BT = as_k3(with_gradient_BT, divergence_BT)
+            self.tokens.add(mask_BT, head=divergence_BT.detach(), head_mass=self.head.mass)
         # where the anchor is the policy itself, k3 and its gradient are 0
-        self._view["ref_per_token_logps"] = torch.where(held_BT, reference_BT + log_q_BT, logps_BT)
+        self._view["ref_per_token_logps"] = torch.where(held_BT, anchor_BT, logps_BT)
         if self.estimator == "reward":
             beta = self.args.beta * self.beta_share
             divergence_BT = reward_to_go(batch["log_ratio_BT"], mask_BT, beta)

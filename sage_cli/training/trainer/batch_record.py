@@ -10,17 +10,14 @@ from torch import Tensor
 from sage_cli.grading.grades import STATUSES
 
 
-def batch_record(
-    status_PN: Tensor, length_B: Tensor, clipped_B: Tensor, punishment_B: Tensor | None
-) -> dict[str, Any]:
+def batch_record(status_PN: Tensor, length_B: Tensor, clipped_B: Tensor) -> dict[str, Any]:
     """Statistics over all processes' completions, indices into STATUSES one row per prompt.
 
     `reward` is the share of right answers; a group has zero variance when its grades agree.
-    `reward/overlong` is the mean soft overlong punishment where there is one.
     """
     right_PN = (status_PN == STATUSES.index("right")).float()
     p_P = right_PN.mean(dim=1)
-    record = {
+    return {
         "reward": right_PN.mean().item(),
         **{
             f"grade/{status}": int((status_PN == index).sum())
@@ -30,9 +27,6 @@ def batch_record(
         "completions/length": length_B.float().mean().item(),
         "completions/clipped": clipped_B.float().mean().item(),
     }
-    if punishment_B is not None:
-        record["reward/overlong"] = punishment_B.mean().item()
-    return record
 
 
 def unfinished(completion_ids_BT: Tensor, mask_BT: Tensor, end_ids: list[int]) -> Tensor:

@@ -35,7 +35,8 @@ class RewardWatch:
 
     def check(self, record: Mapping[str, Any]) -> str | None:
         """The warning after this step, a sentence with figures and advice; None without one."""
-        if "reward" not in record:
+        unpaid = "reward/total" in record and "reward/grade" not in record
+        if "reward" not in record or unpaid:
             return None
         self._window.append(record)
         if len(self._window) < WINDOW:

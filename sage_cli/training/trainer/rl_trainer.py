@@ -16,6 +16,8 @@ from sage_cli.methods.online import OnlineMethod
 from sage_cli.methods.parts.dynamic_sampling import Generated, Row
 from sage_cli.methods.parts.hooks import Hooks
 from sage_cli.settings.sections.anchor import AnchorSection
+from sage_cli.training.rewards.failures import raise_failures
+from sage_cli.training.rewards.paid import Paid
 from sage_cli.training.rl_inputs import Validator
 from sage_cli.training.rollouts.noted import COMPLETION_TEXTS
 from sage_cli.training.trainer.advantages import batch_advantages, update_advantages
@@ -38,8 +40,8 @@ class RlTrainer(RolloutTrainer):
     """RolloutTrainer that knows grades; hands every optimiser step's record to `writer`.
 
     `rollouts` are completions of the generation batch at hand, one of each prompt of this process;
-    `rewards_BF` what each reward function F says of the completions of all processes. A text that
-    holds `engine_stop` was ended there by the engine.
+    `rewards_BF` the parts F of the reward of all processes' completions, weighted; `raw_BF` what
+    the reward functions say. A text that holds `engine_stop` was ended there by the engine.
     """
 
     def __init__(
@@ -47,6 +49,7 @@ class RlTrainer(RolloutTrainer):
         *,
         rl: OnlineMethod,
         hooks: Hooks,
+        paid: Paid,
         anchor: AnchorSection,
         reference_completions: ReferenceCompletions | None,
         writer: StepWriter,
@@ -56,7 +59,7 @@ class RlTrainer(RolloutTrainer):
     ) -> None:
         self.reference_completions = reference_completions
         self._forward_kl: list[float] = []
-        self.rl, self.hooks, self.anchor = rl, hooks, anchor
+        self.rl, self.hooks, self.paid, self.anchor = rl, hooks, paid, anchor
         self.writer, self.engine_stop, self.validator = writer, engine_stop, validator
         self._batch_record: Record = {}
         self.rows = RowSignals()
@@ -67,6 +70,7 @@ class RlTrainer(RolloutTrainer):
             "estimator": anchor.estimator,
             "schedule": anchor.schedule,
             "rows": anchor.rows,
+            "head_tokens": anchor.head_tokens,
         }
         super().__init__(
             **how, keeps_old_entropy=kept, keep_checkpoints=rl.keep_checkpoints, **arguments
@@ -88,8 +92,7 @@ class RlTrainer(RolloutTrainer):
     def _generate_and_score_completions(self, inputs: list[Row]) -> dict[str, Any]:
         self.begin_rollouts()
         inputs, sampled = self.hooks.sample(self, inputs)
-        if sampled is not None:
-            self.take_rows(sampled)
+        self.take_with_replayed(inputs, sampled)
         batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
         if self.state.global_step == 0:
             check_reference(self, batch, self.anchor.reference)
@@ -107,6 +110,7 @@ class RlTrainer(RolloutTrainer):
             self.hooks.reward.statuses,
             self.rewards_BF[batch["row_ids_B"]],
             int(self.num_generations),
+            self.paid.named(self.raw_BF[batch["row_ids_B"]]),
         )
         self.noted.scored(inputs, batch, self.rewards_BF)
         batch = self.hooks.pooled(self, inputs, batch, right_PN)
@@ -199,9 +203,10 @@ class RlTrainer(RolloutTrainer):
 
     def _calculate_rewards(self, *arguments: Any) -> Tensor:
         with self.phases.during("grade"):
-            rewards_BF: Tensor = super()._calculate_rewards(*arguments)
-        self.rewards_BF = rewards_BF
-        return rewards_BF
+            self.raw_BF: Tensor = super()._calculate_rewards(*arguments)
+            raise_failures(self.paid.functions)
+        self.rewards_BF = self.paid.weighted(self.raw_BF, int(self.num_generations))
+        return self.rewards_BF
 
     def _gather_statuses(self, statuses: Sequence[str]) -> Tensor:
         """Indices into STATUSES of the whole generation batch, one row per prompt."""
@@ -216,9 +221,9 @@ class RlTrainer(RolloutTrainer):
             stopped = [self.engine_stop in text for text in self.hooks.reward.completions]
             clipped_B = clipped_B & ~torch.tensor(stopped, device=clipped_B.device)
         length_B, clipped_B = self.accelerator.gather((mask_BT.sum(dim=1), clipped_B))
-        punishment_B = self.rewards_BF[:, 1] if self.rewards_BF.shape[1] > 1 else None
         return {
-            **batch_record(status_PN, length_B, clipped_B, punishment_B),
+            **batch_record(status_PN, length_B, clipped_B),
+            **self.paid.record(self.raw_BF, self.rewards_BF, int(self.num_generations)),
             **kept_mass_record(self, batch),
         }
 

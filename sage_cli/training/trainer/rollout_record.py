@@ -14,10 +14,12 @@ def rollout_rows(
     statuses: Sequence[str],
     rewards_BF: Tensor,
     group: int,
+    said: Sequence[Mapping[str, float | None]] = (),
 ) -> list[dict[str, Any]]:
     """The first completion of every prompt, where each prompt has `group` of them in a row.
 
-    `reward` is the sum over the reward functions F, as the advantage is computed from.
+    `reward` is the sum over the reward functions F, as the advantage is computed from, `rewards`
+    what each of them says, where that is `said`.
     """
     rewards = rewards_BF.sum(dim=1).tolist()
     rows = [
@@ -30,4 +32,5 @@ def rollout_rows(
         }
         for row, text, status, reward in zip(prompts, completions, statuses, rewards, strict=True)
     ]
+    rows = [row | {"rewards": one} for row, one in zip(rows, said, strict=True)] if said else rows
     return rows[::group]

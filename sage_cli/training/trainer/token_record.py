@@ -45,7 +45,9 @@ def token_statistics(signals: dict[str, Tensor], guide: Guide) -> dict[str, floa
     """Entropy, the divergences from the reference and from the anchor, and what q did.
 
     `kl/reference` is the mean of log pi - log pi_ref on the samples (Eq. 1), `kl/shaped` the same
-    less log q (Eq. 5), `kl/k3` the mean of the loss's own estimator (Eq. 38).
+    less log q (Eq. 5), `kl/k3` the mean of TRL's own estimator (Eq. 38). Under the estimator `head`
+    `kl/head` is the mean of what the loss has in k3's place, and `anchor/head_mass` of the
+    policy's probability of the head.
     """
     entropy_T = signals.get("entropy", torch.empty(0))
     found = {"entropy": entropy_T.mean().item() if len(entropy_T) else math.nan}
@@ -57,6 +59,9 @@ def token_statistics(signals: dict[str, Tensor], guide: Guide) -> dict[str, floa
     found["kl/shaped"] = log_ratio(logps_T, reference_T, log_q_T).mean().item()
     k3_T = k3(logps_T, reference_T, log_q_T)
     found["kl/k3"] = k3_T.mean().item()
+    if "head" in signals:
+        found["kl/head"] = signals["head"].mean().item()
+        found["anchor/head_mass"] = signals["head_mass"].mean().item()
     found |= _shares_of_rows(k3_T, signals["held"], signals["equal"])
     if not isinstance(guide, NoGuide):
         found |= {f"guide/{k}": v for k, v in guide_statistics(log_q_T, guide).items()}

@@ -11,8 +11,8 @@ from sage_cli.config.load import changed
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.benchmarks import Benchmark, load_benchmarks
-from sage_cli.metrics import pooled
 from sage_cli.trials.search.prepared import Sweep
+from sage_cli.trials.search.results import stored_results
 from sage_cli.trials.search.scores import ByBenchmark
 from sage_cli.trials.search.shared import point_config
 from sage_cli.trials.stored import StoredMeasurements
@@ -39,7 +39,7 @@ class Confirmation:
     def config(self) -> SageConfig:
         """The configuration of the search's trials, measured as `evaluation` says."""
         given, shared = self.sweep.config, self.sweep.shared
-        largest = max(one.largest_k for one in given.sweep.objectives)
+        largest = max(one.samples_needed for one in given.sweep.objectives)
         samples = max(given.evaluation.samples, largest)
         measured = {
             "evaluation.benchmark": given.evaluation.benchmark,
@@ -53,7 +53,8 @@ class Confirmation:
     @cached_property
     def benchmarks(self) -> Sequence[Benchmark]:
         """The reported problems."""
-        return load_benchmarks(self.config.evaluation, self.config.data)
+        config = self.config
+        return load_benchmarks(config.evaluation, config.data, config.grading.judge)
 
     @cached_property
     def _stored(self) -> StoredMeasurements:
@@ -87,12 +88,9 @@ class Confirmation:
         trained = [task for place in self.points for task in self.trainings(place)]
         return list({task.name: task for task in (*initial, *trained)}.values())
 
-    def counts(self, one: Replicate) -> ByBenchmark | None:
-        """Return a replicate's counts by benchmark over evaluation seeds; None if not measured."""
-        measured = self._stored.measured(one.policy, one.config)
-        if measured is None:
-            return None
-        return {name: pooled([seed.counts for seed in seeds]) for name, seeds in measured.items()}
+    def results(self, one: Replicate) -> ByBenchmark | None:
+        """Return a replicate's results by benchmark over evaluation seeds; None if not measured."""
+        return stored_results(self._stored, one)
 
     def require_fresh(self, searched: Sequence[str]) -> None:
         """Raise ConfigurationError if a run of the search has a seed that is to be fresh.

@@ -13,7 +13,7 @@ from sage_cli.trials.executors.executor import Executor
 from sage_cli.trials.failures import Failure, Kind
 from sage_cli.trials.queue import TaskQueue
 from sage_cli.trials.search.blame import Streak, is_own
-from sage_cli.trials.search.prepared import Sweep, counts_of
+from sage_cli.trials.search.prepared import Sweep
 from sage_cli.trials.search.pruning import Pruner
 from sage_cli.trials.search.replicates import (
     missing_replicates,
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 @dataclass
 class Pending:
-    """A trial that waits for the tasks `due`; `counts` are those of the measured replicates."""
+    """A trial that waits for the tasks `due`; `results` are those of the measured replicates."""
 
     trial: StudyTrial
     due: set[str]
-    counts: dict[int, ByBenchmark] = field(default_factory=dict)
+    results: dict[int, ByBenchmark] = field(default_factory=dict)
     failed: Failure | None = None
 
 
@@ -112,11 +112,10 @@ class Driver:
         """A task's result is stored: the study is told once its trial is complete."""
         if task.replicate is None:
             return
-        assert task.measured is not None  # otherwise it is not done
-        seed, counts = task.replicate.seed, counts_of(task.measured)
-        self._shown.scored(task, score(self._settings.objectives, counts))
+        seed, results = task.replicate.seed, self._sweep.results_of(task)
+        self._shown.scored(task, score(self._settings.objectives, results))
         if (pending := self._pending.pop(task.name, None)) is not None:
-            pending.counts[seed] = counts
+            pending.results[seed] = results
             if self._pruner.is_on and not seed and task.run is not None:
                 list(self._pruner.report(pending.trial, task.run))  # others are judged by these
             self._settle(pending, task)
@@ -201,9 +200,9 @@ class Driver:
         tasks = {key: self._sweep.trainings(one, settings.seeds) for key, one in points.items()}
         measured = {
             key: {
-                seed: tuple(counts_of(task.measured).values())
+                seed: tuple(self._sweep.results_of(task).values())
                 for seed, task in enumerate(of_trial)
-                if task.done() and task.measured is not None
+                if task.done()
             }
             for key, of_trial in tasks.items()
         }
@@ -273,7 +272,7 @@ class Driver:
         why = pending.failed
         if why is None:
             self._streak.end()
-            scores = [score(self._settings.objectives, one) for one in pending.counts.values()]
+            scores = [score(self._settings.objectives, one) for one in pending.results.values()]
             self._study.tell(pending.trial, mean_scores(scores))
         elif self._is_own(why):
             self._study.note(pending.trial, lines=list(why.lines))

@@ -11,7 +11,8 @@ from sage_cli.store.runs.run import Run
 
 POINTS = 40
 """The most points of a curve: longer ones are means over equal numbers of steps."""
-VALIDATED, REWARD = "eval/pass@1", "reward"
+SHOWN = ("eval/pass@1", "eval/exact@1", "reward")
+"""The records that a curve may have, the first that a run has."""
 
 
 def learning_curve(run: Run | None) -> LearningCurve | None:
@@ -22,7 +23,7 @@ def learning_curve(run: Run | None) -> LearningCurve | None:
     if run is None or not run.metrics.path.is_file():
         return None
     records = run.metrics.read()
-    for key in (VALIDATED, REWARD):
+    for key in SHOWN:
         points = [(int(one["step"]), float(one[key])) for one in records if _has(one, key)]
         if points:
             return LearningCurve(key, _thinned(points))

@@ -62,7 +62,7 @@ def _stored(one: StudyTrial, sweep: Sweep) -> tuple[dict[str, ByBenchmark], str 
     found, missing = {}, None
     try:
         for replicate in sweep.trial(one.point, sweep.config.sweep.seeds).replicates:
-            if (counts := sweep.counts(replicate)) is not None:
+            if (counts := sweep.results(replicate)) is not None:
                 found[replicate.policy.label] = counts
             elif replicate.seed in sweep.first_seeds:
                 run = replicate.policy.label
@@ -116,7 +116,7 @@ def _unfinished(sweep: Sweep, goes_on: bool) -> Shown:
 
 def _base(sweep: Sweep) -> SweepTrial | None:
     """The initial policy; None if trials differ in it, or it is not measured."""
-    counts = sweep.counts(sweep.initial)
+    counts = sweep.results(sweep.initial)
     if counts is None:
         return None
     values = score(sweep.config.sweep.objectives, counts)

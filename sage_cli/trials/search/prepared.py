@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sage_cli.config.schema import SageConfig
+from sage_cli.errors import StoreError
 from sage_cli.evaluation.benchmarks import Benchmark, load_benchmarks
 from sage_cli.settings.sections.sweep import SweepSection
 from sage_cli.store.identity import identity_of
 from sage_cli.trials.search.folder import SweepFacts, SweepFolder
+from sage_cli.trials.search.results import results_of, stored_results
 from sage_cli.trials.search.scores import ByBenchmark, describe, mean_scores, score
 from sage_cli.trials.search.shared import (
     point_config,
@@ -25,7 +27,7 @@ from sage_cli.trials.search.space.space import Point, Space, point_key
 from sage_cli.trials.search.study.sampler_choice import choose_sampler
 from sage_cli.trials.search.study.study_trial import State
 from sage_cli.trials.stored import StoredMeasurements
-from sage_cli.trials.task import Measurements, Task
+from sage_cli.trials.task import Task
 from sage_cli.trials.tasks import TaskList
 from sage_cli.trials.trial import Replicate, Trial
 
@@ -111,13 +113,24 @@ class Sweep:
         """Measure the shared initial policy as the trials are, for comparison."""
         return self.tasks.measurement(self.initial)
 
-    def counts(self, one: Replicate) -> ByBenchmark | None:
-        """The counts of a replicate by benchmark; None unless all of them are stored.
+    def results_of(self, task: Task) -> ByBenchmark:
+        """The results of a training that is done."""
+        if task.measured is not None:  # read when it was asked if it is done
+            return results_of(task.measured)
+        assert task.replicate is not None  # a training has one
+        found = self.results(task.replicate)
+        if found is None:
+            raise StoreError(
+                f"what was measured of {task.name} is gone", "type the command again to measure it"
+            )
+        return found
 
-        Raises SageError if what is stored cannot be counted.
+    def results(self, one: Replicate) -> ByBenchmark | None:
+        """The results of a replicate by benchmark; None unless all of them are stored.
+
+        Raises SageError if what is stored cannot be read.
         """
-        measured = self.stored.measured(one.policy, one.config)
-        return None if measured is None else counts_of(measured)
+        return stored_results(self.stored, one)
 
     def facts(self, study: Study) -> SweepFacts:
         """The content of the sweep's state besides its counts."""
@@ -165,15 +178,10 @@ class Sweep:
         for key, point in points.items():
             if key in known or point not in self.space:
                 continue
-            found = [self.counts(one) for one in self.trial(point).replicates]
+            found = [self.results(one) for one in self.trial(point).replicates]
             scores = [score(self.config.sweep.objectives, one) for one in found if one is not None]
             if len(scores) == len(found):
                 study.known(point, mean_scores(scores), source="an earlier view of this sweep")
-
-
-def counts_of(measured: Measurements) -> ByBenchmark:
-    """The counts of a policy that one evaluation seed measured."""
-    return {name: seeds[0].counts for name, seeds in measured.items()}
 
 
 def prepared(config: SageConfig) -> Sweep:
@@ -182,7 +190,7 @@ def prepared(config: SageConfig) -> Sweep:
     sampler = choose_sampler(settings.sampler, space, settings.objective)
     shared = shared_config(config)
     name = sweep_name(shared, space.keys)
-    benchmarks = load_benchmarks(shared.evaluation, shared.data)
+    benchmarks = load_benchmarks(shared.evaluation, shared.data, shared.grading.judge)
     stored = StoredMeasurements(benchmarks)
     known = list(space.points()) if sampler == "grid" else space.listed()
     wanted = None if sampler == "grid" else settings.trials or TRIALS

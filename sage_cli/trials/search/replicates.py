@@ -7,16 +7,16 @@ from typing import TypeVar
 
 import numpy as np
 
+from sage_cli.metrics.comparisons.objective import Result, by_problem
 from sage_cli.metrics.comparisons.ranking import non_dominated
 from sage_cli.metrics.comparisons.seed_noise import residual
-from sage_cli.metrics.counts import Counts, FloatArray
-from sage_cli.metrics.intervals.bands import pass_matrix
+from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.intervals.distributions import two_sided_p
 from sage_cli.metrics.intervals.variance_components import pooled_variance
 from sage_cli.settings.objective import Objective
 
-Replicate = Sequence[Counts]
-"""The counts of one replicate on each benchmark."""
+Replicate = Sequence[Result]
+"""The results of one replicate on each benchmark."""
 Name = TypeVar("Name")
 
 
@@ -136,17 +136,19 @@ def _values(replicates: Sequence[Replicate], objectives: Sequence[Objective]) ->
 
     With several benchmarks an objective is the mean over them; problems are weighted so.
     """
-    ids = [counts.problem_ids for counts in replicates[0]]
+    ids = [result.problem_ids for result in replicates[0]]
     total = sum(map(len, ids))
-    ks = sorted({k for one in objectives for k in one.weights})
-    weight_KJ = np.array([[one.weights.get(k, 0.0) for one in objectives] for k in ks])
-    return np.stack([
-        np.concatenate([
-            pass_matrix(counts.ordered(names), ks) @ weight_KJ * (total / len(names) / len(ids))
-            for counts, names in zip(one, ids, strict=True)
-        ])
-        for one in replicates
-    ])  # fmt: skip
+
+    def of(objective: Objective, one: Replicate) -> FloatArray:
+        shares = [total / len(names) / len(ids) for names in ids]
+        parts = zip(one, ids, shares, strict=True)
+        return np.concatenate(
+            [by_problem(objective, result.ordered(names)) * share for result, names, share in parts]
+        )
+
+    return np.stack(
+        [np.stack([of(objective, one) for objective in objectives], axis=1) for one in replicates]
+    )
 
 
 def _noise_of_seeds(values: Sequence[FloatArray]) -> tuple[FloatArray, FloatArray, int]:

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from sage_cli.metrics import Counts, pass_at_k
+from sage_cli.metrics.comparisons.objective import Result, by_problem
 from sage_cli.settings.objective import Objective
 from sage_cli.store.runs.run import Run
 
-ByBenchmark = Mapping[str, Counts]
-"""The counts of a policy on each benchmark."""
+ByBenchmark = Mapping[str, Result]
+"""The results of a policy on each benchmark."""
 
 
-def score(objectives: Sequence[Objective], counts: ByBenchmark) -> tuple[float, ...]:
-    """Each objective's value; pass@k is averaged over problems, then over benchmarks."""
-    ks = {k for one in objectives for k in one.weights}
-    pass_at = {
-        k: sum(float(pass_at_k(one.n_P, one.c_P, k).mean()) for one in counts.values())
-        / len(counts)
-        for k in ks
-    }
-    return tuple(one.value(pass_at) for one in objectives)
+def score(objectives: Sequence[Objective], results: ByBenchmark) -> tuple[float, ...]:
+    """Each objective's value; it is averaged over problems, then over benchmarks."""
+    return tuple(
+        sum(float(by_problem(one, result).mean()) for result in results.values()) / len(results)
+        for one in objectives
+    )
 
 
 def mean_scores(scores: Sequence[Sequence[float]]) -> tuple[float, ...]:
@@ -32,11 +29,11 @@ def validations(
     run: Run, objectives: Sequence[Objective]
 ) -> Iterator[tuple[int, tuple[float, ...]]]:
     """The objectives at each step at which a training was measured on the validation problems."""
-    ks = {k for one in objectives for k in one.weights}
+    names = {name for one in objectives for name in one.terms.values()}
     for record in run.metrics.read():
-        if all(f"eval/pass@{k}" in record for k in ks):
-            pass_at = {k: float(record[f"eval/pass@{k}"]) for k in ks}
-            yield int(record["step"]), tuple(one.value(pass_at) for one in objectives)
+        if all(f"eval/{name}" in record for name in names):
+            measured = {name: float(record[f"eval/{name}"]) for name in names}
+            yield int(record["step"]), tuple(one.value(measured) for one in objectives)
 
 
 def describe(point: Mapping[str, object]) -> str:

@@ -26,13 +26,17 @@ def shared_config(config: SageConfig) -> SageConfig:
         "evaluation.k": f"1..{sweep.samples}:pow2",
         "evaluation.seeds": 1,  # a trial is judged by one sample set
     }
+    if sweep.by_chances:
+        gains = any(one.measure == "gain" for one in sweep.objectives)
+        shared["evaluation.chances"] = True
+        shared["evaluation.temperatures"] = sweep.temperatures if gains else ()
     if sweep.steps:
         shared["rl.steps"] = sweep.steps
     if sweep.prune != "none":
         steps = sweep.steps or config.rl.steps
         shared["evaluation.every"] = config.evaluation.every or max(1, steps // VALIDATIONS)
         shared["evaluation.validation_samples"] = max(
-            config.evaluation.validation_samples, *(one.largest_k for one in sweep.objectives)
+            config.evaluation.validation_samples, *(one.samples_needed for one in sweep.objectives)
         )
     return changed(config, shared)
 

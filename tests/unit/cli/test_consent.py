@@ -121,3 +121,32 @@ def test_a_model_that_cannot_do_without_its_code_says_what_to_type(sage, runs, r
     assert said.code == 2
     assert "add --set model.trust_remote_code=true if it may be run here" in said.words
     assert not ran.exists()
+
+
+def test_a_stored_judge_of_ones_own_is_not_run(sage, runs, tmp_path):
+    """A copied run names a file that is here: nothing of it is run before its name is typed."""
+    (tmp_path / "mine.py").write_text(
+        f"from pathlib import Path\nPath({str(tmp_path / 'judged')!r}).touch()\n"
+        "def close(answer, gold):\n    return answer == gold"
+    )
+    file = runs / "sft-silent-11111111/config.json"
+    stored = json.loads(file.read_text())
+    judge = f"{tmp_path}/mine.py:close"
+    file.write_text(json.dumps(stored | {"grading": {"judge": judge}}))
+    for command in (("passk", "sft-silent", *ONE, "--k", "1"), ("eval", "sft-silent", *ONE)):
+        said = sage(*command, "--runs", runs)
+        assert said.code == 2
+        assert "a stored configuration can't have it run" in said.words
+        assert not (tmp_path / "judged").exists()
+    typed = sage("passk", "sft-silent", *ONE, "--k", "1", "--set", f"grading.judge={judge}",
+                 "--runs", runs)  # fmt: skip
+    assert (typed.code, (tmp_path / "judged").exists()) == (0, True), typed.words
+
+
+def test_stored_rewards_of_ones_own_hinder_no_measurement(sage, runs):
+    file = runs / "sft-silent-11111111/config.json"
+    stored = json.loads(file.read_text())
+    rewards = [{"name": "no/such/file.py:brief"}]
+    file.write_text(json.dumps(stored | {"rl": {**stored["rl"], "rewards": rewards}}))
+    said = sage("passk", "sft-silent", *ONE, "--k", "1", "--runs", runs)
+    assert said.code == 0, said.words

@@ -1,5 +1,7 @@
 """Code may be run where that was typed or said in a preset; a stored configuration can't say it."""
 
+import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -88,3 +90,47 @@ def test_nothing_is_sent_to_wandb_because_a_stored_configuration_says_so(tmp_pat
     typed = [task.words[at + 1] for at, word in enumerate(task.words) if word == "--set"]
     again = load(stored=online.model_dump(mode="json"), sets=typed).config
     assert again.tracking.wandb == "online"
+
+
+OWN = "def close(answer, gold): ...\ndef brief(completions): ..."
+
+
+@pytest.fixture
+def own(tmp_path):
+    (tmp_path / "mine.py").write_text(OWN)
+    return {
+        "grading.judge": f"{tmp_path}/mine.py:close",
+        "rl.rewards": [{"name": "grade"}, {"name": f"{tmp_path}/mine.py:brief"}],
+    }
+
+
+@pytest.mark.parametrize("setting", ["grading.judge", "rl.rewards"])
+def test_a_stored_configuration_has_no_function_of_its_own_run(own, setting):
+    section, _, name = setting.partition(".")
+    stored = {section: {name: own[setting]}}
+    with pytest.raises(ConfigurationError, match=f"has {setting}=.*can't have it run") as refused:
+        load(stored=stored)
+    (typed,) = re.findall(r"--set (.*?) if it may", refused.value.next_step)
+    (word,) = shlex.split(typed)
+    said = load(stored=stored, sets=[word]).config
+    assert said.model_dump()[section][name]
+    usual = {"grading.judge": "null", "rl.rewards": "grade"}[setting]
+    assert load(stored=stored, sets=[f"{setting}={usual}"]).config
+    assert without_consent(stored) == {section: {}}
+
+
+def test_registered_names_need_no_consent():
+    stored = {"rl": {"rewards": [{"name": "grade"}, {"name": "brevity"}]},
+              "grading": {"judge": "roles"}}  # fmt: skip
+    config = load(stored=stored).config
+    assert (config.grading.judge, len(config.rl.rewards)) == ("roles", 2)
+    assert without_consent(stored) == stored
+
+
+def test_a_task_has_its_drivers_functions(tmp_path, own):
+    sets = [f"run.root={tmp_path}", *(f"{name}={value}" for name, value in own.items())]
+    config = load(sets=sets).config
+    task = Task("x", "x", ("rl",), config, bool, Resources()).command(Path("c.json"), Path("log"))
+    typed = [task.words[at + 1] for at, word in enumerate(task.words) if word == "--set"]
+    again = load(stored=config.model_dump(mode="json"), sets=typed).config
+    assert (again.grading, again.rl) == (config.grading, config.rl)

@@ -7,7 +7,7 @@ from pydantic import BaseModel
 
 from sage_cli.config.load import changed, load
 from sage_cli.config.schema import SageConfig
-from sage_cli.settings.base import is_cosmetic
+from sage_cli.settings.base import is_cosmetic, is_later
 
 COSMETIC = {
     "model.allow_lost_updates",
@@ -36,6 +36,13 @@ COSMETIC = {
     "methods", "guides",
 }  # fmt: skip
 """Every other setting decides a result."""
+WHERE_SET = {
+    "anchor.head_tokens",
+    "evaluation.chances", "evaluation.temperatures",
+    "grading.judge",
+    "sweep.temperatures",
+}  # fmt: skip
+"""Of these, those that are in an identity only where they are set."""
 
 
 def sections(annotation):
@@ -61,13 +68,18 @@ def test_every_field_is_said_to_be_cosmetic_or_not():
     assert found == COSMETIC
 
 
+def test_settings_that_came_later_are_listed():
+    found = {name for name, model, field in leaves(SageConfig) if is_later(model, field)}
+    assert found == WHERE_SET
+
+
 def test_determinants_are_the_rest():
     # else the settings of vLLM, and those of guided retries, decide nothing
     config = load(flags={"rl": {"algo": "guided-dpo"}}, sets=["rollout.backend=auto"]).config
     for name in set(type(config).model_fields) - {"methods", "guides"}:
         section = getattr(config, name)
         kept, everything = set(section.determinants()), set(section.model_dump())
-        said = {n.partition(".")[2] for n in COSMETIC if n.startswith(f"{name}.")}
+        said = {n.partition(".")[2] for n in COSMETIC | WHERE_SET if n.startswith(f"{name}.")}
         assert everything - kept == {setting for setting in said if "." not in setting}
 
 

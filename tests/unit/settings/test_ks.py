@@ -54,7 +54,7 @@ def test_k_above_n_is_refused_with_the_next_step() -> None:
     assert parse_ks("1..64", n=64)[-1] == 64
     with pytest.raises(ConfigurationError, match="pass@256 is undefined with 64 samples") as caught:
         parse_ks("1,1..256:pow2", n=64)
-    assert caught.value.next_step == "ask for k up to 64, or draw more samples: --n 256"
+    assert caught.value.next_step == "ask for k up to 64, or sample more: --n 256"
 
 
 @pytest.mark.parametrize(

@@ -9,22 +9,38 @@ from sage_cli.settings.objective import parse_objective
 
 def test_one_pass_at_k():
     one = parse_objective("pass@8")
-    assert (one.name, one.weights, one.largest_k) == ("pass@8", {8: 1.0}, 8)
+    assert (one.name, one.weights, one.samples_needed) == ("pass@8", {8: 1.0}, 8)
 
 
 def test_a_weighted_sum():
     one = parse_objective("0.5*pass@1 + .25*pass@64")
     assert one.name == "0.5*pass@1+.25*pass@64"
-    assert one.largest_k == 64
-    assert one.value({1: 0.4, 64: 0.8}) == 0.5 * 0.4 + 0.25 * 0.8  # 0.2 + 0.2
+    assert one.samples_needed == 64
+    assert one.value({"pass@1": 0.4, "pass@64": 0.8}) == 0.5 * 0.4 + 0.25 * 0.8  # 0.2 + 0.2
 
 
 @pytest.mark.parametrize(
     "text", ["pass@0", "pass@", "reward", "pass@1-pass@2", "1e3*pass@1", "", "-1*pass@1"]
 )
 def test_what_is_no_objective_is_refused(text):
-    with pytest.raises(ValueError, match="is no objective: write pass@k, or a sum"):
+    with pytest.raises(ValueError, match="is no objective: write pass@k, exact@k or gain@k"):
         parse_objective(text)
+
+
+def test_measures_by_exact_chances_need_no_samples():
+    one = parse_objective("0.5*exact@1+0.5*exact@256")
+    assert (one.measure, one.samples_needed) == ("exact", 1)
+    assert one.value({"exact@1": 0.4, "exact@256": 0.8}) == pytest.approx(0.6)
+    assert parse_objective("gain@256").measure == "gain"
+
+
+def test_measures_are_not_added_up():
+    with pytest.raises(ValueError, match="adds exact and pass: one sum has one of them"):
+        parse_objective("exact@1+pass@2")
+    with pytest.raises(ConfigurationError, match="need samples and exact chances"):
+        load(sets=["sweep.objective=[pass@1, gain@256]"])
+    with pytest.raises(ConfigurationError, match=r"have no gain@k"):
+        load(sets=["sweep.objective=gain@256", "sweep.prune=median"])
 
 
 def test_a_k_twice_or_without_weight_is_refused():

@@ -98,7 +98,20 @@ def test_ways_side_by_side_are_the_ways_alone():
         assert together[:, turn] == pytest.approx(walk(way, (1, 7)), abs=1e-15)
 
 
+def test_k3s_pull_by_hand():
+    # halves: pushes without an anchor are (r - .5) / 4 = .125, .125, -.125, -.125; the pull adds
+    # .2 (P - .25 sum P) = .2 (.05, -.245, .05, .145)
+    found = push(Way(beta=0.2, covers=True), np.zeros(4))
+    assert found == pytest.approx([0.135, 0.076, -0.115, -0.096], abs=1e-12)
+    # q = 3: qP is .015 and the sum 1.01: each pull is .2 (.25 * .01) lower, and .002 higher there
+    more = push(Way(beta=0.2, q=3.0, covers=True), np.zeros(4)) - found
+    assert more == pytest.approx(np.array([-0.0005, 0.0015, -0.0005, -0.0005]), abs=1e-12)
+
+
 def test_where_ways_end():
+    # lambda: .2 * .305 / (x - 1) + .2 * .695 / x = 1 -> x = .6 + sqrt(.36 - .2 * .695) = 1.070106
+    # .2 * .005 / .070106
+    assert optimum(Way(beta=0.2, covers=True)) == pytest.approx(0.014264, abs=1e-5)
     assert optimum(Way(beta=0.0)) is None
     assert optimum(Way(keep=0.9)) is None
     assert optimum(Way(rows="wrong")) is None

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sage_cli.guides import BranchGuide, RandomGuide, TokenGuide
-from sage_cli.objectives import k3
+from sage_cli.objectives import head_kl, k3
 from sage_cli.theory import (
     STATEMENTS,
     anchors,
@@ -125,6 +125,14 @@ FAULTS = [
     (estimators, "k3", lambda logps, ref, q: k3(logps, ref), "branch_scales_k3"),
     (estimators, "k3_corrected", lambda a, ref, old, q: k3(a, ref, q), "corrected_is_reverse"),
     (estimators, "k3_corrected", lambda a, ref, old, q: k3(a, ref, q), "branch_drops_out"),
+    (
+        estimators,
+        "head_kl",  # as published: the rest without the gradient of its probability
+        lambda head, anchor, inside, ratio, weight: head_kl(
+            head, anchor, inside, ratio.detach(), weight
+        ),
+        "head_is_reverse",
+    ),
     (estimators, "reward_to_go", own_token_alone, "reward_is_exact"),
     (estimators, "reward_to_go", own_token_alone, "looking_ahead_costs"),
     (estimators, "k3", lambda logps, ref, q: k3(logps, ref, 2 * q), "random_drops_out"),
@@ -140,6 +148,8 @@ FAULTS = [
     (on_the_way, "gains", without_q_and_mean, "turning"),
     (on_the_way, "guide_that_holds", lambda: 0.695 * 59, "guide_needed"),
     (on_the_way, "walk", lambda way, at: walk(replace(way, natural=False), at), "natural_gradient"),
+    (on_the_way, "k3", lambda logps, ref, q: k3(logps, ref), "covering_on_the_way"),
+    (on_the_way, "covering", tilted, "covering_on_the_way"),
     (anchors, "mode_anchored", lambda right_B, p_B, beta: right_B, "uniform_over_right"),
     (anchors, "tilted", colder, "grade_in_the_guide"),
     (

@@ -139,6 +139,18 @@ def test_without_weight_no_stored_completion_goes_through_the_model_again(
     assert sum(record["groups/held"] for record in records) > 0
 
 
+def test_micro_batches_do_not_matter(bench: Any, configure: Any):
+    """Groups have 4 completions, so with micro-batches of 2 each group is split."""
+    of_steps = []
+    for micro in (16, 2):
+        config = configure(rl=settings(weight=1.0, micro_batch=micro), anchor={"kl": "none"})
+        records = bench.run(config, f"of-{micro}", reference_completions=initial_samples())
+        of_steps.append([(r["loss"], r["grad_norm"], r.get("divergence", 0.0)) for r in records])
+    for whole, split in zip(*of_steps, strict=True):
+        assert split == pytest.approx(whole, rel=2e-4, abs=2e-5)
+    assert any(divergence > 0.01 for *_, divergence in of_steps[0])
+
+
 def test_with_no_problem_held_it_is_grpo_to_the_bit(bench: Any, configure: Any):
     wrong = {
         problem.id: [Completion(problem.id, i, 0, "7", 1, "stop") for i in range(3)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 import torch
 from datasets import Dataset
 
+from sage_cli.grading import Grade
 from sage_cli.methods.parts.dynamic_sampling import DynamicSampling, equal_groups
 
 
@@ -86,15 +86,10 @@ def test_it_stops_where_no_fresh_prompt_is_left():
     assert sampling.record["groups/extra_generations"] == 0
 
 
-@dataclass
-class Graded:
-    status: str
-
-
-def picky(golds: Sequence[str], completions: Sequence[str]) -> list[Graded]:
+def picky(golds: Sequence[str], completions: Sequence[str]) -> list[Grade]:
     """A prompt can only be right where its gold is a multiple of three (9 of 15); then half are."""
     return [
-        Graded("right" if int(gold) % 3 == 0 and sum(map(ord, text)) % 2 else "wrong")
+        Grade("right" if int(gold) % 3 == 0 and sum(map(ord, text)) % 2 else "wrong", None)
         for gold, text in zip(golds, completions, strict=True)
     ]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,6 +15,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from sage_cli.errors import StoreError
+from sage_cli.grading import Grade
 from sage_cli.guides import BranchGuide, NoGuide
 from sage_cli.guides.token_values import entropy_percentiles, guide_statistics
 from sage_cli.methods.parts.hooks import GradeReward
@@ -101,13 +101,12 @@ def test_batch_record_by_hand():
     # statuses: right, wrong | wrong, unparseable | right, right
     status_PN = torch.tensor([[0, 1], [1, 2], [0, 0]])
     length_B, clipped_B = torch.tensor([1, 2, 3, 4, 5, 6]), torch.tensor([1, 0, 0, 0, 0, 0])
-    found = batch_record(status_PN, length_B, clipped_B, torch.tensor([-0.5] * 3 + [0.0] * 3))
+    found = batch_record(status_PN, length_B, clipped_B)
     assert found["reward"] == pytest.approx(0.5)
     assert [found[f"grade/{s}"] for s in ("right", "wrong", "unparseable")] == [3, 2, 1]
     assert found["groups/zero_variance"] == pytest.approx(2 / 3)
     assert found["completions/length"] == pytest.approx(3.5)
     assert found["completions/clipped"] == pytest.approx(1 / 6)
-    assert found["reward/overlong"] == pytest.approx(-0.25)
 
 
 def test_a_rollout_of_each_prompt_by_hand():
@@ -131,15 +130,10 @@ def test_unfinished_completions_do_not_end_in_an_end():
     assert unfinished(ids_BT, mask_BT, [9]).tolist() == [False, True, True]
 
 
-@dataclass
-class Graded:
-    status: str
-
-
 def test_rewards_are_one_for_right_and_zero_for_everything_else():
-    def grader(golds: Sequence[str], completions: Sequence[str]) -> list[Graded]:
+    def grader(golds: Sequence[str], completions: Sequence[str]) -> list[Grade]:
         pairs = zip(golds, completions, strict=True)
-        return [Graded("right" if gold == text else "timeout") for gold, text in pairs]
+        return [Grade("right" if gold == text else "timeout", None) for gold, text in pairs]
 
     reward = GradeReward(grader)
     assert reward.grade(["1", "2"], ["1", "1"]) == ["right", "timeout"]

@@ -20,7 +20,7 @@ from sage_cli.store.runs.metric_keys import meaning
 from sage_cli.store.runs.metrics_file import MetricsFile
 from sage_cli.store.runs.run import Run
 from sage_cli.training.checkpoints.checkpoints import seal
-from sage_cli.training.rollouts.order import training_order
+from sage_cli.training.rollouts.order import rows_seen, training_order
 from sage_cli.training.trainer.rl_trainer import RlTrainer
 
 
@@ -261,6 +261,12 @@ def test_every_prompt_comes_once_an_epoch_however_steps_share_generations():
         assert sorted(order[:12]) == list(range(12))
 
 
+def test_a_curriculum_repeats_the_order_of_its_problems():
+    rl = Grpo(steps=3, prompts_per_step=2)
+    assert training_order(4, rl, "hard-first") == [0, 1, 2, 3, 0, 1]
+    assert rows_seen(9, rl, "hard-first") == list(range(6))
+
+
 def test_all_checkpoints_are_kept_where_none_are_to_go(bench: Any, configure: Any):
     bench.run(configure(rl={"steps": 4, "save_every": 1, "keep_checkpoints": None}))
     kept = sorted(path.name for path in (bench.folder / "run/checkpoints").iterdir())
@@ -271,7 +277,8 @@ def test_what_the_engine_ended_at_the_closing_tag_is_not_cut_off(bench: Any, con
     trainer, eos = bench.trainer(configure()), bench.tokenizer.eos_token_id
     ids_BT = torch.tensor([[5, eos], [5, 6], [5, 7]])
     batch = {"completion_ids": ids_BT, "completion_mask": torch.ones_like(ids_BT)}
-    trainer.rewards_BF, trainer._batch_record = torch.zeros(3, 1), {}
+    trainer.raw_BF = trainer.rewards_BF = torch.zeros(3, 1)
+    trainer._batch_record = {}
     trainer.hooks.reward.completions = ["x", "x</SOLUTION>", "xy"]
     grades_PN = torch.zeros(1, 3, dtype=torch.long)
     # by end-of-sequence the first alone has ended; the engine that stops at texts ended the second

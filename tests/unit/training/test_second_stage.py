@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from toy_policy import Graded, StepsSeen
+from toy_policy import StepsSeen
 from trl import GRPOTrainer
 
+from sage_cli.grading import Grade
 from sage_cli.methods.dars.formula import extra_rollouts
 from sage_cli.training.trainer.rl_trainer import RlTrainer
 
@@ -26,9 +27,9 @@ class Killed(Exception):  # noqa: N818
     pass
 
 
-def strict_grader(golds: Any, completions: Any) -> list[Graded]:
+def strict_grader(golds: Any, completions: Any) -> list[Grade]:
     """Right where the first character's code is a multiple of 4: about one in four at first."""
-    return [Graded("right" if t and ord(t[0]) % 4 == 0 else "wrong") for t in completions]
+    return [Grade("right" if t and ord(t[0]) % 4 == 0 else "wrong", None) for t in completions]
 
 
 @pytest.fixture

@@ -96,7 +96,7 @@ def said(done):
         (None, (), "can't read"),
         (b"", (), "no row to grade"),
         (b"\xff\xfe\n", (), "line 1: not JSON"),
-        (b'{"gold": "1", "completion": "1"}', ("--judge", "maths"), "no judge is called 'maths'"),
+        (b'{"gold": "1", "completion": "1"}', ("--judge", "maths"), "unknown judge 'maths'"),
         (
             b'{"gold": "1", "completion": "1"}',
             ("--extract", "text"),

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from scored_batch import TEMPERATURE, generated, log_probabilities, moved, of_tokens
 from torch import Tensor
 from toy_policy import PROMPTS, adapted
 
@@ -14,17 +15,7 @@ from sage_cli.guides import Guide, RapoGuide, Signals
 from sage_cli.guides.guide import Guide as Base
 from sage_cli.models.load import load_model
 
-TEMPERATURE, BETA = 0.7, 0.3
-
-
-def moved(bench: Any) -> Any:
-    """Return the toy policy some way from its reference."""
-    model = load_model(bench.base, trainable=True)
-    generator = torch.Generator().manual_seed(3)
-    with torch.no_grad():
-        for weights in model.parameters():
-            weights.mul_(1 + 0.05 * torch.randn(weights.shape, generator=generator))
-    return model
+BETA = 0.3
 
 
 def prepared(bench: Any, configure: Any, guide: dict[str, Any], **changed: Any) -> Any:
@@ -41,27 +32,6 @@ def prepared(bench: Any, configure: Any, guide: dict[str, Any], **changed: Any) 
     trainer.current_gradient_accumulation_steps = 1
     trainer.model.train()
     return trainer
-
-
-def generated(trainer: Any) -> dict[str, Any]:
-    rows = [row for row in list(trainer.train_dataset)[:4] for _ in range(4)]
-    batch: dict[str, Any] = trainer._generate_and_score_completions(rows)
-    return batch
-
-
-def log_probabilities(model: Any, batch: dict[str, Any]) -> Tensor:
-    """Return float64 log-probabilities (B, T, V) where the completions' tokens are predicted."""
-    ids, mask = (
-        torch.cat([batch[f"prompt_{name}"], batch[f"completion_{name}"]], dim=1)
-        for name in ("ids", "mask")
-    )
-    tokens = batch["completion_ids"].shape[1]
-    logits_BTV = model(input_ids=ids, attention_mask=mask, use_cache=False).logits
-    return (logits_BTV[:, -tokens - 1 : -1] / TEMPERATURE).log_softmax(dim=-1)
-
-
-def of_tokens(logps_BTV: Tensor, batch: dict[str, Any]) -> Tensor:
-    return logps_BTV.gather(2, batch["completion_ids"][..., None])[..., 0]
 
 
 def tilted(logps_BTV: Tensor, phi: float, batch: dict[str, Any]) -> Tensor:

@@ -37,13 +37,13 @@ def swept(tmp_path, monkeypatch):
             counts = Counts(tuple(f"p{i}" for i in range(P)), np.full(P, N), c_P)
             store[run] = {"dev": counts}
 
-    def counts_of_one(self, one):
+    def results_of_one(self, one):
         found = store.get(one.policy.label)
         if isinstance(found, Exception):
             raise found
         return found
 
-    monkeypatch.setattr(Sweep, "counts", counts_of_one)
+    monkeypatch.setattr(Sweep, "results", results_of_one)
     monkeypatch.setattr(outcomes, "configured_provenance", lambda *_: Provenance())
     study = sweep.open_study()
     for tau in TAUS:

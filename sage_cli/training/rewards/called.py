@@ -1,0 +1,158 @@
+"""A reward function of one's own, called with a batch: what it returns is checked, and named."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sage_cli.errors import ConfigurationError, SageError, TrainingError
+from sage_cli.problems.problem import Problem
+from sage_cli.settings.plugins import blamed
+from sage_cli.training.rewards.built_in import RewardFunction
+from sage_cli.training.rewards.time_limit import time_limit
+
+GIVEN = ("prompts", "completions", "completion_ids", "trainer_state")
+"""What a function is given besides columns; `trainer_state` as TRL gives it."""
+_LARGEST = 3.4e38
+"""Above it a 32-bit number is infinite."""
+_NEXT = (
+    "correct the function and type the command again; a changed file is another run, which begins "
+    "at step 0"
+)
+
+
+class CalledReward:
+    """TRL's reward function around one of one's own.
+
+    It is called as TRL calls it, `reward(prompts, completions, completion_ids, **columns)`, with
+    the columns of `rows`; a function without `**` gets those that it names. It returns a number or
+    None for each completion. `who` names it in messages, `module` is where it stands.
+
+    Raises ConfigurationError if it takes what there is not.
+    """
+
+    def __init__(
+        self,
+        who: str,
+        module: str,
+        function: RewardFunction,
+        rows: Sequence[Mapping[str, Any]],
+        timeout_s: float,
+    ) -> None:
+        self.who, self.module, self.function = who, module, function
+        self.rows, self.timeout_s = rows, timeout_s
+        self.__name__ = who
+        self._columns = tuple(dict.fromkeys(key for row in rows for key in row))
+        self._takes = self._parameters()
+
+    def __call__(self, *, row: Sequence[int], **given: Any) -> list[float | None]:
+        """Return the rewards of a batch; `row` are the numbers of its problems.
+
+        Raises TrainingError that names the function, its line and the completion.
+        """
+        texts = given["completions"]
+        arguments = {name: given[name] for name in GIVEN if name in given and name in self._takes}
+        for column in self._columns:
+            if column in self._takes:
+                arguments[column] = [self.rows[number].get(column) for number in row]
+        try:
+            with time_limit(self.timeout_s):
+                found = self._called(arguments)
+        except TimeoutError:
+            raise TrainingError(
+                f"{self.who} took longer than its {self.timeout_s:g} s for {len(texts)} "
+                f"completions{self._line}",
+                "make it faster, or raise timeout_s of this entry of rl.rewards",
+            ) from None
+        except SageError as error:
+            raise TrainingError(f"{error.cause}{self._culprit(arguments, texts)}", _NEXT) from error
+        return self._checked(found, texts)
+
+    def _called(self, arguments: Mapping[str, Any]) -> Any:
+        with blamed(self.who, self.module):
+            found = self.function(**arguments)
+            return asyncio.run(_awaited(found)) if inspect.isawaitable(found) else found
+
+    def _culprit(self, arguments: Mapping[str, Any], texts: Sequence[str]) -> str:
+        """Return which completion it fails on, found by giving it one after the other."""
+        try:
+            with time_limit(self.timeout_s):
+                for number in range(len(texts)):
+                    one = {
+                        name: value if name == "trainer_state" else [value[number]]
+                        for name, value in arguments.items()
+                    }
+                    try:
+                        self._called(one)
+                    except SageError:
+                        return f", at {_which(number, texts)}"
+        except TimeoutError:
+            pass
+        return f", at a batch of {len(texts)} completions and at none of them alone"
+
+    def _checked(self, found: Any, texts: Sequence[str]) -> list[float | None]:
+        found = found.tolist() if hasattr(found, "tolist") else found
+        if not isinstance(found, list | tuple) or len(found) != len(texts):
+            given = f"{len(found)} rewards" if isinstance(found, list | tuple) else f"{found!r:.80}"
+            raise TrainingError(
+                f"{self.who} returns {given} for {len(texts)} completions{self._line}",
+                f"return a list with a number or None for each completion; {_NEXT}",
+            )
+        return [self._number(value, number, texts) for number, value in enumerate(found)]
+
+    def _number(self, value: Any, number: int, texts: Sequence[str]) -> float | None:
+        value = value.item() if hasattr(value, "item") else value
+        if value is None:
+            return None
+        if isinstance(value, int | float) and abs(value) <= _LARGEST:
+            return float(value)
+        raise TrainingError(
+            f"{self.who} returns {value!r:.80} for {_which(number, texts)}{self._line}",
+            f"return a finite number, or None where there is no such reward; {_NEXT}",
+        )
+
+    def _parameters(self) -> frozenset[str]:
+        """Return which of the arguments that there are the function takes."""
+        known = (*GIVEN, *self._columns)
+        try:
+            parameters = inspect.signature(self.function).parameters.values()
+        except (TypeError, ValueError):  # compiled code may not say
+            return frozenset(known)
+        if any(one.kind is one.VAR_KEYWORD for one in parameters):
+            return frozenset(known)
+        needed = [one.name for one in parameters if one.default is one.empty]
+        if lacking := [name for name in needed if name not in known]:
+            raise ConfigurationError(
+                f"{self.who} takes '{lacking[0]}', and there is no such column{self._line}",
+                f"it is given {', '.join(known)}",
+            )
+        return frozenset(one.name for one in parameters).intersection(known)
+
+    @property
+    def _line(self) -> str:
+        """` (mine.py, line 3)`: where the function begins; empty if that can't be told."""
+        code = getattr(inspect.unwrap(self.function), "__code__", None)
+        if code is None:
+            return ""
+        return f" ({code.co_filename.rpartition('/')[2]}, line {code.co_firstlineno})"
+
+
+def problem_columns(problems: Sequence[Problem]) -> list[dict[str, Any]]:
+    """Return what is known of each problem: the columns of its source, question, gold and id."""
+    ours = (*GIVEN, "row", "origin")
+    return [
+        {key: value for key, value in one.meta.items() if key not in ours}
+        | {"question": one.question, "gold": one.gold, "problem_id": one.id}
+        for one in problems
+    ]
+
+
+async def _awaited(found: Any) -> Any:
+    return await found
+
+
+def _which(number: int, texts: Sequence[str]) -> str:
+    """`completion 3 of 16 ('6*7 is ...')`, counted from 0 as in a list."""
+    return f"completion {number} of {len(texts)}, counted from 0 ({texts[number][:60]!r})"

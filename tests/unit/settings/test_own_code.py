@@ -1,0 +1,88 @@
+"""Functions of one's own: named, checked without being run, hashed, loaded."""
+
+import sys
+
+import pytest
+
+from sage_cli.errors import ConfigurationError
+from sage_cli.settings.own_code import OwnFunction, names_code
+
+SOURCE = """
+from math import sqrt
+import neighbour
+half = lambda x: x / 2
+def share(answer, gold):
+    return neighbour.VALUE
+if True:
+    def inner(): ...
+"""
+
+
+@pytest.fixture
+def file(tmp_path):
+    (tmp_path / "neighbour.py").write_text("VALUE = 0.5")
+    (tmp_path / "mine.py").write_text(SOURCE)
+    return tmp_path / "mine.py"
+
+
+def test_a_colon_tells_code_from_a_registered_name():
+    assert [names_code(name) for name in ("a.py:f", "a.b:f", "math", 3, None)] == [
+        True, True, False, False, False,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["share", "half", "sqrt", "inner"])
+def test_whatever_the_top_level_binds_is_found(file, name):
+    OwnFunction.of(f"{file}:{name}").require()
+    assert callable(OwnFunction.of(f"{file}:{name}").load())
+
+
+def test_a_file_is_loaded_with_its_neighbours_and_once(file):
+    function = OwnFunction.of(f"{file}:share")
+    assert function.load()("1", "2") == 0.5
+    assert function.load() is function.load()
+
+
+def test_the_identity_is_the_content_and_not_the_place(file, tmp_path):
+    here = OwnFunction.of(f"{file}:share").identity
+    (tmp_path / "sub").mkdir()
+    copy = tmp_path / "sub/mine.py"
+    copy.write_text(SOURCE)
+    assert OwnFunction.of(f"{copy}:share").identity == here
+    copy.write_text(SOURCE + "\n")
+    assert OwnFunction.of(f"{copy}:share").identity != here
+    assert here.startswith("mine.py:share sha256:")
+
+
+def test_a_module_is_found_without_being_run():
+    sys.modules.pop("this", None)
+    this = OwnFunction.of("this:d")  # prints a poem when it is imported
+    this.require()
+    assert "this" not in sys.modules
+    assert OwnFunction.of("math_verify:verify").load().__name__ == "verify"
+    assert OwnFunction.of("textwrap:dedent").identity.startswith("textwrap:dedent sha256:")
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "says", "next_step"),
+    [
+        (None, "share", "there is no file", "correct the path"),
+        (SOURCE, "shar", "defines no 'shar'", "it defines sqrt, neighbour, half, share, inner"),
+        ("def f(:", "f", "mine.py, line 1", "correct the file"),
+        ("a = 1\nb = 1 / 0\nf = 3", "f", "ZeroDivisionError: division by zero (mine.py, line 2)",
+         "correct the file"),
+        ("f = 3", "f", "is a int and no function", "name a function"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_used_is_named(tmp_path, text, name, says, next_step):
+    if text is not None:
+        (tmp_path / "mine.py").write_text(text)
+    with pytest.raises(ConfigurationError) as refused:
+        OwnFunction.of(f"{tmp_path / 'mine.py'}:{name}").load()
+    assert says in refused.value.cause
+    assert next_step in refused.value.next_step
+
+
+def test_a_module_that_is_not_there():
+    with pytest.raises(ConfigurationError, match=r"there is no Python module 'no.such'"):
+        OwnFunction.of("no.such:f").require()

@@ -1,0 +1,141 @@
+"""Trainings with rewards of one's own: the default to the bit, records, completions, resume."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sage_cli.analysis.reweighing import _kept
+from sage_cli.config.load import load
+from sage_cli.config.specs import RlSpec
+from sage_cli.errors import TrainingError
+from sage_cli.grading import Grade
+from sage_cli.models.policies.planned import rl_run
+from sage_cli.models.policies.policy import Policy
+from sage_cli.store.runs.metric_keys import meaning
+from sage_cli.store.runs.run import Run, Runs
+
+MINE = """
+def early(prompts, completions, completion_ids, gold, **columns):
+    return [None if not text else 1 - ord(text[0]) / 128 for text in completions]
+
+def failing(completions, **_):
+    return ["yes"] * len(completions)
+"""
+
+
+def weights(folder: Path) -> bytes:
+    (file,) = folder.glob("*.safetensors")
+    return file.read_bytes()
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> str:
+    (tmp_path / "mine.py").write_text(MINE)
+    return str(tmp_path / "mine.py")
+
+
+def test_rewards_that_say_the_default_train_the_same(bench: Any, configure: Any, mine: str):
+    usual = bench.run(configure(rl={"steps": 2}), "usual")
+    bench.run(configure(rl={"steps": 2, "rewards": ["grade"]}), "said")
+    watched = [{"name": "grade"}, {"name": f"{mine}:early", "weight": 0}]
+    records = bench.run(configure(rl={"steps": 2, "rewards": watched}), "watched")
+    assert weights(bench.folder / "said/model") == weights(bench.folder / "usual/model")
+    assert weights(bench.folder / "watched/model") == weights(bench.folder / "usual/model")
+    assert "reward/total" not in usual[0]
+    assert records[0]["reward/total"] == records[0]["reward/grade"] == usual[0]["reward"]
+
+
+def test_each_part_is_in_records_and_completions(bench: Any, configure: Any, mine: str):
+    rewards = [{"name": f"{mine}:early", "weight": 0.5}, "grade", "format", "brevity"]
+    config = configure(rl={"steps": 2, "rewards": rewards}, tracking={"rollouts": "all"})
+    records = bench.run(config)
+    run = Run(bench.folder / "run")
+    rows = run.completions().read().to_pylist()
+    first = [row["rewards"] for row in rows if row["step"] == 1]
+    for place, (name, weight) in enumerate(
+        [("early", 0.5), ("grade", 1), ("format", 1), ("brevity", 1)]
+    ):  # a completion without text has no `early`, which counts 0 in the sum
+        said = [row["rewards"][place] for row in rows if row["step"] == 1 and row["text"]]
+        of = said if name == "early" else [values[place] for values in first]
+        mean = weight * records[0][f"reward/{name}"]
+        assert mean == pytest.approx(sum(of) / len(of), rel=1e-5)
+    totals = [sum(values) for values in first]
+    assert records[0]["reward/total"] == pytest.approx(sum(totals) / len(totals), rel=1e-5)
+    shown = run.rollouts.read()[0]
+    assert list(shown["rewards"]) == ["early", "grade", "format", "brevity"]
+    assert not [key for record in records for key in record if meaning(key) is None]
+
+
+def test_a_reward_is_maximised(bench: Any, configure: Any, mine: str):
+    """`early` pays for first characters of small codes, whatever their grade."""
+    rl = {
+        "steps": 15, "learning_rate": 1e-2, "stop_when_stuck": False, "rewards": f"{mine}:early",
+    }  # fmt: skip
+    records = bench.run(configure(rl=rl, anchor={"kl": "none"}))
+    means = [record["reward/early"] for record in records]
+    assert sum(means[-3:]) > sum(means[:3]) + 0.3
+
+
+def test_a_failing_reward_ends_the_training_by_name(bench: Any, configure: Any, mine: str):
+    with pytest.raises(TrainingError, match=r"returns 'yes' for completion 0 of 16") as failed:
+        bench.run(configure(rl={"steps": 1, "rewards": f"{mine}:failing"}))
+    assert "(mine.py, line 5)" in failed.value.cause
+
+
+def test_the_share_that_a_judge_says_is_paid(bench: Any, configure: Any):
+    """Of two right answers in four, and .5 twice: .75; the share of right ones stays .5."""
+
+    def grader(golds: Any, completions: Any) -> list[Grade]:
+        return [Grade.of(1.0 if i % 2 else 0.5, text) for i, text in enumerate(completions)]
+
+    config = configure(rl={"steps": 1}, grading={"judge": "roles"})
+    (record,) = bench.run(config, grader=grader)
+    assert (record["reward"], record["reward/grade"], record["reward/total"]) == (0.5, 0.75, 0.75)
+    assert (record["grade/right"], record["grade/wrong"]) == (8, 8)
+
+
+def test_a_resumed_training_is_the_same(bench: Any, configure: Any, mine: str):
+    class Killed(Exception):  # noqa: N818
+        pass
+
+    def kill(record: Any) -> None:
+        if record["step"] == 3:
+            raise Killed
+
+    config = configure(rl={"rewards": ["grade", f"{mine}:early"]})
+    bench.run(config, "whole")
+    with pytest.raises(Killed):
+        bench.run(config, "torn", on_step=kill)
+    bench.run(config, "torn")
+    assert weights(bench.folder / "torn/model") == weights(bench.folder / "whole/model")
+
+
+def test_a_run_is_named_by_what_its_functions_say(tmp_path: Path, mine: str):
+    def run_of(*sets: str) -> str:
+        spec = RlSpec.of(load(["tiny"], sets=sets).config)
+        return rl_run(spec, Policy("some/model"), Runs(tmp_path), 1).id
+
+    try:
+        plain = run_of()
+        by_default = run_of("rl.rewards=[{name: grade, timeout_s: 5}]")
+        first = run_of(f"rl.rewards=['grade', '{mine}:early']")
+        weighed = run_of(f"rl.rewards=['grade', {{name: '{mine}:early', weight: 2}}]")
+        Path(mine).write_text(MINE + "\n# changed\n")
+        changed = run_of(f"rl.rewards=['grade', '{mine}:early']")
+    finally:
+        Path(mine).write_text(MINE)
+    assert plain == by_default
+    assert len({plain, first, weighed, changed}) == 4
+
+
+def test_other_methods_advantages_of_such_a_training(bench: Any, configure: Any, mine: str):
+    """Its completions keep what was maximised, absent rewards among it."""
+    rewards = ["grade", {"name": f"{mine}:early", "weight": 0.5}]
+    tracking = {"rollouts": "all"}
+    records = bench.run(configure(rl={"steps": 1, "rewards": rewards}, tracking=tracking))
+    ((trained, left_out),) = _kept(Run(bench.folder / "run").completions().read())
+    assert left_out == 0
+    assert trained.rewards_PN.mean() == pytest.approx(records[0]["reward/total"], rel=1e-5)
