@@ -43,7 +43,7 @@ def by_chance(share: int) -> Text:
 
     def text(problem: int, sample: int) -> tuple[str, str]:
         right = sample < share and problem < PROBLEMS - 1
-        return f"completion {sample} of {problem}", "right" if right else "wrong"
+        return f"Completion {sample} of {problem}", "right" if right else "wrong"
 
     return text
 

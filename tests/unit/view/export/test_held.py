@@ -2,6 +2,8 @@
 
 import json
 
+from shown_runs import stored_run
+
 from sage_cli.store.json_files import compact_json
 from sage_cli.view.export.held import Selection, contents
 from sage_cli.view.export.selection import selection_of
@@ -50,6 +52,17 @@ def test_samples_take_what_is_left_of_the_bound(shown):
     assert f"{sum(there)} of 96 samples" in held["said"]
     first = held["policies"][0]["samples"]
     assert {row["index"] for row in first} < set(range(8))  # the first ones of each problem
+
+
+def test_samples_that_grow_longer_keep_to_the_bound(tmp_path):
+    # by the first sample of each problem, hundreds would fit
+    run = stored_run(
+        tmp_path, "one", "a", lambda _, at: ("x" * (5_000 if at else 1), "right"), kind="sft"
+    )
+    limit = len(compact_json(contents(tmp_path, Selection([run.id]), 2**24))) - 60_000
+    held = contents(tmp_path, Selection([run.id]), limit)
+    assert 6 <= len(held["policies"][0]["samples"]) < 48
+    assert len(compact_json(held)) <= limit + 2_000
 
 
 def test_what_does_not_fit_is_named(shown):

@@ -49,7 +49,7 @@ def test_a_reading_is_stored(root, asked):
     made = Api(root).answer("tokens", {**asked, "index": "0", "compute": "1"})
     again = Api(root).answer("tokens", {**asked, "index": "0"})
     assert again == made
-    assert "".join(again["tokens"]).startswith("completion 0 of 0")
+    assert "".join(again["tokens"]).startswith("Completion 0 of 0")
     assert Api(root).answer("tokens", {**asked, "index": "1"})["tokens"] is None
 
 
