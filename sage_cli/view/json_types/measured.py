@@ -12,9 +12,13 @@ from sage_cli.view.json_types.look import Look
 
 
 class PolicyCurve(CurveJson):
-    """A policy's curve, its look, and how many of its samples are graded."""
+    """A policy's curve, its look, and how many of its samples are graded.
+
+    `exact` is worked pass@k from the chances of the right texts, null unless they are stored.
+    """
 
     look: Look
+    exact: FloatArray | None
     samples: int
     graded: int
     wanted: int
