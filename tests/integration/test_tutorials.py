@@ -27,9 +27,11 @@ SAGE = f"""#!{sys.executable} -IS
 import os, sys
 
 words = sys.argv[1:]
-if words[0] in ("rl", "sft", "passk", "sweep", "compare") or " ".join(words[:2]) in (
+others = "--preset" in words and words[words.index("--preset") + 1] != "tiny"
+measuring = words[0] in ("rl", "sft", "passk", "sweep", "compare") or " ".join(words[:2]) in (
     "suite run", "suite plan", "suite report", "guide show", "samples show"
-):
+)
+if measuring and not others:
     tiny = [] if "--preset" in words else ["--preset", "tiny"]
     words += [*tiny, "--preset", "PRESET"]
 os.execv("WARM", ["sage", *words])
