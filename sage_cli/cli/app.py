@@ -41,6 +41,7 @@ COMMANDS = {
     "guide": "train.guide",
     "runs": "stored.runs",
     "reports": "stored.reports",
+    "view": "view",
     "plot": "measure.plot",
     "samples": "measure.samples",
     "config": "config",

@@ -123,9 +123,11 @@ class Run:
     @property
     def status(self) -> str:
         """Its status; a run that says `running` and that no process writes was interrupted."""
-        if self.torn is not None:
-            return TORN
-        status = str(self.manifest.get("status"))
+        return TORN if self.torn is not None else self.status_in(self.manifest)
+
+    def status_in(self, manifest: Mapping[str, Any]) -> str:
+        """Return the true status of a whole run with this manifest."""
+        status = str(manifest.get("status"))
         return INTERRUPTED if status == RUNNING and not is_held(self.folder) else status
 
     @property
