@@ -237,12 +237,11 @@ class Runs:
 
     def _read(self) -> tuple[list[Run], list[Run]]:
         """Return the torn runs, with one warning each, and the others from the oldest."""
-        torn, whole = list[Run](), list[Run]()
-        for folder in sorted(path.parent for path in self.root.glob("[!.]*/manifest.json")):
-            run = Run(folder)
-            (whole if run.torn is None else torn).append(run)
-        for run in torn:
-            name_once(run.torn)
+        folders = sorted(path.parent for path in self.root.glob("[!.]*/manifest.json"))
+        read = [(run, run.torn) for run in map(Run, folders)]
+        for error in filter(None, (error for _, error in read)):
+            name_once(error)
+        torn, whole = ([run for run, e in read if (e is None) is ok] for ok in (False, True))
         return torn, sorted(whole, key=lambda run: str(run.manifest.get("started")))
 
     def children(self, run: Run) -> list[str]:
