@@ -100,6 +100,7 @@ ANSWERS: Mapping[str, tuple[Any, ...]] = {
     "runs prune": (run_answers.PrunedAnswer,),
     "runs remove": (run_answers.RemovedAnswer,),
     "reports list": (answers.ReportsAnswer,),
+    "view": (answers.ViewAnswer, answers.ExportedAnswer),
     "plot": (_report("PlotReport", PlotData),),
     "samples show": (answers.SamplesAnswer, answers.TrainingCompletionsAnswer),
     "config show": (SageConfig, answers.OriginsAnswer),
