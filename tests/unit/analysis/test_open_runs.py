@@ -116,6 +116,7 @@ def test_a_comparison_needs_samples(two):
     assert "sage passk rl-dapo-22222222 --benchmark arithmetic --n 3" in error.value.next_step
 
 
+@pytest.mark.slow
 def test_curves_are_a_picture_that_a_notebook_shows(two, tmp_path):
     picture = open_runs(two).curves("11111111", "22222222")
     assert picture._repr_png_().startswith(b"\x89PNG")
