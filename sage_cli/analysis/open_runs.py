@@ -13,8 +13,8 @@ from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import SageError
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.stored import stored_counts
+from sage_cli.models.policies.imported import stored_settings
 from sage_cli.models.policies.policy import Policy
-from sage_cli.settings.presets import read_layer
 from sage_cli.settings.sections.records import default_root
 from sage_cli.store.runs.run import Run, Runs
 from sage_cli.store.runs.run_facts import RunFacts, expanded, selected
@@ -97,7 +97,7 @@ class OpenedRun:
         evaluation settings are the defaults for benchmark, samples and seeds.
         """
         named = {"benchmark": benchmark, "samples": samples, "seeds": seeds}
-        made_with = read_layer(self.run.folder / "config.json")
+        made_with = stored_settings(self.run)
         require_functions(made_with, {}, JUDGE)
         stored = without_consent(made_with)
         config = load(flags={"evaluation": named}, stored=stored).config

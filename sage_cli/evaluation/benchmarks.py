@@ -18,6 +18,7 @@ from sage_cli.settings.own_code import names_code
 from sage_cli.settings.sections.data import DataSection
 from sage_cli.settings.sections.evaluation import EvaluationSection
 from sage_cli.settings.sections.grading import GradingSection
+from sage_cli.settings.sections.judging import IMPORTED_JUDGE
 from sage_cli.settings.sections.model import PromptSection
 
 
@@ -136,6 +137,8 @@ def _benchmark(
     problems = load_problems(name, data, evaluation.fields, evaluation.limit)
     refuse_two_golds(name, problems)
     judge, tolerance = judge_of(name, named)
+    if judge == IMPORTED_JUDGE:  # verdicts are stored, and a gold may be absent
+        return Benchmark(name, tuple(problems), judge, tolerance)
     refused = check_golds(
         [(problem.id, problem.gold) for problem in problems], judge=judge, tolerance=tolerance
     )

@@ -178,6 +178,25 @@ class SamplesAnswer(TypedDict):
     samples: list[StoredAnswer]
 
 
+class ImportedAnswer(TypedDict):
+    """Samples of another program that are stored as the run `run`, unless it was a dry run.
+
+    `right` counts the program's verdicts, null where not every sample has one; `unknown` names what
+    the file doesn't say.
+    """
+
+    run: str
+    program: str
+    score: str | None
+    problems: int
+    samples: int
+    right: int | None
+    settings: dict[str, Any]
+    unknown: list[str]
+    notes: list[str]
+    stored: bool
+
+
 class TrainingCompletionsAnswer(TypedDict):
     """Completions that a training sampled, with their grades."""
 

@@ -24,6 +24,7 @@ from sage_cli.models.policies.prompting import (
     settings_to_export,
 )
 from sage_cli.settings.sections.model import PretrainedModel
+from sage_cli.store.runs.manifest import IMPORTED
 from sage_cli.store.runs.run import Run
 
 
@@ -63,6 +64,11 @@ class Policy:
     def exists(self) -> bool:
         """Return True if there is something to load; False for an unfinished run."""
         return self.run is None or self.checkpoint is not None or self.run.finished
+
+    @property
+    def imported(self) -> bool:
+        """Return True if its samples are another program's, and it has no weights."""
+        return self.run is not None and self.run.manifest.get("kind") == IMPORTED
 
     @property
     def is_here(self) -> bool:
