@@ -10,6 +10,7 @@ from functools import cached_property
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.grading import Grader
 from sage_cli.grading.grader import check_golds
+from sage_cli.models.policies.imported import NO_GOLD
 from sage_cli.problems.data_set import Group
 from sage_cli.problems.load import benchmark_names, load_problems, load_training_problems
 from sage_cli.problems.problem import Problem
@@ -139,6 +140,11 @@ def _benchmark(
     judge, tolerance = judge_of(name, named)
     if judge == IMPORTED_JUDGE:  # verdicts are stored, and a gold may be absent
         return Benchmark(name, tuple(problems), judge, tolerance)
+    if absent := sum(problem.gold == NO_GOLD for problem in problems):
+        raise DataError(
+            f"{absent} problems of {name} came without a gold: no judge can compare answers",
+            "take the verdicts that came with the samples: leave out grading.judge",
+        )
     refused = check_golds(
         [(problem.id, problem.gold) for problem in problems], judge=judge, tolerance=tolerance
     )

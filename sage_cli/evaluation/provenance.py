@@ -17,6 +17,7 @@ from sage_cli.reports.provenance import (
     Provenance,
     SamplesUsed,
 )
+from sage_cli.settings.sections.judging import IMPORTED_JUDGE
 from sage_cli.store.surroundings import surroundings
 
 
@@ -71,4 +72,5 @@ def _policy(policy: Policy) -> PolicyUsed:
 def _grader(benchmark: Benchmark, spec: EvaluationSpec) -> GraderUsed:
     with grader_for(benchmark.name, spec.grading, spec.prompt) as grader:
         used = grader.identity
-    return GraderUsed(used.mode, used.judge, used.tolerance, used.version)
+    mode = IMPORTED_JUDGE if used.judge == IMPORTED_JUDGE else used.mode
+    return GraderUsed(mode, used.judge, used.tolerance, used.version)

@@ -121,7 +121,7 @@ class ImportedSamples(PolicySamples):
         """Raise StoreError: there is no model to sample from."""
         label = self.policy.label
         raise StoreError(
-            f"{label} was imported, and {missing:,} of the samples that are asked for are not in it",
+            f"{label} was imported, and {missing:,} of the samples asked for are not in it",
             f"take its own problems and samples (drop --benchmark, --n, --seeds; `sage runs show "
             f"{label}` says what there is), or name {label} first",
         )

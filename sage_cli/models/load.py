@@ -74,7 +74,7 @@ def load_model(
     model_files(str(path), revision)
     if without_weights(Path(path)) is not None:
         raise DataError(
-            f"{path} holds no weights: its run was restored from an archive, or its samples imported",
+            f"{path} was restored from an archive, which holds no weights",
             "what is stored of it can be measured; to sample or train from it, train it again",
         )
     keep_freed_memory()

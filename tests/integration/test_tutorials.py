@@ -27,7 +27,9 @@ SAGE = f"""#!{sys.executable} -IS
 import os, sys
 
 words = sys.argv[1:]
-if words[0] in ("rl", "sft", "passk", "sweep", "compare") or " ".join(words[:2]) in (
+small = ("rl", "sft", "passk", "sweep", "compare")
+imported = words[1:2] == ["theirs"]  # measured under settings of its own
+if words[0] in small and not imported or " ".join(words[:2]) in (
     "suite run", "suite plan", "suite report", "guide show", "samples show"
 ):
     tiny = [] if "--preset" in words else ["--preset", "tiny"]

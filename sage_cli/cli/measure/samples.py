@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 from rich.markup import escape
@@ -18,7 +18,11 @@ from sage_cli.cli.terminal.visible import visible
 from sage_cli.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from sage_cli.cli.terminal.answers import ImportedAnswer, SamplesAnswer, TrainingCompletionsAnswer
+    from sage_cli.cli.terminal.answers import (
+        ImportedAnswer,
+        SamplesAnswer,
+        TrainingCompletionsAnswer,
+    )
     from sage_cli.config.schema import SageConfig
 
 app = new_app("Read what policies wrote.")
@@ -108,7 +112,7 @@ def import_(
         root = runs or default_root()
         found = import_samples(root, file, name, program, score, live, write=not dry_run)
     if json:
-        answer: ImportedAnswer = {**found.as_json, "stored": not dry_run}
+        answer = cast("ImportedAnswer", {**found.as_json, "stored": not dry_run})
         emit(answer)
         return
     console.print(f"{escape(visible(str(file)))} is {found.form}", soft_wrap=True)

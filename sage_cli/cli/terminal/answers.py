@@ -105,11 +105,12 @@ GradedRow = TypedDict(
         "index": int,
         "strict": NotRequired[Status],
         "math-verify": NotRequired[Status],
+        "imported": NotRequired[Status],
         "extracted": str | None,
     },
 )
-"""A completion by its line and its place in the line: its status in each requested mode, and its
-extracted answer."""
+"""A completion by its line and its place in the line: its status in each requested mode, the
+verdict that came with an imported one, and its extracted answer."""
 
 
 class Place(TypedDict):

@@ -101,6 +101,7 @@ ANSWERS: Mapping[str, tuple[Any, ...]] = {
     "runs remove": (run_answers.RemovedAnswer,),
     "reports list": (answers.ReportsAnswer,),
     "plot": (_report("PlotReport", PlotData),),
+    "samples import": (answers.ImportedAnswer,),
     "samples show": (answers.SamplesAnswer, answers.TrainingCompletionsAnswer),
     "config show": (SageConfig, answers.OriginsAnswer),
     "config explain": (answers.SettingsAnswer,),

@@ -39,7 +39,10 @@ class Imported:
         return [
             f"{samples.in_words()}, {judged}",
             *file.notes,
-            *([f"{samples.left_out} samples of repeated problems are left out"] * bool(samples.left_out)),
+            *(
+                [f"{samples.left_out} samples of repeated problems are left out"]
+                * bool(samples.left_out)
+            ),
             *([f"the first {samples.n} samples of each problem are measured"] * uneven),
             f"the file says: {', '.join(known) or 'no settings'}",
             f"it doesn't say: {', '.join(file.unknown) or 'nothing is missing'}",

@@ -36,7 +36,7 @@ def imported_run(root: Path, name: str, samples: Gathered) -> Run:
     """
     if not _NAME.fullmatch(name) or name in _FOLDERS or name.endswith((".jsonl", ".csv")):
         raise ConfigurationError(
-            f"--as {name}: a name is of letters, digits, _, . and -, and of no folder that sage has",
+            f"--as {name}: a name is of letters, digits, _, . and -, and no folder's of sage",
             "for example --as their-model",
         )
     run = Run(root / name, identity_of(IMPORTED, samples.fingerprint))
@@ -92,6 +92,7 @@ def _config(file: ForeignFile, samples: Gathered) -> dict[str, Any]:
     flags: Mapping[str, Any] = {
         "evaluation": {"benchmark": PROBLEMS, "samples": samples.n, "k": f"1..{samples.n}:pow2"},
         "grading": grading_settings(file),
+        "tracking": {"wandb": "off"},
     }
     return load((), flags, (), {}).config.model_dump(mode="json")
 
@@ -131,5 +132,3 @@ def _completion(id_: str, index: int, samples: Gathered) -> Completion:
 def _grade(row: Completion, samples: Gathered) -> tuple[str, str | None]:
     one = samples.samples[row.problem_id][row.index]
     return "right" if one.right else "wrong", one.extracted
-
-

@@ -10,6 +10,8 @@ from sage_cli.store.runs.run import Run
 
 PROBLEMS = "problems.jsonl"
 """The file of an imported run with its problems: `question`, `gold`, and the program's `id`."""
+NO_GOLD = "(the imported file has no gold)"
+"""Stands for the gold of a problem that has none; only the program's verdicts count on it."""
 
 
 def stored_settings(run: Run) -> dict[str, Any]:

@@ -93,7 +93,8 @@ def _file(path: Path, head: Mapping[str, Any], rows: list[Any], score: str | Non
         )
     failed = [row for row in rows if row.get("error")]
     rows = sorted(
-        (row for row in rows if not row.get("error")), key=lambda row: (str(row["id"]), row["epoch"])
+        (row for row in rows if not row.get("error")),
+        key=lambda row: (str(row["id"]), row["epoch"]),
     )
     scores = list(dict.fromkeys(name for row in rows for name in row.get("scores") or {}))
     chosen = chosen_score(scores, score, str(path))
@@ -127,7 +128,7 @@ def _sample(row: Mapping[str, Any], score: str | None, place: str) -> ForeignSam
         text=_text(choice["message"]["content"]),
         gold=None if target in (None, "", []) else only(target, place, "target"),
         right=None if value is None else value >= 1,
-        extracted=answer if isinstance(answer, str) else None,
+        extracted=answer if isinstance(answer, str) and answer else None,
         tokens=usage.get("output_tokens"),
         finish_reason="length" if stopped in ("max_tokens", "model_length") else "stop",
     )

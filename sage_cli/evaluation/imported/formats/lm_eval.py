@@ -53,7 +53,9 @@ def read(path: Path, score: str | None) -> ForeignFile:
 
 
 def _scores(values: Mapping[str, Any]) -> list[str]:
-    metrics = [name for name in values.get("metrics") or () if verdict(values.get(name)) is not None]
+    metrics = [
+        name for name in values.get("metrics") or () if verdict(values.get(name)) is not None
+    ]
     return [f"{name},{values.get('filter', 'none')}" for name in metrics]
 
 

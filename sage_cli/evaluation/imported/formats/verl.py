@@ -29,7 +29,8 @@ def read(path: Path, score: str | None) -> ForeignFile:
 
     A verdict is `acc` where the reward function gave it, else `score`, right where it is 1.
     """
-    samples, steps, scores, shares = [], set(), [], 0
+    samples, steps, shares = [], set(), 0
+    scores: list[str] = []
     chosen: str | None = None
     for place, row in read_file(path):
         if not recognise(row):
