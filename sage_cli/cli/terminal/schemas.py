@@ -81,7 +81,15 @@ ANSWERS: Mapping[str, tuple[Any, ...]] = {
     "suite publish": (answers.PublishedAnswer,),
     "suite verify": (Verified,),
     "grade": (answers.GradeAnswer,),
-    "export": (_flat("ExportAnswer", Exported, "What was exported, and where to.", folder=str),),
+    "export": (
+        _flat(
+            "ExportAnswer",
+            Exported,
+            "What was exported, and where to.",
+            folder=str,
+            address=str | None,
+        ),
+    ),
     "algos": (dict[str, answers.AlgorithmJson],),
     "demo": (answers.DemoAnswer, _PLAN),
     "theory": (_report("TheoryReport", TheoryData),),
