@@ -9,6 +9,7 @@ import typer
 from rich.markup import escape
 from rich.text import Text
 
+from sage_cli.cli import completions
 from sage_cli.cli.group import new_app
 from sage_cli.cli.measure.measuring import load_for_measuring
 from sage_cli.cli.options import Benchmark, ConfigFile, DryRun, Json, Presets, RunRoot, Sets
@@ -35,7 +36,12 @@ def _group() -> None:
 
 @app.command()
 def show(
-    run: Annotated[str, typer.Argument(help="A run, RUN@step, a model folder or ORG/MODEL.")],
+    run: Annotated[
+        str,
+        typer.Argument(
+            help="A run, RUN@step, a model folder or ORG/MODEL.", autocompletion=completions.runs
+        ),
+    ],
     problem: Annotated[
         str | None, typer.Option("--problem", help="A prefix of a problem's id.")
     ] = None,
@@ -95,6 +101,7 @@ def import_(
         typer.Option(
             "--from",
             help="jsonl, lm-eval, lighteval, inspect, verl or every-eval-ever (default: detected).",
+            autocompletion=completions.forms,
         ),
     ] = None,
     score: Annotated[

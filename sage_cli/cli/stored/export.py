@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from sage_cli.cli import completions
 from sage_cli.cli.options import Json, RunRoot
 from sage_cli.cli.terminal.console import console, emit
 from sage_cli.cli.terminal.live import Live
@@ -24,7 +25,11 @@ class Dtype(StrEnum):
 
 def command(
     run: Annotated[
-        str, typer.Argument(help="A run, RUN@step, a model folder or ORG/MODEL of the Hub.")
+        str,
+        typer.Argument(
+            help="A run, RUN@step, a model folder or ORG/MODEL of the Hub.",
+            autocompletion=completions.runs,
+        ),
     ],
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the model goes.")],
     force: Annotated[bool, typer.Option("--force", help="Replace the model in DIR.")] = False,

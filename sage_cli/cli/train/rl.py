@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-from sage_cli.cli import options
+from sage_cli.cli import completions, options
 from sage_cli.cli.measure.trained import show_trained
 from sage_cli.cli.options import METHOD, TRAINING, option
 from sage_cli.cli.terminal.live import Live
@@ -42,7 +42,11 @@ def command(
     ] = None,
     init: Annotated[
         str | None,
-        option(TRAINING, "Start from this run or model, not from the preset's initial policy."),
+        option(
+            TRAINING,
+            "Start from this run or model, not from the preset's initial policy.",
+            completed=completions.runs,
+        ),
     ] = None,
     allow_template_mismatch: options.OtherTemplate = False,
     preset: options.Presets = None,

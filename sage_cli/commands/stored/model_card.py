@@ -15,6 +15,8 @@ from sage_cli.models.policies.policy import Policy
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
 from sage_cli.reports.model_card import CardFacts, Measurement
+from sage_cli.settings.sections.model import PromptSection
+from sage_cli.store.runs.evaluations import evaluation_figures
 from sage_cli.store.runs.run import Run
 from sage_cli.store.runs.run_facts import RunFacts
 
@@ -28,20 +30,23 @@ def card_facts(
     """
     run = policy.run
     base = policy.pretrained.path if policy.pretrained is not None else None
-    prompt = PromptTemplate(config.prompt, eos="<eos>") if config is not None else None
-    in_words = prompt.user_turn("{question}") if config and config.prompt.format == "chat" else None
-    if prompt is not None and in_words is None:
-        in_words = prompt.render("{question}")
     return CardFacts(
         name=policy.label,
         base=base if base != policy.path or run is None else None,
         origin=_origin(policy, run, config),
         settings=RunFacts.of(run).method if run is not None else {},
-        prompt=in_words,
+        prompt=_prompt(config.prompt) if config is not None else None,
         command=run.manifest.get("command") if run is not None else None,
         measured=_measured(policy, config, progress) if config is not None and run else (),
         task=task,
     )
+
+
+def _prompt(section: PromptSection) -> str:
+    """Return the prompt of a question, under `chat` the user's turn alone."""
+    template = PromptTemplate(section, eos="<eos>")
+    chat = section.format == "chat"
+    return template.user_turn("{question}") if chat else template.render("{question}")
 
 
 def _origin(policy: Policy, run: Run | None, config: SageConfig | None) -> dict[str, Any]:
@@ -69,7 +74,12 @@ def _origin(policy: Policy, run: Run | None, config: SageConfig | None) -> dict[
 
 
 def _measured(policy: Policy, config: SageConfig, progress: Progress) -> list[Measurement]:
-    """Return the curves of a policy on the configured benchmarks, as far as samples are stored."""
+    """Return the curves of a policy on the configured benchmarks, as far as samples are stored.
+
+    Benchmarks may have to be fetched, so nothing is looked for where no measurement is recorded.
+    """
+    if policy.run is None or not evaluation_figures(policy.run):
+        return []
     spec, root = EvaluationSpec.of(config), config.run.root
     evaluation, sampling = spec.evaluation, spec.sampling
     n = evaluation.samples
