@@ -70,7 +70,7 @@ def of_export(work: Path, programs: Path) -> tuple[Path, float, float]:
     """
     sage = [sys.executable, "-m", "sage_cli"]
     small = ["data.arithmetic.familiar_share=1", "sampling.temperature=0", "tracking.wandb=off"]
-    small += ["evaluation.samples=1", "evaluation.k=1", "sft.steps=700"]
+    small += ["evaluation.samples=1", "evaluation.k=1..1", "sft.steps=700"]
     runs = ["--runs", "trained"]
     settings = [word for one in small for word in ("--set", one)]
     said(work, *sage, "sft", "--preset", "tiny", *settings, *runs)
