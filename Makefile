@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Two workers, one thread each: tests are many small trainings, which threads only slow down.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-test: $(VENV)/.installed-dev
+test: $(VENV)/.installed-browser
 	$(PYTEST)
 
 # Units that neither train, sample, simulate nor start processes: what one runs after every change.
@@ -85,6 +85,16 @@ $(VENV)/.installed: $(BIN)/python pyproject.toml constraints.txt
 
 $(VENV)/.installed-dev: $(VENV)/.installed
 	$(PIP) -e ".[dev,docs]"
+	touch $@
+
+# Chromium with its driver, for pages as a browser shows them.
+$(VENV)/.installed-browser: $(VENV)/.installed-dev
+	if ! (command -v chromium && command -v chromedriver) > /dev/null; then \
+	    if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; \
+	    then apt-get update -qq && apt-get install -qq --no-install-recommends chromium chromium-driver; \
+	    else echo "install chromium and chromium-driver (Debian's names); tests of pages are skipped"; \
+	    fi; \
+	fi
 	touch $@
 
 $(VENV)/.installed-cluster: $(VENV)/.installed-dev

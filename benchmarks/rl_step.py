@@ -9,9 +9,9 @@ arguments, model and reward, in alternating blocks. `memory`: peak of a process 
 machine without a GPU `--clock cpu` counts the process's own seconds. The model is a random one of
 `tiny`'s sizes, which never ends a completion, or the one in the folder `--model`.
 
-`--kept` measures in their place what `tracking.rollouts=all` costs, `--timing` what `time/` in
-the records does, each in a trainer that does it every other step. `methods.py` measures methods of
-exploration with the same bench.
+`--timing` measures in their place what `time/` in the records costs, in a trainer that does it
+every other step. `methods.py` measures methods of exploration with the same bench, `kept.py` what
+`tracking.rollouts=all` costs.
 """
 
 from __future__ import annotations
@@ -42,11 +42,9 @@ from sage_cli.models.load import load_model, load_tokenizer
 from sage_cli.models.scratch import save_scratch
 from sage_cli.problems.problem import Problem
 from sage_cli.store.runs.run import Run
-from sage_cli.store.runs.training_completions import TrainingCompletions
 from sage_cli.training.rl import build_trainer, prompt_rows
 from sage_cli.training.rl_arguments import grpo_arguments
 from sage_cli.training.rl_inputs import RlInputs, SampleRollouts
-from sage_cli.training.rollouts.kept import Kept
 from sage_cli.training.rollouts.order import training_order
 from sage_cli.training.rollouts.policy_rollouts import sampled_rollouts
 from sage_cli.training.trainer.phases import Phases
@@ -200,11 +198,6 @@ def sampled_by(sample: SampleRollouts | None) -> Change:
     return lambda trainer: setattr(trainer, "sample_rollouts", sample)
 
 
-def kept_by(kept: Kept | None) -> Change:
-    """Every completion is kept (`tracking.rollouts=all`), or counted alone."""
-    return lambda trainer: setattr(trainer.noted, "kept", kept)
-
-
 def timed_by(phases: Phases) -> Change:
     """Phases that are timed, or not."""
     return lambda trainer: setattr(trainer, "phases", phases)
@@ -274,7 +267,6 @@ def main() -> None:
     parser = sizes_parser(__doc__)
     parser.add_argument("--peak-of", choices=["none", "branch"])
     parser.add_argument("--timing", action="store_true")
-    parser.add_argument("--kept", action="store_true")
     sizes = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(Path(folder), sizes)
@@ -286,11 +278,6 @@ def main() -> None:
                 bench, sizes.pairs, timed_by(Untimed()), timed_by(Phases())
             )
             print(json.dumps(report("timed / untimed", *seconds)))
-            return
-        if sizes.kept:
-            kept = Kept(TrainingCompletions(Path(folder) / "completions"))
-            seconds = alternating_seconds(bench, sizes.pairs, kept_by(None), kept_by(kept))
-            print(json.dumps(report("all kept / none", *seconds)))
             return
         changes = (guided(NoGuide()), guided(BRANCH))
         seconds = alternating_seconds(bench, sizes.pairs, *changes)

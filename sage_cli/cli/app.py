@@ -15,7 +15,7 @@ from typer.core import TyperCommand
 from typer.main import get_command
 
 from sage_cli import __version__
-from sage_cli.cli.group import SageGroup, new_app
+from sage_cli.cli.group import HELP_OPTIONS, SageGroup, new_app, without_types_of_flags
 from sage_cli.cli.terminal.console import wants_json
 from sage_cli.cli.terminal.surroundings import prepare
 from sage_cli.errors import Interrupted
@@ -41,6 +41,7 @@ COMMANDS = {
     "guide": "train.guide",
     "runs": "stored.runs",
     "reports": "stored.reports",
+    "view": "view",
     "plot": "measure.plot",
     "samples": "measure.samples",
     "config": "config",
@@ -76,7 +77,17 @@ def command_named(name: str) -> Any:
         app.command(name)(module.command)
     command = get_command(app)
     command.name = name
+    _take_types_from_flags(command)
     return command
+
+
+def _take_types_from_flags(command: Any) -> None:
+    """Leave the type of flags out of help texts: they take no value."""
+    # the option of its help is made when it is first asked for
+    command.get_help_option(typer.Context(command, help_option_names=HELP_OPTIONS))
+    without_types_of_flags([*command.params, command._help_option])
+    for inner in getattr(command, "commands", {}).values():
+        _take_types_from_flags(inner)
 
 
 prepare()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
@@ -21,26 +21,45 @@ def command(
     preset: Presets = None,
     config: ConfigFile = None,
     set_: Sets = None,
+    rollouts: Annotated[
+        bool,
+        typer.Option(
+            "--rollouts",
+            help="Also sample a few rollouts of the initial policy, and compare the engine's "
+            "log-probabilities with the trainer's.",
+        ),
+    ] = False,
     runs: RunRoot = None,
     json: Json = False,
 ) -> None:
     """Check whether a preset can run on this machine; exit with 1 if it cannot.
 
     Missing data and small files of a model are fetched, as a training does, and torch is loaded to
-    find GPUs. Nothing is trained or stored.
+    find GPUs. Nothing is trained or stored; --rollouts takes a step without a reward in a folder of
+    its own.
     """
     settings = load_config(preset, config, set_, run={"root": runs}).config
     with doing("loading libraries"):
         from sage_cli.commands.doctor import checks
+        from sage_cli.commands.doctor_rollouts import rollout_findings
 
     findings: list[Finding] = []
-    for check in checks(settings):
-        with doing(f"looking at {check.name}"):
-            finding = check.run()
+
+    def add(finding: Finding) -> None:
         if not json:
             same = (earlier.check for earlier in findings if _alike(earlier, finding))
             _print(finding, before=next(same, None))
         findings.append(finding)
+
+    for check in checks(settings):
+        with doing(f"looking at {check.name}"):
+            finding = check.run()
+        add(finding)
+    if rollouts and not any(finding.obstacle for finding in findings):
+        with doing("sampling rollouts and reading them"):
+            found = rollout_findings(settings)
+        for finding in found:
+            add(finding)
     obstacles = [finding for finding in findings if finding.obstacle]
     name = ", ".join(preset or ([str(config)] if config else ["tiny"]))
     if json:

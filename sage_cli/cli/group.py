@@ -18,6 +18,16 @@ from sage_cli.settings.passwords import without_passwords
 SURROUNDINGS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
 """Errors of a file system that no program can help: it is full, or somebody else's."""
 
+HELP_OPTIONS = ["-h", "--help"]
+
+
+def without_types_of_flags(options: list[Any]) -> list[Any]:
+    """Take the type from the help of flags, which have no value; return the options."""
+    for option in options:
+        if getattr(option, "is_flag", False):
+            option.metavar = ""
+    return options
+
 
 class SageGroup(TyperGroup):
     """A command group whose errors are the user's to understand; bugs stay tracebacks."""
@@ -37,6 +47,10 @@ class SageGroup(TyperGroup):
                 why = f"{type(error).__name__}: {error}"
                 emit_error(why, "this is a bug; its traceback is on stderr", EXIT_OTHER)
                 raise
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the options, for their help without the type of flags."""
+        return without_types_of_flags(super().get_params(ctx))
 
     def invoke(self, ctx: Any) -> Any:
         """Run the chosen command and turn what it raises into an exit code."""
@@ -83,5 +97,5 @@ def new_app(
         add_completion=completion,
         rich_markup_mode="rich",
         pretty_exceptions_show_locals=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
+        context_settings={"help_option_names": HELP_OPTIONS},
     )

@@ -18,18 +18,17 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.config.specs import EvaluationSpec, RlSpec, SftSpec
 from sage_cli.errors import SageError
 from sage_cli.evaluation.benchmarks import load_benchmarks
+from sage_cli.evaluation.training_pool import training_problems
 from sage_cli.methods.method import Method
 from sage_cli.models.folders import TokenizerFacts
 from sage_cli.models.policies.planned import planned_base
 from sage_cli.models.policies.policy import Policy
-from sage_cli.problems.load import load_training_problems
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.sampling.build import chosen_backend
 from sage_cli.settings.sections.executor import ExecutorSection
 from sage_cli.settings.sections.model import PretrainedModel, ScratchModel
 from sage_cli.settings.sections.records import TrackingSection
 from sage_cli.settings.sections.sampling import SamplingSection
-from sage_cli.settings.sections.sweep import SweepSection
 from sage_cli.settings.sections.training import SftSection
 from sage_cli.store.mirrors.follower import require_mirrors
 from sage_cli.store.runs.run import Runs
@@ -88,7 +87,7 @@ def checks(config: SageConfig) -> Iterator[Check]:
     yield Check("prompt template", lambda: _template(sft, config.run.root))
     if sft.sft.enabled:
         yield Check(f"SFT data {sft.data.sft.name}", lambda: _demonstrations(sft))
-    yield Check(f"RL data {rl.data.rl.name}", lambda: _problems(evaluation, config.sweep))
+    yield Check(f"RL data {rl.data.rl.name}", lambda: _problems(rl, evaluation, config))
     yield Check(f"benchmark {config.evaluation.benchmark}", lambda: _benchmarks(evaluation))
     yield Check("device", lambda: _device(rl.model))
     yield Check("optimizers", lambda: _optimizers(sft.sft, rl.rl))
@@ -148,9 +147,9 @@ def _demonstrations(spec: SftSpec) -> str:
     return f"{fitting:,} of {len(examples):,} demonstrations fit in sft.max_length={most} tokens"
 
 
-def _problems(spec: EvaluationSpec, sweep: SweepSection) -> str:
-    problems = len(load_training_problems(spec.data))
-    configured_validation(spec, sweep)  # refuses to validate on what is trained on
+def _problems(rl: RlSpec, spec: EvaluationSpec, config: SageConfig) -> str:
+    problems = len(training_problems(rl, config.run.root))
+    configured_validation(spec, config.sweep)  # refuses to validate on what is trained on
     return f"{problems:,} problems"
 
 

@@ -74,9 +74,13 @@ def kept_facts(recipe: RlSpec, tracking: TrackingSection) -> dict[str, str]:
     batches = -(-rl.steps // rl.steps_per_batch)
     completions = batches * rl.prompts_per_batch * rl.rollouts_per_prompt
     readers = 1 + (recipe.anchor.kl != "none") + (rollout.backend == "vllm")
-    size = completions * rollout.max_tokens * (8 + 4 * readers)
+    each = rollout.max_tokens * (8 + 4 * readers)
+    size = completions * each
     extra = ", and as many for each round of replaced groups" if rl.dynamic_sampling else ""
-    return {"completions kept": f"{completions:,}, at most {size / 2**20:,.0f} MiB{extra}"}
+    return {
+        "completions kept": f"{completions:,}, at most {each:,} bytes each, "
+        f"{size / 2**20:,.0f} MiB{extra}"
+    }
 
 
 def _guided_facts(recipe: RlSpec, rl: GuidedDpo) -> dict[str, Any]:

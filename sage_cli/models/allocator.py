@@ -18,7 +18,7 @@ def keep_freed_memory() -> bool:
 
     As it comes, glibc gives every block above 32 MB back to the system at once. A training step
     frees and asks for the same logits dozens of times, and is given fresh pages to be cleared each
-    time: a tenth of a small model's step (docs/results/rl-step.md). Larger blocks go back as
+    time: a tenth of a small model's step (docs/results/speed.md). Larger blocks go back as
     before, since some of each size may be kept. What the environment says of glibc's allocator
     stays, and other systems' allocators are left alone. Returns whether it was done; mallopt(3).
     """

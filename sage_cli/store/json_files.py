@@ -54,6 +54,13 @@ def json_text(value: Any) -> str:
     return text + "\n"
 
 
+def compact_json(value: Any) -> str:
+    """Return `value` as `json_text` does, on one line."""
+    return json.dumps(
+        _plain(value), separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=str
+    )
+
+
 def _plain(value: Any) -> Any:
     if hasattr(value, "tolist"):  # an array or a number of numpy, which is not imported for this
         return _plain(value.tolist())

@@ -74,6 +74,7 @@ STATEMENTS: tuple[Callable[[], Statement], ...] = (
     anchors.moving_reference,
     anchors.grade_in_the_guide,
     anchors.uniform_over_right,
+    anchors.initial_policy_is_held,
 )
 """In the order in which the paper makes the claims; the last nine aren't in it."""
 

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
+from functools import partial
+from typing import get_args
 
+import numpy as np
+import torch
+
+from sage_cli.methods.dph_rl import Divergence
+from sage_cli.methods.dph_rl.formula import divergence, slope
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.theory.ascent import ReverseKl, ascend, best_policy, softmax
 from sage_cli.theory.optima import cases
@@ -14,6 +20,8 @@ from sage_cli.theory.statement import Found, distance, statement
 THREE_B = np.array([0.6, 0.3, 0.1])
 """A reference of three answers, the first two right."""
 BETA = 0.25
+ORDER, LIMIT = 0.2, 30.0
+"""Alpha of DPH-RL's third divergence; where log u would be continued linearly."""
 PERIODS = 3
 KEEP = 0.9
 """EMA-PG's eta."""
@@ -41,6 +49,25 @@ def uniform_over_right() -> Found:
         "wrong": float(found_B[2]),
         "wrong at Eq. 2": float(tilted(right_B, THREE_B, BETA)[2]),
     }
+
+
+@statement("DPH-RL holds the initial policy", "1", "not in the paper")
+def initial_policy_is_held() -> Found:
+    """On texts of the initial policy each of DPH-RL's divergences is least where the policy is the
+    initial one, and ascent ends there from anywhere: a held problem pays nothing and keeps all.
+    Away from it the pull on an answer that got rarer is strongest under the forward KL.
+    """
+    worst, pulls = 0.0, dict[str, float]()
+    start_W = np.log(np.array([0.2, 0.2, 0.6]))
+    for kind in get_args(Divergence):
+        of_kind = partial(divergence_slope, kind=kind)
+        worst = max(worst, distance(softmax(ascend(of_kind, start_W)), THREE_B))
+        u = torch.tensor([0.25], dtype=torch.float64, requires_grad=True)
+        value = divergence(u.log(), kind, alpha=ORDER, limit=LIMIT).sum()
+        (by_u,) = torch.autograd.grad(value, u)
+        worst = max(worst, abs(float(by_u) * 0.25 - slope(np.log(0.25), kind, alpha=ORDER)))
+        pulls[f"slope in log u at u = 1/4, {kind}"] = slope(np.log(0.25), kind, alpha=ORDER)
+    return worst, pulls
 
 
 @statement("a guide that reads the grade", "4, 6", "not in the paper")
@@ -152,3 +179,14 @@ def _proportional(right_mass: float) -> FloatArray:
 
 def _ascended(way: Way) -> FloatArray:
     return softmax(ascend(lambda logit_B: push(way, logit_B), np.log(REFERENCE_B), 100_000))
+
+
+def divergence_slope(logit_B: FloatArray, kind: Divergence) -> FloatArray:
+    """Return the slope by the logits of minus the mean over `THREE_B` of a DPH-RL divergence."""
+    logit = torch.from_numpy(logit_B).clone().requires_grad_()
+    reference_B = torch.from_numpy(THREE_B)
+    log_u_B = logit.log_softmax(dim=0) - reference_B.log()
+    values_B = divergence(log_u_B, kind, alpha=ORDER, limit=LIMIT)
+    (found,) = torch.autograd.grad(-(reference_B * values_B).sum(), logit)
+    slope_B: FloatArray = found.numpy()
+    return slope_B

@@ -11,6 +11,7 @@ from sage_cli.evaluation.benchmarks import grader_for
 from sage_cli.grading import Grade
 from sage_cli.models.policies.policy import Policy
 from sage_cli.models.policies.reference import policy_and_reference
+from sage_cli.models.policies.replay_source import replay_source
 from sage_cli.models.policies.teacher import teacher_policy
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
@@ -52,6 +53,7 @@ def train_by_rewards(
     with memory_explained(loading(spec), run):
         model, reference = policy_and_reference(spec, start)
         teacher = teacher_policy(spec.guide, Runs(record.root), spec.model)
+        source = replay_source(spec.rl, Runs(record.root))
         frozen = None if teacher is None else teacher.model(dtype=trained_dtype(spec.model))
     with ExitStack() as held:
         grader = held.enter_context(grader_for(spec.data.rl.name, spec.grading, spec.prompt))
@@ -70,12 +72,13 @@ def train_by_rewards(
             reference_completions=reference_completions(
                 spec,
                 reference_samples(spec, start, record.root),
-                problems_held(problems, spec.rl),
+                problems_held(problems, spec),
             )
             if samples_beforehand(spec)
             else None,
             validator=validator,
             teacher=frozen,
+            replayed=None if source is None else source.completions().read(),
             sample=sampled_rollouts(spec.rollout, spec.rl.seed, tokenizer),
         )
         train_rl(spec, inputs, record.tracking, run, watch.on_step if watch else _nobody)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+import pyarrow as pa
+
 from sage_cli.methods.parts.hooks import GradeCompletions
 from sage_cli.problems.problem import Problem
 from sage_cli.store.samples.completion import Completion
@@ -46,7 +48,8 @@ class RlInputs:
     texts with their problems. `reference_completions`, by problem id, are what `anchor.kl: forward`
     is computed on, or what a method has `samples_beforehand` for. `validator` changes nothing about
     the training. `sample` is used under `rollout.backend: sampler`; otherwise TRL samples.
-    `teacher` is the model that the guide reads besides, if it does.
+    `teacher` is the model that the guide reads besides, if it does. `replayed` are another run's
+    completions (`sage_cli.store.runs.training_completions`), if `rl.replay.run` names one.
     """
 
     model: Any
@@ -58,3 +61,4 @@ class RlInputs:
     validator: Validator | None = None
     sample: SampleRollouts | None = None
     teacher: Any = None
+    replayed: pa.Table | None = None

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from rich.markup import escape
 
 from sage_cli.progress import Progress, RunningTask, TaskStatus
 from sage_cli.trials.failures import Failure
-from sage_cli.trials.task import Task
+from sage_cli.trials.task import DONE, FAILED, Task
 
 BOARD_S = 1.0
 """Between two updates of the board."""
@@ -20,11 +20,17 @@ class TaskProgress:
     """Counts the expected tasks, and prints what becomes of them.
 
     `total` is how many there will be at least, as far as that is known beforehand. `failures` says
-    by name why tasks were given up. `best` is the best trial so far, for the board.
+    by name why tasks were given up. `best` is the best trial so far, for the board. `ended` is told
+    the name of each task that ended and how.
     """
 
-    def __init__(self, progress: Progress, total: int = 0) -> None:
-        self._progress, self._total = progress, total
+    def __init__(
+        self,
+        progress: Progress,
+        total: int = 0,
+        ended: Callable[[str, str], None] = lambda *_: None,
+    ) -> None:
+        self._progress, self._total, self._ended = progress, total, ended
         self._expected: set[str] = set()
         self.done_count = self.failed_count = self.pruned_count = 0
         self.best: str | None = None
@@ -50,6 +56,7 @@ class TaskProgress:
     def done(self, task: Task, result: str = "") -> None:
         """A task's result is stored, now or from before; `result` sums it up."""
         self.done_count += 1
+        self._ended(task.name, DONE)
         if task.since_s is not None:
             self._seconds.append(time.monotonic() - task.since_s)
         line = f"{task.title}: {result}" if result else task.title
@@ -60,6 +67,7 @@ class TaskProgress:
         """A task left no result."""
         if not again:
             self.failures[task.name] = why
+            self._ended(task.name, FAILED)
             self.failed_count += task.name in self._expected
         then = "; it is retried" if again else f"; its log: {log}"
         self._say("red", why.kind, f"{task.title}: {why.reason}{then}")

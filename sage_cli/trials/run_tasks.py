@@ -21,12 +21,13 @@ def run_tasks(
     progress: Progress,
     *,
     enough: Callable[[], bool] = lambda: False,
+    ended: Callable[[str, str], None] = lambda *_: None,
 ) -> dict[str, Failure]:
     """Do all tasks, or until `enough`; return by name why some were given up.
 
-    `folder` holds their configurations and logs.
+    `folder` holds their configurations and logs. `ended` is told each task's name and its end.
     """
-    shown = TaskProgress(progress, len(tasks))
+    shown = TaskProgress(progress, len(tasks), ended)
     queue = TaskQueue(executor, folder, retries, shown)
     try:
         for task in tasks:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Measurements: TypeAlias = "Mapping[str, tuple[Measured, ...]]"
 """By benchmark the measurements of a policy, one for each evaluation seed."""
-DONE, TO_DO = "done", "to do"
+DONE, TO_DO, FAILED = "done", "to do", "failed"
 
 
 @dataclass(eq=False)

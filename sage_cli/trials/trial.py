@@ -13,6 +13,7 @@ from typing import Any
 from sage_cli.config.consent import consents
 from sage_cli.config.schema import SageConfig
 from sage_cli.config.specs import RlSpec, SftSpec
+from sage_cli.evaluation.training_pool import pool_identity
 from sage_cli.models.policies.planned import planned_base, rl_run
 from sage_cli.models.policies.policy import Policy
 from sage_cli.store.runs.run import Runs
@@ -71,7 +72,8 @@ class Replicate:
         if self.is_initial:
             return self.initial
         recipe, runs = RlSpec.of(self.config), Runs(self.config.run.root)
-        run = rl_run(recipe, self.initial, runs, recipe.rl.processes)
+        pool = pool_identity(recipe, runs.root)
+        run = rl_run(recipe, self.initial, runs, recipe.rl.processes, pool)
         return Policy.of_run(run, consent=consents(recipe.model))
 
 

@@ -27,11 +27,12 @@ SAGE = f"""#!{sys.executable} -IS
 import os, sys
 
 words = sys.argv[1:]
-small = ("rl", "sft", "passk", "sweep", "compare")
-imported = words[1:2] == ["theirs"]  # measured under settings of its own
-if words[0] in small and not imported or " ".join(words[:2]) in (
+others = "--preset" in words and words[words.index("--preset") + 1] != "tiny"
+others |= words[1:2] == ["theirs"]  # imported samples have settings of their own
+measuring = words[0] in ("rl", "sft", "passk", "sweep", "compare") or " ".join(words[:2]) in (
     "suite run", "suite plan", "suite report", "guide show", "samples show"
-):
+)
+if measuring and not others:
     tiny = [] if "--preset" in words else ["--preset", "tiny"]
     words += [*tiny, "--preset", "PRESET"]
 os.execv("WARM", ["sage", *words])

@@ -98,6 +98,11 @@ def test_both_hold_what_ships(built: tuple[Path, Path]) -> None:
     with zipfile.ZipFile(wheel) as file:
         in_wheel = set(file.namelist())
     assert {"sage_cli/py.typed", "sage_cli/reports/page.html"} <= in_wheel
+    vendor = "sage_cli/view/page/vendor"
+    page = {"sage_cli/view/page/index.html", "sage_cli/view/page/pages/run.js"}
+    assert {*page, f"{vendor}/plot.min.js", f"{vendor}/plot.LICENSE", f"{vendor}/d3.LICENSE"} <= (
+        in_wheel & in_sdist
+    )
     for name in SHIPPED:
         assert any(one.endswith(f"data/share/sage/{name}") for one in in_wheel), name
 

@@ -247,3 +247,17 @@ class WrittenAnswer(TypedDict):
 
     folder: str
     written: list[str]
+
+
+class ViewAnswer(TypedDict):
+    """The address of the page, with its token, and the folder of runs."""
+
+    address: str
+    root: str
+
+
+class ExportedAnswer(TypedDict):
+    """The file of an exported page and its size."""
+
+    file: str
+    bytes: int

@@ -108,6 +108,7 @@ ANSWERS: Mapping[str, tuple[Any, ...]] = {
     "runs prune": (run_answers.PrunedAnswer,),
     "runs remove": (run_answers.RemovedAnswer,),
     "reports list": (answers.ReportsAnswer,),
+    "view": (answers.ViewAnswer, answers.ExportedAnswer),
     "plot": (_report("PlotReport", PlotData),),
     "samples import": (answers.ImportedAnswer,),
     "samples show": (answers.SamplesAnswer, answers.TrainingCompletionsAnswer),

@@ -16,7 +16,7 @@ from sage_cli.config.warnings import remarks
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.benchmarks import origins
 from sage_cli.evaluation.evaluate import Evaluation
-from sage_cli.evaluation.policy_sampler import PolicySampler
+from sage_cli.evaluation.training_pool import pool_facts, pool_identity, training_problems
 from sage_cli.methods.guided_dpo import GuidedDpo
 from sage_cli.methods.parts.hinting import Hinting
 from sage_cli.models.policies.compatibility import (
@@ -29,13 +29,13 @@ from sage_cli.models.policies.compatibility import (
 from sage_cli.models.policies.planned import rl_run, run_facts
 from sage_cli.models.policies.policy import Policy
 from sage_cli.models.policies.reference import reference_policy
-from sage_cli.models.policies.teacher import refuse_other_tokenizer, teacher_policy
+from sage_cli.models.policies.replay_source import require_fit_source
+from sage_cli.models.policies.teacher import require_fit_teacher, teacher_policy
 from sage_cli.planning.dry_run import Described, Stage
 from sage_cli.planning.gpus import Gpu
 from sage_cli.planning.stages import rl_hours, rl_memory
 from sage_cli.planning.teachers import teacher_facts, teacher_shape
 from sage_cli.problems.hints import require_hints
-from sage_cli.problems.load import load_training_problems
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
@@ -60,12 +60,7 @@ from sage_cli.training.plugins import require_plugins
 from sage_cli.training.reward_training import train_by_rewards
 from sage_cli.training.rewards.load import require_rewards
 from sage_cli.training.rollouts.policy_rollouts import require_rollouts
-from sage_cli.training.rollouts.reference_samples import (
-    problems_held,
-    reference_facts,
-    reference_samples,
-    samples_beforehand,
-)
+from sage_cli.training.rollouts.reference_samples import reference_facts, sample_reference
 from sage_cli.training.trainer.optimizers import require_optimizer
 from sage_cli.training.validation import Validation, configured_validation
 
@@ -120,7 +115,8 @@ class RlTraining(TrainingRun):
     @cached_property
     def planned(self) -> Run:
         """The run that settings and initial policy name, whether it exists or not."""
-        return rl_run(self.spec, self.start.policy, Runs(self.record.root), self._processes)
+        pool = pool_identity(self.spec, self.record.root)
+        return rl_run(self.spec, self.start.policy, Runs(self.record.root), self._processes, pool)
 
     @property
     def stages(self) -> list[Stage]:
@@ -132,6 +128,7 @@ class RlTraining(TrainingRun):
         facts = {
             **run_facts(self.planned),
             **rl_facts(self.spec),
+            **pool_facts(self.spec, self.record.root),
             **kept_facts(self.spec, self.record.tracking),
             **reference_facts(self.spec, self.start.policy, self.record.root),
             **teacher_facts(self._teacher),
@@ -163,7 +160,7 @@ class RlTraining(TrainingRun):
             return None
         join_processes().wait_for_everyone()
         if not (run := current(self.planned)).finished:
-            problems = load_training_problems(spec.data)
+            problems = training_problems(spec, self.record.root)
             validation = configured_validation(self.validation, self.sweep)
             train_by_rewards(spec, self.record, self.start.policy, problems, validation, run)
         return run
@@ -184,7 +181,7 @@ class RlTraining(TrainingRun):
         require_plugins(spec)
         self._require_machine()
         with progress.doing(f"reading {spec.data.rl.name}"):
-            problems = load_training_problems(spec.data)
+            problems = training_problems(spec, self.record.root)
             require_rewards(spec, problems)
             validation = configured_validation(self.validation, self.sweep)
             if isinstance(spec.rl, Hinting):
@@ -194,9 +191,8 @@ class RlTraining(TrainingRun):
         if spec.anchor.kl != "none":
             reference_policy(start, spec)
         require_own_weights(start)
-        if self._teacher is not None:
-            refuse_other_tokenizer(self._teacher, start)
-            require_own_weights(self._teacher)
+        require_fit_teacher(self._teacher, start)
+        require_fit_source(spec, start, Runs(self.record.root))
         if self.start.init:
             allowed = spec.rl.allow_template_mismatch
             refuse_unfit_start(start, spec.model, spec.prompt, other_template=allowed)
@@ -231,8 +227,8 @@ class RlTraining(TrainingRun):
         """
         from sage_cli.training.rollouts.engine import is_colocated
 
-        several = self.spec.rl.processes > 1
-        return several or (self.evaluation is not None and is_colocated(self.spec.rollout))
+        needs_gpu = self.evaluation is not None and is_colocated(self.spec.rollout)
+        return needs_gpu or self.spec.rl.processes > 1
 
     def _require_base(self) -> None:
         """Under a launcher nothing but RL is trained: the other processes would wait in vain."""
@@ -265,10 +261,7 @@ class RlTraining(TrainingRun):
             progress.say(warning)
         progress.say(f"[bold]{run.id}[/]: loading libraries")
         spec, root, sampling = self.spec, self.record.root, self.validation.sampling
-        if beforehand := samples_beforehand(spec):
-            reference = reference_samples(spec, start, root)
-            with PolicySampler(reference, sampling, progress) as sampler:
-                sampler.sample(spec.rl.seed, problems_held(problems, spec.rl), beforehand)
+        sample_reference(spec, start, root, problems, sampling, progress)
         if not is_launched() and self._trains_apart:
             init = self.start.init or (str(start.run.folder) if start.run else None)
             train_together(spec.rl, self.record, run, init, progress, self.shown)

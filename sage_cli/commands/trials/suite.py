@@ -24,6 +24,7 @@ from sage_cli.trials.search.space.read import guide_of, read_space
 from sage_cli.trials.suites.overrides import Overrides
 from sage_cli.trials.suites.planned import Part, PlannedSuite, planned
 from sage_cli.trials.suites.registered.standing import note_registration
+from sage_cli.trials.suites.task_states import TaskStates
 from sage_cli.trials.task import DONE, TO_DO, Task
 
 if TYPE_CHECKING:
@@ -121,7 +122,8 @@ def carry_out(plan: PlannedSuite, progress: Progress) -> None:
     require_mirrors(config.tracking)
     executor = build_executor(config.executor, folder=folder, processes=config.rl.processes)
     with writer(plan.folder):
-        failures = run_tasks(plan.tasks, executor, folder, RETRIES, progress)
+        states = TaskStates(plan.folder, plan.tasks)
+        failures = run_tasks(plan.tasks, executor, folder, RETRIES, progress, ended=states.note)
         write_failures(plan.folder / FAILURES, failures)
     if failures and not any(task.state == DONE for task in plan.tasks if task.needs):
         raise all_failed(map(str, failures.values()), folder)

@@ -6,6 +6,7 @@ weights really were is noted when a run ends (`sage_cli.models.policies.compatib
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from sage_cli.config.consent import consents
@@ -14,6 +15,7 @@ from sage_cli.config.specs import RlSpec, SftSpec
 from sage_cli.errors import ConfigurationError
 from sage_cli.models.folders import fingerprint, require_model
 from sage_cli.models.policies.policy import Policy
+from sage_cli.models.policies.replay_source import replay_determinants
 from sage_cli.models.policies.teacher import guide_determinants
 from sage_cli.problems.identity import demonstrations_identity, training_identity
 from sage_cli.settings.sections.model import PretrainedModel, ScratchModel, trained_dtype
@@ -48,8 +50,17 @@ def sft_run(recipe: SftSpec, runs: Runs) -> Run:
     return runs.at("sft", base_label(recipe), identity_of("sft", determinants))
 
 
-def rl_run(recipe: RlSpec, parent: Policy, runs: Runs, processes: int) -> Run:
-    """The run of a policy that is trained by RL from `parent` in so many processes."""
+def rl_run(
+    recipe: RlSpec,
+    parent: Policy,
+    runs: Runs,
+    processes: int,
+    pool: Mapping[str, Any] | None = None,
+) -> Run:
+    """The run of a policy that is trained by RL from `parent` in so many processes.
+
+    `pool` is what decides which problems were chosen by pass rates, if any were.
+    """
     anchor, guide = recipe.anchor, recipe.guide
     lora = recipe.model.lora.determinants() if recipe.model.tuning == "lora" else None
     determinants = {
@@ -58,12 +69,12 @@ def rl_run(recipe: RlSpec, parent: Policy, runs: Runs, processes: int) -> Run:
         "compute": recipe.model.compute_dtype,
         "prompt": recipe.prompt.determinants(),
         # each process samples rollouts of its own
-        "rl": {**recipe.rl.determinants(), "processes": processes},
+        "rl": {**replay_determinants(recipe.rl, runs), "processes": processes},
         "rollout": recipe.rollout.determinants(),
         "anchor": anchor.determinants() if anchor.kl != "none" else None,
         "guide": guide_determinants(recipe, runs) if guide.name != "none" else None,
         "grading": recipe.grading.determinants(),
-        "data": training_identity(recipe.data),
+        "data": training_identity(recipe.data) | ({"pool": dict(pool)} if pool else {}),
     }
     return runs.at("rl", rl_label(recipe), identity_of("rl", determinants))
 

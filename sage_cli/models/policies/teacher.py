@@ -7,6 +7,7 @@ from typing import Any
 from sage_cli.config.specs import RlSpec
 from sage_cli.errors import ConfigurationError
 from sage_cli.guides import Guide
+from sage_cli.models.policies.compatibility import require_own_weights
 from sage_cli.models.policies.names import Model, named_policy
 from sage_cli.models.policies.policy import Policy
 from sage_cli.settings.sections.model import PretrainedModel
@@ -42,8 +43,15 @@ def guide_determinants(spec: RlSpec, runs: Runs) -> dict[str, Any]:
     return {**settings, "teacher": teacher.identity, "teacher_revision": None}
 
 
-def refuse_other_tokenizer(teacher: Policy, start: Policy) -> None:
-    """Raise ConfigurationError for a teacher whose tokens aren't the policy's."""
+def require_fit_teacher(teacher: Policy | None, start: Policy) -> None:
+    """Raise SageError for a teacher of another tokenizer, or whose weights have been changed."""
+    if teacher is not None:
+        refuse_other_tokenizer(teacher, start)
+        require_own_weights(teacher)
+
+
+def refuse_other_tokenizer(teacher: Policy, start: Policy, role: str = "teacher") -> None:
+    """Raise ConfigurationError for a teacher, or another `role`, with other tokens than `start`."""
     if teacher.path == start.path:
         return
     own, other = start.tokenizer().get_vocab(), teacher.tokenizer().get_vocab()
@@ -51,8 +59,8 @@ def refuse_other_tokenizer(teacher: Policy, start: Policy) -> None:
         return
     differing = len(own.items() ^ other.items())
     raise ConfigurationError(
-        f"the teacher {teacher.label} has another tokenizer than {start.label} "
+        f"the {role} {teacher.label} has another tokenizer than {start.label} "
         f"({len(other)} and {len(own)} entries, of which {differing} differ)",
-        "name a teacher of the same family: a run from the same model, or a larger one with its "
+        f"name a {role} of the same family: a run from the same model, or a larger one with its "
         "tokenizer",
     )

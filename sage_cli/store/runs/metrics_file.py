@@ -64,6 +64,11 @@ class MetricsFile:
         whole = filter(None, map(self._record, reversed(self._lines())))
         return list(takewhile(lambda record: record["step"] == step, whole))[::-1]
 
+    def latest(self) -> dict[str, Any]:
+        """Return the last whole record; empty if there is none. Only the end is parsed."""
+        whole = filter(None, map(self._record, reversed(self._lines())))
+        return next(whole, {})
+
     def rewind(self, step: int) -> None:
         """Remove every record after optimiser step `step` (0 removes all).
 

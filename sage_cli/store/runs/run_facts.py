@@ -70,15 +70,15 @@ class RunFacts:
     @classmethod
     def of(cls, run: Run) -> RunFacts:
         """Return the facts in a run's files. Raises StoreError if one of them is torn."""
-        manifest = {**run.manifest, "id": run.id, "status": run.status}
+        config, read = run.config, run.manifest
+        manifest = {**read, "id": run.id, "status": run.status_in(read)}
         unread = OF_RL if manifest.get("kind") == "sft" else ()
-        records = run.metrics.read()
         measured = {_of_benchmark(key): value for key, value in evaluation_figures(run).items()}
         return cls(
             run,
-            dict(leaves({k: v for k, v in run.config.items() if k not in unread})),
+            dict(leaves({k: v for k, v in config.items() if k not in unread})),
             {key: manifest.get(key) for key in ABOUT},
-            {**(records[-1] if records else {}), **measured},
+            {**run.metrics.latest(), **measured},
         )
 
     @classmethod

@@ -34,6 +34,16 @@ SCHEMAS = {
             ("length", pa.int32()),
         ]
     ),
+    "tokens": pa.schema(
+        [
+            *_SAMPLE,
+            ("texts", pa.list_(pa.string())),
+            *(
+                (name, pa.list_(pa.float32()))
+                for name in ("surprisal", "entropy", "q", "reference")
+            ),
+        ]
+    ),
 }
 """The columns of a kind of annotation: the sample's, then the values."""
 FLUSH_ROWS = 8192
@@ -171,6 +181,14 @@ class GradeStore(Annotations):
         status_R = np.append(as_numpy(status.indices), -1)
         return tally_of(inventory, status_R[row_S], status.dictionary.to_pylist(), problem_ids, n)
 
+    def columns(self, inventory: Inventory) -> tuple[Any, Any, Any]:
+        """Return each sample's row (S,), -1 without a grade, and the columns of the rows.
+
+        These are statuses (a dictionary) and extracted answers.
+        """
+        row_S = self._rows_of(inventory)
+        return row_S, self._column("status"), self._column("extracted")
+
 
 class ScoreStore(Annotations):
     """The folder `<set>/scores/<key>/` of one model, whose every determinant `scorer` names.
@@ -181,3 +199,14 @@ class ScoreStore(Annotations):
 
     def __init__(self, samples: SampleSet, scorer: Mapping[str, Any]) -> None:
         super().__init__(samples, scorer, kind="scores", role="scorer")
+
+
+class TokenStore(Annotations):
+    """The folder `<set>/tokens/<key>/` of one reading, whose every determinant `reader` names.
+
+    A row has a value for each token: its text, the policy's surprisal and entropy in nats, q of the
+    guide, and the initial policy's surprisal; the last two are null where there is none.
+    """
+
+    def __init__(self, samples: SampleSet, reader: Mapping[str, Any]) -> None:
+        super().__init__(samples, reader, kind="tokens", role="reader")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ DESCRIPTION = "set.json"
 """A set's identity in full."""
 ENGINES = "engines.json"
 """Engine and versions of the writers of a set, each once."""
-OWN_NAMES = frozenset({DESCRIPTION, ENGINES, INDEX, "claims", "grades", "scores"})
+OWN_NAMES = frozenset({DESCRIPTION, ENGINES, INDEX, "claims", "grades", "scores", "tokens"})
 """Names in a set's folder besides parts."""
 
 
@@ -55,6 +55,20 @@ class SampleIdentity:
     def key(self) -> str:
         """Sixteen hexadecimal digits that name the set's folder."""
         return key_of(asdict(self))
+
+
+def stored_seeds(root: Path, identity: SampleIdentity) -> list[SampleIdentity]:
+    """Return the identities of the sets below `root` that are `identity` but for the seed."""
+    wanted = json.loads(json.dumps(asdict(identity)))
+    found = []
+    for file in sorted((root / "samples").glob(f"*/{DESCRIPTION}")):
+        try:
+            described = json_value(file.read_bytes())
+        except (OSError, ValueError):  # torn: what it holds is not known
+            continue
+        if isinstance(described, dict) and {**described, "seed": identity.seed} == wanted:
+            found.append(replace(identity, seed=described["seed"]))
+    return sorted(found, key=lambda one: one.seed)
 
 
 class SampleSet:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from sage_cli.store.runs.training_completions import Sampled, TrainingCompletions
+from sage_cli.training.rollouts.replay import Memory
 
 KEPT_IDS = "kept_ids_B"
 """Where a batch carries the numbers under which its completions are kept."""
@@ -27,24 +28,31 @@ class _Waiting:
 
 
 class Kept:
-    """Keeps this process's completions of a generation batch until the next one begins."""
+    """Keeps this process's completions of a generation batch until the next one begins.
 
-    def __init__(self, store: TrainingCompletions) -> None:
-        self.store = store
+    Then they are handed to `store`, and to the `memory` of a training that replays its own.
+    """
+
+    def __init__(self, store: TrainingCompletions, memory: Memory | None = None) -> None:
+        self.store, self.memory = store, memory
         self._waiting: list[_Waiting] = []
         self._count = 0
 
-    def scored(self, batch: dict[str, Any], sampled: Sampled) -> None:
-        """Keep a scored batch's completions; the batch gets their numbers."""
+    def scored(self, batch: dict[str, Any], sampled: Sampled, places_B: np.ndarray) -> None:
+        """Keep completions, those at `places_B` of a scored batch, which gets their numbers.
+
+        Its other rows get -1.
+        """
         count = len(sampled.texts)
-        batch[KEPT_IDS] = torch.arange(self._count, self._count + count)
+        batch[KEPT_IDS] = torch.full((len(batch["completion_ids"]),), -1)
+        batch[KEPT_IDS][torch.from_numpy(places_B)] = torch.arange(self._count, self._count + count)
         self._waiting.append(
             _Waiting(
                 self._count,
                 replace(
                     sampled,
-                    reference_logps_BT=_numbers(batch.get("ref_per_token_logps")),
-                    engine_logps_BT=_numbers(batch.get("sampling_per_token_logps")),
+                    reference_logps_BT=_numbers(batch.get("ref_per_token_logps"), places_B),
+                    engine_logps_BT=_numbers(batch.get("sampling_per_token_logps"), places_B),
                 ),
                 np.full(count, np.nan),
                 np.full(sampled.ids_BT.shape, np.nan),
@@ -57,7 +65,10 @@ class Kept:
         self.store.add(sampled)
 
     def learned(self, batch: Mapping[str, Any], logps_BT: Tensor) -> None:
-        """Note a micro-batch's advantages and policy log-probabilities at its first loss."""
+        """Note a micro-batch's advantages at its first loss, and the sampling policy's logps.
+
+        `logps_BT` are the policy's now, which sampled the batch where it carries no older ones.
+        """
         if KEPT_IDS not in batch:
             return
         numbers_B = batch[KEPT_IDS].cpu().numpy()
@@ -67,7 +78,7 @@ class Kept:
             mask_BT = batch["completion_mask"].cpu().numpy().astype(bool)
             with np.errstate(invalid="ignore"):
                 advantages = (advantages * mask_BT).sum(axis=1) / mask_BT.sum(axis=1)
-        logps = _numbers(logps_BT)
+        logps = _numbers(batch.get("old_per_token_logps", logps_BT))
         assert logps is not None
         for one in self._waiting:
             places_B = numbers_B - one.first
@@ -80,8 +91,12 @@ class Kept:
     def pass_on(self) -> None:
         """Hand over what the last generation batch sampled: its losses are done."""
         for one in self._waiting:
-            found = replace(one.sampled, advantage_B=one.advantage_B)
-            self.store.add(replace(found, policy_logps_BT=one.policy_logps_BT))
+            found = replace(
+                one.sampled, advantage_B=one.advantage_B, policy_logps_BT=one.policy_logps_BT
+            )
+            self.store.add(found)
+            if self.memory is not None:
+                self.memory.add(found.table())
         self._waiting = []
 
     def seal(self) -> None:
@@ -98,5 +113,9 @@ def padded(ids: Sequence[Sequence[int]]) -> np.ndarray:
     return found
 
 
-def _numbers(values: Tensor | None) -> np.ndarray | None:
-    return None if values is None else values.detach().float().cpu().numpy()
+def _numbers(values: Tensor | None, places_B: np.ndarray | None = None) -> np.ndarray | None:
+    """Return the values in single precision, of all rows or those at `places_B`."""
+    if values is None:
+        return None
+    numbers: np.ndarray = values.detach().float().cpu().numpy()
+    return numbers if places_B is None else numbers[places_B]

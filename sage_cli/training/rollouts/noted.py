@@ -17,6 +17,7 @@ from sage_cli.methods.parts.hooks import GradeReward
 from sage_cli.store.runs.training_completions import Sampled
 from sage_cli.store.runs.training_ledger import PromptRow, TrainingLedger
 from sage_cli.training.rollouts.kept import Kept, padded
+from sage_cli.training.rollouts.replay import own_places
 
 COMPLETION_IDS, COMPLETION_TEXTS = 1, 3
 """Where TRL's `_generate` returns the completions' tokens, and their texts."""
@@ -53,19 +54,20 @@ class Noted:
             self.kept.pass_on()
 
     def scored(self, rows: Sequence[Row], batch: dict[str, Any], rewards_BF: Tensor) -> None:
-        """Note the completions that were generated and graded last: they are trained on."""
-        sampled = self._sampled(rows, self.generated, self.reward.statuses, trained=True)
+        """Note the completions that were generated and graded last: they are trained on.
+
+        Replayed ones were noted when they were sampled.
+        """
+        own_B = own_places(batch, len(rows))
+        statuses = [self.reward.statuses[place] for place in own_B]
+        sampled = self._sampled(*_some(rows, self.generated, own_B), statuses, trained=True)
         if self.kept is not None:
             rewards = rewards_BF[batch["row_ids_B"]].float().cpu().numpy()
-            self.kept.scored(batch, replace(sampled, rewards_BF=rewards))
+            self.kept.scored(batch, replace(sampled, rewards_BF=rewards[own_B]), own_B)
 
     def replaced(self, rows: Sequence[Row], sampled: Generated, places: Sequence[int]) -> None:
         """Note the completions at `places`, which are not trained on."""
-        chosen = [rows[i] for i in places]
-        some = tuple(
-            [of[i] for i in places] if which in (COMPLETION_IDS, COMPLETION_TEXTS) else []
-            for which, of in enumerate(sampled)
-        )
+        chosen, some = _some(rows, sampled, places)
         statuses = self.reward.grade([row["gold"] for row in chosen], some[COMPLETION_TEXTS])
         away = self._sampled(chosen, some, statuses, trained=False)
         if self.kept is not None and chosen:
@@ -116,6 +118,18 @@ class Noted:
             np.array(lengths, dtype=int),
             ids_BT,
         )
+
+
+def _some(
+    rows: Sequence[Row], sampled: Generated, places: Iterable[int]
+) -> tuple[list[Row], Generated]:
+    """Return the rows at `places`, and the tokens and texts of their completions."""
+    places = list(places)
+    some = tuple(
+        [of[i] for i in places] if which in (COMPLETION_IDS, COMPLETION_TEXTS) else []
+        for which, of in enumerate(sampled)
+    )
+    return [rows[i] for i in places], some
 
 
 def merged(rows: Iterable[PromptRow]) -> list[PromptRow]:

@@ -9,20 +9,26 @@ from __future__ import annotations
 import numpy as np
 
 from sage_cli.methods.method import Method
+from sage_cli.settings.sections.data import Order
 
 
-def training_order(population: int, rl: Method) -> list[int]:
-    """Return the order of prompts in the whole training."""
+def training_order(population: int, rl: Method, order: Order = "shuffled") -> list[int]:
+    """Return the order of prompts in the whole training: their own where a curriculum sorted them.
+
+    Otherwise each pass over them has a permutation of its own.
+    """
     generations = -(-rl.steps // rl.steps_per_batch)
     count = generations * rl.prompts_per_batch
+    if order != "shuffled":
+        return [place % population for place in range(count)]
     return permutations(population, count, rl.seed)
 
 
-def rows_seen(population: int, rl: Method) -> list[int]:
+def rows_seen(population: int, rl: Method, order: Order = "shuffled") -> list[int]:
     """The prompts that a training comes to; all where some may be replaced."""
     if rl.replaces_prompts:
         return list(range(population))
-    return sorted(set(training_order(population, rl)))
+    return sorted(set(training_order(population, rl, order)))
 
 
 def permutations(population: int, count: int, seed: int) -> list[int]:

@@ -8,12 +8,14 @@ from pathlib import Path
 
 from sage_cli.config.specs import RlSpec
 from sage_cli.errors import DataError
+from sage_cli.evaluation.policy_sampler import PolicySampler
 from sage_cli.evaluation.sample_sets import PolicySamples
-from sage_cli.methods.method import Method
+from sage_cli.evaluation.training_pool import training_problems
 from sage_cli.models.policies.policy import Policy
 from sage_cli.models.policies.reference import reference_policy
-from sage_cli.problems.load import load_training_problems
 from sage_cli.problems.problem import Problem
+from sage_cli.progress import Progress
+from sage_cli.settings.sections.sampling import SamplingSection
 from sage_cli.store.samples.completion import Completion
 from sage_cli.training.rollouts.order import rows_seen
 
@@ -34,9 +36,24 @@ def samples_beforehand(spec: RlSpec) -> int:
     return spec.anchor.reference_samples if forward else spec.rl.samples_beforehand
 
 
-def problems_held(problems: Sequence[Problem], rl: Method) -> list[Problem]:
+def problems_held(problems: Sequence[Problem], spec: RlSpec) -> list[Problem]:
     """The problems that the training comes to, whose completions are sampled beforehand."""
-    return [problems[row] for row in rows_seen(len(problems), rl)]
+    return [problems[row] for row in rows_seen(len(problems), spec.rl, spec.data.rl.order)]
+
+
+def sample_reference(
+    spec: RlSpec,
+    start: Policy,
+    root: Path,
+    problems: Sequence[Problem],
+    sampling: SamplingSection,
+    progress: Progress,
+) -> None:
+    """Sample what a training from `start` takes beforehand and isn't stored, if it takes any."""
+    count = samples_beforehand(spec)
+    if count:
+        with PolicySampler(reference_samples(spec, start, root), sampling, progress) as sampler:
+            sampler.sample(spec.rl.seed, problems_held(problems, spec), count)
 
 
 def reference_facts(spec: RlSpec, start: Policy, root: Path) -> dict[str, str]:
@@ -48,7 +65,7 @@ def reference_facts(spec: RlSpec, start: Policy, root: Path) -> dict[str, str]:
     if not n:
         return {}
     try:
-        problems = problems_held(load_training_problems(spec.data), spec.rl)
+        problems = problems_held(training_problems(spec, root), spec)
     except DataError:
         return {}
     wanted = missing = n * len(problems)

@@ -92,8 +92,7 @@ class RlTrainer(RolloutTrainer):
     def _generate_and_score_completions(self, inputs: list[Row]) -> dict[str, Any]:
         self.begin_rollouts()
         inputs, sampled = self.hooks.sample(self, inputs)
-        if sampled is not None:
-            self.take_rows(sampled)
+        self.take_with_replayed(inputs, sampled)
         batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
         if self.state.global_step == 0:
             check_reference(self, batch, self.anchor.reference)

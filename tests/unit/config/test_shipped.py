@@ -10,6 +10,7 @@ from sage_cli.config.load import load
 from sage_cli.config.schema import SageConfig
 from sage_cli.settings.presets import preset_names, read_preset, shipped
 from sage_cli.trials.search.space.read import guide_of, read_space
+from sage_cli.trials.search.space.space import Range
 
 PAPERS = ("qwen2.5-math-7b", "r1-distill-qwen-7b")
 FULL = ("qwen2.5-math-1.5b-instruct-full", "qwen2.5-3b-instruct-full")
@@ -43,7 +44,9 @@ def test_models_that_were_taught_to_box_their_answers_are_paid_for_it(name):
 def test_every_search_space_resolves(path: Path):
     config = load(flags={"guide": {"name": guide_of(path.stem)}}).config
     space = read_space(path.stem, config)
-    assert len(list(space.points())) >= 2
+    points = space.listed()
+    assert points is None or len(points) >= 2  # None: ranges, whose points can't be listed
+    assert (points is None) == any(isinstance(one, Range) for one in space.parameters.values())
 
 
 def test_the_papers_grid_of_table_6(facts):

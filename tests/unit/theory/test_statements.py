@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from sage_cli.guides import BranchGuide, RandomGuide, TokenGuide
+from sage_cli.methods.dph_rl.formula import divergence
 from sage_cli.objectives import head_kl, k3
 from sage_cli.theory import (
     STATEMENTS,
@@ -152,6 +153,12 @@ FAULTS = [
     (on_the_way, "covering", tilted, "covering_on_the_way"),
     (anchors, "mode_anchored", lambda right_B, p_B, beta: right_B, "uniform_over_right"),
     (anchors, "tilted", colder, "grade_in_the_guide"),
+    (
+        anchors,
+        "divergence",
+        lambda u, kind, alpha, limit: -divergence(u, kind, alpha=alpha, limit=limit),
+        "initial_policy_is_held",
+    ),
     (
         anchors,
         "at_rest",

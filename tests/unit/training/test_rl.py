@@ -20,7 +20,7 @@ from sage_cli.store.runs.metric_keys import meaning
 from sage_cli.store.runs.metrics_file import MetricsFile
 from sage_cli.store.runs.run import Run
 from sage_cli.training.checkpoints.checkpoints import seal
-from sage_cli.training.rollouts.order import training_order
+from sage_cli.training.rollouts.order import rows_seen, training_order
 from sage_cli.training.trainer.rl_trainer import RlTrainer
 
 
@@ -259,6 +259,12 @@ def test_every_prompt_comes_once_an_epoch_however_steps_share_generations():
         order = training_order(12, rl)
         assert len(order) == (18 if steps == 6 else 24)  # generations of 6 prompts
         assert sorted(order[:12]) == list(range(12))
+
+
+def test_a_curriculum_repeats_the_order_of_its_problems():
+    rl = Grpo(steps=3, prompts_per_step=2)
+    assert training_order(4, rl, "hard-first") == [0, 1, 2, 3, 0, 1]
+    assert rows_seen(9, rl, "hard-first") == list(range(6))
 
 
 def test_all_checkpoints_are_kept_where_none_are_to_go(bench: Any, configure: Any):

@@ -166,14 +166,9 @@ def _notes(found: Sequence[TradeResult]) -> list[str]:
         "initial policies themselves, to one training seed, to the problems of one initial policy",
         "p (Holm): over the trades marked primary",
     ]
+    notes += _without_an_interval(found)
     for one in found:
-        name, policies = one.trade.name, one.estimate.policies if one.estimate else 0
-        if policies < FEWEST:
-            count = f"{policies} initial polic{'y' if policies == 1 else 'ies'}"
-            notes.append(
-                f"{name}: {count} of at least {FEWEST} that an interval needs; add some to "
-                "initial_policies"
-            )
+        name = one.trade.name
         if unreached := len(one.gaps) - len(one.reached):
             notes.append(
                 f"{name}: {unreached} of {len(one.gaps)} replicates never have the same pass@1 and "
@@ -182,3 +177,18 @@ def _notes(found: Sequence[TradeResult]) -> list[str]:
         if one.incomplete:
             notes.append(f"{name}: {one.incomplete} replicates wait for those they are laid beside")
     return notes
+
+
+def _without_an_interval(found: Sequence[TradeResult]) -> list[str]:
+    """Return a note for each number of initial policies that is too small for an interval."""
+    few: dict[int, list[str]] = {}
+    for one in found:
+        policies = one.estimate.policies if one.estimate else 0
+        if policies < FEWEST:
+            few.setdefault(policies, []).append(one.trade.name)
+    return [
+        f"{', '.join(names[:3])}{f' and {len(names) - 3} more' if len(names) > 3 else ''}: "
+        f"{policies} initial polic{'y' if policies == 1 else 'ies'} of at least {FEWEST} that an "
+        "interval needs; add some to initial_policies"
+        for policies, names in few.items()
+    ]

@@ -26,7 +26,7 @@ def test_every_error_is_below_the_tolerance(answered):
     code, found, _ = answered
     assert code == 0
     assert found["holds"]
-    assert len(found["statements"]) == 51
+    assert len(found["statements"]) == 52
     assert all(one["error"] < 1e-6 for one in found["statements"])
 
 

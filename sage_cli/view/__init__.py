@@ -1,0 +1,1 @@
+"""`sage view`: a local page on what is stored, live while it grows."""

@@ -1,0 +1,64 @@
+"""Which runs an export holds: those that a run, a sweep or a suite refers to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from urllib.parse import quote
+
+from sage_cli.errors import SageError
+from sage_cli.store.runs.run import Run, Runs
+from sage_cli.trials.search.stored import StoredSweep, Sweeps
+from sage_cli.view.export.held import Selection
+from sage_cli.view.topics.suites import StoredSuites, policies_of_suite
+
+MOST_RUNS = 200
+
+
+def selection_of(root: Path, kind: str | None, name: str) -> Selection:
+    """Return the selection of a run with its ancestors, a sweep, a suite, or of everything."""
+    if kind == "run":
+        return Selection(_with_parents(root, [name]), begin=_begin(kind, name))
+    if kind == "sweep":
+        runs = _with_parents(root, _runs_of(StoredSweep(Sweeps(root).root / name)))
+        return Selection(runs, sweeps=[name], begin=_begin(kind, name))
+    if kind == "suite":
+        runs = _with_parents(root, policies_of_suite(StoredSuites(root).find(name)))
+        return Selection(runs, suites=[name], begin=_begin(kind, name))
+    every = [run.id for run in Runs(root).all()]
+    return Selection(
+        every[-MOST_RUNS:],
+        [one.name for one in Sweeps(root).all()],
+        [one.name for one in StoredSuites(root).all()],
+    )
+
+
+def _begin(kind: str, name: str) -> str:
+    return f"#/{kind}?{kind}={quote(name)}"
+
+
+def _with_parents(root: Path, names: Iterable[str]) -> list[str]:
+    """Return the runs that are there, each after the runs that it grew from."""
+    found: list[str] = []
+
+    def add(name: str) -> None:
+        run = Run(root / name)
+        if name in found or not name or not run.begun:
+            return
+        add(str(run.known.get("parent") or ""))
+        found.append(name)
+
+    for name in dict.fromkeys(names):
+        add(name)
+    return found[:MOST_RUNS]
+
+
+def _runs_of(sweep: StoredSweep) -> list[str]:
+    try:
+        result = sweep.result
+    except SageError:
+        return []
+    if result is None:
+        return []
+    base = result.base.runs if result.base else ()
+    return [*base, *(run for trial in result.trials for run in trial.runs)]

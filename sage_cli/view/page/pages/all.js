@@ -1,0 +1,20 @@
+// Every page by the name that stands in its address.
+
+import { h } from "../dom.js";
+
+export { curves } from "./curves.js";
+export { passk } from "./passk.js";
+export { problem } from "./problem.js";
+export { problems } from "./problems.js";
+export { run } from "./run.js";
+export { runs } from "./runs.js";
+export { samples } from "./samples.js";
+export { suite, suites } from "./suites.js";
+export { sweep } from "./sweep.js";
+export { sweeps } from "./sweeps.js";
+
+export const lost = {
+  title: () => "No such page",
+  load: async () => null,
+  view: () => h("p", {}, "This address leads nowhere. ", h("a", { href: "#/runs" }, "All runs"), "."),
+};

@@ -1,0 +1,1 @@
+"""What is stored, read for the page and kept in memory while no file has changed."""

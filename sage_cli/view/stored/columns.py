@@ -1,0 +1,166 @@
+"""The stored columns of a policy's samples on a benchmark: what filters read instead of texts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from sage_cli.metrics import Counts
+from sage_cli.reports.measurement import Measured as Measurement
+from sage_cli.store.samples.graded import GradedSet
+from sage_cli.store.samples.inventory import Integers, Mask
+from sage_cli.view.stored.policies import Measured
+from sage_cli.view.stored.remembered import Remembered
+from sage_cli.view.stored.runs_read import stamp_of
+
+RIGHT = "right"
+MOST_SAMPLES = 10_000_000
+"""Samples whose columns are kept in memory: some forty bytes each."""
+
+
+@dataclass(frozen=True)
+class Filters:
+    """Conditions on stored columns; None for any."""
+
+    problems: tuple[str, ...] | None = None
+    grade: str | None = None
+    truncated: bool | None = None
+    shortest: int | None = None
+    longest: int | None = None
+    seed: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """A policy's graded sets on a benchmark, one for each evaluation seed.
+
+    `problems` are the benchmark's ids in its order. A sample is named by its set and its row.
+    """
+
+    problems: tuple[str, ...]
+    sets: tuple[GradedSet, ...]
+    seeds: tuple[int, ...]
+    _measured: dict[tuple[int, int], Measurement] = field(default_factory=dict, repr=False)
+
+    def __len__(self) -> int:
+        return sum(map(len, self.sets))
+
+    @cached_property
+    def _places(self) -> tuple[Integers, ...]:
+        """Return for each set the rows of the benchmark's samples, problem after problem."""
+        place = {id_: i for i, id_ in enumerate(self.problems)}
+        found = []
+        for one in self.sets:
+            inventory = one.inventory
+            at_P = np.array([place.get(id_, -1) for id_ in inventory.problem_ids], dtype=np.int64)
+            problem_S = at_P[inventory.problem_S] if len(one) else np.zeros(0, np.int64)
+            rows = np.flatnonzero((problem_S >= 0) & ~inventory.repeats_S)
+            order = np.lexsort((inventory.index_S[rows], problem_S[rows]))
+            found.append(rows[order].astype(np.int32))
+        return tuple(found)
+
+    def select(self, filters: Filters) -> list[tuple[int, Integers]]:
+        """Return for each set its number and the rows that fit, problem after problem."""
+        return [
+            (number, rows[self._fits(number, rows, filters)])
+            for number, rows in enumerate(self._places)
+            if filters.seed in (None, self.seeds[number])
+        ]
+
+    def grades(self, selected: Sequence[tuple[int, Integers]]) -> dict[str, int]:
+        """Return how many of the selected samples have each grade; `ungraded` for none."""
+        counted: dict[str, int] = {}
+        for number, rows in selected:
+            names = [*self.sets[number].statuses, "ungraded"]
+            counts = np.bincount(self.sets[number].status_S[rows] + 1, minlength=len(names))
+            for name, count in zip(["ungraded", *names[:-1]], counts.tolist(), strict=False):
+                counted[name] = counted.get(name, 0) + count
+        return {name: count for name, count in counted.items() if count}
+
+    def measurement(self, policy: str, benchmark: str, number: int, n: int) -> Measurement:
+        """Return the counts of one seed's first `n` samples of each problem, made once."""
+        if (number, n) not in self._measured:
+            self._measured[number, n] = self._measure(policy, benchmark, number, n)
+        return self._measured[number, n]
+
+    def _measure(self, policy: str, benchmark: str, number: int, n: int) -> Measurement:
+        one, rows = self.sets[number], self._places[number]
+        graded = rows[(one.inventory.index_S[rows] < n) & (one.status_S[rows] >= 0)]
+        right = graded[one.status_S[graded] == _code(one.statuses, RIGHT)]
+        statuses = np.bincount(one.status_S[graded], minlength=len(one.statuses)).tolist()
+        n_P, right_P = (self._per_problem(number, some) for some in (graded, right))
+        return Measurement(
+            policy,
+            benchmark,
+            self.seeds[number],
+            Counts(self.problems, n_P, right_P),
+            {name: count for name, count in zip(one.statuses, statuses, strict=True) if count},
+            int(one.truncated_S[graded].sum()),
+            one.samples.identity.key,
+        )
+
+    def _per_problem(self, number: int, rows: Integers) -> Any:
+        """Return how many of the rows each of the benchmark's problems has (P,)."""
+        inventory = self.sets[number].inventory
+        counted = np.bincount(inventory.problem_S[rows], minlength=len(inventory.problem_ids))
+        of = dict(zip(inventory.problem_ids, counted.tolist(), strict=True))
+        return np.array([of.get(id_, 0) for id_ in self.problems], dtype=np.int64)
+
+    @cached_property
+    def longest(self) -> int:
+        """Return the most tokens of a sample."""
+        return max((int(one.tokens_S.max(initial=0)) for one in self.sets), default=0)
+
+    def _fits(self, number: int, rows: Integers, filters: Filters) -> Mask:
+        one = self.sets[number]
+        fits: Mask = np.ones(len(rows), dtype=bool)
+        if filters.problems is not None:
+            wanted = set(filters.problems)
+            held_P = np.array([id_ in wanted for id_ in one.inventory.problem_ids], dtype=bool)
+            fits &= held_P[one.inventory.problem_S[rows]] if len(rows) else fits
+        if filters.grade is not None:
+            code = -1 if filters.grade == "ungraded" else _code(one.statuses, filters.grade)
+            fits &= one.status_S[rows] == code
+        if filters.truncated is not None:
+            fits &= one.truncated_S[rows] == filters.truncated
+        if filters.shortest is not None:
+            fits &= one.tokens_S[rows] >= filters.shortest
+        if filters.longest is not None:
+            fits &= one.tokens_S[rows] <= filters.longest
+        return fits
+
+
+class StoredColumns:
+    """Columns by policy and benchmark, read again where a file of them has changed."""
+
+    def __init__(self) -> None:
+        self._kept: Remembered[Columns] = Remembered(MOST_SAMPLES, len)
+
+    def of(self, measured: Measured) -> Columns:
+        """Return the columns of a policy on a benchmark."""
+        key = (measured.benchmark.name, tuple(measured.benchmark.golds), _stamps(measured))
+        return self._kept.get(key, lambda: _read(measured))
+
+
+def _stamps(measured: Measured) -> tuple[Any, ...]:
+    """Return folder and stamp of each seed's set, which change as parts or grades are added."""
+    evaluation, grader = measured.spec.evaluation, measured.grader_key
+    seeds = range(evaluation.seed, evaluation.seed + evaluation.seeds)
+    folders = [measured.samples.at(seed, read_only=True).folder for seed in seeds]
+    return tuple((str(one), stamp_of([one, one / "grades" / grader])) for one in folders)
+
+
+def _read(measured: Measured) -> Columns:
+    sets, seeds = [], []
+    for samples, grades in measured.stored():
+        sets.append(GradedSet.of(samples, grades))
+        seeds.append(samples.identity.seed)
+    return Columns(tuple(measured.benchmark.golds), tuple(sets), tuple(seeds))
+
+
+def _code(statuses: Sequence[str], grade: str) -> int:
+    return statuses.index(grade) if grade in statuses else -2

@@ -1,0 +1,1 @@
+"""The answers of the page, a file for each topic."""

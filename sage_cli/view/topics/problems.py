@@ -1,0 +1,135 @@
+"""A benchmark's problems, and one problem as several policies answer it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from sage_cli.errors import StoreError
+from sage_cli.view.json_types.look import Look
+from sage_cli.view.json_types.measured import (
+    Absent,
+    PolicyAnswers,
+    ProblemRow,
+    ProblemsView,
+    ProblemView,
+)
+from sage_cli.view.stored.columns import Columns, Filters
+from sage_cli.view.stored.policies import Measured
+from sage_cli.view.stored.runs_read import look_of
+from sage_cli.view.topics.dissimilar import dissimilar_first
+from sage_cli.view.topics.samples import Wanted, samples_view
+
+COMPARED = 200
+"""Samples among which dissimilar ones are looked for."""
+QUESTION = 300
+"""Characters of a question in the table of problems."""
+
+Shown = tuple[Measured, Columns]
+
+
+def problems_view(
+    shown: Sequence[Shown], benchmarks: list[str], absent: list[Absent], looks: dict[str, Look]
+) -> ProblemsView:
+    """Return the problems of the policies' benchmark with the right samples of each policy."""
+    right = {measured.label: _counted(columns) for measured, columns in shown}
+    problems = shown[0][0].benchmark.problems if shown else ()
+    rows: list[ProblemRow] = [
+        {
+            "problem": problem.id,
+            "question": problem.question[:QUESTION],
+            "right": {label: of[problem.id][0] for label, of in right.items() if problem.id in of},
+            "samples": {
+                label: of[problem.id][1] for label, of in right.items() if problem.id in of
+            },
+        }
+        for problem in problems
+    ]
+    return {
+        "benchmark": shown[0][0].benchmark.name if shown else None,
+        "benchmarks": benchmarks,
+        "policies": list(right),
+        "looks": {label: look_of(label, looks) for label in right},
+        "problems": rows,
+        "absent": absent,
+    }
+
+
+def problem_view(
+    shown: Sequence[Shown],
+    problem_id: str,
+    wanted: Wanted,
+    absent: list[Absent],
+    looks: dict[str, Look],
+    *,
+    dissimilar: bool,
+) -> ProblemView:
+    """Return a problem with each policy's samples that fit.
+
+    The first ones, or with `dissimilar` those that share least with the ones before them. Raises
+    StoreError for a problem that none of the policies' benchmarks has.
+    """  # fmt: skip
+    problems = {p.id: (m.benchmark.name, p) for m, _ in shown for p in m.benchmark.problems}
+    if problem_id not in problems:
+        raise StoreError(f"no policy that was named was measured on a problem '{problem_id}'")
+    benchmark, problem = problems[problem_id]
+    return {
+        "benchmark": benchmark,
+        "problem": problem.id,
+        "question": problem.question,
+        "gold": problem.gold,
+        "about": {str(key): value for key, value in problem.meta.items()},
+        "policies": [_answers(one, problem_id, wanted, looks, dissimilar) for one in shown],
+        "absent": absent,
+    }
+
+
+def _answers(
+    shown: Shown, problem_id: str, wanted: Wanted, looks: dict[str, Look], dissimilar: bool
+) -> PolicyAnswers:
+    measured, columns = shown
+    of_problem = Filters(problems=(problem_id,))
+    every = columns.select(of_problem)
+    page = samples_view(measured, columns, [], wanted)
+    rows = page["rows"]
+    if dissimilar:
+        among = samples_view(
+            measured, columns, [], Wanted(wanted.filters, wanted.text, 0, COMPARED)
+        )["rows"]
+        order = dissimilar_first([row["text"] for row in among])
+        rows = [among[place] for place in order][wanted.offset :][: wanted.limit]
+    return {
+        "policy": measured.label,
+        "look": look_of(measured.label, looks),
+        "samples": sum(len(one) for _, one in every),
+        "grades": columns.grades(every),
+        "answers": _final_answers(columns, problem_id),
+        "total": page["total"],
+        "rows": rows,
+    }
+
+
+def _final_answers(columns: Columns, problem_id: str, most: int = 12) -> dict[str, int]:
+    """Return the most frequent extracted answers of a problem with their counts."""
+    counted: Counter[str] = Counter()
+    for number, rows in columns.select(Filters(problems=(problem_id,))):
+        extracted = columns.sets[number].extracted(rows)
+        counted.update(text[:QUESTION] for text in extracted if text is not None)
+    return dict(counted.most_common(most))
+
+
+def _counted(columns: Columns) -> dict[str, tuple[int, int]]:
+    """Return problem id -> right and graded samples."""
+    counted: Counter[str] = Counter()
+    right: Counter[str] = Counter()
+    for number, rows in columns.select(Filters()):
+        one = columns.sets[number]
+        names = one.inventory.problem_ids
+        graded = rows[one.status_S[rows] >= 0]
+        code = one.statuses.index("right") if "right" in one.statuses else -2
+        for counter, some in ((counted, graded), (right, graded[one.status_S[graded] == code])):
+            counts = np.bincount(one.inventory.problem_S[some], minlength=len(names))
+            counter.update({name: c for name, c in zip(names, counts.tolist(), strict=True) if c})
+    return {name: (right[name], count) for name, count in counted.items()}

@@ -1,0 +1,171 @@
+"""A run: what it was made from, its records, rollouts, ledger and files."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from sage_cli.config.layers import leaves
+from sage_cli.config.load import load
+from sage_cli.errors import SageError
+from sage_cli.settings.presets import DEFAULT_PRESET
+from sage_cli.store.runs.run import Run
+from sage_cli.store.runs.run_facts import OF_RL, RunFacts, speed_figures
+from sage_cli.view.json_types.runs import (
+    Differing,
+    FileRow,
+    LedgerView,
+    RecordsView,
+    RolloutsView,
+    RunView,
+)
+from sage_cli.view.stored.policies import Policies, policies_of
+from sage_cli.view.stored.runs_read import look_of
+
+MOST_FILES = 500
+SHOWN_CHARACTERS = 20_000
+_CHOICES = ("rl.algo", "guide.name", "model.kind")
+"""Settings by which others get their defaults."""
+
+
+def run_view(id_: str, policies: Policies) -> RunView:
+    """Return a run by its id. A torn run has what can be read of it. Raises StoreError."""
+    facts = policies.runs.find(id_)
+    run, torn = facts.run, facts.run.torn
+    records = run.metrics.read()
+    names = dict.fromkeys(key for one in records for key, v in one.items() if _is_number(v))
+    preset = None if torn else preset_of(str(run.manifest.get("command", "")))
+    return {
+        "id": run.id,
+        "look": look_of(run.id, policies.runs.looks()),
+        "manifest": run.known,
+        "status": run.status,
+        "why_torn": None if torn is None else f"{torn.cause}; {torn.next_step}",
+        "preset": preset,
+        "differing": [] if preset is None else differing(facts, preset),
+        "settings": dict(facts.settings),
+        "figures": dict(facts.figures),
+        "speed": speed_figures(records),
+        "records": [name for name in names if name not in ("step", "of")],
+        "files": files_of(run.folder),
+        "children": [
+            str(one.run.id) for one in policies.runs.all() if one.about.get("parent") == run.id
+        ],
+        "policies": [] if torn else policies_of(run),
+        "benchmarks": [] if torn else _benchmarks(run.id, policies),
+        "rollouts": len(run.rollouts.read()),
+    }
+
+
+def records_view(facts: RunFacts, names: Sequence[str], policies: Policies) -> RecordsView:
+    """Return figures of metrics.jsonl by step."""
+    records = facts.run.metrics.read()
+    return {
+        "run": facts.run.id,
+        "look": look_of(facts.run.id, policies.runs.looks()),
+        "steps": [int(one["step"]) for one in records],
+        "values": {name: [one.get(name) for one in records] for name in names},
+    }
+
+
+def rollouts_view(run: Run, step: int | None) -> RolloutsView:
+    """Return the completions that a training kept at a step, by default its last with some."""
+    rows = run.rollouts.read()
+    steps = sorted({int(row["step"]) for row in rows})
+    at = step if step in steps else (steps[-1] if steps else None)
+    shown = [{key: _cut(value) for key, value in row.items()} for row in rows if row["step"] == at]
+    return {"run": run.id, "steps": steps, "step": at, "rows": shown}
+
+
+def ledger_view(run: Run, step: int | None) -> LedgerView:
+    """Return how prompts were answered, summed by step, and the prompts of one step."""
+    rows = run.ledger.read().to_pylist()
+    sums: dict[int, dict[str, int]] = {}
+    for row in rows:
+        one = sums.setdefault(row["step"], {"step": row["step"], "prompts": 0, "trained": 0})
+        one["prompts"] += 1
+        one["trained"] += row["trained"]
+        for name in ("n", "right", "wrong", "unparseable", "timeout", "error", "tokens"):
+            one[name] = one.get(name, 0) + row[name]
+    at = step if step in sums else (max(sums) if sums else None)
+    of_step = [row for row in rows if row["step"] == at]
+    return {"run": run.id, "steps": [sums[s] for s in sorted(sums)], "step": at, "rows": of_step}
+
+
+def preset_of(command: str) -> str:
+    """Return the last preset that a command names, or the default one."""
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        words = []
+    preset = DEFAULT_PRESET
+    for word, following in pairwise([*words, ""]):
+        if word in ("--preset", "-p"):
+            preset = following
+        elif word.startswith("--preset="):
+            preset = word.partition("=")[2]
+    return preset
+
+
+def differing(facts: RunFacts, preset: str) -> list[Differing]:
+    """Return the settings that are other than the preset's, under the run's method and guide.
+
+    The choice of method and guide comes first. Empty if the preset is not there any more.
+    """
+    has = facts.settings
+    flags: dict[str, dict[str, Any]] = {"rl": {}, "guide": {}, "model": {}}
+    for name in _CHOICES:
+        section, _, key = name.partition(".")
+        if name in has:
+            flags[section][key] = has[name]
+    try:
+        plain = dict(leaves(load([preset]).config.model_dump(mode="json")))
+        chosen = dict(leaves(load([preset], flags).config.model_dump(mode="json")))
+    except SageError:
+        return []
+    names = [name for name in _CHOICES if name in has and has[name] != plain.get(name)]
+    other = [
+        name
+        for name in has
+        if name not in names and has[name] != chosen.get(name) and _decides(name, facts.about)
+    ]
+    return [
+        {"name": name, "value": has[name], "preset": (plain if name in names else chosen).get(name)}
+        for name in [*names, *other]
+    ]
+
+
+def files_of(folder: Path) -> list[FileRow]:
+    """Return the files of a folder by path, at most MOST_FILES."""
+    found: list[FileRow] = []
+    for path in sorted(folder.rglob("*")):
+        if len(found) == MOST_FILES:
+            break
+        if path.is_file():
+            found.append({"path": str(path.relative_to(folder)), "bytes": path.stat().st_size})
+    return found
+
+
+def _decides(name: str, about: Mapping[str, Any]) -> bool:
+    section = name.partition(".")[0]
+    if section in ("run", "tracking", "executor"):
+        return False
+    return about.get("kind") != "sft" or section not in OF_RL
+
+
+def _benchmarks(id_: str, policies: Policies) -> list[str]:
+    try:
+        return policies.benchmarks(id_)
+    except SageError:
+        return []
+
+
+def _cut(value: Any) -> Any:
+    return value[:SHOWN_CHARACTERS] if isinstance(value, str) else value
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

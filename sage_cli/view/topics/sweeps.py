@@ -1,0 +1,57 @@
+"""Stored sweeps, with their last report."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+from sage_cli.errors import SageError, StoreError
+from sage_cli.reports.sweeps.plain import SweepData, to_data
+from sage_cli.trials.search.stored import StoredSweep, Sweeps
+from sage_cli.view.json_types.trials import SweepRow, SweepsView, SweepView
+from sage_cli.view.stored.runs_read import is_one_part
+
+
+def sweeps_view(root: Path) -> SweepsView:
+    """Return every sweep, the latest first."""
+    return {"sweeps": [_row(one) for one in reversed(Sweeps(root).all())]}
+
+
+def sweep_view(root: Path, name: str) -> SweepView:
+    """Return a sweep with its last report, or why there is none. Raises StoreError."""
+    folder = Sweeps(root).root / name
+    if not is_one_part(name) or not folder.is_dir():
+        raise StoreError(f"there is no sweep '{name}'", "the list has those that are there")
+    sweep, why = StoredSweep(folder), None
+    report: SweepData | None = None
+    try:
+        result = sweep.result
+        report = None if result is None else to_data(result)
+    except SageError as error:
+        why = error.cause
+    if report is None and why is None:
+        why = "no report yet: it is written as trials end"
+    again = shlex.join(("sage", "sweep", "--config", str(folder / "config.json")))
+    return {
+        "sweep": _row(sweep),
+        "folder": str(folder),
+        "command": None if sweep.driven_by else again,
+        "report": report,
+        "why": why,
+    }
+
+
+def _row(sweep: StoredSweep) -> SweepRow:
+    try:
+        state, why = sweep.state, None
+    except (SageError, OSError) as error:
+        state, why = {}, str(error)
+    return {
+        "name": sweep.name,
+        "sampler": state.get("sampler"),
+        "objectives": list(state.get("objectives") or ()),
+        "trials": dict(state.get("trials") or {}),
+        "best": state.get("best"),
+        "driven_by": sweep.driven_by,
+        "why_torn": why,
+    }

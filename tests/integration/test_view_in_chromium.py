@@ -1,0 +1,257 @@
+"""`sage view` in a real browser: every page, narrow and wide, dark and light, by keyboard alone."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from browser import Browser, chromium, needs_driver, view
+from shown_runs import LONG, by_chance, hostile, shown_runs, stored_run
+
+from sage_cli.store.runs.run import Run
+
+pytestmark = [needs_driver, pytest.mark.timeout(900)]
+BASE, BRANCH, PLAIN = "sft-arithmetic-aaaaaaaa", "rl-dapo-branch-bbbbbbbb", "rl-dapo-cccccccc"
+POLICIES = f"policies={BASE},{BRANCH}"
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return shown_runs(tmp_path_factory.mktemp("shown") / "runs")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as window:
+        yield window
+
+
+@pytest.fixture(scope="module")
+def address(root: Path) -> Iterator[str]:
+    with view(root) as printed:
+        yield printed
+
+
+@pytest.fixture
+def page(browser: Browser, address: str) -> Browser:
+    """The table of runs, 1,280 pixels wide and light."""
+    browser.size(1280)
+    browser.open(address)
+    browser.complaints()
+    return browser
+
+
+@pytest.fixture(scope="module")
+def problem(root: Path) -> str:
+    """The problem whose first completion is hostile."""
+    from sage_cli.view.api import Api
+
+    found = Api(root).answer("problems", {"policies": BRANCH})
+    return str(found["problems"][0]["problem"])
+
+
+def pages(problem: str) -> list[str]:
+    return [
+        f"#/runs?{POLICIES}&sort=-reward", f"#/run?run={BRANCH}", "#/run?run=rl-torn-dddddddd",
+        f"#/curves?runs={BRANCH},{PLAIN}&smooth=2", f"#/passk?{POLICIES}",
+        f"#/problems?{POLICIES}", f"#/problem?{POLICIES}&problem={problem}",
+        f"#/samples?policy={BRANCH}", "#/sweeps", "#/sweep?sweep=tau-rho-12345678", "#/suites",
+        "#/suite?suite=demo-12345678", "#/nowhere",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("dark", [False, True])
+def test_every_page_fits_and_is_accessible(
+    page: Browser, problem: str, width: int, dark: bool
+) -> None:
+    page.size(width, dark=dark)
+    for where in pages(problem):
+        page.go(where)
+        assert page.js("return document.documentElement.scrollWidth") <= width, where
+        assert page.violations() == [], where
+        back = page.js("return getComputedStyle(document.body).backgroundColor")
+        red = int(back.split("(")[1].split(",")[0])
+        assert (red < 60) if dark else (red > 200), where
+    assert page.complaints() == []
+
+
+def test_markup_in_a_completion_is_text(page: Browser, problem: str) -> None:
+    scripted = "[...document.querySelectorAll('main a')].some((a) => a.protocol === 'javascript:')"
+    for where in pages(problem):
+        page.go(where)
+        assert page.js("return document.title").endswith("sage view")
+        assert page.all("main script, main img, main iframe, main b") == [], where
+        assert not page.js(f"return {scripted}"), where
+    page.go(f"#/problem?{POLICIES}&problem={problem}")
+    text = page.text()
+    assert "<script>document.title = 'owned'</script>" in text
+    assert "␛[31m⟨202E⟩right⟨202C⟩␀" in text
+    assert page.complaints() == []
+
+
+def test_a_megabyte_in_a_line_is_shown_when_asked(page: Browser, problem: str) -> None:
+    page.go(f"#/samples?policy={BRANCH}&problem={problem}")
+    button = next(one for one in page.all("button") if "1,000,000" in one.text)
+    assert len(page.text("main")) < 100_000
+    button.click()
+    lengths = "[...document.querySelectorAll('pre')].map((one) => one.textContent.length)"
+    page.wait(lambda: len(LONG) in page.js(f"return {lengths}"))
+    assert page.js("return document.documentElement.scrollWidth") <= 1280
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [
+        "document.body.innerHTML = '<img src=x onerror=\\'document.title = 1\\'>'",
+        "const s = document.createElement('b'); s.setAttribute('onclick', 'document.title = 1')",
+        "document.createElement('script').text = 'document.title = 1'",
+        "document.write('<b>written</b>')",
+    ],
+)
+def test_the_browser_refuses_what_would_be_run(page: Browser, attack: str) -> None:
+    assert page.js(f"try {{ {attack}; return false }} catch {{ return true }}")
+    assert page.js("return document.title").endswith("sage view")
+
+
+def test_by_the_keyboard_alone(page: Browser) -> None:
+    page.press("\ue004")  # tab
+    assert page.js("return document.activeElement.className") == "skip"
+    page.press("\ue007")  # enter
+    assert page.js("return document.activeElement.id") == "main"
+    for _ in range(60):
+        page.press("\ue004")
+        if page.js("return document.activeElement.id") == f"pick-{BRANCH}":
+            break
+    page.press(" ")
+    page.wait(lambda: "1 chosen" in page.text())
+    assert page.js("return document.activeElement.id") == f"pick-{BRANCH}"  # focus stays
+    page.press("g", "k")
+    page.wait(lambda: page.text("h1") == "pass@k")
+    assert BRANCH in page.js("return location.hash")  # what is chosen comes along
+    page.go(f"#/problems?{POLICIES}")
+    page.press("/")
+    assert page.js("return document.activeElement.id") == "search"
+    page.press("no such question")
+    page.wait(lambda: "no question contains that" in page.text())
+    assert page.js("return document.activeElement.value") == "no such question"
+    page.js("document.activeElement.blur()")
+    page.press("?")
+    page.wait(lambda: page.all("dialog[open]"))
+    page.press("\ue00c")  # escape
+    page.wait(lambda: not page.all("dialog[open]"))
+
+
+def test_j_and_k_lead_from_problem_to_problem(page: Browser, problem: str) -> None:
+    page.go(f"#/problem?{POLICIES}&problem={problem}")
+    assert "1 of 6" in page.text()
+    page.press("j")
+    page.wait(lambda: "2 of 6" in page.text())
+    page.press("k")
+    page.wait(lambda: "1 of 6" in page.text())
+
+
+def test_a_policy_has_one_colour_everywhere(page: Browser, problem: str) -> None:
+    named = (
+        "const of = (name) => [...document.querySelectorAll('.run, .entry')].filter((one) =>"
+        "name.test(one.textContent.trim())).map((one) => one.querySelector('line'));"
+    )
+    found: set[str] = set()
+    for where in (
+        f"#/runs?{POLICIES}", f"#/passk?{POLICIES}", f"#/problem?{POLICIES}&problem={problem}",
+        "#/suite?suite=demo-12345678",
+    ):  # fmt: skip
+        page.go(where)
+        look = "one.getAttribute('stroke') + ' ' + one.getAttribute('stroke-dasharray')"
+        own = page.js(f"{named} return of(/^(rl-)?dapo-branch(-b+)?$/).map((one) => {look})")
+        assert own, where
+        found |= set(own)
+        initial = page.js(f"{named} return of(/^(sft-|base)/).map((one) => {look})")
+        assert set(initial) == {"currentColor "}, where  # ink, on every page
+    assert len(found) == 1
+
+
+def test_a_point_of_the_scatter_opens_its_problem(page: Browser) -> None:
+    page.go(f"#/passk?{POLICIES}")
+    page.wait(lambda: page.all(".plot svg a"))
+    assert len(page.all(".plot svg a")) == 6
+    press = "new MouseEvent('click', {bubbles: true, cancelable: true})"
+    page.js(f"document.querySelector('.plot svg a').dispatchEvent({press})")
+    page.wait(lambda: page.text("h1") == "Problem")
+
+
+def test_filters_are_in_the_address(page: Browser) -> None:
+    page.go(f"#/samples?policy={BRANCH}&grade=right&longest=12")
+    assert set(page.texts(".grade")) == {"✓ right"}
+    page.go("#/runs?filter=guide.name%3Dbranch&columns=guide.tau")
+    assert page.texts("tbody .run") == [BRANCH]
+    assert "0.465" in page.text()
+
+
+def test_a_run_that_grows_is_seen_to_grow(page: Browser, root: Path) -> None:
+    page.go(f"#/run?run={PLAIN}")
+    run = Run(root / PLAIN)
+    assert "step" in page.text()
+    page.js("document.querySelector('#numbers-reward').open = true")
+    rows = len(page.all("#scroll-reward tbody tr"))
+    run.metrics.append({"step": 4, "of": 4, "reward": 0.9, "loss": 0.1})
+    page.wait(lambda: len(page.all("#scroll-reward tbody tr")) == rows + 1)
+    assert page.js("return document.querySelector('#numbers-reward').open")  # as it was left
+
+
+def test_a_run_that_is_removed_while_it_is_shown(page: Browser, root: Path) -> None:
+    gone = stored_run(root, "gone", "e", by_chance(1), records=[{"step": 1, "reward": 1.0}])
+    page.go(f"#/run?run={gone.id}")
+    shutil.rmtree(gone.folder)
+    page.wait(lambda: "there is no run" in page.text())
+    assert "may have been removed" in page.text()
+    page.go(f"#/passk?policies={gone.id},{BASE}")
+    assert "there is no run" in page.text()
+    assert page.all(".plot svg")  # the others are still shown
+
+
+def test_a_torn_run_is_named(page: Browser) -> None:
+    page.go("#/run?run=rl-torn-dddddddd")
+    assert "is torn or was edited" in page.text()
+    assert "sage runs remove rl-torn-dddddddd" in page.text()
+
+
+def test_an_empty_folder_says_what_to_type(browser: Browser, tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    with view(tmp_path / "runs") as address:
+        browser.size(1280)
+        browser.open(address)
+        assert "No runs yet" in browser.text()
+        assert "sage demo" in browser.text()
+        stored_run(tmp_path / "runs", "new", "f", hostile)
+        browser.wait(lambda: "rl-new-ffffffff" in browser.text())
+
+
+def test_tables_and_pictures_are_saved_with_their_provenance(page: Browser) -> None:
+    page.go(f"#/passk?{POLICIES}")
+    page.js(
+        "window.saved = []; HTMLAnchorElement.prototype.click = () => {};"
+        "URL.createObjectURL = (blob) => { blob.text().then((one) => saved.push(one)); return '' };"
+        "for (const one of document.querySelector('.saves').children)"
+        "  if (one.textContent !== 'PNG') one.click()"
+    )
+    page.wait(lambda: page.js("return saved.length") == 2)
+    svg, csv = sorted(page.js("return saved"), key=lambda text: not text.startswith("<svg"))
+    assert svg.startswith("<svg")
+    assert "<metadata>" in svg
+    assert "fingerprint" in svg
+    assert csv.startswith("# sage view, #/passk?")
+    assert f"{BASE},8," in csv
+
+
+def test_without_a_choice_the_latest_measured_policies_are_shown(page: Browser) -> None:
+    page.go("#/problems")
+    chips = page.texts(".chip")
+    assert [BASE in chip or BRANCH in chip or PLAIN in chip for chip in chips] == [True] * 3
+    page.go("#/samples")
+    assert page.js("return document.querySelector('#policy').value") in (BASE, BRANCH, PLAIN)
+    assert "Choose a policy" not in page.text()
+    page.go("#/passk")
+    assert "Paired difference" in page.text()

@@ -1,0 +1,226 @@
+"""Runs with samples, a sweep and a suite for `sage view`, made up without a model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from sage_cli.config.load import load
+from sage_cli.config.schema import SageConfig
+from sage_cli.config.specs import EvaluationSpec
+from sage_cli.evaluation.benchmarks import grader_for, load_benchmarks
+from sage_cli.evaluation.evaluate import figures
+from sage_cli.evaluation.sample_sets import PolicySamples
+from sage_cli.evaluation.stored import stored_measurements
+from sage_cli.models.policies.policy import Policy
+from sage_cli.store.runs.evaluations import record_evaluation
+from sage_cli.store.runs.run import Run, Runs
+from sage_cli.store.runs.training_ledger import PromptRow
+from sage_cli.store.samples.annotations import GradeStore
+from sage_cli.store.samples.completion import Completion
+
+PROBLEMS, SAMPLES = 6, 8
+SETTINGS = {
+    "evaluation": {
+        "benchmark": "arithmetic", "samples": SAMPLES, "limit": PROBLEMS, "k": "1,8",
+        "bootstrap": 100,
+    },
+}  # fmt: skip
+HOSTILE = (
+    "<script>document.title = 'owned'</script><img src=x onerror=\"document.title='owned'\">"
+    "</pre></script><a href='javascript:document.title=1'>link</a>\x1b[31m\u202eright\u202c\x00"
+)
+LONG = "a" * 1_000_000
+
+Text = Callable[[int, int], tuple[str, str]]
+"""Place of a problem and of a sample -> a completion and its grade."""
+
+
+def by_chance(share: int) -> Text:
+    """The first `share` samples of each problem but the last are right."""
+
+    def text(problem: int, sample: int) -> tuple[str, str]:
+        right = sample < share and problem < PROBLEMS - 1
+        return f"Completion {sample} of {problem}", "right" if right else "wrong"
+
+    return text
+
+
+def hostile(problem: int, sample: int) -> tuple[str, str]:
+    """The first problem's samples hold markup and control characters, its second a megabyte."""
+    if problem == 0 and sample < 2:
+        return (HOSTILE if sample == 0 else LONG), "right" if sample else "wrong"
+    return by_chance(4)(problem, sample)
+
+
+def stored_run(
+    root: Path,
+    label: str,
+    identity: str,
+    text: Text | None = None,
+    *,
+    kind: str = "rl",
+    parent: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    records: Sequence[Mapping[str, Any]] = (),
+    model: Callable[[Path], object] | None = None,
+) -> Run:
+    """A finished run below `root`, with samples if `text` is given.
+
+    `model` writes its model; without it the model has no weights.
+    """
+    config = load(("tiny",), {**SETTINGS, **(settings or {})}).config
+    run = Runs(root).at(kind, label, identity * 8)
+    command = f"sage {kind} --algo {label}"
+    origin: dict[str, Any] = {"kind": kind, "seed": 1, "parent": parent, "template": "ad377bdf3c3e"}
+    with run.recording(config.model_dump(mode="json"), **origin) as recording:
+        recording.note(command=command)
+        for record in records:
+            recording.metrics.append(record)
+        if kind == "rl":
+            _trained(recording)
+        (model or weightless)(run.model)
+    run.note(template=None)
+    if text is not None:
+        sample(run, root, config, text)
+    return run
+
+
+def weightless(folder: Path) -> None:
+    """Write what names a model, and no weights; each folder's is another model."""
+    folder.mkdir()
+    (folder / "config.json").write_text("{}")
+    (folder / "tokenizer_config.json").write_text('{"eos_token": "<eos>"}')
+    (folder / "model.safetensors").write_bytes(str(folder).encode())
+
+
+def _trained(run: Run) -> None:
+    for step in (1, 2):
+        run.rollouts.append({
+            "step": step, "prompt": "2*3=?", "completion": f"step {step} {HOSTILE}", "gold": "6",
+            "grade": "wrong", "reward": 0.0,
+        })  # fmt: skip
+    ledger = run.ledger
+    ledger.add(1, [PromptRow("p", 4, 1, 2, 1, 0, 0, 40, 10, True)])
+    ledger.seal()
+
+
+def sample(run: Run, root: Path, config: SageConfig, text: Text) -> None:
+    """Store and grade samples of a run, and record the figures."""
+    spec = EvaluationSpec.of(config)
+    (benchmark,) = load_benchmarks(spec.evaluation, spec.data)
+    own = PolicySamples.of_evaluation(Policy.of_run(run), spec, root)
+    samples, ids = own.at(0), list(benchmark.golds)
+    grade: dict[tuple[str, int], str] = {}
+    with samples.writing({"engine": "test"}) as writer:
+        writer.claim(ids, SAMPLES)
+        for problem, id_ in enumerate(ids):
+            for index in range(SAMPLES):
+                said, grade[id_, index] = text(problem, index)
+                end = "length" if index == SAMPLES - 1 else "stop"
+                writer.add(Completion(id_, index, 0, said, 10 + index, end))
+    with grader_for("arithmetic", spec.grading, spec.prompt) as grader:
+        grades = GradeStore(samples, grader.identity.mapping())
+    for row in samples.completions():
+        status = grade[row.problem_id, row.index]
+        grades.add([(row, status, "<b>6</b>" if status == "wrong" else "6")])
+    grades.flush()
+    measured = stored_measurements(own, [benchmark], spec)
+    assert measured is not None
+    record_evaluation(run, "arithmetic", figures(measured["arithmetic"], spec), "arithmetic")
+
+
+def shown_runs(root: Path) -> Path:
+    """An initial policy and two trainings with samples, a torn run, a sweep and a suite."""
+    records = [
+        {"step": step, "of": 3, "reward": 0.2 * step, "loss": 1 / step} for step in (1, 2, 3)
+    ]
+    base = stored_run(root, "arithmetic", "a", by_chance(2), kind="sft", records=records)
+    timed = [
+        {**one, "time/step_s": 1.0, "time/generate_s": 0.5, "time/sync_s": 0.0, "time/grade_s": 0.1,
+         "time/reference_s": 0.1, "time/loss_s": 0.2}
+        for one in records
+    ]  # fmt: skip
+    branch = {"rl": {"algo": "dapo", "steps": 3}, "guide": {"name": "branch"}}
+    stored_run(root, "dapo-branch", "b", hostile, parent=base.id, settings=branch, records=timed)
+    plain = {"rl": {"algo": "dapo", "steps": 3}}
+    stored_run(root, "dapo", "c", by_chance(5), parent=base.id, settings=plain, records=timed)
+    torn = root / "rl-torn-dddddddd"
+    torn.mkdir()
+    (torn / "manifest.json").write_text('{"status": "fin')
+    sweep(root, ["rl-dapo-branch-bbbbbbbb", "rl-dapo-cccccccc"])
+    suite(root, base.id, "rl-dapo-branch-bbbbbbbb")
+    return root
+
+
+def sweep(root: Path, runs: Sequence[str]) -> Path:
+    """A sweep over two parameters, four trials of which are done and one failed."""
+    folder = root / "sweeps" / "tau-rho-12345678"
+    folder.mkdir(parents=True)
+    axes = [("tau", "guide.tau", [0.3, 0.5]), ("rho", "guide.rho", [0.5, 1.0])]
+    trials = [
+        {
+            "settings": {"guide.tau": tau, "guide.rho": rho}, "state": "done",
+            "values": {"pass@1": 0.2 + tau * rho / 10, "pass@8": 0.7 - rho / 10},
+            "intervals": {"pass@1": [0.1, 0.4], "pass@8": [0.5, 0.8]},
+            "runs": [runs[0] if rho < 1 else runs[1]], "failure": None, "pruned": None,
+            "missing": None, "curve": None,
+        }
+        for tau in (0.3, 0.5) for rho in (0.5, 1.0)
+    ]  # fmt: skip
+    failure = {"kind": "out of memory", "reason": "the GPU is full", "log": ["<b>no</b> memory"]}
+    trials.append({
+        **trials[0], "settings": {"guide.tau": 0.9, "guide.rho": 1.0}, "state": "failed",
+        "values": None, "intervals": None, "runs": [], "failure": failure,
+    })  # fmt: skip
+    report = {
+        "name": "sweep", "title": "sweep over tau, rho", "provenance": {}, "content": "0",
+        "space": [
+            {"name": name, "key": key, "values": values, "low": None, "high": None, "log": False}
+            for name, key, values in axes
+        ],
+        "objectives": ["pass@1", "pass@8"], "confidence": 0.95, "base": None, "trials": trials,
+        "about": "models", "rankings": {}, "winners": {}, "importances": {},
+        "front": {"best": [3], "indistinguishable": [0, 1, 2, 3]}, "selected_on_reported": None,
+    }  # fmt: skip
+    (folder / "sweep.json").write_text(json.dumps(report))
+    (folder / "config.json").write_text("{}")
+    state = {"name": folder.name, "sampler": "grid", "objectives": ["pass@1", "pass@8"],
+             "trials": {"done": 4, "failed": 1, "left": 1}, "best": "tau 0.5, rho 1"}  # fmt: skip
+    (folder / "state.json").write_text(json.dumps(state))
+    return folder
+
+
+def suite(root: Path, *runs: str) -> Path:
+    """A suite with a claim, curves of two methods, tasks of which one failed, and its log."""
+    folder = root / "suites" / "demo-12345678"
+    (folder / "report").mkdir(parents=True)
+    (folder / "tasks").mkdir()
+    curve = {"benchmark": "arithmetic", "pass@k": [0.2, 0.5], "low": [0.1, 0.3],
+             "high": [0.4, 0.8], "seeds": []}  # fmt: skip
+    sections = {
+        "claims": {"title": "Claims", "claims": [{"claim": "a > b", "verdict": "holds"}],
+                   "notes": ["a note with <b>markup</b>"]},
+        "passk": {"title": "pass@k", "k": [1, 8], "confidence": 0.95, "notes": [],
+                  "curves": [{"policy": name, **curve} for name in ("base", "dapo-branch")]},
+        "runs": {"title": "What was run", "notes": []},
+    }  # fmt: skip
+    chapters = [{"name": "demo", "title": "Demo", "about": "", "sections": sections}]
+    report = {"name": "demo", "title": "Demo", "provenance": {"commit": "abc"}, "content": "0",
+              "chapters": chapters}  # fmt: skip
+    (folder / "report" / "demo.json").write_text(json.dumps(report))
+    (folder / "report" / "claims.csv").write_text("claim,here,p\na > b,holds,0.01\n")
+    named = zip(("base", "dapo-branch"), runs, strict=True)
+    rows = ["method,seed,policy,state", *(f"{name},1,{run},finished" for name, run in named)]
+    (folder / "report" / "runs.csv").write_text("\n".join(rows) + "\n")
+    tasks = [
+        {"name": name, "title": name, "command": f"sage rl {name}", "needs": None, "state": state}
+        for name, state in (("one", "done"), ("two", "failed"), ("three", "to do"))
+    ]
+    (folder / "state.json").write_text(json.dumps({"tasks": tasks}))
+    failures = {"two": {"kind": "killed", "reason": "SIGKILL"}}
+    (folder / "failures.json").write_text(json.dumps(failures))
+    (folder / "tasks" / "two.log").write_text("step 1\n<img src=x onerror=alert(1)>\n")
+    return folder

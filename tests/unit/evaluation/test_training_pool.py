@@ -1,0 +1,171 @@
+"""Training problems chosen and sorted by stored pass rates, and what a run's identity takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sage_cli.config.load import load
+from sage_cli.config.schema import SageConfig
+from sage_cli.config.specs import RlSpec
+from sage_cli.errors import ConfigurationError, StoreError
+from sage_cli.evaluation.benchmarks import grader_for
+from sage_cli.evaluation.pass_rates import in_order
+from sage_cli.evaluation.sample_sets import PolicySamples
+from sage_cli.evaluation.training_pool import (
+    pool_facts,
+    pool_identity,
+    training_problems,
+)
+from sage_cli.models.policies.planned import rl_run
+from sage_cli.models.policies.policy import Policy
+from sage_cli.problems.load import load_training_problems
+from sage_cli.problems.problem import Problem
+from sage_cli.store.runs.run import Run, Runs
+from sage_cli.store.runs.training_ledger import PromptRow
+from sage_cli.store.samples.annotations import GradeStore
+from sage_cli.store.samples.completion import Completion
+
+RIGHT = {"1": 0, "2": 1, "3": 2, "4": 4}
+"""Right ones among four completions, by gold; of problem 5 nothing is stored."""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Five problems, a model, and a finished run whose ledger has four of them."""
+    rows = "".join(f"{gold}=,{gold}\n" for gold in "12345")
+    (tmp_path / "mine.csv").write_text("question,gold\n" + rows)
+    model = tmp_path / "model"
+    model.mkdir()
+    (model / "model.safetensors").write_text("weights")
+    (model / "config.json").write_text("{}")
+    (model / "tokenizer_config.json").write_text('{"eos_token": "<|end|>"}')
+    run = Runs(tmp_path / "runs").at("rl", "met", "1" * 8)
+    with run.recording({}, kind="rl"):
+        enter(run, {gold: right // 2 for gold, right in RIGHT.items()}, 2)
+        enter(run, {gold: -(-right // 2) for gold, right in RIGHT.items()}, 2, trained=False)
+    return tmp_path
+
+
+def enter(run: Run, right: dict[str, int], n: int, *, trained: bool = True) -> None:
+    ids = {p.gold: p.id for p in load_training_problems(config(run.folder.parents[1]).data)}
+    ledger = run.ledger
+    ledger.add(
+        1 if trained else 2,
+        [PromptRow(ids[gold], n, c, n - c, 0, 0, 0, 9, 0, trained) for gold, c in right.items()],
+    )
+    ledger.seal()
+
+
+def config(folder: Path, *sets: str) -> SageConfig:
+    named = (f"data.rl.name={folder / 'mine.csv'}", f"run.root={folder / 'runs'}")
+    return load(sets=[*named, *sets]).config
+
+
+def chosen(folder: Path, *sets: str) -> list[str]:
+    spec = RlSpec.of(config(folder, *(f"data.rl.{one}" for one in sets)))
+    return [problem.gold for problem in training_problems(spec, folder / "runs")]
+
+
+def test_a_range_of_the_ledgers_pass_rates(folder: Path) -> None:
+    # pass rates 0/4, 1/4, 2/4 and 4/4, of two visits together; ends belong to the range
+    assert chosen(folder, "solved=.25...5", "solved_by=rl-met") == ["2", "3"]
+    assert chosen(folder, "solved=0..0.3", "solved_by=rl-met") == ["1", "2"]
+    assert chosen(folder) == list("12345")
+
+
+def test_curricula(folder: Path) -> None:
+    by = "solved_by=rl-met"
+    assert chosen(folder, "order=easy-first", by) == ["4", "3", "2", "1"]
+    assert chosen(folder, "order=hard-first", by) == ["1", "2", "3", "4"]
+    # distances from a half: 0, .25, and .5 twice
+    assert chosen(folder, "order=middle-first", by)[:2] == ["3", "2"]
+    spec = RlSpec.of(config(folder, "data.rl.order=easy-first", f"data.rl.{by}"))
+    facts = pool_facts(spec, folder / "runs")
+    assert "4 of 5" in facts["problems"]
+    assert "4 completions each; 1 have none" in facts["problems"]
+
+
+def store_samples(folder: Path, seed: int, right: int) -> None:
+    """Store and grade two samples of each of the first two problems, `right` of the first's."""
+    spec = RlSpec.of(config(folder))
+    samples = PolicySamples.of_rollouts(Policy(str(folder / "model")), spec, folder / "runs")
+    ids = [problem.id for problem in load_training_problems(spec.data)][:2]
+    stored = samples.at(seed)
+    rows = [Completion(id_, i, seed, "", 1, "stop") for id_ in ids for i in range(2)]
+    with stored.writing({"engine": "scripted"}) as writer:
+        writer.claim(ids, 2)
+        for row in rows:
+            writer.add(row)
+    with grader_for(spec.data.rl.name, spec.grading, spec.prompt) as grader:
+        grades = GradeStore(stored, grader.identity.mapping())
+        good = {(ids[0], i) for i in range(right)}
+        grades.add(
+            [
+                (row, "right" if (row.problem_id, row.index) in good else "wrong", None)
+                for row in stored.completions()
+            ]
+        )
+        grades.flush()
+
+
+def test_samples_of_all_seeds(folder: Path) -> None:
+    by = f"solved_by={folder / 'model'}"
+    with pytest.raises(StoreError, match="holds no graded completion of a problem"):
+        chosen(folder, "solved=.1..1", by)
+    store_samples(folder, 0, 2)
+    assert chosen(folder, "solved=.9..1", by) == ["1"]
+    store_samples(folder, 3, 0)  # 2 of 4 over both seeds
+    assert chosen(folder, "solved=.5...5", by) == ["1"]
+
+
+def test_a_pool_that_leaves_nothing(folder: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"has a pass rate in \.6\.\.0\.9.*0 to 1 on 4"):
+        chosen(folder, "solved=.6..0.9", "solved_by=rl-met")
+
+
+def test_the_identity_is_of_the_rates_content(folder: Path) -> None:
+    def identity(*sets: str) -> dict[str, object] | None:
+        spec = RlSpec.of(config(folder, *(f"data.rl.{one}" for one in sets)))
+        return pool_identity(spec, folder / "runs")
+
+    pool = ("solved=.25...5", "solved_by=rl-met")
+    first = identity(*pool)
+    assert identity() is None
+    copied = Runs(folder / "runs").at("rl", "other", "2" * 8)
+    with copied.recording({}, kind="rl"):
+        enter(copied, RIGHT, 4)
+    assert identity(pool[0], "solved_by=rl-other") == first  # another run, the same counts
+    assert identity(*pool, "order=hard-first") != first
+    enter(copied, {"5": 1}, 4)
+    assert identity(pool[0], "solved_by=rl-other") != first
+
+
+def test_a_run_without_a_pool_keeps_its_name(folder: Path) -> None:
+    spec, parent = RlSpec.of(config(folder)), Policy(str(folder / "model"))
+    runs = Runs(folder / "runs")
+    plain = rl_run(spec, parent, runs, 1)
+    assert rl_run(spec, parent, runs, 1, None).id == plain.id
+    assert rl_run(spec, parent, runs, 1, {"order": "easy-first"}).id != plain.id
+    assert not {"solved", "solved_by", "order"} & set(spec.data.rl.determinants())
+
+
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=12), st.integers(0, 5))
+def test_an_order_sorts_and_loses_nothing(right: list[int], seed: int) -> None:
+    problems = [Problem(str(i), "toy", str(i), str(i)) for i in range(len(right))]
+    rates = [count / 4 for count in right]
+    found = in_order(problems, rates, "hard-first", seed)
+    assert sorted(p.id for p in found) == sorted(p.id for p in problems)
+    along = [rates[int(problem.id)] for problem in found]
+    assert along == sorted(rates)
+    assert found == in_order(problems, rates, "hard-first", seed)
+
+
+def test_equal_rates_are_shuffled_by_the_seed() -> None:
+    problems = [Problem(str(i), "toy", str(i), str(i)) for i in range(30)]
+    one, other = (in_order(problems, [0.5] * 30, "easy-first", seed) for seed in (1, 2))
+    assert one != other
+    assert one != problems

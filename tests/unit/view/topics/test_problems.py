@@ -1,0 +1,47 @@
+"""Problems with the right samples of each policy, and one problem side by side."""
+
+import pytest
+from shown_runs import stored_run
+
+from sage_cli.errors import StoreError
+from sage_cli.view.api import Api
+
+BASE, PLAIN = "sft-arithmetic-aaaaaaaa", "rl-dapo-cccccccc"
+BOTH = f"{BASE},{PLAIN}"
+
+
+def test_right_samples_of_each_policy(api):
+    found = api.answer("problems", {"policies": BOTH})
+    assert [row["right"][BASE] for row in found["problems"]] == [2, 2, 2, 2, 2, 0]
+    assert [row["right"][PLAIN] for row in found["problems"]] == [5, 5, 5, 5, 5, 0]
+    assert {row["samples"][PLAIN] for row in found["problems"]} == {8}
+
+
+def test_a_problem_side_by_side(api):
+    problem = api.answer("problems", {"policies": BOTH})["problems"][0]["problem"]
+    found = api.answer("problem", {"policies": BOTH, "problem": problem, "grade": "right"})
+    base, plain = found["policies"]
+    assert (base["total"], plain["total"]) == (2, 5)
+    assert base["samples"] == 8
+    assert base["grades"] == {"right": 2, "wrong": 6}  # of all samples, not of those that fit
+    assert base["answers"] == {"<b>6</b>": 6, "6": 2}
+    assert found["question"]
+    assert found["gold"]
+
+
+def test_dissimilar_completions_first(tmp_path):
+    run = stored_run(
+        tmp_path, "one", "a", lambda _, at: ("other" if at == 5 else "the same", "right")
+    )
+    api = Api(tmp_path)
+    problem = api.answer("problems", {"policies": run.id})["problems"][0]["problem"]
+    asked = {"policies": run.id, "problem": problem, "limit": "3"}
+    plain = api.answer("problem", asked)["policies"][0]["rows"]
+    other = api.answer("problem", {**asked, "order": "dissimilar"})["policies"][0]["rows"]
+    assert [row["index"] for row in plain] == [0, 1, 2]
+    assert [row["index"] for row in other] == [0, 5, 1]
+
+
+def test_an_unknown_problem_is_named(api):
+    with pytest.raises(StoreError, match="'nothing'"):
+        api.answer("problem", {"policies": BOTH, "problem": "nothing"})

@@ -1,0 +1,58 @@
+"""Sweeps and suites: states, claims, tables, curves in the runs' colours, failures with logs."""
+
+import json
+import shutil
+
+from sage_cli.view.api import Api
+
+
+def test_a_sweep_with_its_report(api):
+    found = api.answer("sweep", {"sweep": "tau-rho-12345678"})
+    assert found["sweep"]["trials"] == {"done": 4, "failed": 1, "left": 1}
+    assert found["report"]["trials"][4]["failure"].log == ("<b>no</b> memory",)
+    assert found["command"].startswith("sage sweep --config")  # nobody drives it
+
+
+def test_a_sweep_without_a_report_says_why(shown, tmp_path):
+    root = tmp_path / "runs"
+    shutil.copytree(shown / "sweeps", root / "sweeps")
+    folder = root / "sweeps" / "tau-rho-12345678"
+    (folder / "sweep.json").unlink()
+    assert Api(root).answer("sweep", {"sweep": folder.name})["why"].startswith("no report yet")
+    (folder / "sweep.json").write_text("{")
+    assert "is torn" in Api(root).answer("sweep", {"sweep": folder.name})["why"]
+    (folder / "state.json").write_text("{")
+    (row,) = Api(root).answer("sweeps", {})["sweeps"]
+    assert "is torn" in row["why_torn"]
+
+
+def test_a_suite(api):
+    found = api.answer("suite", {"suite": "demo-12345678"})
+    assert found["suite"]["claims"] == {"holds": 1}
+    assert found["suite"]["tasks"] == {"done": 1, "failed": 1, "to do": 1}
+    claims, curves, runs = found["sections"]
+    assert claims["tables"][0]["rows"] == [["a > b", "holds", 0.01]]
+    assert curves["k"] == [1, 8]
+    assert runs["tables"][0]["columns"] == ["method", "seed", "policy", "state"]
+    looks = api.runs.looks()
+    assert found["looks"]["base"] == looks["sft-arithmetic-aaaaaaaa"]
+    assert found["looks"]["dapo-branch"] == looks["rl-dapo-branch-bbbbbbbb"]
+    (failure,) = found["failures"]
+    assert (failure["kind"], failure["reason"]) == ("killed", "SIGKILL")
+    assert failure["log"][-1] == "<img src=x onerror=alert(1)>"
+
+
+def test_a_torn_report_of_a_suite_is_named(shown, tmp_path):
+    root = tmp_path / "runs"
+    shutil.copytree(shown / "suites", root / "suites")
+    report = root / "suites" / "demo-12345678" / "report" / "demo.json"
+    report.write_text("{")
+    (row,) = Api(root).answer("suites", {})["suites"]
+    assert "is torn" in row["why_torn"]
+    report.write_text(json.dumps({"chapters": None}))
+    assert Api(root).answer("suite", {"suite": "demo-12345678"})["sections"] == []
+
+
+def test_a_folder_with_neither(tmp_path):
+    assert Api(tmp_path).answer("sweeps", {}) == {"sweeps": []}
+    assert Api(tmp_path).answer("suites", {}) == {"suites": []}
