@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from sage_cli.view.api import Api
+
 WRITTEN = Path(__file__).resolve().parents[3] / "data/imported"
 LOG = WRITTEN / "inspect.eval"
 
@@ -129,3 +131,15 @@ def test_golds_that_are_absent_are_named(sage: Callable[..., Any]) -> None:
     assert (typed.code, "has no golds" in typed.words) == (2, True)
     typed = sage("passk", "mine", "--set", "grading.judge=math")
     assert (typed.code, "came without a gold" in typed.words) == (2, True)
+
+
+@pytest.mark.parametrize("measured", [True, False])
+def test_the_pages_show_imported_samples(sage: Callable[..., Any], measured: bool) -> None:
+    sage("samples", "import", LOG, "--as", "theirs")
+    if measured:
+        sage("passk", "theirs")
+    api = Api(Path("runs"))
+    (curve,) = api.answer("passk", {"policies": "theirs"})["curves"]
+    assert list(curve["pass@k"]) == [0.25, 0.5, 0.75, 1.0]
+    samples = api.answer("samples", {"policy": "theirs"})
+    assert (samples["total"], samples["grades"]) == (12, {"right": 3, "wrong": 9})
