@@ -113,7 +113,9 @@ Seeds = Annotated[int | None, option(MEASUREMENT, "How many evaluation seeds.", 
 Data = Annotated[
     str | None,
     option(
-        TRAINING, "Problems of RL: a name of `sage data list`, or a JSONL, CSV or Parquet file."
+        TRAINING,
+        "Problems of RL: a name of `sage data list`, or a JSONL, CSV or Parquet file.",
+        completed=completions.benchmarks,
     ),
 ]
 Init = Annotated[
