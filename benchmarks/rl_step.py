@@ -25,7 +25,6 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +36,7 @@ from trl import GRPOTrainer
 
 from sage_cli.config.schema import SageConfig
 from sage_cli.config.specs import RlSpec
+from sage_cli.grading import Grade
 from sage_cli.guides import BranchGuide, Guide, NoGuide
 from sage_cli.models.load import load_model, load_tokenizer
 from sage_cli.models.scratch import save_scratch
@@ -55,17 +55,10 @@ Change = Callable[[Any], None]
 """What is done to a trainer before a step."""
 
 
-@dataclass(frozen=True)
-class Graded:
-    """A grade without a grader's cost, which both sides would share."""
-
-    status: str
-
-
-def grade(golds: Sequence[str], completions: Sequence[str]) -> list[Graded]:
-    """Right when the gold appears in the completion."""
+def grade(golds: Sequence[str], completions: Sequence[str]) -> list[Grade]:
+    """Right when the gold appears in the completion: without a grader's cost, which both share."""
     pairs = zip(golds, completions, strict=True)
-    return [Graded("right" if gold in text else "wrong") for gold, text in pairs]
+    return [Grade("right" if gold in text else "wrong", None) for gold, text in pairs]
 
 
 def configuration(steps: int, prompts: int, rollouts: int, tokens: int) -> SageConfig:
