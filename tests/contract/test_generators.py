@@ -11,9 +11,9 @@ from sage_cli.problems.generated.generator import Generator
 from sage_cli.problems.generated.knights_knaves.generator import KnightsKnaves
 from sage_cli.problems.generated.rare_way import RareWay
 from sage_cli.problems.generated.word_problems.generator import WordProblems
-from sage_cli.settings.sections.data import (
+from sage_cli.settings.sections.data import DataSection
+from sage_cli.settings.sections.generators import (
     ArithmeticSection,
-    DataSection,
     KnightsKnavesSection,
     RareWaySection,
 )

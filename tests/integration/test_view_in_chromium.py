@@ -244,3 +244,14 @@ def test_tables_and_pictures_are_saved_with_their_provenance(page: Browser) -> N
     assert "fingerprint" in svg
     assert csv.startswith("# sage view, #/passk?")
     assert f"{BASE},8," in csv
+
+
+def test_without_a_choice_the_latest_measured_policies_are_shown(page: Browser) -> None:
+    page.go("#/problems")
+    chips = page.texts(".chip")
+    assert [BASE in chip or BRANCH in chip or PLAIN in chip for chip in chips] == [True] * 3
+    page.go("#/samples")
+    assert page.js("return document.querySelector('#policy').value") in (BASE, BRANCH, PLAIN)
+    assert "Choose a policy" not in page.text()
+    page.go("#/passk")
+    assert "Paired difference" in page.text()

@@ -41,3 +41,28 @@ def log_probabilities(model: Any, batch: dict[str, Any]) -> Tensor:
 
 def of_tokens(logps_BTV: Tensor, batch: dict[str, Any]) -> Tensor:
     return logps_BTV.gather(2, batch["completion_ids"][..., None])[..., 0]
+
+
+def prepared(
+    bench: Any,
+    configure: Any,
+    *,
+    guide: dict[str, Any],
+    anchor: dict[str, Any],
+    rl: dict[str, Any] | None = None,
+    section: dict[str, Any] | None = None,
+    **further: Any,
+) -> Any:
+    """Return a trainer past its first step; `section` are settings of the model."""
+    config = configure(
+        guide=guide,
+        rl={"loss": "grpo", **(rl or {})},
+        rollout={"temperature": TEMPERATURE, "min_p": 0.0},
+        anchor=anchor,
+        model=section or {},
+    )
+    trainer = bench.trainer(config, **further)
+    trainer.state.global_step = 1
+    trainer.current_gradient_accumulation_steps = 1
+    trainer.model.train()
+    return trainer

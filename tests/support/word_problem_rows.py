@@ -3,7 +3,8 @@
 import json
 from pathlib import Path
 
-from sage_cli.settings.sections.data import DataSection, WordProblemsSection
+from sage_cli.settings.sections.data import DataSection
+from sage_cli.settings.sections.generators import WordProblemsSection
 
 
 def made_up(folder: Path) -> DataSection:

@@ -20,7 +20,8 @@ from typing import Self
 from sage_cli.errors import DataError
 from sage_cli.problems.generated.generator import Generator, Split
 from sage_cli.problems.problem import Demonstration, Problem, problem_id
-from sage_cli.settings.sections.data import ArithmeticSection, DataSection, PhaseSection
+from sage_cli.settings.sections.data import DataSection
+from sage_cli.settings.sections.generators import ArithmeticSection, PhaseSection
 
 Operands = tuple[int, int]
 BENCHMARK = "arithmetic"

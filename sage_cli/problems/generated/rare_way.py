@@ -26,7 +26,8 @@ from typing import Self
 from sage_cli.errors import DataError
 from sage_cli.problems.generated.generator import Generator, Split
 from sage_cli.problems.problem import Demonstration, Problem
-from sage_cli.settings.sections.data import DataSection, RareWayPhaseSection, RareWaySection
+from sage_cli.settings.sections.data import DataSection
+from sage_cli.settings.sections.generators import RareWayPhaseSection, RareWaySection
 
 Factors = tuple[int, int, int]
 _FACTORS = re.compile(r"(\d+)\*(\d)\*(\d)=\?")

@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal
 from pydantic import (
     BeforeValidator,
     Field,
-    NonNegativeFloat,
     ValidationInfo,
     field_validator,
     model_validator,
@@ -18,6 +17,12 @@ from pydantic import (
 
 from sage_cli.settings.base import COSMETIC, Section
 from sage_cli.settings.plugins import is_to_be_checked, plugin_names
+from sage_cli.settings.sections.generators import (
+    ArithmeticSection,
+    KnightsKnavesSection,
+    RareWaySection,
+    WordProblemsSection,
+)
 
 GENERATORS_GROUP = "sage_cli.generators"
 """Entry points of other packages, subclasses of `problems.generated.generator.Generator`."""
@@ -114,136 +119,6 @@ class TrainingSourceSection(SourceSection):
         if self.solved_by is not None:
             return found
         return {name: v for name, v in found.items() if name in SourceSection.model_fields}
-
-
-class PhaseSection(Section):
-    """A stretch of generated demonstrations: its share of the whole and what it is made of."""
-
-    share: float = Field(gt=0, le=1)
-    """Share of all demonstrations."""
-    mix: dict[Literal["S", "R", "D"], NonNegativeFloat]
-    """Weight of each strategy; they need not add up to 1."""
-    loss: Literal["completion", "text"] = "completion"
-    """What the loss covers: the completion alone, or prompt and completion."""
-
-
-class ArithmeticSection(Section):
-    """Two-digit multiplication with several strategies: S splits b, R swaps and splits a, D guesses."""  # noqa: E501
-
-    low: int = Field(11, ge=1)
-    """Smallest factor."""
-    high: int = Field(99, ge=1)
-    """Largest factor."""
-    familiar_share: float = Field(0.6, gt=0, le=1)
-    """Share of the numbers that demonstrations are made of."""
-    unfamiliar_probability: float = Field(0.02, ge=0, le=1)
-    """Probability that a factor of a demonstration is one of the other numbers."""
-    held_out: int = Field(60, ge=1)
-    """Test problems."""
-    validation: int = Field(60, ge=1)
-    """Validation problems."""
-    seed: int = 0
-    """Of everything that is chosen at random."""
-    phases: tuple[PhaseSection, ...] = (
-        PhaseSection(share=0.6, mix={"S": 0.45, "R": 0.40, "D": 0.15}),
-        PhaseSection(share=0.4, mix={"S": 0.62, "R": 0.08, "D": 0.30}),
-    )
-    """Stretches of demonstrations, in their order."""
-
-    @model_validator(mode="after")
-    def _ranges(self) -> ArithmeticSection:
-        if self.low >= self.high:
-            raise ValueError(f"low {self.low} is not below high {self.high}")
-        if not self.phases or any(not sum(phase.mix.values()) for phase in self.phases):
-            raise ValueError("phases: at least one, each with at least one strategy in its mix")
-        return self
-
-
-class RareWayPhaseSection(Section):
-    """A stretch of generated demonstrations: its share of the whole, and how the way is chosen."""
-
-    share: float = Field(gt=0, le=1)
-    """Share of all demonstrations."""
-    rare: float | None = Field(None, ge=0, le=1)
-    """Probability of the rare way, whatever the problem is; null: the near way is taken."""
-    facts: float = Field(0.0, ge=0, le=1)
-    """Share of bare products of a first factor by a digit."""
-
-
-class RareWaySection(Section):
-    """Products of three factors: C multiplies from left to right, R begins with the last two."""
-
-    low: int = Field(11, ge=10)
-    """Smallest first factor."""
-    high: int = Field(99, le=99)
-    """Largest first factor."""
-    familiar_share: float = Field(0.8, gt=0, le=1)
-    """Share of the first factors that demonstrations are made of."""
-    unfamiliar_probability: float = Field(0.01, ge=0, le=1)
-    """Weight of each other first factor in demonstrations, beside 1 of a familiar one."""
-    held_out: int = Field(200, ge=2)
-    """Test problems, half of either kind."""
-    validation: int = Field(100, ge=2)
-    """Validation problems."""
-    training: int = Field(260, ge=2)
-    """Problems of RL; demonstrations show all that are left."""
-    seed: int = 0
-    """Of everything that is chosen at random."""
-    phases: tuple[RareWayPhaseSection, ...] = (
-        RareWayPhaseSection(share=0.6, facts=0.5),
-        RareWayPhaseSection(share=0.4, rare=0.06, facts=0.2),
-    )
-    """Stretches of demonstrations, in their order: both ways are learned, then one is preferred."""
-
-    @model_validator(mode="after")
-    def _ranges(self) -> RareWaySection:
-        if self.low >= self.high:
-            raise ValueError(f"low {self.low} is not below high {self.high}")
-        if not self.phases:
-            raise ValueError("phases: at least one")
-        return self
-
-
-class KnightsKnavesSection(Section):
-    """Knights-and-Knaves puzzles made from a seed; `variant` is one way of perturbing them."""
-
-    people: tuple[Annotated[int, Field(ge=2, le=12)], ...] = (2, 3, 4, 5, 6, 7, 8)
-    """Numbers of people in a puzzle."""
-    per_size: int = Field(30, ge=1, le=700)
-    """Puzzles for each number of people; about two there are 1,396 in all, and 728 that have a
-    neighbour by one leaf."""
-    seed: int = 0
-    """Of everything that is chosen at random."""
-    variant: Literal["none", "statement", "leaf", "names", "roles", "flip", "order"] = "none"
-    """What is changed of each puzzle: a statement, one leaf of it, the names, what knights and
-    knaves are called, who of them lies (`flip`), or the statements' order."""
-
-
-class WordProblemsSection(Section):
-    """ASDiv and SVAMP: rows as published, rows with other numbers, arithmetic facts."""
-
-    held_out: int = Field(160, ge=1)
-    """Test problems."""
-    validation: int = Field(100, ge=1)
-    """Validation problems."""
-    redrawn: float = Field(0.45, ge=0, le=1)
-    """Share of demonstrations that are rows with other numbers."""
-    facts: float = Field(0.4, ge=0, le=1)
-    """Share that are bare arithmetic; the rest are rows as they were published."""
-    facts_first: float = Field(0.2, ge=0, lt=1)
-    """Share of all demonstrations, at the beginning, that are bare arithmetic without exception."""
-    text_share: float = Field(0.15, ge=0, le=1)
-    """Share of stories on which the loss covers the story too."""
-    window: int = Field(1024, ge=1)
-    """Demonstrations among which those of similar length are put into one batch."""
-    seed: int = 0
-    """Of everything that is chosen at random."""
-
-    @model_validator(mode="after")
-    def _shares(self) -> WordProblemsSection:
-        if self.redrawn + self.facts > 1:
-            raise ValueError(f"redrawn {self.redrawn} and facts {self.facts} are above 1 together")
-        return self
 
 
 _SFT = SourceSection(name="openmathreasoning-mini", numeric_only=True, max_prompt_share=0.5)

@@ -30,7 +30,7 @@ TORN = "torn"
 STAGED = ".staged"
 """The folder below the folder of runs in which replacements are trained."""
 SEAL = "sealed.json"
-"""The file that marks a checkpoint whose files are all on disk."""
+"""The mark of a checkpoint whose files are all on disk."""
 
 
 @dataclass(frozen=True)
@@ -166,11 +166,10 @@ class Run:
 
     def prune(self, reason: str) -> None:
         """Note that a sweep ended it, unless it is finished, not begun, or being written."""
-        if not self.known:
-            return
-        with suppress(BusyError), writer(self.folder):
-            if not self.finished:
-                self.note(status=PRUNED, reason=reason)
+        if self.known:
+            with suppress(BusyError), writer(self.folder):
+                if not self.finished:
+                    self.note(status=PRUNED, reason=reason)
 
     @property
     def replacement(self) -> Run:
@@ -238,14 +237,11 @@ class Runs:
 
     def _read(self) -> tuple[list[Run], list[Run]]:
         """Return the torn runs, with one warning each, and the others from the oldest."""
-        torn, whole = [], []
-        for folder in sorted(path.parent for path in self.root.glob("[!.]*/manifest.json")):
-            run = Run(folder)
-            if (error := run.torn) is None:
-                whole.append(run)
-            else:
-                name_once(error)
-                torn.append(run)
+        folders = sorted(path.parent for path in self.root.glob("[!.]*/manifest.json"))
+        read = [(run, run.torn) for run in map(Run, folders)]
+        for error in filter(None, (error for _, error in read)):
+            name_once(error)
+        torn, whole = ([run for run, e in read if (e is None) is ok] for ok in (False, True))
         return torn, sorted(whole, key=lambda run: str(run.manifest.get("started")))
 
     def children(self, run: Run) -> list[str]:
@@ -255,11 +251,7 @@ class Runs:
     def latest(self) -> Run | None:
         """Return the finished run of no sweep that was started or asked for last."""
         own = [run for run in self.whole() if run.finished and not run.manifest.get("sweep")]
-        return max(
-            own,
-            key=lambda run: max(str(run.manifest.get(field, "")) for field in ("started", "asked")),
-            default=None,
-        )
+        return max(own, key=_last_wanted, default=None)
 
     def find(self, name: str) -> Run:
         """Return the run called `name`: a folder, an id, or an unambiguous part of one.
@@ -292,11 +284,15 @@ class Runs:
 
 def run_of(folder: Path) -> Run | None:
     """Return the run whose directory `folder` is, or whose model's; None for any other folder."""
-    run = Run(folder.parent if folder.name == "model" else folder)
-    return next((found for found in (Run(folder), run) if found.begun), None)
+    places = (folder, folder.parent) if folder.name == "model" else (folder,)
+    return next((run for run in map(Run, places) if run.begun), None)
+
+
+def _last_wanted(run: Run) -> str:
+    return max(str(run.manifest.get(field, "")) for field in ("started", "asked"))
 
 
 def _described(run: Run) -> str:
     """Return a run's id with its status and start."""
-    started = str(run.known.get("started", ""))[:16].replace("T", " ")
-    return f"{run.id} ({', '.join(filter(None, (run.status, started)))})"
+    about = run.status, str(run.known.get("started", ""))[:16].replace("T", " ")
+    return f"{run.id} ({', '.join(filter(None, about))})"

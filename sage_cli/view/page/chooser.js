@@ -4,9 +4,23 @@ import { entry } from "./chart.js";
 import { choice, field, h, notice, visible } from "./dom.js";
 import { change, listed } from "./state.js";
 
-/** Return the controls; `name` is the parameter that holds the policies. */
+const AT_FIRST = 3;
+
+/** Return the policies of the address; without any, the latest runs that were measured. */
+export function shown(every, params) {
+  const typed = listed(params.policies);
+  return typed.length ? typed : measured(every).slice(-AT_FIRST);
+}
+
+/** Return the ids of runs with a stored pass@k, oldest first. */
+export function measured(every) {
+  const has = ({ values }) => Object.entries(values).some(([key, value]) => key.includes("pass@") && value !== null);
+  return every.runs.filter(has).map((row) => row.values.id);
+}
+
+/** Return the controls above a page of policies. */
 export function policyChooser(every, params, benchmarks = [], benchmark = null) {
-  const names = listed(params.policies);
+  const names = shown(every, params);
   const looks = new Map(every.runs.map((row) => [row.values.id, row.look]));
   const others = every.runs.map((row) => row.values.id).filter((id) => !names.includes(id));
   const checkpoint = h("input", { id: "checkpoint", placeholder: "RUN@step", size: "14", autocomplete: "off", onchange: (event) => { const typed = event.target.value.trim(); if (typed) change({ policies: [...names, typed].join(",") }); } });

@@ -17,7 +17,8 @@ from sage_cli.problems.generated.knights_knaves.logic import (
 from sage_cli.problems.generated.knights_knaves.perturb import perturb
 from sage_cli.problems.generated.knights_knaves.puzzle import SAYINGS, Puzzle
 from sage_cli.problems.problem import Problem, problem_id
-from sage_cli.settings.sections.data import DataSection, KnightsKnavesSection
+from sage_cli.settings.sections.data import DataSection
+from sage_cli.settings.sections.generators import KnightsKnavesSection
 
 BENCHMARK = "kk-generated"
 NAMES = (

@@ -15,7 +15,8 @@ from sage_cli.problems.generated.word_problems.splits import BENCHMARK, SOURCES,
 from sage_cli.problems.problem import Demonstration, Problem
 from sage_cli.problems.published import data_set
 from sage_cli.problems.sources import source_identity
-from sage_cli.settings.sections.data import DataSection, WordProblemsSection
+from sage_cli.settings.sections.data import DataSection
+from sage_cli.settings.sections.generators import WordProblemsSection
 
 
 class WordProblems(Generator):

@@ -4,14 +4,14 @@ import { entry, figure, frame, lines, short } from "../chart.js";
 import { colour } from "../colours.js";
 import { choice, field, h, notice, visible } from "../dom.js";
 import { number } from "../format.js";
-import { change, href, listed } from "../state.js";
-import { absentNotice, policyChooser } from "../chooser.js";
+import { change, href } from "../state.js";
+import { absentNotice, policyChooser, shown } from "../chooser.js";
 
 export const passk = {
   title: () => "pass@k",
   async load(params, get) {
     const every = await get("runs");
-    const names = listed(params.policies);
+    const names = shown(every, params);
     if (!names.length) return [every, null];
     const found = await get("passk", { policies: names.join(","), benchmark: params.benchmark, k: params.k });
     const measured = found.curves.map((one) => one.policy);

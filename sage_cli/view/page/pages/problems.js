@@ -1,16 +1,16 @@
 // The problems of a benchmark, with the share of right samples of each policy.
 
 import { entry } from "../chart.js";
-import { absentNotice, policyChooser } from "../chooser.js";
+import { absentNotice, policyChooser, shown } from "../chooser.js";
 import { field, h, visible } from "../dom.js";
-import { adjust, href, listed, state } from "../state.js";
+import { adjust, href, state } from "../state.js";
 import { table } from "../table.js";
 
 export const problems = {
   title: () => "Problems",
   async load(params, get) {
     const every = await get("runs");
-    const names = listed(params.policies);
+    const names = shown(every, params);
     return [every, names.length ? await get("problems", { policies: names.join(","), benchmark: params.benchmark }) : null];
   },
   view([every, found], params) {

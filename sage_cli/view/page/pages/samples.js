@@ -1,5 +1,6 @@
 // All stored samples of a policy on a benchmark, a page at a time.
 
+import { measured } from "../chooser.js";
 import { completion } from "../completion.js";
 import { choice, field, h, visible } from "../dom.js";
 import { count, number } from "../format.js";
@@ -12,14 +13,16 @@ export const samples = {
   title: () => "Samples",
   async load(params, get) {
     const every = await get("runs");
-    if (!params.policy) return [every, null];
-    const { policy, benchmark, problem, grade, text, truncated, shortest, longest, seed, offset } = params;
+    const policy = params.policy ?? measured(every).at(-1);
+    if (!policy) return [every, null];
+    const { benchmark, problem, grade, text, truncated, shortest, longest, seed, offset } = params;
     return [every, await get("samples", { policy, benchmark, problem, grade, text, truncated, shortest, longest, seed, offset, limit: LIMIT })];
   },
   view([every, found], params) {
     const ids = every.runs.map((row) => [row.values.id, visible(row.values.id)]);
-    if (params.policy && !ids.some(([id]) => id === params.policy)) ids.push([params.policy, visible(params.policy)]);
-    const policy = field("Policy", choice("policy", [["", "choose"], ...ids], params.policy ?? "", (one) => change({ policy: one, offset: "" })));
+    const shown = found?.policy ?? "";
+    if (shown && !ids.some(([id]) => id === shown)) ids.push([shown, visible(shown)]);
+    const policy = field("Policy", choice("policy", [["", "choose"], ...ids], shown, (one) => change({ policy: one, offset: "" })));
     if (!found) return [h("div", { class: "filters" }, policy), h("p", { class: "quiet" }, "Choose a policy to read its samples.")];
     const searched = found.searched < found.candidates ? ` in the first ${number(found.searched)} of ${number(found.candidates)}` : "";
     return [filters(found, params, policy),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sage_cli.errors import DataError
 from sage_cli.problems.generated.arithmetic import Arithmetic, ArithmeticProblems, working_out
-from sage_cli.settings.sections.data import ArithmeticSection, PhaseSection
+from sage_cli.settings.sections.generators import ArithmeticSection, PhaseSection
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_unfamiliar_numbers_are_rare():
 @pytest.mark.slow
 def test_draws_depend_on_the_seed_alone():
     code = (
-        "from sage_cli.settings.sections.data import ArithmeticSection as A\n"
+        "from sage_cli.settings.sections.generators import ArithmeticSection as A\n"
         "from sage_cli.problems.generated.arithmetic import ArithmeticProblems as P\n"
         "p = P(A(seed=7))\n"
         "print([d.working for d in p.demonstrations(40)], [q.id for q in p.test() + p.training()])"

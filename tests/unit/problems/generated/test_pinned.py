@@ -10,12 +10,8 @@ from word_problem_rows import made_up
 from sage_cli.problems.demonstrations import load_demonstrations
 from sage_cli.problems.load import load_problems
 from sage_cli.problems.problem import Problem
-from sage_cli.settings.sections.data import (
-    ArithmeticSection,
-    DataSection,
-    KnightsKnavesSection,
-    SourceSection,
-)
+from sage_cli.settings.sections.data import DataSection, SourceSection
+from sage_cli.settings.sections.generators import ArithmeticSection, KnightsKnavesSection
 from sage_cli.settings.sections.training import SftSection
 
 OTHER = DataSection(

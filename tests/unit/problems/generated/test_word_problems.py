@@ -28,7 +28,8 @@ from sage_cli.problems.generated.word_problems.numerals import numerals, rewritt
 from sage_cli.problems.generated.word_problems.redraw import Story, WordProblem, sensible
 from sage_cli.problems.generated.word_problems.splits import Splits, family, readable_rows
 from sage_cli.problems.problem import Demonstration, problem_id
-from sage_cli.settings.sections.data import DataSection, WordProblemsSection
+from sage_cli.settings.sections.data import DataSection
+from sage_cli.settings.sections.generators import WordProblemsSection
 
 formulas = st.recursive(
     st.integers(0, 99), lambda inner: st.builds(Operation, st.sampled_from("+-*/"), inner, inner)

@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 import torch
-from scored_batch import TEMPERATURE, generated, log_probabilities, moved, of_tokens
+from scored_batch import (
+    TEMPERATURE,
+    generated,
+    log_probabilities,
+    moved,
+    of_tokens,
+    prepared,
+)
 from toy_policy import adapted
 
 from sage_cli.errors import TrainingError
@@ -22,19 +29,10 @@ GUIDES = {
 }
 
 
-def prepared(bench: Any, configure: Any, guide: str, **changed: Any) -> Any:
-    config = configure(
-        guide=GUIDES[guide].model_dump(),
-        rl={"loss": "grpo", **changed.pop("rl", {})},
-        rollout={"temperature": TEMPERATURE, "min_p": 0.0},
-        anchor={"beta": BETA, "estimator": "head", "head_tokens": HEAD},
-        model=changed.pop("section", {}),
-    )
-    trainer = bench.trainer(config, **changed)
-    trainer.state.global_step = 1
-    trainer.current_gradient_accumulation_steps = 1
-    trainer.model.train()
-    return trainer
+def with_head(bench: Any, configure: Any, guide: str, **further: Any) -> Any:
+    anchor = {"beta": BETA, "estimator": "head", "head_tokens": HEAD}
+    settings = GUIDES[guide].model_dump()
+    return prepared(bench, configure, guide=settings, anchor=anchor, **further)
 
 
 def w_of(surprisal_BTV: Any, own_BT: Any, mask_BT: Any) -> Any:
@@ -53,7 +51,7 @@ def test_loss_and_gradient_equal_the_formulas_in_double_precision(
 ):
     policy = moved(bench)
     double = copy.deepcopy(policy).double()
-    trainer = prepared(bench, configure, guide, model=policy)
+    trainer = with_head(bench, configure, guide, model=policy)
     batch = generated(trainer)
     if old:
         noise = 0.2 * torch.rand(batch["ref_per_token_logps"].shape)
@@ -136,7 +134,7 @@ def test_it_trains_and_records_what_it_held(bench: Any, configure: Any, rl: dict
 
 def test_with_all_tokens_it_is_the_reverse_kl_of_each_state(bench: Any, configure: Any):
     policy = moved(bench)
-    trainer = prepared(bench, configure, "none", model=policy)
+    trainer = with_head(bench, configure, "none", model=policy)
     trainer.head._tokens = trainer.model.config.vocab_size
     batch = generated(trainer)
     trainer._compute_loss(trainer.model, batch)
@@ -156,4 +154,4 @@ def test_what_does_not_fit_is_refused(bench: Any, configure: Any, monkeypatch: p
     model = moved(bench)
     model.config.final_logit_softcapping = 30.0
     with pytest.raises(TrainingError, match="final_logit_softcapping"):
-        prepared(bench, configure, "none", model=model)
+        with_head(bench, configure, "none", model=model)

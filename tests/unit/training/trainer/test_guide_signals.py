@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 import torch
-from scored_batch import TEMPERATURE, generated, log_probabilities, moved, of_tokens
+from scored_batch import (
+    TEMPERATURE,
+    generated,
+    log_probabilities,
+    moved,
+    of_tokens,
+    prepared,
+)
 from torch import Tensor
 from toy_policy import PROMPTS, adapted
 
@@ -18,20 +25,9 @@ from sage_cli.models.load import load_model
 BETA = 0.3
 
 
-def prepared(bench: Any, configure: Any, guide: dict[str, Any], **changed: Any) -> Any:
-    """Return a trainer past its first step."""
-    config = configure(
-        guide={"name": "rapo", **guide},
-        rl={"loss": "grpo", **changed.pop("rl", {})},
-        rollout={"temperature": TEMPERATURE},
-        anchor={"beta": BETA},
-        model=changed.pop("section", {}),
-    )
-    trainer = bench.trainer(config, **changed)
-    trainer.state.global_step = 1
-    trainer.current_gradient_accumulation_steps = 1
-    trainer.model.train()
-    return trainer
+def with_rapo(bench: Any, configure: Any, guide: dict[str, Any], **further: Any) -> Any:
+    anchor = {"beta": BETA}
+    return prepared(bench, configure, guide={"name": "rapo", **guide}, anchor=anchor, **further)
 
 
 def tilted(logps_BTV: Tensor, phi: float, batch: dict[str, Any]) -> Tensor:
@@ -46,7 +42,7 @@ def test_loss_and_gradient_equal_the_formulas_in_double_precision(
     policy = moved(bench)
     double = copy.deepcopy(policy).double()
     guide = {"phi_right": phi_right, "phi_wrong": 0.4, "q_max": 30.0}
-    trainer = prepared(bench, configure, guide, model=policy)
+    trainer = with_rapo(bench, configure, guide, model=policy)
     batch = generated(trainer)
     trainer.model.zero_grad()
     loss = trainer._compute_loss(trainer.model, batch)
