@@ -45,6 +45,7 @@ HEAVY = (
     "cli/test_doctor.py",
     "cli/test_startup.py",
     "cli/train/test_guide.py",
+    "cli/train/test_own_model.py",
     "evaluation/test_kept.py",
     "grading/judges/test_plain.py",
     "grading/workers",

@@ -2,48 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sage_cli.config.consent import JUDGE, require_functions, without_consent
-from sage_cli.config.load import load
-from sage_cli.config.specs import EvaluationSpec
-from sage_cli.errors import SageError
-from sage_cli.evaluation.benchmarks import load_benchmarks
-from sage_cli.evaluation.stored import stored_counts
-from sage_cli.models.policies.policy import Policy
-from sage_cli.settings.presets import read_layer
+from sage_cli.analysis.rows import Rows, html_table
+from sage_cli.analysis.run_curves import Picture, RunCounts, compared, curves_picture
+from sage_cli.analysis.run_measurements import RunMeasurements
 from sage_cli.settings.sections.records import default_root
 from sage_cli.store.runs.run import Run, Runs
 from sage_cli.store.runs.run_facts import RunFacts, expanded, selected
 
-
-class Rows(Sequence[Mapping[str, Any]]):
-    """A table as a list of dictionaries, all with the same keys."""
-
-    def __init__(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        keys = list(dict.fromkeys(key for row in rows for key in row))
-        self._rows = [{key: row.get(key) for key in keys} for row in rows]
-
-    def __getitem__(self, place: Any) -> Any:
-        return self._rows[place]
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __repr__(self) -> str:
-        names = ", ".join(self._rows[0]) if self._rows else "none"
-        return f"{len(self)} rows with the columns {names}"
-
-    def to_pandas(self) -> Any:
-        """Return a pandas DataFrame. Raises SageError if pandas is not installed."""
-        try:
-            import pandas
-        except ImportError:
-            raise SageError("pandas isn't installed", "pip install pandas") from None
-        return pandas.DataFrame(self._rows)
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 @dataclass(frozen=True)
@@ -96,24 +69,49 @@ class OpenedRun:
         `n` samples of a problem are stored and graded, `right` of them right. The run's own
         evaluation settings are the defaults for benchmark, samples and seeds.
         """
-        named = {"benchmark": benchmark, "samples": samples, "seeds": seeds}
-        made_with = read_layer(self.run.folder / "config.json")
-        require_functions(made_with, {}, JUDGE)
-        stored = without_consent(made_with)
-        config = load(flags={"evaluation": named}, stored=stored).config
-        recipe, root = EvaluationSpec.of(config), self.run.folder.parent
-        n, first = recipe.evaluation.samples, recipe.evaluation.seed
         rows: list[dict[str, Any]] = []
-        for one in load_benchmarks(recipe.evaluation, recipe.data, recipe.grading.judge):
-            seeds_of = stored_counts(Policy.of_run(self.run), one, recipe, root, [n])[n]
-            for seed, counts in enumerate(seeds_of, first):
-                about = {"run": self.id, "benchmark": one.name, "seed": seed}
-                columns = zip(counts.problem_ids, counts.n_P, counts.c_P, strict=True)
-                rows += [
-                    {**about, "problem": id_, "n": int(n_samples), "right": int(right)}
-                    for id_, n_samples, right in columns
-                ]
+        for name, seed, counts in self._measurements(benchmark, samples, seeds).counts():
+            about = {"run": self.id, "benchmark": name, "seed": seed}
+            columns = zip(counts.problem_ids, counts.n_P, counts.c_P, strict=True)
+            rows += [
+                {**about, "problem": id_, "n": int(n_samples), "right": int(right)}
+                for id_, n_samples, right in columns
+            ]
         return Rows(rows)
+
+    def samples(
+        self, benchmark: str | None = None, samples: int | None = None, seeds: int | None = None
+    ) -> pa.Table:
+        """Return stored samples with grades as a pyarrow Table, a row each, with their texts."""
+        import pyarrow as pa
+
+        columns: dict[str, list[Any]] = {name: [] for name in SAMPLE_COLUMNS}
+        for name, found in self._measurements(benchmark, samples, seeds).answers():
+            problem, completion = found.problem, found.completion
+            values = (
+                self.id, name, found.seed, problem.id, completion.index, problem.question,
+                problem.gold, completion.text, completion.tokens, completion.finish_reason,
+                found.status, found.extracted,
+            )  # fmt: skip
+            for column, value in zip(columns.values(), values, strict=True):
+                column.append(value)
+        return pa.table(columns)
+
+    def _measurements(self, *named: Any) -> RunMeasurements:
+        return RunMeasurements.of(self.run, *named)
+
+    def _repr_html_(self) -> str:
+        """Return what it is and its figures, which notebooks show."""
+        figures = [{"figure": name, "value": value} for name, value in self.figures.items()]
+        manifest = self.manifest
+        about = f"{manifest.get('kind')}, {manifest['status']}"
+        return f"<p><b>{escape(self.id)}</b> ({escape(about)})</p>" + html_table(figures)
+
+
+SAMPLE_COLUMNS = (
+    "run", "benchmark", "seed", "problem", "index", "question", "gold", "text", "tokens",
+    "finish_reason", "grade", "answer",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -142,6 +140,40 @@ class OpenedRuns:
     def records(self) -> Rows:
         """Return metrics.jsonl of all runs, with the run's id in the column `run`."""
         return Rows([{"run": one.id, **record} for one in self for record in one.records()])
+
+    def compare(
+        self, a: str | Sequence[str], b: str | Sequence[str], k: str = "1", **named: Any
+    ) -> Rows:
+        """Return pass@k of a less b with interval and p, a row per benchmark and k of `1,8,64`.
+
+        Several runs a side are trainings of one method. `named` are benchmark, samples and seeds,
+        as in `OpenedRun.counts`. Raises StoreError where samples or grades are missing.
+        """
+        return compared(self._counts(a, **named), self._counts(b, **named), k)
+
+    def curves(self, *names: str, **named: Any) -> Picture:
+        """Return pass@k curves of runs with bands, as a picture; `named` as in `compare`."""
+        return curves_picture(self._counts(names, **named))
+
+    def _counts(
+        self,
+        names: str | Sequence[str],
+        benchmark: str | None = None,
+        samples: int | None = None,
+        seeds: int | None = None,
+    ) -> list[RunCounts]:
+        runs = [self[name].run for name in ((names,) if isinstance(names, str) else names)]
+        return [
+            RunCounts.of(
+                RunMeasurements.of(run, benchmark, samples, seeds),
+                base=run.manifest.get("kind") != "rl",
+            )
+            for run in runs
+        ]
+
+    def _repr_html_(self) -> str:
+        """Return a table of the runs, which notebooks show."""
+        return self.table()._repr_html_()
 
 
 def open_runs(root: Path | str | None = None) -> OpenedRuns:

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from sage_cli.cli.options import ConfigFile, Json, Presets, RunRoot, Sets, load_config
+from sage_cli.cli.options import (
+    ConfigFile,
+    Data,
+    Init,
+    Json,
+    Presets,
+    RunRoot,
+    Sets,
+    load_config,
+)
 from sage_cli.cli.terminal.console import console, emit
 from sage_cli.cli.terminal.live import doing
 from sage_cli.errors import EXIT_OTHER
@@ -29,6 +38,8 @@ def command(
             "log-probabilities with the trainer's.",
         ),
     ] = False,
+    init: Init = None,
+    data: Data = None,
     runs: RunRoot = None,
     json: Json = False,
 ) -> None:
@@ -38,7 +49,9 @@ def command(
     find GPUs. Nothing is trained or stored; --rollouts takes a step without a reward in a folder of
     its own.
     """
-    settings = load_config(preset, config, set_, run={"root": runs}).config
+    settings = load_config(
+        preset, config, set_, run={"root": runs}, data={"rl": {"name": data}}
+    ).config
     with doing("loading libraries"):
         from sage_cli.commands.doctor import checks
         from sage_cli.commands.doctor_rollouts import rollout_findings
@@ -51,13 +64,13 @@ def command(
             _print(finding, before=next(same, None))
         findings.append(finding)
 
-    for check in checks(settings):
+    for check in checks(settings, init):
         with doing(f"looking at {check.name}"):
             finding = check.run()
         add(finding)
     if rollouts and not any(finding.obstacle for finding in findings):
         with doing("sampling rollouts and reading them"):
-            found = rollout_findings(settings)
+            found = rollout_findings(settings, init)
         for finding in found:
             add(finding)
     obstacles = [finding for finding in findings if finding.obstacle]

@@ -69,6 +69,16 @@ Benchmark = Annotated[
 ]
 Samples = Annotated[int | None, option(MEASUREMENT, "Samples per problem.", "--n")]
 Seeds = Annotated[int | None, option(MEASUREMENT, "How many evaluation seeds.", "--seeds")]
+Data = Annotated[
+    str | None,
+    option(
+        TRAINING, "Problems of RL: a name of `sage data list`, or a JSONL, CSV or Parquet file."
+    ),
+]
+Init = Annotated[
+    str | None,
+    option(TRAINING, "Start from this run or model, not from the preset's initial policy."),
+]
 Names = Annotated[
     list[str] | None,
     typer.Argument(

@@ -9,10 +9,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from platform import python_version
 
 from sage_cli import __version__
+from sage_cli.commands.doctor_lengths import described_lengths, start_positions, start_tokenizer
+from sage_cli.commands.train.initial_policy import InitialPolicy, with_model_of
 from sage_cli.commands.train.sft import sft_inputs
 from sage_cli.config.schema import SageConfig
 from sage_cli.config.specs import EvaluationSpec, RlSpec, SftSpec
@@ -21,7 +22,6 @@ from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.training_pool import training_problems
 from sage_cli.methods.method import Method
 from sage_cli.models.folders import TokenizerFacts
-from sage_cli.models.policies.planned import planned_base
 from sage_cli.models.policies.policy import Policy
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.sampling.build import chosen_backend
@@ -31,7 +31,6 @@ from sage_cli.settings.sections.records import TrackingSection
 from sage_cli.settings.sections.sampling import SamplingSection
 from sage_cli.settings.sections.training import SftSection
 from sage_cli.store.mirrors.follower import require_mirrors
-from sage_cli.store.runs.run import Runs
 from sage_cli.store.storage_check import require_storage
 from sage_cli.store.surroundings import require_tested_versions
 from sage_cli.training.plugins import require_plugins
@@ -74,8 +73,13 @@ class Check:
             return Finding(self.name, error.cause, error.next_step, obstacle=self.needed)
 
 
-def checks(config: SageConfig) -> Iterator[Check]:
-    """Every question about `config`, from what is quickly told to what loads data and libraries."""
+def checks(config: SageConfig, init: str | None = None) -> Iterator[Check]:
+    """Every question about `config`, from what is quickly told to what loads data and libraries.
+
+    With `init` RL starts from that model.
+    """
+    config = with_model_of(init, config)
+    start = InitialPolicy.of(config, init)
     sft, rl, evaluation = SftSpec.of(config), RlSpec.of(config), EvaluationSpec.of(config)
     yield Check("sage", lambda: f"{__version__} on Python {python_version()}, {sys.executable}")
     yield Check("versions", require_tested_versions, needed=False)
@@ -84,10 +88,11 @@ def checks(config: SageConfig) -> Iterator[Check]:
     yield Check("executor", lambda: _executor(config.executor, rl.rl.processes))
     yield Check("plug-ins", lambda: _plugins(rl))
     yield Check("model", lambda: _model(rl.model))
-    yield Check("prompt template", lambda: _template(sft, config.run.root))
-    if sft.sft.enabled:
+    yield Check("prompt template", lambda: _template(start))
+    if start.is_trained_here:
         yield Check(f"SFT data {sft.data.sft.name}", lambda: _demonstrations(sft))
     yield Check(f"RL data {rl.data.rl.name}", lambda: _problems(rl, evaluation, config))
+    yield Check("lengths", lambda: _lengths(rl, start, config), needed=False)
     yield Check(f"benchmark {config.evaluation.benchmark}", lambda: _benchmarks(evaluation))
     yield Check("device", lambda: _device(rl.model))
     yield Check("optimizers", lambda: _optimizers(sft.sft, rl.rl))
@@ -126,16 +131,14 @@ def _model(model: PretrainedModel | ScratchModel) -> str:
     return f"{model.path}: weights {'in' if weights else 'yet to be fetched into'} {files}"
 
 
-def _template(spec: SftSpec, root: Path) -> str:
-    if isinstance(spec.model, ScratchModel):
+def _template(start: InitialPolicy) -> str:
+    section = start.spec.prompt
+    if isinstance(start.spec.model, ScratchModel) and start.init is None:
         facts = TokenizerFacts("<eos>", None, "a model from scratch")
-        template = PromptTemplate.from_section(spec.prompt, facts)
+        template = PromptTemplate.from_section(section, facts)
     else:
-        policy = planned_base(spec, Runs(root))
-        foundation = Policy(spec.model.path, section=spec.model)
-        tokenizer = (foundation if policy.run else policy).tokenizer()
-        template = PromptTemplate.from_section(spec.prompt, tokenizer)
-    return f"{spec.prompt.format}: a prompt has {len(template.render('1+1=?'))} characters"
+        template = PromptTemplate.from_section(section, start_tokenizer(start))
+    return f"{section.format}: a prompt has {len(template.render('1+1=?'))} characters"
 
 
 def _demonstrations(spec: SftSpec) -> str:
@@ -153,6 +156,11 @@ def _problems(rl: RlSpec, spec: EvaluationSpec, config: SageConfig) -> str:
     return f"{problems:,} problems"
 
 
+def _lengths(rl: RlSpec, start: InitialPolicy, config: SageConfig) -> str:
+    problems = training_problems(rl, config.run.root)
+    return described_lengths(rl, problems, start_tokenizer(start), start_positions(start))
+
+
 def _benchmarks(spec: EvaluationSpec) -> str:
     found = load_benchmarks(spec.evaluation, spec.data, spec.grading.judge)
     counted = ", ".join(f"{one.name} {len(one.problems):,}" for one in found)
@@ -160,10 +168,10 @@ def _benchmarks(spec: EvaluationSpec) -> str:
 
 
 def _device(model: PretrainedModel | ScratchModel) -> str:
-    from sage_cli.training.launch.hardware import device, precision
+    from sage_cli.training.launch.hardware import device, precision, require_kernels
 
-    computed = precision(model.compute_dtype)
-    return f"{device()}; computes in {'bfloat16' if computed['bf16'] else 'float32'}"
+    computed = "bfloat16" if precision(model.compute_dtype)["bf16"] else "float32"
+    return f"{device()}; computes in {computed}, {require_kernels(model)}"
 
 
 def _optimizers(sft: SftSection, rl: Method) -> str:

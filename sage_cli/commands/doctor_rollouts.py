@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sage_cli.commands.doctor import Finding
+from sage_cli.commands.train.initial_policy import InitialPolicy, with_model_of
 from sage_cli.config.schema import SageConfig
-from sage_cli.config.specs import RlSpec, SftSpec
+from sage_cli.config.specs import RlSpec
 from sage_cli.errors import SageError
 from sage_cli.evaluation.training_pool import training_problems
-from sage_cli.models.policies.planned import planned_base
 from sage_cli.models.policies.policy import Policy
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.settings.sections.rollout import RolloutSection
-from sage_cli.store.runs.run import Runs
 
 if TYPE_CHECKING:
     from sage_cli.training.rollouts.probe import Probe
@@ -26,11 +25,12 @@ _SAMPLED = "rollouts sampled"
 """The check that the engine samples at all."""
 
 
-def rollout_findings(config: SageConfig) -> list[Finding]:
-    """Return what a handful of rollouts of the initial policy say; nothing is stored."""
-    spec, root = RlSpec.of(config), config.run.root
+def rollout_findings(config: SageConfig, init: str | None = None) -> list[Finding]:
+    """Return what a handful of rollouts of the initial policy, or `init`, say; stores nothing."""
     try:
-        start = planned_base(SftSpec.of(config), Runs(root))
+        config = with_model_of(init, config)
+        spec, root = RlSpec.of(config), config.run.root
+        start = InitialPolicy.of(config, init).policy
         if not start.exists:
             said = f"the initial policy {start.label} isn't trained yet"
             return [Finding(_SAMPLED, said, "train it with `sage sft`, then ask again")]

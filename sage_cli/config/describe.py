@@ -11,7 +11,12 @@ from sage_cli.methods.method import Method, batch_of
 from sage_cli.methods.online import OnlineMethod
 from sage_cli.settings.presets import accelerate_file
 from sage_cli.settings.sections.evaluation import EvaluationSection
-from sage_cli.settings.sections.model import PretrainedModel, ScratchModel, trained_dtype
+from sage_cli.settings.sections.model import (
+    PretrainedModel,
+    ScratchModel,
+    kernel_arguments,
+    trained_dtype,
+)
 from sage_cli.settings.sections.records import TrackingSection
 from sage_cli.settings.sections.rollout import RolloutSection
 
@@ -176,7 +181,8 @@ def _weights(model: PretrainedModel | ScratchModel) -> str:
     weights, products = trained_dtype(model), model.compute_dtype
     kept = "as stored" if weights == "auto" else weights
     where = "bfloat16 where the GPU has it" if products == "auto" else products
-    return f"{kept}, products in {where}"
+    chosen = "".join(f", {name} {value}" for name, value in kernel_arguments(model).items())
+    return f"{kept}, products in {where}{chosen}"
 
 
 def _tuning(model: PretrainedModel | ScratchModel) -> str:

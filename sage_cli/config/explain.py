@@ -14,6 +14,7 @@ from sage_cli.errors import ConfigurationError
 
 _FLAGS = {"rl": ("method", "--algo"), "guide": ("guide", "--guide")}
 """Sections of which a flag chooses the class: what a class is called, and the flag."""
+_NEEDED = re.compile(r" needs ([a-z_.]+=[\w-]+)$", re.MULTILINE)
 _NAME = re.compile(r"[a-z_]+(?:\.[a-z_0-9]+)+")
 
 
@@ -31,6 +32,8 @@ def remedy(problems: Sequence[str], error: ValidationError | None = None) -> str
         refused = complaint.get("ctx", {}).get("error")
         if isinstance(refused, ConfigurationError) and refused.next_step:
             return refused.next_step
+    if needed := _NEEDED.findall("\n".join(problems)):
+        return "add " + " ".join(f"--set {setting}" for setting in dict.fromkeys(needed))
     known = settings()
     for name in _NAME.findall("\n".join(problems)):
         if name in known:

@@ -209,9 +209,26 @@ def _of_the_model(config: SageConfig) -> list[str]:
             "float32, with model.compute_dtype=bfloat16 for speed, or "
             "model.allow_lost_updates=true)"
         )
+    if scratch and model.attention is not None and "/" in model.attention:
+        found.append(
+            f"model.attention is '{model.attention}', a kernel of the Hub, and a model from "
+            "scratch runs none (use model.attention=sdpa, or model.kind=pretrained)"
+        )
+    if isinstance(model, PretrainedModel) and _runs_hub_kernels(model):
+        found.append(
+            "model.attention and model.kernels name code of the Hub, which is run only where that "
+            "is said (add model.trust_remote_code=true, or use model.attention=sdpa and "
+            "model.kernels=false)"
+        )
     if scratch and full and anchor.kl != "none" and anchor.reference == "base":
         found.append(
             "anchor.reference is 'base', and before supervised warm-up a model from scratch has "
             "random weights (use anchor.reference=initial)"
         )
     return found
+
+
+def _runs_hub_kernels(model: PretrainedModel) -> bool:
+    """Return True if kernels of the Hub are asked for without consent to code."""
+    asked = model.kernels or (model.attention is not None and "/" in model.attention)
+    return asked and not model.trust_remote_code

@@ -52,6 +52,9 @@ class OnlineMethod(Method):
     entropy_coefficient_step: float = Field(0.005, gt=0, le=1)
     """By how much an adaptive coefficient goes up or down in a step; see `entropy_target`."""
 
+    cast_lm_head_to_fp32: bool = Field(False, json_schema_extra=WHERE_SET)
+    """Compute logits in float32 where the rest is in bfloat16 (TRL's setting of that name)."""
+
     shapes_tokens: ClassVar[bool] = False
     reads_old_entropy: ClassVar[bool] = False
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,12 @@ from sage_cli.models.folders import (
     pinned_revision,
     without_weights,
 )
-from sage_cli.settings.sections.model import LoraSection, PretrainedModel, trained_dtype
+from sage_cli.settings.sections.model import (
+    LoraSection,
+    PretrainedModel,
+    kernel_arguments,
+    trained_dtype,
+)
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -62,10 +67,12 @@ def load_model(
     revision: str | None = None,
     trust_remote_code: bool = False,
     trainable: bool = False,
+    kernels: Mapping[str, Any] | None = None,
 ) -> Any:
     """A causal language model, with its LoRA adapter where the folder holds one (safetensors only).
 
-    `trainable` leaves the adapter's weights open to gradients. Raises DataError when there is no
+    `trainable` leaves the adapter's weights open to gradients; `kernels` are `kernel_arguments`.
+    Raises DataError when there is no
     model at `path`.
     """
     import torch
@@ -87,6 +94,7 @@ def load_model(
             revision=pinned_revision(base, revision),
             trust_remote_code=trust_remote_code,
             use_safetensors=True,
+            **(kernels or {}),
         )
         if has_adapter:
             from peft import PeftModel
@@ -104,6 +112,7 @@ def load_section(section: PretrainedModel, *, trainable: bool = False) -> Any:
         revision=section.revision,
         trust_remote_code=section.trust_remote_code,
         trainable=trainable,
+        kernels=kernel_arguments(section),
     )
 
 
@@ -143,7 +152,7 @@ def _loading(kind: str, path: str | Path, expected: str) -> Iterator[None]:
 
     try:
         yield
-    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+    except (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
         cause = (str(error).strip().splitlines() or [type(error).__name__])[0]
         consent = HOW_TO_CONSENT if "trust_remote_code" in str(error) else None
         raise DataError(

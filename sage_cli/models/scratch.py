@@ -77,6 +77,8 @@ def build_scratch(section: ScratchModel, tokenizer: Qwen2Tokenizer) -> Qwen2ForC
         max_position_embeddings=section.max_positions,
         tie_word_embeddings=section.tie_embeddings,
     )
+    if section.attention is not None:
+        model.set_attn_implementation(section.attention)
     return model.to(getattr(torch, section.dtype))
 
 

@@ -102,11 +102,14 @@ class PromptTemplate:
         """The demonstration that follows the prompt; the trainer adds end-of-sequence to it."""
         section = self.section
         opened = "" if section.format == "paper" else section.reasoning_open
+        return opened + working + section.reasoning_close + self.final(answer)
+
+    def final(self, answer: str) -> str:
+        """The final answer as it stands in a completion: in its tags, or in a box."""
+        section = self.section
         if section.answer == "boxed":
-            final = BOXED + answer + "}"
-        else:
-            final = section.answer_open + answer + section.answer_close
-        return opened + working + section.reasoning_close + final
+            return BOXED + answer + "}"
+        return section.answer_open + answer + section.answer_close
 
     @property
     def stop(self) -> str | None:

@@ -52,6 +52,7 @@ def grpo_arguments(recipe: RlSpec, output: Path, *, processes: int = 1) -> GRPOC
         mask_truncated_completions=False,
         shuffle_dataset=False,  # the rows come in the order of the whole training
         remove_unused_columns=False,
+        cast_lm_head_to_fp32=rl.cast_lm_head_to_fp32,
         disable_dropout=True,  # rollouts, losses and reference are of one network
         save_steps=save_interval(rl),
         logging_steps=1,
@@ -111,5 +112,6 @@ def _vllm(vllm: VllmRolloutSection) -> dict[str, Any]:
         "vllm_group_port": vllm.server_group_port,
         "vllm_importance_sampling_correction": corrected,
         "vllm_importance_sampling_clip_max": vllm.importance_cap,
+        "vllm_importance_sampling_clip_min": vllm.importance_floor,
         **mode,
     }

@@ -14,7 +14,7 @@ from sage_cli.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from sage_cli.config.load import Loaded
-    from sage_cli.store.runs.run import Runs
+    from sage_cli.store.runs.run import Run, Runs
 
 
 def load_for_measuring(
@@ -76,10 +76,25 @@ def _own_settings(names: Sequence[str], sets: Sequence[str], runs: Runs) -> dict
     run = made_by[names[0]] if names else runs.latest()
     own = settings.get(names[0], {}) if names else {}
     silent = [name for name in foreign if not settings[name]]
+    if silent and (grown := _grown_from(silent, list(made_by.values()), runs)):
+        run, silent = run or (None if own else grown), []
     require_prompt(silent, sets, others_settings=run is not None or bool(own))
     if run is not None:
         return read_layer(run.folder / "config.json")
     return {"model": {"kind": "pretrained", "path": names[0]}, **own} if names else None
+
+
+def _grown_from(names: Sequence[str], made_by: Sequence[Run | None], runs: Runs) -> Run | None:
+    """The first named run, if all of `names` are models that named runs were trained from.
+
+    Such a model is prompted as the run that it is measured beside.
+    """
+    from sage_cli.models.policies.names import named_policy
+
+    trained = [run for run in made_by if run is not None]
+    parents = {run.manifest.get("parent_weights") for run in trained}
+    known = all(named_policy(name, runs).fingerprint in parents for name in names)
+    return trained[0] if trained and known else None
 
 
 def measured_names(

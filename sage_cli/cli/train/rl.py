@@ -40,10 +40,8 @@ def command(
     accelerate: Annotated[
         str | None, option(TRAINING, "How accelerate launches them: ddp, fsdp2, zero3 or a file.")
     ] = None,
-    init: Annotated[
-        str | None,
-        option(TRAINING, "Start from this run or model, not from the preset's initial policy."),
-    ] = None,
+    init: options.Init = None,
+    data: options.Data = None,
     allow_template_mismatch: options.OtherTemplate = False,
     preset: options.Presets = None,
     config: options.ConfigFile = None,
@@ -76,6 +74,7 @@ def command(
         },
         guide={"name": guide, "tau": tau, "rho": rho},
         anchor={"kl": kl, "beta": beta},
+        data={"rl": {"name": data}},
         run={"root": runs},
     )
     from sage_cli.commands.train.rl import RlTraining

@@ -8,15 +8,17 @@ from functools import cached_property
 
 from sage_cli.commands.train.sft import SftTraining
 from sage_cli.config.consent import consents
+from sage_cli.config.load import changed
 from sage_cli.config.schema import SageConfig
 from sage_cli.config.specs import RecordSpec, SftSpec
 from sage_cli.errors import BusyError
-from sage_cli.models.policies.names import named_policy
+from sage_cli.models.policies.names import named_policy, named_run
 from sage_cli.models.policies.planned import base_facts, planned_base
 from sage_cli.models.policies.policy import Policy
 from sage_cli.planning.dry_run import Described, Stage
 from sage_cli.planning.gpus import Gpu
 from sage_cli.progress import Progress
+from sage_cli.settings.sections.model import ScratchModel
 from sage_cli.store.lock import wait_for_writer
 from sage_cli.store.runs.replacement import current
 from sage_cli.store.runs.run import Runs
@@ -82,3 +84,17 @@ class InitialPolicy(Stage):
     @cached_property
     def _training(self) -> SftTraining:
         return SftTraining(spec=self.spec, record=self.record)
+
+
+def with_model_of(init: str | None, config: SageConfig) -> SageConfig:
+    """Return `config` with the model called `init` in the place of one from scratch.
+
+    A folder or a model of the Hub that no run made describes itself. What `sage export` wrote is a
+    run's, and stays with the run's settings.
+    """
+    if init is None or not isinstance(config.model, ScratchModel):
+        return config
+    runs = Runs(config.run.root)
+    if named_run(init, runs) is not None or named_policy(init, runs).own_settings:
+        return config
+    return changed(config, {"model.kind": "pretrained", "model.path": init})

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property, partial
 
-from sage_cli.commands.train.initial_policy import InitialPolicy
+from sage_cli.commands.train.initial_policy import InitialPolicy, with_model_of
 from sage_cli.commands.train.training_run import TrainingRun
 from sage_cli.config.describe import kept_facts, rl_facts
 from sage_cli.config.schema import SageConfig
@@ -101,6 +101,7 @@ class RlTraining(TrainingRun):
 
         With `measure` evaluated at its end.
         """
+        config = with_model_of(init, config)
         return cls(
             spec=RlSpec.of(config),
             start=InitialPolicy.of(config, init),

@@ -18,7 +18,12 @@ from sage_cli.models.policies.policy import Policy
 from sage_cli.models.policies.replay_source import replay_determinants
 from sage_cli.models.policies.teacher import guide_determinants
 from sage_cli.problems.identity import demonstrations_identity, training_identity
-from sage_cli.settings.sections.model import PretrainedModel, ScratchModel, trained_dtype
+from sage_cli.settings.sections.model import (
+    PretrainedModel,
+    ScratchModel,
+    kernel_arguments,
+    trained_dtype,
+)
 from sage_cli.store.identity import identity_of
 from sage_cli.store.runs.manifest import FAILED, FINISHED, PRUNED
 from sage_cli.store.runs.run import TORN, Run, Runs
@@ -74,6 +79,7 @@ def rl_run(
         "anchor": anchor.determinants() if anchor.kl != "none" else None,
         "guide": guide_determinants(recipe, runs) if guide.name != "none" else None,
         "grading": recipe.grading.determinants(),
+        **({"kernels": kernels} if (kernels := kernel_arguments(recipe.model)) else {}),
         "data": training_identity(recipe.data) | ({"pool": dict(pool)} if pool else {}),
     }
     return runs.at("rl", rl_label(recipe), identity_of("rl", determinants))

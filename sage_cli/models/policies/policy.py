@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -179,8 +180,16 @@ class Policy:
 
         return load_tokenizer(self.path, **self.loading)
 
-    def model(self, *, dtype: str = "auto", trainable: bool = False) -> Any:
-        """Its weights, with the adapter where it has one."""
+    def model(
+        self,
+        *,
+        dtype: str = "auto",
+        trainable: bool = False,
+        kernels: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Its weights, with the adapter where it has one; `kernels` are `kernel_arguments`."""
         from sage_cli.models.load import load_model
 
-        return load_model(self.path, dtype=dtype, trainable=trainable, **self.loading)
+        return load_model(
+            self.path, dtype=dtype, trainable=trainable, kernels=kernels, **self.loading
+        )

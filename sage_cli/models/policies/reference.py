@@ -9,7 +9,7 @@ from sage_cli.config.specs import RlSpec
 from sage_cli.errors import ConfigurationError
 from sage_cli.models.folders import adapter_base, is_adapter
 from sage_cli.models.policies.policy import Policy
-from sage_cli.settings.sections.model import trained_dtype
+from sage_cli.settings.sections.model import kernel_arguments, trained_dtype
 from sage_cli.store.runs.run import run_of
 
 
@@ -40,7 +40,11 @@ def policy_and_reference(recipe: RlSpec, base: Policy) -> tuple[Any, Path | None
     """The trainable policy, and the folder of a reference that isn't inside the policy itself."""
     from sage_cli.models.load import attach_lora
 
-    model = base.model(dtype=trained_dtype(recipe.model), trainable=True)
+    model = base.model(
+        dtype=trained_dtype(recipe.model),
+        trainable=True,
+        kernels=kernel_arguments(recipe.model),
+    )
     has_adapter = hasattr(model, "peft_config")
     if recipe.model.tuning == "full":
         held = recipe.anchor.kl == "reverse"

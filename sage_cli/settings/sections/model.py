@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
-from sage_cli.settings.base import COSMETIC, Section
+from sage_cli.settings.base import COSMETIC, WHERE_SET, Section
 
 ComputeDtype = Literal["auto", "float32", "bfloat16"]
+ATTENTIONS = ("eager", "sdpa", "flex_attention", "flash_attention_2", "flash_attention_3")
+_HUB_KERNEL = re.compile(r"[\w.-]+/[\w.-]+(@[\w.-]+)?(:\w+)?")
+
+
+def _attention(name: str | None) -> str | None:
+    if name is None or name in ATTENTIONS or _HUB_KERNEL.fullmatch(name):
+        return name
+    raise ValueError(
+        f"'{name}' is no attention of Transformers, nor ORG/KERNEL of the Hub; known: "
+        + ", ".join(ATTENTIONS)
+    )
+
+
+Attention = Annotated[str | None, AfterValidator(_attention)]
 
 PAPER_SYSTEM_PROMPT = (
     "You are given a problem. Think about the problem and provide your working out. "
@@ -53,6 +68,12 @@ class PretrainedModel(Section):
     tuning: Literal["lora", "full"] = "lora"
     """`lora` trains adapters, `full` all weights."""
     lora: LoraSection = LoraSection()
+    attention: Attention = Field(None, json_schema_extra=WHERE_SET)
+    """Attention in trainings: `eager`, `sdpa`, `flex_attention`, `flash_attention_2`,
+    `flash_attention_3`, or a kernel of the Hub as ORG/KERNEL; null: Transformers' choice."""
+    kernels: bool = Field(False, json_schema_extra=WHERE_SET)
+    """Train with kernels of the Hub in the place of layers, Liger's among them (Transformers'
+    `use_kernels`)."""
     allow_lost_updates: bool = Field(False, json_schema_extra=COSMETIC)
     """Train all weights in a type that is too coarse for small updates."""
 
@@ -88,8 +109,17 @@ class ScratchModel(Section):
     tuning: Literal["lora", "full"] = "full"
     """What RL trains: `lora` adapters, `full` all weights."""
     lora: LoraSection = LoraSection()
+    attention: Attention = Field(None, json_schema_extra=WHERE_SET)
+    """Attention in trainings: `eager`, `sdpa`, `flex_attention`, `flash_attention_2` or
+    `flash_attention_3`; null: Transformers' choice."""
     allow_lost_updates: bool = Field(False, json_schema_extra=COSMETIC)
     """Train all weights in a type that is too coarse for small updates."""
+
+
+def kernel_arguments(model: PretrainedModel | ScratchModel) -> dict[str, Any]:
+    """Arguments of Transformers' loading that choose kernels; empty where nothing is chosen."""
+    chosen = {} if model.attention is None else {"attn_implementation": model.attention}
+    return chosen | ({"use_kernels": True} if getattr(model, "kernels", False) else {})
 
 
 def trained_dtype(model: PretrainedModel | ScratchModel) -> str:

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationInfo, model_validator
 
-from sage_cli.settings.base import COSMETIC, Section
+from sage_cli.settings.base import COSMETIC, WHERE_SET, Section
 from sage_cli.settings.sections.decoding import DecodingSection
 
 Backend = Literal["auto", "sampler", "transformers", "vllm"]
@@ -36,6 +36,9 @@ class VllmRolloutSection(Section):
     """How the loss weighs the ratio of the trainer's probabilities to the engine's."""
     importance_cap: float = Field(2.0, gt=0)
     """The ratio's upper end."""
+    importance_floor: float | None = Field(None, ge=0, json_schema_extra=WHERE_SET)
+    """The ratio's lower end: below it the ratio is raised to it (`truncate`), or the token or
+    completion counts nothing (`mask`); null: there is none."""
     max_model_len: int | None = Field(None, ge=1, json_schema_extra=COSMETIC)
     """Tokens of prompt and completion together; null: the longest prompt's and
     `rollout.max_tokens`. A server is told when it starts."""
@@ -59,6 +62,11 @@ class VllmRolloutSection(Section):
         stored = SERVER_URL in (info.context or ())
         if self.mode == "server" and self.server_url is None and not stored:
             raise ValueError(NO_SERVER)
+        if self.importance_floor is not None and self.importance_floor > self.importance_cap:
+            raise ValueError(
+                f"importance_floor {self.importance_floor:g} is above importance_cap "
+                f"{self.importance_cap:g}"
+            )
         return self
 
 

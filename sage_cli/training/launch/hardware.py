@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ from sage_cli.settings.sections.model import (
     ComputeDtype,
     PretrainedModel,
     ScratchModel,
+    kernel_arguments,
     trained_dtype,
 )
 
@@ -31,12 +33,43 @@ def precision(compute_dtype: ComputeDtype) -> dict[str, Any]:
     }
 
 
+_PACKAGES = {"flash_attention_2": "flash_attn", "flash_attention_3": "flash_attn_interface"}
+"""The packages behind names of Transformers' attention; kernels of the Hub need `kernels`."""
+
+
+def require_kernels(model: PretrainedModel | ScratchModel) -> str:
+    """Return a description of the attention, and the Hub's kernels where they are asked for.
+
+    Raises ConfigurationError where a package or a GPU that they need is missing.
+    """
+    chosen = kernel_arguments(model)
+    attention = chosen.get("attn_implementation")
+    package = _PACKAGES.get(attention or "")
+    if "use_kernels" in chosen or "/" in (attention or ""):
+        package = "kernels"
+    if package is None:
+        return f"attention {attention or 'sdpa where the model has it'}"
+    asked = "model.kernels" if "use_kernels" in chosen else f"model.attention {attention}"
+    if find_spec(package) is None:
+        raise ConfigurationError(
+            f"{asked} needs the package {package}, which is not installed",
+            f"install {package}, or use --set model.attention=sdpa and --set model.kernels=false",
+        )
+    if not torch.cuda.is_available():
+        raise ConfigurationError(
+            f"{asked} runs on a GPU, and there is none here",
+            "use --set model.attention=sdpa and --set model.kernels=false",
+        )
+    return asked
+
+
 def require_hardware(model: PretrainedModel | ScratchModel, processes: int) -> None:
     """Raise ConfigurationError where this machine's GPUs can't train `model` in so many processes.
 
     Types of which the GPU has none and processes of which two would share a GPU are refused.
     """
     precision(model.compute_dtype)
+    require_kernels(model)
     if trained_dtype(model) == "bfloat16":
         _require_bf16("model.dtype", "float16" if model.tuning == "lora" else "float32")
     there = torch.cuda.device_count() if torch.cuda.is_available() else processes

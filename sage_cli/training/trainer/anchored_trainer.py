@@ -90,12 +90,14 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
         super().__init__(**arguments)
         self.head = ExactHead(self, head_tokens) if estimator == "head" else None
         self.teacher = None if teacher is None else frozen_teacher(self, teacher)
-        for model in (self.model, self.ref_model):
-            switch_off_own_dropout(model)
+        if self.args.disable_dropout:
+            for model in (self.model, self.ref_model):
+                switch_off_own_dropout(model)
         if guide.reads_reference_entropy and self.ref_model is not None:
             add_fused_lm_head(
                 self.accelerator.unwrap_model(self.ref_model),
                 temperature=self.temperature,
+                cast_lm_head_to_fp32=self.args.cast_lm_head_to_fp32,
                 outputs=("log_probs", "entropy"),
             )
 
@@ -164,7 +166,8 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
         """
         self._tilted, tilts = {}, sorted(self.guide.tilts)
         plain = self.accelerator.unwrap_model(model)
-        with tilting(plain, tilts, self.temperature, self._tilted):
+        in_float32 = self.args.cast_lm_head_to_fp32
+        with tilting(plain, tilts, self.temperature, self._tilted, in_float32=in_float32):
             found = super()._get_per_token_logps_and_entropies(model, *args, **kwargs)
         tokens = found[0].shape[1]
         self._tilted = {phi: logps_BT[:, -tokens:] for phi, logps_BT in self._tilted.items()}
@@ -209,7 +212,6 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
             advantages = self._view["advantages"]  # (B,), or (B, T) already
             per_token = advantages if advantages.dim() == 2 else advantages[:, None]
             self._view["advantages"] = per_token + divergence_BT * held_BT
-        equal_B1 = equal_rows(batch["group_right_B"])[:, None]
         self.tokens.add(
             mask_BT,
             entropy=entropy_BT,
@@ -217,24 +219,33 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
             reference=reference_BT,
             log_q=log_q_BT,
             held=held_BT.to(logps_BT),  # padding turns truths into integers
-            equal=equal_B1.expand(held_BT.shape).to(logps_BT),
         )
+        if "group_right_B" in batch:
+            equal_B1 = equal_rows(batch["group_right_B"])[:, None]
+            self.tokens.add(mask_BT, equal=equal_B1.expand(held_BT.shape).to(logps_BT))
 
     def _held(self, batch: dict[str, Any], mask_BT: Tensor) -> Tensor:
         """Return True (B, T) on the rows that the KL term acts on."""
+        if self.anchored == "all":
+            return torch.ones_like(mask_BT, dtype=torch.bool)
         held_B = anchored_rows(self.anchored, batch["right_B"], batch["group_right_B"])
         return held_B[:, None].expand(mask_BT.shape)
 
     @property
     def beta_share(self) -> float:
         """Return beta / beta_0 in this step. TRL decides by beta_0 whether to ask the reference."""
-        return share_of_beta(self.schedule, self.state.global_step, self.args.max_steps)
+        return share_of_beta(self.schedule, self.state.global_step, self.training_steps)
+
+    @property
+    def training_steps(self) -> int:
+        """Return the optimiser steps of the training, which epochs give only once it has begun."""
+        return int(self.state.max_steps or self.args.max_steps)
 
     def anchor_record(self, beta: float) -> dict[str, float]:
         """`anchor/beta`, the weight in the step that was just taken, where it changes."""
         if self.schedule == "constant":
             return {}
-        share = share_of_beta(self.schedule, self.state.global_step - 1, self.args.max_steps)
+        share = share_of_beta(self.schedule, self.state.global_step - 1, self.training_steps)
         return {"anchor/beta": beta * share}
 
     def _now(self) -> int:

@@ -8,7 +8,7 @@ and stay the same within an iteration.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -47,6 +47,7 @@ class ExactHead:
                 f"anchor.estimator head knows no models that change their logits ({scaled[0]})",
                 "choose another estimator",
             )
+        self._in_float32 = trainer.args.cast_lm_head_to_fp32
         self._tokens, self._temperature = min(tokens, config.vocab_size), trainer.temperature
         self.ids_BTH, self.logps_BTH = torch.empty(0), torch.empty(0)
 
@@ -124,7 +125,10 @@ class ExactHead:
         ((self.logps_BTH,),) = found
 
     def _logps(self, model: Any, hidden_XD: Tensor) -> Tensor:
-        logits_XV = model.get_output_embeddings()(hidden_XD).float()
+        # autocast would take a head in float32 back to bfloat16
+        exact = torch.autocast(hidden_XD.device.type, enabled=False)
+        with exact if self._in_float32 else nullcontext():
+            logits_XV = model.get_output_embeddings()(hidden_XD).float()
         logps_XV: Tensor = (logits_XV / self._temperature).log_softmax(dim=-1)
         return logps_XV
 

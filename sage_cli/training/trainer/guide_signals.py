@@ -43,18 +43,28 @@ class _Head:
 
 @contextmanager
 def tilting(
-    model: Any, exponents: Sequence[float], temperature: float, found: Tilted
+    model: Any,
+    exponents: Sequence[float],
+    temperature: float,
+    found: Tilted,
+    *,
+    in_float32: bool = False,
 ) -> Iterator[None]:
     """Have each fused pass over `model` leave the tilted log-probabilities of its labels, too.
 
     softmax(z / T)^phi, normalised, is softmax(phi z / T): TRL's fused head at another temperature,
     on the hidden states of the same pass. `found` gets those of all passes, below each other.
+    `in_float32` computes logits so, as the trainer does.
     """
     causal = model.get_base_model() if hasattr(model, "get_base_model") else model
     heads = {}
     for exponent in exponents:
         heads[exponent] = _Head(causal)
-        add_fused_lm_head(heads[exponent], temperature=tilted_temperature(temperature, exponent))
+        add_fused_lm_head(
+            heads[exponent],
+            temperature=tilted_temperature(temperature, exponent),
+            cast_lm_head_to_fp32=in_float32,
+        )
 
     def keep(_module: Any, _inputs: Any, output: Any) -> None:
         for head in heads.values():
@@ -87,7 +97,11 @@ def frozen_teacher(trainer: Any, teacher: Any) -> Any:
     It is whole in each process, also where the policy is spread over them.
     """
     causal = teacher.get_base_model() if hasattr(teacher, "get_base_model") else teacher
-    add_fused_lm_head(causal, temperature=trainer.temperature)
+    add_fused_lm_head(
+        causal,
+        temperature=trainer.temperature,
+        cast_lm_head_to_fp32=trainer.args.cast_lm_head_to_fp32,
+    )
     switch_off_own_dropout(teacher)
     return teacher.requires_grad_(False).eval().to(trainer.accelerator.device)
 

@@ -62,16 +62,16 @@ def token_statistics(signals: dict[str, Tensor], guide: Guide) -> dict[str, floa
     if "head" in signals:
         found["kl/head"] = signals["head"].mean().item()
         found["anchor/head_mass"] = signals["head_mass"].mean().item()
-    found |= _shares_of_rows(k3_T, signals["held"], signals["equal"])
+    found |= _shares_of_rows(k3_T, signals["held"], signals.get("equal"))
     if not isinstance(guide, NoGuide):
         found |= {f"guide/{k}": v for k, v in guide_statistics(log_q_T, guide).items()}
     return found
 
 
-def _shares_of_rows(k3_T: Tensor, held_T: Tensor, equal_T: Tensor) -> dict[str, float]:
+def _shares_of_rows(k3_T: Tensor, held_T: Tensor, equal_T: Tensor | None) -> dict[str, float]:
     """The share of the KL term, by k3, in groups of equal grades, and of tokens that it acts on."""
     found, term_T = {"anchor/rows": held_T.mean().item()}, k3_T * held_T
-    if term_T.sum() > _NOISE * len(term_T):
+    if equal_T is not None and term_T.sum() > _NOISE * len(term_T):
         found["anchor/equal_groups"] = ((term_T * equal_T).sum() / term_T.sum()).item()
     return found
 

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from sage_cli import open_runs
+from sage_cli.analysis.rows import Rows
 from sage_cli.config.load import load
 from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import StoreError
@@ -26,15 +27,26 @@ SETTINGS = {
 @pytest.fixture
 def root(tmp_path):
     """A run with two records and, of three problems, two samples each with grades."""
+    return measured(tmp_path, "1" * 8, {0: 1})
+
+
+@pytest.fixture
+def two(root):
+    """Another run beside it: its first problem is right twice, its second once."""
+    return measured(root, "2" * 8, {0: 2, 1: 1})
+
+
+def measured(tmp_path, identity, right_samples):
+    """Store a run; of the problem at a place so many samples are right."""
     config = load(("tiny",), SETTINGS).config
-    run = Runs(tmp_path).at("rl", "dapo", "1" * 8)
+    run = Runs(tmp_path).at("rl", "dapo", identity)
     with run.recording(config.model_dump(mode="json"), kind="rl", seed=1):
         run.metrics.append({"step": 1, "reward": 0.5})
         run.metrics.append({"step": 2, "reward": 0.75, "eval/pass@1": 0.25})
         run.model.mkdir()
         (run.model / "config.json").write_text("{}")
         (run.model / "tokenizer_config.json").write_text('{"eos_token": "<eos>"}')
-        (run.model / "model.safetensors").write_bytes(b"weights")
+        (run.model / "model.safetensors").write_bytes(identity.encode())
     recipe = EvaluationSpec.of(config)
     (benchmark,) = load_benchmarks(recipe.evaluation, recipe.data)
     samples = PolicySamples.of_evaluation(Policy.of_run(run), recipe, tmp_path).at(0)
@@ -46,8 +58,8 @@ def root(tmp_path):
                 writer.add(Completion(id_, index, 0, "text", 1, "stop"))
     with grader_for("arithmetic", recipe.grading, recipe.prompt) as grader:
         grades = GradeStore(samples, grader.identity.mapping())
-    for row in samples.completions():  # the first problem's first sample alone is right
-        right = row.problem_id == ids[0] and row.index == 0
+    for row in samples.completions():
+        right = row.index < right_samples.get(ids.index(row.problem_id), 0)
         grades.add([(row, "right" if right else "wrong", None)])
     grades.flush()
     return tmp_path
@@ -70,6 +82,63 @@ def test_tables_of_runs_records_and_counts(root):
     assert [(row["n"], row["right"]) for row in counts] == [(2, 1), (2, 0), (2, 0)]
     assert [row["n"] for row in run.counts(samples=1)] == [1, 1, 1]
     assert {row["benchmark"] for row in counts} == {"arithmetic"}
+
+
+def test_samples_as_a_table(root):
+    table = open_runs(root)["dapo"].samples()
+    assert table.column_names[:5] == ["run", "benchmark", "seed", "problem", "index"]
+    rows = table.to_pylist()
+    assert [row["grade"] for row in rows].count("right") == 1
+    assert [row["index"] for row in rows] == [0, 1] * 3
+    assert {(row["text"], row["tokens"], row["finish_reason"]) for row in rows} == {
+        ("text", 1, "stop")
+    }
+    assert open_runs(root)["dapo"].samples(samples=1).num_rows == 3
+
+
+def test_a_comparison_has_intervals(two):
+    rows = open_runs(two).compare("22222222", "11111111", "1,2")
+    # pass@1: (2/2 + 1/2 + 0) / 3 = 1/2 and (1/2 + 0 + 0) / 3 = 1/6; pass@2: 2/3 and 1/3
+    found = [[row["k"], row["pass@k of a"], row["pass@k of b"], row["difference"]] for row in rows]
+    assert found == [
+        [1, *map(pytest.approx, (1 / 2, 1 / 6, 1 / 3))],
+        [2, *map(pytest.approx, (2 / 3, 1 / 3, 1 / 3))],
+    ]
+    assert all(row["low"] < row["difference"] < row["high"] for row in rows)
+    assert all(0 < row["p"] <= 1 for row in rows)
+    back = open_runs(two).compare("11111111", "22222222", "1,2")
+    assert back[0]["difference"] == -rows[0]["difference"]
+
+
+def test_a_comparison_needs_samples(two):
+    with pytest.raises(StoreError, match="fewer than 3 graded samples") as error:
+        open_runs(two).compare("22222222", "11111111", samples=3)
+    assert "sage passk rl-dapo-22222222 --benchmark arithmetic --n 3" in error.value.next_step
+
+
+@pytest.mark.slow
+def test_curves_are_a_picture_that_a_notebook_shows(two, tmp_path):
+    picture = open_runs(two).curves("11111111", "22222222")
+    assert picture._repr_png_().startswith(b"\x89PNG")
+    picture.save(tmp_path / "curves.png")
+    assert (tmp_path / "curves.png").read_bytes() == picture.png
+
+
+def test_runs_show_themselves_in_a_notebook(two):
+    runs = open_runs(two)
+    assert "<td>rl-dapo-22222222</td>" in runs._repr_html_()
+    assert "<td>reward</td><td>0.75</td>" in runs["11111111"]._repr_html_()
+    assert "finished" in runs["11111111"]._repr_html_()
+
+
+def test_html_of_rows_is_escaped_and_short():
+    rows = Rows([{"text": "<b>", "none": None}] * 61)
+    html = rows._repr_html_()
+    assert "<td>&lt;b&gt;</td><td>–</td>" in html
+    assert html.count("<tr>") == 61  # the head and 60 rows
+    assert html.endswith("<p>and 1 more</p>")
+    assert rows.to_arrow().num_rows == 61
+    assert Rows([])._repr_html_() == "<p>no rows</p>"
 
 
 def test_a_data_frame(root):

@@ -144,3 +144,27 @@ def test_a_file_of_bytes_is_no_yaml(tmp_path):
 
 def test_an_empty_file_and_an_empty_section_change_nothing(layer):
     assert load(["tiny", layer(""), layer("rl:\nguides:\n", "b.yaml")]).config == load().config
+
+
+@pytest.mark.parametrize(
+    ("sets", "said"),
+    [
+        (
+            ["model.attention=spda"],
+            "no attention of Transformers, nor ORG/KERNEL of the Hub",
+        ),
+        (["model.attention=spda"], "did you mean sdpa?"),
+        (["model.attention=a/b"], "a kernel of the Hub, and a model from scratch runs none"),
+        (
+            ["model.kind=pretrained", "model.attention=kernels-community/flash-attn2"],
+            "code of the Hub, which is run only where that is said",
+        ),
+        (["model.kind=pretrained", "model.kernels=true"], "(add model.trust_remote_code=true"),
+        (
+            ["rollout.vllm.importance_floor=3"],
+            "importance_floor 3 is above importance_cap 2",
+        ),
+    ],
+)
+def test_kernels_and_ratios_that_can_not_be(sets, said):
+    assert said in complaint(sets=sets).cause

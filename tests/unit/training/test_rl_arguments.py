@@ -113,7 +113,8 @@ def test_vllm_ends_a_rollout_at_the_closing_tag_and_keeps_it(configure: Any, vll
 
 
 def test_vllms_settings_are_handed_on(configure: Any):
-    vllm = {"tensor_parallel": 2, "memory_share": 0.45, "sleep": True, "importance_cap": 3.5}
+    vllm = {"tensor_parallel": 2, "memory_share": 0.45, "sleep": True, "importance_cap": 3.5,
+            "importance_floor": 0.5}  # fmt: skip
     colocated = arguments(configure(rollout={"backend": "vllm", "vllm": vllm}))
     served = arguments(configure(rollout={"backend": "vllm", "vllm": SERVER}))
     expected = {
@@ -122,6 +123,7 @@ def test_vllms_settings_are_handed_on(configure: Any):
         "vllm_importance_sampling_correction": True,
         "vllm_importance_sampling_mode": "token_truncate",
         "vllm_importance_sampling_clip_max": 3.5,
+        "vllm_importance_sampling_clip_min": 0.5,
     }  # fmt: skip
     assert {name: getattr(colocated, name) for name in expected} == expected
     assert (served.vllm_mode, served.vllm_server_base_url) == ("server", SERVER["server_url"])

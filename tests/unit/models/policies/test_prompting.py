@@ -11,6 +11,7 @@ from sage_cli.config.load import load
 from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import ConfigurationError, DataError, StoreError
 from sage_cli.evaluation.sample_sets import PolicySamples
+from sage_cli.models.folders import fingerprint
 from sage_cli.models.policies.names import named_policy
 from sage_cli.store.runs.run import Runs
 
@@ -64,6 +65,18 @@ def test_beside_a_run_a_foreign_model_needs_a_limit_of_its_own(runs, tmp_path):
             settings("rl-dapo", theirs, sets=sets)
     both = ("prompt.format=plain", "sampling.max_tokens=9")
     assert settings("rl-dapo", theirs, sets=both).sampling.max_tokens == 9
+
+
+def test_the_model_that_a_run_was_trained_from_is_prompted_as_the_run(runs, tmp_path):
+    theirs = model(tmp_path / "theirs")
+    runs.find("rl-dapo").note(parent_weights=fingerprint(theirs))
+    for names in (("rl-dapo", theirs), (theirs, "rl-dapo")):
+        assert settings(*names).sampling.max_tokens == 48
+    others = model(tmp_path / "others")
+    (tmp_path / "others" / "model.safetensors").write_bytes(b"other weights")
+    for names in (("rl-dapo", theirs, others), (theirs,)):
+        with pytest.raises(ConfigurationError, match="no run here made"):
+            settings(*names)
 
 
 def test_a_preset_written_for_the_model_is_named(runs, monkeypatch):
@@ -128,6 +141,7 @@ from pathlib import Path
 from sage_cli.config.load import load
 from sage_cli.config.specs import EvaluationSpec
 from sage_cli.evaluation.sample_sets import PolicySamples
+from sage_cli.models.folders import fingerprint
 from sage_cli.models.policies.names import named_policy
 from sage_cli.store.runs.run import Runs
 policy = named_policy("org/model", Runs(Path("runs")))

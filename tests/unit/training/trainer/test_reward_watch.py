@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from sage_cli.grading import Grade
 from sage_cli.progress import Silent
 from sage_cli.settings.sections.records import TrackingSection
 from sage_cli.store.runs.run import Run
@@ -88,15 +89,11 @@ class Listener(Silent):
         self.lines.append(text)
 
 
-class Unparseable:
-    status = "unparseable"
-
-
 @pytest.mark.filterwarnings("ignore:for 10 steps")
 def test_a_real_training_without_reward_is_remarked_on_also_after_an_interruption(
     bench: Any, configure: Any
 ):
-    bench.grader = lambda golds, completions: [Unparseable() for _ in golds]
+    bench.grader = lambda golds, completions: [Grade("unparseable", None) for _ in golds]
     listener, run = Listener(), Run(bench.folder / "run")
     for steps in (6, 12):
         config = configure(rl={"steps": steps, "save_every": 3, "stop_when_stuck": False})

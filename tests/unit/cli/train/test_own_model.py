@@ -1,0 +1,50 @@
+"""RL from a model of one's own: what is given is trained, and nothing before it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from random_model import random_model
+from transformers import LlamaConfig
+
+from sage_cli.models.scratch import character_tokenizer
+
+
+@pytest.fixture
+def own_model(tmp_path):
+    """A Llama with a tokenizer of its own, and a file of problems, in the working folder."""
+    folder = tmp_path / "model"
+    tokenizer = character_tokenizer(["<SOLUTION>", "</SOLUTION>"])
+    random_model(tokenizer, LlamaConfig, max_position_embeddings=64).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    rows = [{"question": "1+1=?", "gold": "2"}, {"question": "12*12=?", "gold": "144"}]
+    (tmp_path / "mine.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    return folder
+
+
+def test_a_model_of_ones_own_starts_rl_as_it_is(sage, own_model, tmp_path):
+    data = ("--data", str(tmp_path / "mine.jsonl"))
+    typed = sage("rl", "--init", str(own_model), *data, "--dry-run")
+    assert typed.code == 0
+    assert "supervised warm-up" not in typed.words
+    assert "problems mine.jsonl" in typed.words.replace(f"{tmp_path}/", "")
+    checked = sage("doctor", "--init", str(own_model), *data, "--set", "evaluation.limit=3")
+    assert "the model's context has 64" in checked.words
+    assert "SFT data" not in checked.words
+
+
+def test_what_is_typed_of_the_model_holds(sage, own_model):
+    typed = sage("rl", "--init", str(own_model), "--full", "--dry-run", "--json")
+    stages = json.loads(typed.stdout)["stages"]
+    assert [stage.get("tuning") for stage in stages] == [None, "full"]
+    typed = sage("rl", "--set", f"model.path={own_model}", "--dry-run")
+    assert typed.code == 2
+    assert "add --set model.kind=pretrained" in typed.words
+
+
+def test_what_sage_exported_stays_with_the_settings_of_its_run(sage, own_model):
+    (own_model / "sage.json").write_text('{"prompt": {"format": "plain"}}')
+    typed = sage("rl", "--init", str(own_model), "--dry-run")
+    assert typed.code == 0
+    assert "tuning full" in typed.words

@@ -1,0 +1,118 @@
+"""Attention, the head's type and the ratio's floor reach Transformers and TRL, and identities."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from sage_cli.config.specs import RlSpec, SftSpec
+from sage_cli.errors import ConfigurationError
+from sage_cli.models.load import load_model
+from sage_cli.models.policies.planned import rl_run, sft_run
+from sage_cli.models.policies.policy import Policy
+from sage_cli.models.policies.reference import policy_and_reference
+from sage_cli.models.scratch import build_scratch
+from sage_cli.settings.sections.model import PretrainedModel, ScratchModel, kernel_arguments
+from sage_cli.store.runs.run import Runs
+from sage_cli.training.launch import hardware
+from sage_cli.training.launch.hardware import require_kernels
+
+FULL = {"kind": "pretrained", "tuning": "full"}
+
+
+def test_attention_is_that_of_policy_and_reference(bench: Any, configure: Any, base: Path):
+    config = configure(model=FULL | {"path": str(base), "attention": "eager"})
+    spec = RlSpec.of(config)
+    model, reference = policy_and_reference(spec, Policy(str(base), section=spec.model))
+    trainer = bench.trainer(config, model=model, reference=reference)
+    found = [one.config._attn_implementation for one in (trainer.model, trainer.ref_model)]
+    assert found == ["eager", "eager"]
+    assert load_model(base).config._attn_implementation == "sdpa"
+
+
+def test_a_model_from_scratch_has_it_too(tokenizer: Any):
+    section = ScratchModel(kind="scratch", hidden=8, layers=1, heads=1, attention="eager")
+    assert build_scratch(section, tokenizer).config._attn_implementation == "eager"
+
+
+def test_what_is_chosen_is_part_of_the_identity(configure: Any, base: Path, tmp_path: Path):
+    runs = Runs(tmp_path)
+
+    def names(rl: Any = None, floor: float | None = None, **model: Any) -> tuple[str, str]:
+        rollout = {"backend": "vllm", "vllm": {"importance_floor": floor}}
+        config = configure(model=FULL | {"path": str(base)} | model, rl=rl or {}, rollout=rollout)
+        policy = Policy(str(base))
+        return rl_run(RlSpec.of(config), policy, runs, 1).id, sft_run(SftSpec.of(config), runs).id
+
+    rl, sft = names()
+    assert names(attention=None, rl={"cast_lm_head_to_fp32": False}) == (rl, sft)
+    other = names(attention="eager")
+    assert other[0] != rl
+    assert other[1] != sft
+    assert names(rl={"cast_lm_head_to_fp32": True})[0] not in (rl, other[0])
+    assert names(floor=0.5)[0] != rl
+
+
+def test_a_head_in_float32_changes_what_bfloat16_rounds(bench: Any, configure: Any, base: Path):
+    def first_batch(cast: bool, compute: str, estimator: str) -> Any:
+        config = configure(
+            model=FULL | {"compute_dtype": compute},
+            rl={"cast_lm_head_to_fp32": cast},
+            anchor={"estimator": estimator},
+        )
+        trainer = bench.trainer(config)
+        torch.manual_seed(0)
+        rows = [row for row in trainer.train_dataset.select(range(2)) for _ in range(4)]
+        trainer.model.eval()
+        texts = [row["prompt"] for row in rows]
+        ids = trainer.processing_class(text=texts, return_tensors="pt", padding=True)["input_ids"]
+        with torch.no_grad(), trainer.compute_loss_context_manager():
+            logps_BT, _, _ = trainer._get_per_token_logps_and_entropies(
+                trainer.model, ids, torch.ones_like(ids), 3, compute_entropy=True
+            )
+        head = trainer.head.logps_BTH if trainer.head is not None else logps_BT
+        return logps_BT, head.sum(dim=-1)
+
+    for place, estimator in ((0, "k3"), (1, "head")):
+        plain, cast, exact = (
+            first_batch(*how, estimator)[place]
+            for how in ((False, "bfloat16"), (True, "bfloat16"), (False, "float32"))
+        )
+        assert not torch.equal(plain, cast)
+        assert (cast - exact).abs().mean() < (plain - exact).abs().mean()
+    plain, cast = (first_batch(how, "float32", "k3")[0] for how in (False, True))
+    assert torch.equal(plain, cast)
+
+
+@pytest.mark.parametrize(
+    ("settings", "package"),
+    [
+        ({"attention": "flash_attention_2"}, "flash_attn"),
+        ({"attention": "kernels-community/flash-attn2"}, "kernels"),
+        ({"kernels": True}, "kernels"),
+    ],
+)
+def test_what_kernels_need_is_said_before_anything_is_trained(
+    settings: dict[str, Any], package: str, monkeypatch: pytest.MonkeyPatch
+):
+    model = PretrainedModel.model_validate(settings)
+    monkeypatch.setattr(hardware, "find_spec", lambda _: None)
+    with pytest.raises(ConfigurationError, match=f"needs the package {package}, which is not"):
+        require_kernels(model)
+    monkeypatch.setattr(hardware, "find_spec", lambda name: name == package)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(ConfigurationError, match="runs on a GPU, and there is none"):
+        require_kernels(model)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert next(iter(settings)) in require_kernels(model)
+
+
+def test_arguments_are_transformers_own():
+    model = PretrainedModel(attention="flash_attention_2", kernels=True)
+    assert kernel_arguments(model) == {
+        "attn_implementation": "flash_attention_2", "use_kernels": True
+    }  # fmt: skip
+    assert kernel_arguments(PretrainedModel()) == {}
