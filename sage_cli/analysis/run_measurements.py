@@ -13,8 +13,8 @@ from sage_cli.evaluation.benchmarks import Benchmark, load_benchmarks
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.evaluation.stored import StoredAnswer, stored_answers, stored_counts
 from sage_cli.metrics import Counts
+from sage_cli.models.policies.imported import stored_settings
 from sage_cli.models.policies.policy import Policy
-from sage_cli.settings.presets import read_layer
 from sage_cli.store.runs.run import Run
 
 
@@ -34,7 +34,7 @@ class RunMeasurements:
 
         Raises ConfigurationError where they name a judge of one's own.
         """
-        made_with = read_layer(run.folder / "config.json")
+        made_with = stored_settings(run)
         require_functions(made_with, {}, JUDGE)
         named = {"benchmark": benchmark, "samples": samples, "seeds": seeds}
         config = load(flags={"evaluation": named}, stored=without_consent(made_with)).config

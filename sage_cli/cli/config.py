@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from sage_cli.cli import completions
 from sage_cli.cli.group import new_app
 from sage_cli.cli.options import Algo, ConfigFile, Guide, Json, Presets, Sets, load_config
 from sage_cli.cli.terminal.console import console, emit
@@ -52,7 +53,12 @@ def show(
 @app.command()
 def explain(
     key: Annotated[
-        str, typer.Argument(metavar="KEY", help="A setting, the end of one, or a section.")
+        str,
+        typer.Argument(
+            metavar="KEY",
+            help="A setting, the end of one, or a section.",
+            autocompletion=completions.setting_names,
+        ),
     ],
     json: Json = False,
 ) -> None:

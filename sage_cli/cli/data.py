@@ -10,6 +10,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from sage_cli.cli import completions
 from sage_cli.cli.group import new_app
 from sage_cli.cli.options import Json, Presets, Sets, load_config
 from sage_cli.cli.terminal.console import console, emit
@@ -62,7 +63,12 @@ def list_(preset: Presets = None, set_: Sets = None, root: Root = None, json: Js
 
 @app.command()
 def show(
-    name: Annotated[str, typer.Argument(help="A name, or a JSONL, CSV or Parquet file.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="A name, or a JSONL, CSV or Parquet file.", autocompletion=completions.benchmarks
+        ),
+    ],
     limit: Annotated[int, typer.Option("--limit", min=0, help="How many problems.")] = 3,
     preset: Presets = None,
     set_: Sets = None,
@@ -102,8 +108,15 @@ def show(
 
 @app.command()
 def overlap(
-    train: Annotated[str, typer.Argument(help="The source that is trained on.")],
-    bench: Annotated[str, typer.Argument(help="The benchmark.")],
+    train: Annotated[
+        str,
+        typer.Argument(
+            help="The source that is trained on.", autocompletion=completions.benchmarks
+        ),
+    ],
+    bench: Annotated[
+        str, typer.Argument(help="The benchmark.", autocompletion=completions.benchmarks)
+    ],
     limit: Annotated[int, typer.Option("--limit", min=0, help="How many pairs to show.")] = 10,
     preset: Presets = None,
     set_: Sets = None,

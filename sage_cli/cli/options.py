@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from sage_cli.cli import completions
 
 if TYPE_CHECKING:
     from sage_cli.config.load import Loaded
@@ -15,15 +18,24 @@ CONFIGURATION, OUTPUT = "Configuration", "Plan and output"
 """The groups of options that a command's help shows."""
 
 
-def option(panel: str, description: str, *names: str) -> Any:
-    """An option in a group of a command's help; without `names` it is called as its parameter."""
-    return typer.Option(*names, help=description, rich_help_panel=panel)
+def option(
+    panel: str, description: str, *names: str, completed: Callable[..., list[str]] | None = None
+) -> Any:
+    """An option in a group of a command's help; without `names` it is called as its parameter.
+
+    `completed` gives a shell the values that begin with what is typed.
+    """
+    return typer.Option(*names, help=description, rich_help_panel=panel, autocompletion=completed)
 
 
 Presets = Annotated[
     list[str] | None,
     option(
-        CONFIGURATION, "A preset's name or YAML file; repeatable, later ones win.", "--preset", "-p"
+        CONFIGURATION,
+        "A preset's name or YAML file; repeatable, later ones win.",
+        "--preset",
+        "-p",
+        completed=completions.presets,
     ),
 ]
 ConfigFile = Annotated[
@@ -32,12 +44,30 @@ ConfigFile = Annotated[
 ]
 Sets = Annotated[
     list[str] | None,
-    option(CONFIGURATION, "A setting as section.key=value, over all others; repeatable.", "--set"),
+    option(
+        CONFIGURATION,
+        "A setting as section.key=value, over all others; repeatable.",
+        "--set",
+        completed=completions.settings,
+    ),
 ]
-Algo = Annotated[str | None, option(METHOD, "grpo, dapo, ...: `sage algos` lists them.", "--algo")]
+Algo = Annotated[
+    str | None,
+    option(
+        METHOD,
+        "grpo, dapo, ...: `sage algos` lists them.",
+        "--algo",
+        completed=completions.methods,
+    ),
+]
 Guide = Annotated[
     str | None,
-    option(METHOD, "none, branch, ...: `sage config explain guide.name` lists them.", "--guide"),
+    option(
+        METHOD,
+        "none, branch, ...: `sage config explain guide.name` lists them.",
+        "--guide",
+        completed=completions.guides,
+    ),
 ]
 LearningRate = Annotated[float | None, option(TRAINING, "Peak learning rate.", "--lr")]
 Json = Annotated[bool, option(OUTPUT, "One JSON object on stdout, nothing else.", "--json")]
@@ -59,30 +89,48 @@ Measure = Annotated[
 ReplaceParent = Annotated[
     bool, option(TRAINING, "With --fresh: replace a run that others grew from.", "--replace-parent")
 ]
-RunName = Annotated[str, typer.Argument(help="A run's id, or an unambiguous part of one.")]
+RunName = Annotated[
+    str,
+    typer.Argument(
+        help="A run's id, or an unambiguous part of one.", autocompletion=completions.runs
+    ),
+]
 RunRoot = Annotated[
     Path | None, option(CONFIGURATION, "Folder of runs (default: $SAGE_RUNS or runs).", "--runs")
 ]
 Benchmark = Annotated[
     str | None,
-    option(MEASUREMENT, "Benchmarks, comma-separated, or a file of problems.", "--benchmark", "-b"),
+    option(
+        MEASUREMENT,
+        "Benchmarks, comma-separated, or a file of problems.",
+        "--benchmark",
+        "-b",
+        completed=completions.benchmarks,
+    ),
 ]
 Samples = Annotated[int | None, option(MEASUREMENT, "Samples per problem.", "--n")]
 Seeds = Annotated[int | None, option(MEASUREMENT, "How many evaluation seeds.", "--seeds")]
 Data = Annotated[
     str | None,
     option(
-        TRAINING, "Problems of RL: a name of `sage data list`, or a JSONL, CSV or Parquet file."
+        TRAINING,
+        "Problems of RL: a name of `sage data list`, or a JSONL, CSV or Parquet file.",
+        completed=completions.benchmarks,
     ),
 ]
 Init = Annotated[
     str | None,
-    option(TRAINING, "Start from this run or model, not from the preset's initial policy."),
+    option(
+        TRAINING,
+        "Start from this run or model, not from the preset's initial policy.",
+        completed=completions.runs,
+    ),
 ]
 Names = Annotated[
     list[str] | None,
     typer.Argument(
-        help="Runs by id or part of one, RUN@step, RUN@all, model folders, or ORG/MODEL of the Hub."
+        help="Runs by id or part of one, RUN@step, RUN@all, model folders, ORG/MODEL of the Hub.",
+        autocompletion=completions.runs,
     ),
 ]
 OtherTemplate = Annotated[

@@ -10,14 +10,21 @@ from functools import cached_property
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.grading import Grader
 from sage_cli.grading.grader import check_golds
+from sage_cli.models.policies.imported import NO_GOLD
 from sage_cli.problems.data_set import Group
-from sage_cli.problems.load import benchmark_names, load_problems, load_training_problems
+from sage_cli.problems.load import (
+    benchmark_names,
+    load_problems,
+    load_training_problems,
+    two_golds,
+)
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.registry import find, is_file_name
 from sage_cli.settings.own_code import names_code
 from sage_cli.settings.sections.data import DataSection
 from sage_cli.settings.sections.evaluation import EvaluationSection
 from sage_cli.settings.sections.grading import GradingSection
+from sage_cli.settings.sections.judging import IMPORTED_JUDGE
 from sage_cli.settings.sections.model import PromptSection
 
 
@@ -79,15 +86,13 @@ def refuse_trained(benchmarks: Sequence[Benchmark], data: DataSection, setting: 
 
 def refuse_two_golds(name: str, problems: Sequence[Problem]) -> None:
     """Raise DataError where a question stands there twice with different golds."""
-    first: dict[str, Problem] = {}
-    for problem in problems:
-        other = first.setdefault(" ".join(problem.question.split()), problem)
-        if other.gold != problem.gold:
-            raise DataError(
-                f"{name} has one question with two golds: {other.id} says {other.gold}, "
-                f"{problem.id} says {problem.gold}",
-                "remove the one that is wrong, or measure on a file of your own",
-            )
+    if pair := two_golds(problems):
+        one, other = pair
+        raise DataError(
+            f"{name} has one question with two golds: {one.id} says {one.gold}, "
+            f"{other.id} says {other.gold}",
+            "remove the one that is wrong, or measure on a file of your own",
+        )
 
 
 def judge_of(name: str, judge: str | None) -> tuple[str, float | None]:
@@ -136,6 +141,13 @@ def _benchmark(
     problems = load_problems(name, data, evaluation.fields, evaluation.limit)
     refuse_two_golds(name, problems)
     judge, tolerance = judge_of(name, named)
+    if judge == IMPORTED_JUDGE:  # verdicts are stored, and a gold may be absent
+        return Benchmark(name, tuple(problems), judge, tolerance)
+    if absent := sum(problem.gold == NO_GOLD for problem in problems):
+        raise DataError(
+            f"{absent} problems of {name} came without a gold: no judge can compare answers",
+            "take the verdicts that came with the samples: leave out grading.judge",
+        )
     refused = check_golds(
         [(problem.id, problem.gold) for problem in problems], judge=judge, tolerance=tolerance
     )

@@ -22,6 +22,7 @@ from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.evaluation.stored import missing
 from sage_cli.metrics import parse_ks
 from sage_cli.metrics.intervals.bands import pass_matrix
+from sage_cli.models.policies.imported import known_sampling
 from sage_cli.models.policies.names import NO_LABELS, Labels, chosen_policies
 from sage_cli.models.policies.policy import Policy
 from sage_cli.planning.dry_run import Described, Stage
@@ -31,6 +32,7 @@ from sage_cli.planning.stages import sampling_memory
 from sage_cli.progress import Progress
 from sage_cli.reports.measurement import Measured
 from sage_cli.reports.provenance import Provenance
+from sage_cli.settings.sections.judging import IMPORTED_JUDGE
 from sage_cli.settings.sections.records import TrackingSection
 from sage_cli.store.identity import identity_of
 from sage_cli.store.lock import writer
@@ -179,7 +181,9 @@ def record_evaluations(
         try:
             with writer(run.folder):
                 changed = [
-                    record_evaluation(run, benchmark, figures(seeds, spec), content.get(benchmark))
+                    record_evaluation(
+                        run, benchmark, _figures(policy, seeds, spec), content.get(benchmark)
+                    )
                     for (benchmark, label), seeds in measured.items()
                     if label == policy.label
                 ]
@@ -187,6 +191,14 @@ def record_evaluations(
                     mirror.show_evaluations()
         except (OSError, StoreError) as error:
             log.warning("%s doesn't keep what was measured: %s", run.id, error)
+
+
+def _figures(policy: Policy, seeds: Sequence[Measured], spec: EvaluationSpec) -> dict[str, Any]:
+    """The figures of a policy; an imported one was sampled under settings of its own."""
+    found = figures(seeds, spec)
+    if policy.imported and policy.run is not None:
+        found["temperature"] = known_sampling(policy.run).get("temperature")
+    return found
 
 
 def figures(seeds: Sequence[Measured], spec: EvaluationSpec) -> dict[str, Any]:
@@ -200,7 +212,7 @@ def figures(seeds: Sequence[Measured], spec: EvaluationSpec) -> dict[str, Any]:
         "samples": n,
         "seeds": len(seeds),
         "temperature": spec.sampling.temperature,
-        "grading": spec.grading.mode,
+        "grading": IMPORTED_JUDGE if spec.grading.judge == IMPORTED_JUDGE else spec.grading.mode,
     }
 
 

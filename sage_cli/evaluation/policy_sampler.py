@@ -65,6 +65,7 @@ class PolicySampler:
         missing = inventory.count_missing([problem.id for problem in problems], n)
         if not missing:
             return samples
+        self._samples.require_sampling(missing)
         engine, template = self._loaded(), self._template()
         text = template.user_turn if self._samples.in_chat else template.render
         prompts = {problem.id: text(problem.question) for problem in problems}

@@ -8,6 +8,7 @@ from dataclasses import replace
 from sage_cli.config.specs import EvaluationSpec
 from sage_cli.evaluation.benchmarks import Benchmark, grader_for
 from sage_cli.evaluation.sample_sets import PolicySamples
+from sage_cli.models.policies.imported import known_sampling
 from sage_cli.models.policies.policy import Policy
 from sage_cli.reports.provenance import (
     BenchmarkUsed,
@@ -16,6 +17,7 @@ from sage_cli.reports.provenance import (
     Provenance,
     SamplesUsed,
 )
+from sage_cli.settings.sections.judging import IMPORTED_JUDGE
 from sage_cli.store.surroundings import surroundings
 
 
@@ -27,14 +29,20 @@ def provenance_of(
     seeds = tuple(range(evaluation.seed, evaluation.seed + evaluation.seeds))
     sets = {
         stored.identity.key: SamplesUsed(
-            stored.identity.key, own.policy.label, seed, own.template.hash, stored.engine
+            stored.identity.key, own.policy.label, seed, stored.identity.template, stored.engine
         )
         for own in samples
         for seed in seeds
         for stored in [own.at(seed)]
     }
+    configured = configured_provenance(benchmarks, spec)
+    runs = [own.policy.run for own in samples if own.policy.imported]
+    if runs and len(runs) == len(samples):  # what is configured is not how they were sampled
+        said = [known_sampling(run) for run in runs if run is not None]
+        alike = all(one == said[0] for one in said)
+        configured = replace(configured, sampling=said[0] if alike else None)
     return replace(
-        configured_provenance(benchmarks, spec),
+        configured,
         policies=tuple(_policy(one.policy) for one in samples),
         samples=tuple(sets.values()),
         seeds=seeds,
@@ -64,4 +72,5 @@ def _policy(policy: Policy) -> PolicyUsed:
 def _grader(benchmark: Benchmark, spec: EvaluationSpec) -> GraderUsed:
     with grader_for(benchmark.name, spec.grading, spec.prompt) as grader:
         used = grader.identity
-    return GraderUsed(used.mode, used.judge, used.tolerance, used.version)
+    mode = IMPORTED_JUDGE if used.judge == IMPORTED_JUDGE else used.mode
+    return GraderUsed(mode, used.judge, used.tolerance, used.version)

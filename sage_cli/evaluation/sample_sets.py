@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from sage_cli.config.specs import EvaluationSpec, RlSpec
+from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.models.policies.compatibility import refuse_other_template
 from sage_cli.models.policies.policy import Policy
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
 from sage_cli.sampling.sampler import SamplingParameters
+from sage_cli.settings.sections.judging import IMPORTED_JUDGE
 from sage_cli.settings.sections.model import PromptSection, sampled_dtype
+from sage_cli.store.runs.manifest import IMPORTED
 from sage_cli.store.samples.sample_set import SampleIdentity, SampleSet
 
 
@@ -40,6 +43,13 @@ class PolicySamples:
         Raises ConfigurationError for a run that was trained under another prompt, unless that is
         allowed.
         """
+        if policy.imported:
+            return ImportedSamples.of_imported(policy, spec, root)
+        if spec.grading.judge == IMPORTED_JUDGE:
+            raise ConfigurationError(
+                f"{policy.label} has no verdicts of another program (grading.judge=imported)",
+                "grade both with one judge: --set grading.judge=math",
+            )
         sampling = spec.sampling
         stop = PromptTemplate(spec.prompt).stop if sampling.stop_at_answer else None
         parameters = SamplingParameters.from_section(sampling, stop=stop)
@@ -75,6 +85,9 @@ class PolicySamples:
         model = self.policy.model(dtype=self.policy.dtype(self.dtype))
         return model.to("cuda" if torch.cuda.is_available() else "cpu").eval()
 
+    def require_sampling(self, missing: int) -> None:
+        """Raise StoreError if `missing` samples are not stored and can't be sampled."""
+
     def at(self, seed: int, *, read_only: bool = False) -> SampleSet:
         """The set of one evaluation seed."""
         policy = self.policy
@@ -87,3 +100,39 @@ class PolicySamples:
         }
         identity = SampleIdentity(policy.fingerprint, self.template.hash, sampling, seed)
         return SampleSet(self.root, identity, read_only=read_only)
+
+
+@dataclass(frozen=True)
+class ImportedSamples(PolicySamples):
+    """Samples that another program took: one set, whatever the settings of sampling are."""
+
+    @classmethod
+    def of_imported(cls, policy: Policy, spec: EvaluationSpec, root: Path) -> ImportedSamples:
+        """The samples of an imported policy."""
+        parameters = SamplingParameters.from_section(spec.sampling, stop=None)
+        return cls(policy, spec.prompt, parameters, spec.dtype, root)
+
+    @cached_property
+    def template(self) -> PromptTemplate:
+        """A stand-in: the other program's prompt is part of the stored question or unknown."""
+        return PromptTemplate(self.prompt)
+
+    def require_sampling(self, missing: int) -> None:
+        """Raise StoreError: there is no model to sample from."""
+        label = self.policy.label
+        raise StoreError(
+            f"{label} was imported, and {missing:,} of the samples asked for are not in it",
+            f"take its own problems and samples (drop --benchmark, --n, --seeds; `sage runs show "
+            f"{label}` says what there is), or name {label} first",
+        )
+
+    def at(self, seed: int, *, read_only: bool = False) -> SampleSet:
+        """The set of the samples, whose one evaluation seed is 0."""
+        return imported_set(self.root, self.policy.fingerprint, seed, read_only=read_only)
+
+
+def imported_set(
+    root: Path, fingerprint: str, seed: int = 0, *, read_only: bool = False
+) -> SampleSet:
+    """The sample set of imported samples, which are named by their content alone."""
+    return SampleSet(root, SampleIdentity(fingerprint, IMPORTED, {}, seed), read_only=read_only)

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, get_args
 
+from sage_cli.settings.sections.judging import IMPORTED_JUDGE
+
 Status = Literal["right", "wrong", "unparseable", "timeout", "error"]
 """`unparseable`: the answer is missing, empty or unreadable. `timeout`: its time is used up.
 `error`: the verifier failed (no gold, out of memory, a crash)."""
@@ -75,8 +77,11 @@ class GraderIdentity:
     version: str
 
     def mapping(self) -> dict[str, Any]:
-        """The identity as plain JSON values, to store beside grades and to hash."""
-        return asdict(self)
+        """The identity as plain JSON values, to store beside grades and to hash.
+
+        Nothing decides imported verdicts but that they are imported.
+        """
+        return {"judge": IMPORTED_JUDGE} if self.judge == IMPORTED_JUDGE else asdict(self)
 
     @classmethod
     def from_mapping(cls, stored: Mapping[str, Any]) -> GraderIdentity:

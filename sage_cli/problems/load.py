@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -112,6 +112,16 @@ def _each_once(name: str, problems: list[Problem]) -> list[Problem]:
     return list(once.values())
 
 
+def two_golds(problems: Sequence[Problem]) -> tuple[Problem, Problem] | None:
+    """Return two problems that ask one question and have different golds; None without any."""
+    first: dict[str, Problem] = {}
+    for problem in problems:
+        other = first.setdefault(" ".join(problem.question.split()), problem)
+        if other.gold != problem.gold:
+            return other, problem
+    return None
+
+
 def load_training_problems(data: DataSection) -> list[Problem]:
     """The problems of `data.rl`: the first `limit` that it keeps, each problem once.
 
@@ -120,6 +130,12 @@ def load_training_problems(data: DataSection) -> list[Problem]:
     """
     source = data.rl
     problems = load_problems(trained_on(source.name), data, source.fields, split=source.split)
+    if pair := two_golds(problems):
+        one, other = pair
+        log.warning(
+            "%s has one question with two golds, and one of them pays for a wrong answer: %s says "
+            "%s, %s says %s", source.name, one.id, one.gold, other.id, other.gold
+        )  # fmt: skip
     chosen = [p for p in problems if not source.numeric_only or is_number(p.gold)][: source.limit]
     if not chosen:
         raise ConfigurationError(

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from sage_cli.errors import DataError
+from sage_cli.problems.columns import has, value_at
 from sage_cli.problems.data_set import DataSet
 from sage_cli.problems.files import Row
 from sage_cli.problems.gold import GoldRule, as_text, whole
@@ -44,15 +45,19 @@ class Layout:
         """The problem in `row`; DataError names the row that lacks a question or a gold."""
         place, values = row
         columns = self._question_columns(row)
-        question = " ".join(as_text(values[column]) for column in columns).strip()
+        question = " ".join(as_text(value_at(values, column)) for column in columns).strip()
         if not question:
             raise DataError(f"{place} has no question ({_listed(columns)})", "mend or remove it")
         column, gold = self._gold(row)
-        used = {*columns, column, self.working}
+        used = {top for path in (*columns, column, self.working or "") for top in _tops(path)}
         meta = {key: value for key, value in values.items() if key not in used}
         id_ = problem_id(self.source, question, gold)
-        working = as_text(values.get(self.working or "")) or None
+        working = self._working_of(values)
         return Problem(id_, self.source, question, gold, {**meta, "origin": origin}, working)
+
+    def _working_of(self, values: Mapping[str, Any]) -> str | None:
+        there = self.working is not None and has(values, self.working)
+        return as_text(value_at(values, self.working)) or None if there and self.working else None
 
     def working_out(self, row: Row) -> str:
         """The worked solution in `row`; DataError names the row that lacks it."""
@@ -63,9 +68,9 @@ class Layout:
                 "name a source that has (openmathreasoning-mini, asdiv, svamp, arithmetic-train), "
                 "or the file's column with data.sft.fields.working",
             )
-        if self.working not in values:
+        if not has(values, self.working):
             raise _no_column(place, self.working, values)
-        working = as_text(values[self.working])
+        working = as_text(value_at(values, self.working))
         if not working:
             raise DataError(f"{place} has no worked solution (column {self.working})")
         return working
@@ -73,18 +78,18 @@ class Layout:
     def _question_columns(self, row: Row) -> tuple[str, ...]:
         place, values = row
         for columns in self.question:
-            if all(column in values for column in columns):
+            if all(has(values, column) for column in columns):
                 return columns
-        missing = next(column for column in self.question[0] if column not in values)
+        missing = next(column for column in self.question[0] if not has(values, column))
         raise _no_column(place, missing, values)
 
     def _gold(self, row: Row) -> tuple[str, str]:
         place, values = row
-        present = [(column, rule) for column, rule in self.gold if column in values]
+        present = [(column, rule) for column, rule in self.gold if has(values, column)]
         if not present:
             raise _no_column(place, self.gold[0][0], values)
         for column, rule in present:
-            gold = rule(as_text(values[column]))
+            gold = rule(as_text(value_at(values, column)))
             if gold is not None:
                 return column, gold
         raise DataError(
@@ -93,13 +98,18 @@ class Layout:
         )
 
 
+def _tops(path: str) -> tuple[str, str]:
+    """Return the names of the column that a path may begin with."""
+    return path, path.partition(".")[0]
+
+
 def _no_column(place: str, column: str, values: Mapping[str, Any]) -> DataError:
     near = get_close_matches(column, values, n=1)
     return DataError(
         f"{place} has no column '{column}'" + (f"; did you mean '{near[0]}'?" if near else ""),
         f"its columns are {', '.join(values)}; of a file, say which one is meant, as "
         f"--set evaluation.fields.question={next(iter(values), 'COLUMN')} or .gold (for training "
-        "data.sft.fields, data.rl.fields)",
+        "data.sft.fields, data.rl.fields); a dotted path reaches inside, as prompt.-1.content",
     )
 
 

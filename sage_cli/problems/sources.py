@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sage_cli.errors import DataError
+from sage_cli.problems.columns import fields_of
 from sage_cli.problems.data_set import DataSet
 from sage_cli.problems.files import Row, content, read_file
 from sage_cli.problems.hub import known_commit, read_hub
@@ -51,7 +52,7 @@ def open_source(
     a Hub that answers.
     """
     if isinstance(source, Path):
-        layout = Layout.of_file(source.name, fields or FieldsSection())
+        layout = Layout.of_file(source.name, fields_of(source, fields or FieldsSection()))
         return Source(layout, _origin([source]), read_file(source))
     origin, rows = _rows(source.pinned(data.revisions), data)
     if source.rows is not None:
@@ -70,7 +71,7 @@ def source_identity(
     one will be read. Raises DataError as reading does.
     """
     if isinstance(source, Path):
-        layout = Layout.of_file(source.name, fields or FieldsSection())
+        layout = Layout.of_file(source.name, fields_of(source, fields or FieldsSection()))
         return {"file": source.name, "content": content(source), "columns": layout.columns()}
     columns = Layout.of_data_set(source).columns()
     where = None if source.where is None else list(source.where)

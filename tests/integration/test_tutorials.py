@@ -28,6 +28,7 @@ import os, sys
 
 words = sys.argv[1:]
 others = "--preset" in words and words[words.index("--preset") + 1] != "tiny"
+others |= words[1:2] == ["theirs"]  # imported samples have settings of their own
 measuring = words[0] in ("rl", "sft", "passk", "sweep", "compare") or " ".join(words[:2]) in (
     "suite run", "suite plan", "suite report", "guide show", "samples show"
 )

@@ -12,6 +12,7 @@ from typing_extensions import TypedDict
 from sage_cli.analysis.analysis import Analysis, Inputs, Options
 from sage_cli.analysis.answers import Answers
 from sage_cli.analysis.means import mean_over_problems, share_over_problems
+from sage_cli.errors import DataError
 from sage_cli.grading.grades import STATUSES
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures.dot_plot import draw_dot_plot
@@ -32,7 +33,17 @@ class LengthsData(TypedDict):
 
 
 def lengths(inputs: Inputs) -> Document:
-    """Return tokens by grade: mean with its interval over problems, quantiles, truncated share."""
+    """Return tokens by grade: mean with its interval over problems, quantiles, truncated share.
+
+    Raises DataError for imported samples without token counts.
+    """
+    for own in inputs.each():
+        if not sum(store.tally(list(own.problems), own.n).tokens for store in own.grades):
+            raise DataError(
+                f"the samples of {own.policy} have no token counts: the file that they were "
+                "imported from doesn't say them",
+                "name other runs, or another analysis: `sage analyze` lists them",
+            )
     rows = [row for own in inputs.each() for row in length_rows(own, inputs.options)]
     means: dict[str, dict[str, dict[str, Measure]]] = {name: {} for name in inputs.answers}
     for row in rows:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sage_cli.cli import completions
 from sage_cli.cli.measure.measuring import evaluation_flags, labelled_names, load_for_measuring
 from sage_cli.cli.options import (
     Benchmark,
@@ -35,7 +36,11 @@ if TYPE_CHECKING:
 def command(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="[NAME]", help="An analysis; without a name they are listed."),
+        typer.Argument(
+            metavar="[NAME]",
+            help="An analysis; without a name they are listed.",
+            autocompletion=completions.analyses,
+        ),
     ] = None,
     names: Names = None,
     base: Annotated[

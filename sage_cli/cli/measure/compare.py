@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sage_cli.cli import completions
 from sage_cli.cli.measure.measuring import evaluation_flags, load_for_measuring
 from sage_cli.cli.options import (
     Benchmark,
@@ -33,8 +34,13 @@ HELP = "A run, model folder or file of counts; training seeds as A1,A2,A3; A=Lab
 
 
 def command(
-    a: Annotated[str, typer.Argument(help=HELP)],
-    b: Annotated[str, typer.Argument(help="What to compare it with, in the same way.")],
+    a: Annotated[str, typer.Argument(help=HELP, autocompletion=completions.runs)],
+    b: Annotated[
+        str,
+        typer.Argument(
+            help="What to compare it with, in the same way.", autocompletion=completions.runs
+        ),
+    ],
     benchmark: Benchmark = None,
     k: Ks = None,
     n: Samples = None,

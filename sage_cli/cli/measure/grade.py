@@ -9,15 +9,17 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from sage_cli.cli.measure.measuring import load_for_measuring
 from sage_cli.cli.options import Json, Presets, RunRoot, Sets, load_config
 from sage_cli.cli.terminal.console import console, emit
 from sage_cli.cli.terminal.live import Live
-from sage_cli.errors import ConfigurationError
+from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.settings.sections.judging import BUILT_IN_JUDGES, MODES, Extraction, GradingMode
 
 if TYPE_CHECKING:
     from sage_cli.cli.terminal.answers import GradeAnswer
     from sage_cli.commands.measure.grade import GradedFile
+    from sage_cli.store.runs.run import Run
 
 _SHOWN = 20
 _EXTRACT = "Where a completion's answer is (default: grading.extract, or the prompt's)."
@@ -32,7 +34,10 @@ Mode = Literal[GradingMode, "both"]
 
 def command(
     file: Annotated[
-        Path, typer.Argument(help="JSONL: gold, and completion or completions; or a run's name.")
+        Path,
+        typer.Argument(
+            help="JSONL: gold, and completion or completions; or imported samples' name."
+        ),
     ],
     training: Annotated[
         bool, typer.Option("--training", help="Grade again what this run's training sampled.")
@@ -71,10 +76,46 @@ def command(
             graded = grade_training(run, config.grading, config.prompt, judge, progress)
         _answered(Path(run.id), judge, graded, "step", json=json)
         return
+    if not file.is_file() and (imported := _imported(file, config.run.root)):
+        _grade_imported(imported, mode, flags["grading"], preset, set_, runs, json=json)
+        return
     modes = MODES if mode == "both" else (config.grading.mode,)
     with Live() as progress:
         graded = grade_file(file, config.grading, config.prompt, modes, judge, progress)
     _answered(file, judge, graded, "line", json=json)
+
+
+def _imported(name: Path, root: Path) -> Run | None:
+    """Return the run of imported samples called `name`; None if there is none."""
+    from sage_cli.store.runs.run import Runs
+
+    try:
+        run = Runs(root).find(str(name))
+    except StoreError:
+        return None
+    return run if run.manifest.get("kind") == "imported" else None
+
+
+def _grade_imported(
+    run: Run,
+    mode: Mode | None,
+    flags: dict[str, Any],
+    preset: list[str] | None,
+    sets: list[str] | None,
+    runs: Path | None,
+    *,
+    json: bool,
+) -> None:
+    """Grade imported samples, with the answers where the import found them."""
+    from sage_cli.commands.measure.grade import grade_imported
+
+    flags = {"judge": "math", **flags}  # its own is the verdicts, beside which this is shown
+    config = load_for_measuring([str(run.folder)], preset, None, sets, runs, grading=flags).config
+    modes = MODES if mode == "both" else (config.grading.mode,)
+    judge = config.grading.judge or "math"
+    with Live() as progress:
+        graded = grade_imported(run, config, modes, judge, progress)
+    _answered(Path(run.id), judge, graded, "problem", json=json)
 
 
 def _answered(file: Path, judge: str, graded: GradedFile, place: str, *, json: bool) -> None:

@@ -66,9 +66,9 @@ def load_for_measuring(
 
 def _own_settings(names: Sequence[str], sets: Sequence[str], runs: Runs) -> dict[str, Any] | None:
     """The settings of the first model; None if none is named and there is no run."""
+    from sage_cli.models.policies.imported import stored_settings
     from sage_cli.models.policies.names import named_policy, named_run
     from sage_cli.models.policies.prompting import require_prompt
-    from sage_cli.settings.presets import read_layer
 
     made_by = {name: named_run(name, runs) for name in names}
     foreign = [name for name, run in made_by.items() if run is None]
@@ -80,7 +80,7 @@ def _own_settings(names: Sequence[str], sets: Sequence[str], runs: Runs) -> dict
         run, silent = run or (None if own else grown), []
     require_prompt(silent, sets, others_settings=run is not None or bool(own))
     if run is not None:
-        return read_layer(run.folder / "config.json")
+        return stored_settings(run)
     return {"model": {"kind": "pretrained", "path": names[0]}, **own} if names else None
 
 

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from sage_cli.cli import completions
 from sage_cli.cli.options import Json, RunRoot
 from sage_cli.cli.terminal.console import console, emit
 from sage_cli.cli.terminal.live import doing
@@ -15,7 +16,11 @@ from sage_cli.cli.terminal.reporting import Out, show_report
 def command(
     names: Annotated[
         list[str],
-        typer.Argument(metavar="RUN...", help="Runs by id or part of one; RUN=Label renames one."),
+        typer.Argument(
+            metavar="RUN...",
+            help="Runs by id or part of one; RUN=Label renames one.",
+            autocompletion=completions.runs,
+        ),
     ],
     y: Annotated[
         str | None,

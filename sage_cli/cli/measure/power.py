@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from sage_cli.cli import completions
 from sage_cli.cli.measure.measuring import load_for_measuring
 from sage_cli.cli.options import (
     Benchmark,
@@ -24,7 +25,10 @@ from sage_cli.cli.terminal.reporting import show_report
 def command(
     names: Annotated[
         list[str] | None,
-        typer.Argument(help="Bases: files of counts, or runs and models with stored samples."),
+        typer.Argument(
+            help="Bases: files of counts, or runs and models with stored samples.",
+            autocompletion=completions.runs,
+        ),
     ] = None,
     problems: Annotated[
         str | None,

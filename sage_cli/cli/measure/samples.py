@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 from rich.markup import escape
 from rich.text import Text
 
+from sage_cli.cli import completions
 from sage_cli.cli.group import new_app
 from sage_cli.cli.measure.measuring import load_for_measuring
-from sage_cli.cli.options import Benchmark, ConfigFile, Json, Presets, RunRoot, Sets
+from sage_cli.cli.options import Benchmark, ConfigFile, DryRun, Json, Presets, RunRoot, Sets
 from sage_cli.cli.terminal.console import console, emit
-from sage_cli.cli.terminal.live import doing
+from sage_cli.cli.terminal.live import Live, doing
 from sage_cli.cli.terminal.visible import visible
 from sage_cli.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from sage_cli.cli.terminal.answers import SamplesAnswer, TrainingCompletionsAnswer
+    from sage_cli.cli.terminal.answers import (
+        ImportedAnswer,
+        SamplesAnswer,
+        TrainingCompletionsAnswer,
+    )
     from sage_cli.config.schema import SageConfig
 
 app = new_app("Read what policies wrote.")
@@ -30,7 +36,12 @@ def _group() -> None:
 
 @app.command()
 def show(
-    run: Annotated[str, typer.Argument(help="A run, RUN@step, a model folder or ORG/MODEL.")],
+    run: Annotated[
+        str,
+        typer.Argument(
+            help="A run, RUN@step, a model folder or ORG/MODEL.", autocompletion=completions.runs
+        ),
+    ],
     problem: Annotated[
         str | None, typer.Option("--problem", help="A prefix of a problem's id.")
     ] = None,
@@ -79,6 +90,47 @@ def show(
         console.print(f"\n{head}  [dim]{escape(where)}{ended}[/]")
         console.print(Text(visible(one.problem.question), style="bold"), soft_wrap=True)
         console.print(Text(visible(one.completion.text)), soft_wrap=True)
+
+
+@app.command("import")
+def import_(
+    file: Annotated[Path, typer.Argument(help="The file that the other program wrote.")],
+    name: Annotated[str, typer.Option("--as", help="What to call the samples, as a run's id.")],
+    program: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            help="jsonl, lm-eval, lighteval, inspect, verl or every-eval-ever (default: detected).",
+            autocompletion=completions.forms,
+        ),
+    ] = None,
+    score: Annotated[
+        str | None, typer.Option("--score", help="Which of the program's scores is the verdict.")
+    ] = None,
+    runs: RunRoot = None,
+    dry_run: DryRun = False,
+    json: Json = False,
+) -> None:
+    """Store samples of another program; passk, compare, analyze and grade then take their name."""
+    from sage_cli.commands.measure.samples_import import import_samples
+    from sage_cli.settings.sections.records import default_root
+
+    with Live() as live:
+        root = runs or default_root()
+        found = import_samples(root, file, name, program, score, live, write=not dry_run)
+    if json:
+        answer = cast("ImportedAnswer", {**found.as_json, "stored": not dry_run})
+        emit(answer)
+        return
+    console.print(f"{escape(visible(str(file)))} is {found.form}", soft_wrap=True)
+    for line in found.in_words:
+        console.print(escape(visible(line)), soft_wrap=True)
+    if dry_run:
+        return
+    there = " already" if found.was_there else ""
+    console.print(
+        f"[bold]{found.run.id}[/] is stored{there}: sage passk {found.run.id}", soft_wrap=True
+    )
 
 
 def _show_training(

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from sage_cli.cli import completions
 from sage_cli.cli.options import Json, RunRoot
 from sage_cli.cli.terminal.console import console, emit
 from sage_cli.cli.terminal.live import Live
@@ -24,7 +25,11 @@ class Dtype(StrEnum):
 
 def command(
     run: Annotated[
-        str, typer.Argument(help="A run, RUN@step, a model folder or ORG/MODEL of the Hub.")
+        str,
+        typer.Argument(
+            help="A run, RUN@step, a model folder or ORG/MODEL of the Hub.",
+            autocompletion=completions.runs,
+        ),
     ],
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the model goes.")],
     force: Annotated[bool, typer.Option("--force", help="Replace the model in DIR.")] = False,
@@ -35,18 +40,38 @@ def command(
         list[str] | None,
         typer.Option("--set", help="model.revision=... or model.trust_remote_code=true."),
     ] = None,
+    lm_eval: Annotated[
+        bool, typer.Option("--lm-eval", help="Write a task of lm-eval into DIR, too.")
+    ] = False,
+    benchmark: Annotated[
+        str | None,
+        typer.Option("--benchmark", "-b", help="Of the card and the task (default: the run's)."),
+    ] = None,
+    to: Annotated[
+        str | None,
+        typer.Option("--push", help="Then upload DIR to the Hub as ORG/MODEL, private if new."),
+    ] = None,
     runs: RunRoot = None,
     json: Json = False,
 ) -> None:
-    """Merge a run's adapter and write a Hugging Face folder that vLLM serves."""
+    """Merge a run's adapter and write a Hugging Face folder that vLLM serves, with a model card."""
     from sage_cli.commands.stored.export import export
+    from sage_cli.commands.stored.push import push, require_hub_name
     from sage_cli.settings.sections.records import default_root
 
     root = runs or default_root()
+    if to is not None:
+        require_hub_name(to)
     with Live() as live:
-        exported = export(run, folder, root, live, force=force, dtype=dtype, sets=set_ or ())
+        exported = export(
+            run, folder, root, live,
+            force=force, dtype=dtype, sets=set_ or (), lm_eval=lm_eval, benchmark=benchmark,
+        )  # fmt: skip
+        address = push(folder, to, live) if to is not None else None
     if json:
-        emit({"folder": str(folder), **vars(exported)})
+        emit({"folder": str(folder), "address": address, **vars(exported)})
         return
     how = "adapter merged" if exported.merged else "no adapter to merge"
     console.print(f"exported {exported.source} ({exported.dtype}, {how}): [bold]{folder}[/]")
+    if address is not None:
+        console.print(f"uploaded: {address}")

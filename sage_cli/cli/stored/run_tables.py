@@ -12,6 +12,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from sage_cli.cli import completions
 from sage_cli.cli.options import Json, RunName, RunRoot
 from sage_cli.cli.terminal.console import console, emit, name_column
 from sage_cli.errors import ConfigurationError
@@ -66,7 +67,9 @@ def _cell(value: Any, *, full: bool = False) -> str:
 
 def diff(
     a: RunName,
-    b: Annotated[str, typer.Argument(help="The run to compare it with.")],
+    b: Annotated[
+        str, typer.Argument(help="The run to compare it with.", autocompletion=completions.runs)
+    ],
     runs: RunRoot = None,
     json: Json = False,
 ) -> None:

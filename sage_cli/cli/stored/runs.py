@@ -99,13 +99,29 @@ def show(name: RunName, runs: RunRoot = None, json: Json = False) -> None:
     table = Table(show_header=False, box=None)
     about = [{key: run.manifest.get(key) for key in keys} for keys in (FIRST, SHOWN)]
     figures = {**validated, **speed, **last}
-    parts = ((about[0], ""), (method, ""), (evaluations, "cyan"), (about[1], ""), (figures, "cyan"))
+    about.append(_imported(run.manifest.get("imported") or {}))
+    parts = (
+        (about[0], ""),
+        (about[2], ""),
+        (method, ""),
+        (evaluations, "cyan"),
+        (about[1], ""),
+        (figures, "cyan"),
+    )
     for part, style in parts:
         for key, value in part.items():
             if value is not None:
                 shown = f"{value:.6g}" if isinstance(value, float) else escape(str(value))
                 table.add_row(key, shown, style=style)
     console.print(f"[bold]{run.id}[/]", table)
+
+
+def _imported(origin: dict[str, Any]) -> dict[str, Any]:
+    """Return the origin of imported samples, a line each."""
+    lines = {f"imported {key}": origin.get(key) for key in ("program", "file", "score")}
+    settings = origin.get("settings") or {}
+    lines |= {f"their {key}": value for key, value in settings.items()}
+    return {**lines, "not known": ", ".join(origin.get("unknown") or ()) or None}
 
 
 app.command()(diff)

@@ -105,11 +105,12 @@ GradedRow = TypedDict(
         "index": int,
         "strict": NotRequired[Status],
         "math-verify": NotRequired[Status],
+        "imported": NotRequired[Status],
         "extracted": str | None,
     },
 )
-"""A completion by its line and its place in the line: its status in each requested mode, and its
-extracted answer."""
+"""A completion by its line and its place in the line: its status in each requested mode, the
+verdict that came with an imported one, and its extracted answer."""
 
 
 class Place(TypedDict):
@@ -176,6 +177,25 @@ class SamplesAnswer(TypedDict):
     """Stored completions with their problems and grades."""
 
     samples: list[StoredAnswer]
+
+
+class ImportedAnswer(TypedDict):
+    """Samples of another program that are stored as the run `run`, unless it was a dry run.
+
+    `right` counts the program's verdicts, null where not every sample has one; `unknown` names what
+    the file doesn't say.
+    """
+
+    run: str
+    program: str
+    score: str | None
+    problems: int
+    samples: int
+    right: int | None
+    settings: dict[str, Any]
+    unknown: list[str]
+    notes: list[str]
+    stored: bool
 
 
 class TrainingCompletionsAnswer(TypedDict):

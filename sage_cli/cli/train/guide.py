@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sage_cli.cli import completions
 from sage_cli.cli.group import new_app
 from sage_cli.cli.measure.measuring import load_for_measuring
 from sage_cli.cli.options import (
@@ -37,7 +38,12 @@ def _group() -> None:
 
 @app.command()
 def show(
-    run: Annotated[str, typer.Argument(help="A run, RUN@step, a model folder or ORG/MODEL.")],
+    run: Annotated[
+        str,
+        typer.Argument(
+            help="A run, RUN@step, a model folder or ORG/MODEL.", autocompletion=completions.runs
+        ),
+    ],
     limit: Annotated[int, typer.Option(min=1, help="How many completions.")] = 4,
     guide: Annotated[
         str | None, typer.Option("--guide", help="Show this guide (default: the run's).")

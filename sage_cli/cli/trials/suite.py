@@ -9,6 +9,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from sage_cli.cli import completions
 from sage_cli.cli.group import new_app
 from sage_cli.cli.options import DryRun, Json, Presets, RunRoot, Sets
 from sage_cli.cli.terminal.console import console, emit
@@ -28,7 +29,12 @@ SHOWN = {
 MOST_ROWS = 40
 """Rows of the longest table that the terminal shows."""
 
-Name = Annotated[str, typer.Argument(help="A suite of `sage suite list`, or a YAML file.")]
+Name = Annotated[
+    str,
+    typer.Argument(
+        help="A suite of `sage suite list`, or a YAML file.", autocompletion=completions.suites
+    ),
+]
 Seeds = Annotated[
     int | None, typer.Option("--seeds", min=1, help="Runs of each method, each with another seed.")
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -9,15 +10,23 @@ from pathlib import Path
 from typing import Any
 
 from sage_cli.commands.measure.samples_show import kept_completions
+from sage_cli.config.schema import SageConfig
+from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import DataError
 from sage_cli.evaluation.benchmarks import grader_of
+from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.grading import Grade
 from sage_cli.grading.grades import STATUSES
 from sage_cli.json_value import json_value
+from sage_cli.models.policies.imported import NO_GOLD
+from sage_cli.models.policies.policy import Policy
+from sage_cli.problems.load import load_problems
 from sage_cli.progress import Progress
 from sage_cli.settings.sections.grading import GradingSection
+from sage_cli.settings.sections.judging import IMPORTED_JUDGE
 from sage_cli.settings.sections.model import PromptSection
 from sage_cli.store.runs.run import Run
+from sage_cli.store.samples.annotations import GradeStore
 
 _AT_ONCE = 1024
 
@@ -113,6 +122,42 @@ def grade_training(
     return GradedFile(
         items, {f"{judge}, {mode}": of for mode, of in again.items()} | {THEN: then}, []
     )
+
+
+def grade_imported(
+    run: Run,
+    config: SageConfig,
+    modes: tuple[str, ...],
+    judge: str,
+    progress: Progress,
+) -> GradedFile:
+    """Grade imported samples by a judge of ours, beside the verdicts that came with them.
+
+    An item's line is the number of its problem. Raises DataError if the file had no golds.
+    """
+    spec = EvaluationSpec.of(config)
+    policy = Policy.of_run(run)
+    problems = load_problems(spec.evaluation.benchmark, spec.data, spec.evaluation.fields)
+    if any(problem.gold == NO_GOLD for problem in problems):
+        raise DataError(
+            f"the file that {run.id} was imported from has no golds: no judge can compare answers",
+            f"`sage passk {run.id}` takes the verdicts that came with it",
+        )
+    line = {problem.id: number for number, problem in enumerate(problems, 1)}
+    golds = {problem.id: problem.gold for problem in problems}
+    stored = PolicySamples.of_evaluation(policy, spec, run.folder.parent).at(0, read_only=True)
+    rows = list(stored.completions(golds))
+    items = [Item(line[r.problem_id], r.index, golds[r.problem_id], r.text) for r in rows]
+    verdicts = {
+        (row.problem_id, row.index): Grade(status, extracted)
+        for row, status, extracted in GradeStore(stored, {"judge": IMPORTED_JUDGE}).stream(
+            golds, sys.maxsize
+        )
+    }
+    grades = _graded(items, config.grading, config.prompt, modes, judge, progress)
+    if len(verdicts) == len(rows):
+        grades[IMPORTED_JUDGE] = [verdicts[row.problem_id, row.index] for row in rows]
+    return GradedFile(items, grades, [])
 
 
 def _graded(

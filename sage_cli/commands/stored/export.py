@@ -7,16 +7,21 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from sage_cli.config.consent import CONSENT
+from sage_cli.commands.stored.lm_eval_task import LmEvalTask, lm_eval_task
+from sage_cli.commands.stored.model_card import card_facts
+from sage_cli.config.consent import CONSENT, without_consent
 from sage_cli.config.load import load
+from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.models.folders import is_model_folder
+from sage_cli.models.policies.imported import stored_settings
 from sage_cli.models.policies.names import named_policy
 from sage_cli.models.policies.policy import Policy
 from sage_cli.models.policies.prompting import SAGE_FILE
 from sage_cli.progress import Progress
+from sage_cli.reports.model_card import model_card
 from sage_cli.settings.sections.model import PretrainedModel
-from sage_cli.store.atomic import replacing_folder, write_json
+from sage_cli.store.atomic import replacing_folder, write_json, write_text
 from sage_cli.store.runs.run import Runs, run_of
 from sage_cli.store.surroundings import surroundings
 
@@ -53,17 +58,25 @@ def export(
     force: bool = False,
     dtype: str = "auto",
     sets: Sequence[str] = (),
+    lm_eval: bool = False,
+    benchmark: str | None = None,
 ) -> Exported:
-    """Write the policy called `name` to `folder`: merged weights, tokenizer and `sage.json`.
+    """Write the policy called `name` to `folder`: merged weights, tokenizer, `sage.json`, a card.
 
     `name` is a run below `root`, RUN@step, a model folder or a name of the Hub. `dtype` is the
     type in which weights are merged and written; "auto" keeps the stored one, in which an adapter
-    of a bfloat16 model is rounded once more. `sets` are `model.revision=...` and
+    of a bfloat16 model is rounded once more. `lm_eval` adds a task of `benchmark`, by default of
+    the run's own, which is also that of the card's curve. `sets` are `model.revision=...` and
     `model.trust_remote_code=...` as they are typed. Raises StoreError if `folder` holds anything;
     with `force` a model there is replaced, anything else never.
     """
     policy = named_policy(name, Runs(root), _model(name, sets))
+    policy.require_weights()
     check_destination(folder, policy, force)
+    config = _config(policy, root, benchmark)
+    task = _task(policy, config) if lm_eval else None
+    with progress.doing("reading what was measured"):
+        card = model_card(card_facts(policy, config, progress, task.name if task else None))
     with progress.doing(f"loading {policy.label}"):
         tokenizer, model = policy.tokenizer(), policy.model(dtype=dtype)
     adapted = hasattr(model, "peft_config")
@@ -89,7 +102,30 @@ def export(
         model.save_pretrained(temporary)
         tokenizer.save_pretrained(temporary)
         write_json(temporary / SAGE_FILE, asdict(exported))
+        write_text(temporary / "README.md", card)
+        if task is not None:
+            task.write(temporary)
     return exported
+
+
+def _config(policy: Policy, root: Path, benchmark: str | None) -> SageConfig | None:
+    """Return the configuration under which a policy is measured; None if nothing says it."""
+    run = policy.run
+    made_with = stored_settings(run) if run is not None else policy.own_settings
+    if not made_with.get("prompt"):
+        return None
+    stored = without_consent(made_with)
+    flags = {"evaluation": {"benchmark": benchmark}, "run": {"root": root}}
+    return load(flags=flags, stored=stored).config
+
+
+def _task(policy: Policy, config: SageConfig | None) -> LmEvalTask:
+    if config is None:
+        raise ConfigurationError(
+            f"nothing says how {policy.label} is prompted, which --lm-eval writes down",
+            "export a run, or a model that `sage export` wrote",
+        )
+    return lm_eval_task(policy, config)
 
 
 def _model(name: str, sets: Sequence[str]) -> PretrainedModel:

@@ -42,7 +42,9 @@ class InitialPolicy(Stage):
         """The policy, trained or not yet."""
         runs = Runs(self.record.root)
         if self.init is not None:
-            return named_policy(self.init, runs, self.spec.model)
+            policy = named_policy(self.init, runs, self.spec.model)
+            policy.require_weights()
+            return policy
         return planned_base(self.spec, runs)
 
     @property

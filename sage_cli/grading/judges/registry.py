@@ -7,11 +7,13 @@ from sage_cli.grading.judges.function import FunctionJudge
 from sage_cli.grading.judges.judge import Judge
 from sage_cli.grading.judges.math_judges import PlainMathVerify, SearchingMathVerify, StrictMath
 from sage_cli.grading.judges.roles import Roles
+from sage_cli.grading.judges.verdicts import Verdicts
 from sage_cli.settings.own_code import OwnFunction, names_code
 from sage_cli.settings.plugins import load_plugin
 from sage_cli.settings.sections.judging import (
     BUILT_IN_JUDGES,
     EXTRACTIONS,
+    IMPORTED_JUDGE,
     JUDGES_GROUP,
     MODES,
     Extraction,
@@ -45,6 +47,8 @@ def find_judge(name: str, mode: str, extract: Extraction = "tags") -> Judge:
             return StrictMath()
         case "roles":
             return Roles()
+        case _ if name == IMPORTED_JUDGE:
+            return Verdicts()
     if names_code(name):
         return FunctionJudge(OwnFunction.of(name))
     if name in (known := judge_names()):
@@ -78,7 +82,7 @@ def package_of(name: str) -> str | None:
 
     Of a function of one's own its name with the content hash of its file.
     """
-    if name in BUILT_IN_JUDGES:
+    if name in (*BUILT_IN_JUDGES, IMPORTED_JUDGE):
         return None
     if names_code(name):
         return OwnFunction.of(name).identity

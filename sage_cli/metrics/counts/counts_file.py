@@ -124,6 +124,9 @@ def _jsonl_rows(path: Path) -> Iterator[tuple[str, Any]]:
 
 def _csv_rows(path: Path) -> Iterator[tuple[str, Row]]:
     with path.open(encoding="utf-8-sig", newline="") as lines:
-        reader = csv.DictReader(lines)
+        first = lines.readline()
+        lines.seek(0)
+        # spreadsheets also write ; and tabs
+        reader = csv.DictReader(lines, delimiter=max(",;\t", key=first.count))
         for row in reader:
             yield f"line {reader.line_num}", row

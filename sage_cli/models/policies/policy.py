@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sage_cli.config.consent import HOW_TO_CONSENT, asks_for_code
-from sage_cli.errors import AbsentModelError, ConfigurationError
+from sage_cli.errors import AbsentModelError, ConfigurationError, StoreError
 from sage_cli.models.folders import (
     TokenizerFacts,
     fingerprint,
@@ -25,6 +25,7 @@ from sage_cli.models.policies.prompting import (
     settings_to_export,
 )
 from sage_cli.settings.sections.model import PretrainedModel
+from sage_cli.store.runs.manifest import IMPORTED
 from sage_cli.store.runs.run import Run
 
 
@@ -66,6 +67,21 @@ class Policy:
         return self.run is None or self.checkpoint is not None or self.run.finished
 
     @property
+    def imported(self) -> bool:
+        """Return True if its samples are another program's, and it has no weights."""
+        return self.run is not None and self.run.manifest.get("kind") == IMPORTED
+
+    def require_weights(self) -> None:
+        """Raise StoreError if there is no model to sample, read or train from."""
+        if self.imported:
+            raise StoreError(
+                f"{self.label} holds imported samples and no model: nothing can be sampled, read "
+                "or trained from it",
+                "name a run or a model folder; passk, compare, grade and those analyses that need "
+                "no model take imported samples",
+            )
+
+    @property
     def is_here(self) -> bool:
         """Return True if it exists with its small files: a Hub model may never have been here."""
         try:
@@ -93,9 +109,10 @@ class Policy:
     def loading(self) -> dict[str, Any]:
         """The arguments of loading: the commit of a Hub model (or an adapter's base), and consent.
 
-        Raises ConfigurationError for a run that was trained with code that its model brings, where
-        nothing says that it may be run.
+        Raises StoreError for imported samples, and ConfigurationError for a run that was trained
+        with code that its model brings, where nothing says that it may be run.
         """
+        self.require_weights()
         model = self.pretrained or PretrainedModel()
         if asks_for_code(self._made_with) and not model.trust_remote_code:
             raise ConfigurationError(

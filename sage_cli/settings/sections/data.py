@@ -29,10 +29,11 @@ GENERATORS_GROUP = "sage_cli.generators"
 
 
 class FieldsSection(Section):
-    """Names of a file's columns, for files that the registry doesn't know."""
+    """Columns of a file, or dotted paths in them, as `reward_model.ground_truth`; files of verl,
+    open-instruct and TRL need none."""
 
     question: str = "question"
-    """Column of the question."""
+    """Column of the question, or a path in it: `prompt.-1.content` is the last turn's text."""
     gold: str = "gold"
     """Column of the right answer."""
     working: str | None = None

@@ -11,6 +11,7 @@ from sage_cli.settings.own_code import OwnFunction, names_code
 from sage_cli.settings.plugins import require_name
 from sage_cli.settings.sections.judging import (
     BUILT_IN_JUDGES,
+    IMPORTED_JUDGE,
     JUDGES_GROUP,
     Extraction,
     GradingMode,
@@ -22,8 +23,8 @@ class GradingSection(Section):
 
     judge: str | None = Field(None, json_schema_extra=WHERE_SET)
     """The judge of everything that is graded: a name, as `math`, or a function of one's own, as
-    `mine.py:close` or `package.module:close`. null: the data set's own, which for a file is `math`.
-    """
+    `mine.py:close` or `package.module:close`. `imported` is the verdict that came with imported
+    samples. null: the data set's own, which for a file is `math`."""
     mode: GradingMode = "strict"
     """`strict`: sage's judge; `math-verify`: that library's alone."""
     extract: Extraction | None = None
@@ -44,7 +45,7 @@ class GradingSection(Section):
     def _is_known(cls, judge: str | None, info: ValidationInfo) -> str | None:
         if judge is not None and names_code(judge):
             OwnFunction.of(judge).require()
-        elif judge is not None:
+        elif judge not in (None, IMPORTED_JUDGE):
             require_name(JUDGES_GROUP, judge, BUILT_IN_JUDGES, info)
         return judge
 

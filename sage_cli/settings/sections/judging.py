@@ -20,6 +20,9 @@ MODES: tuple[GradingMode, ...] = get_args(GradingMode)
 BUILT_IN_JUDGES = ("math", "roles")
 """Kinds of answers that sage judges itself: mathematics; who has which role."""
 
+IMPORTED_JUDGE = "imported"
+"""The verdict that came with an imported sample, in place of a judge."""
+
 JUDGES_GROUP = "sage_cli.judges"
 """The entry-point group under which other packages register theirs."""
 

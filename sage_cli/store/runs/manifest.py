@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NotRequired
+from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
 FINISHED, RUNNING, INTERRUPTED, FAILED = "finished", "running", "interrupted", "failed"
+IMPORTED = "imported"
+"""The kind of a run that holds samples of another program, and no weights."""
 PRUNED = "pruned"
 """An interruption by a sweep, with its reason; the same command resumes the run."""
 
@@ -18,6 +20,21 @@ class Surroundings(TypedDict):
     commit: str | None
     host: str
     command: str
+
+
+class ImportedFrom(TypedDict):
+    """The origin of imported samples.
+
+    `score` is the program's name of its verdicts, `settings` what the file says of sampling,
+    `unknown` what it doesn't say.
+    """
+
+    program: str
+    file: str
+    sha256: str
+    score: str | None
+    settings: dict[str, Any]
+    unknown: list[str]
 
 
 class Origin(TypedDict):
@@ -43,7 +60,7 @@ class Manifest(Origin, Surroundings):
 
     It was `created` at its first start, `started` at its last start or resumption, and `asked` for
     again when it was finished already. `seconds` sums all its parts, `weights` is the fingerprint
-    of the trained model.
+    of the trained model, `imported` the origin of samples that another program took.
     """
 
     id: str
@@ -57,3 +74,4 @@ class Manifest(Origin, Surroundings):
     asked: NotRequired[str]
     seconds: NotRequired[float]
     weights: NotRequired[str]
+    imported: NotRequired[ImportedFrom]

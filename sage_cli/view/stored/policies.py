@@ -14,10 +14,11 @@ from sage_cli.errors import SageError, StoreError
 from sage_cli.evaluation.benchmarks import Benchmark, grader_for, load_benchmarks
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.evaluation.stored import stored_grades
+from sage_cli.models.policies.imported import stored_settings
 from sage_cli.models.policies.names import checkpoint_steps, named_policy
 from sage_cli.models.policies.policy import Policy
 from sage_cli.problems.load import benchmark_names
-from sage_cli.settings.presets import read_layer
+from sage_cli.settings.sections.judging import IMPORTED_JUDGE
 from sage_cli.store.identity import key_of
 from sage_cli.store.runs.evaluations import COUNTED, FOLDER, evaluation_figures
 from sage_cli.store.runs.run import Run, Runs
@@ -116,8 +117,13 @@ class Policies:
             spec.data.model_dump_json(),
             spec.evaluation.fields.model_dump_json(),
             spec.evaluation.limit,
+            spec.grading.judge,
         )
-        return self._benchmarks.get(key, lambda: load_benchmarks(spec.evaluation, spec.data)[0])
+
+        def read() -> Benchmark:
+            return load_benchmarks(spec.evaluation, spec.data, spec.grading.judge)[0]
+
+        return self._benchmarks.get(key, read)
 
 
 def policies_of(run: Run) -> list[str]:
@@ -131,7 +137,7 @@ def _specs(run: Run) -> dict[str, EvaluationSpec]:
 
     Without a record the run's own settings, a benchmark each.
     """
-    stored = without_consent(read_layer(run.folder / "config.json"))
+    stored = without_consent(stored_settings(run))
     by_file: dict[str, dict[str, object]] = {}
     for key, value in evaluation_figures(run).items():
         _, file, name = key.split("/", 2)
@@ -144,6 +150,8 @@ def _specs(run: Run) -> dict[str, EvaluationSpec]:
         for name, section in _SETTINGS.items():
             if name in figures:
                 setting = "mode" if name == "grading" else name
+                if figures[name] == IMPORTED_JUDGE:  # the stored judge gave it
+                    continue
                 flags.setdefault(section, {})[setting] = figures[name]
         try:
             spec = EvaluationSpec.of(load(flags=flags, stored=stored).config)

@@ -106,7 +106,9 @@ def test_a_model_is_replaced_only_with_force(made, tmp_path):
     told = Told()
     export("sft-base", tmp_path / "out", made, told)
     assert told.done == [
-        "loading sft-base-11111111", "hashing the weights of sft-base-11111111",
+        "reading what was measured",
+        "loading sft-base-11111111",
+        "hashing the weights of sft-base-11111111",
         f"writing {tmp_path / 'out'}",
     ]  # fmt: skip
     before = (tmp_path / "out" / "sage.json").read_text()

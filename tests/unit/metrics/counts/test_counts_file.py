@@ -89,3 +89,10 @@ def test_a_missing_or_binary_file(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(DataError, match="not UTF-8"):
         read_counts(tmp_path / "x.csv")
+
+
+def test_a_spreadsheets_semicolons_are_read(tmp_path):
+    file = tmp_path / "counts.csv"
+    file.write_text("problem;n;c\na;4;1\nb;4;2\n")
+    counts = read_counts(file)
+    assert list(counts.c_P) == [1, 2]

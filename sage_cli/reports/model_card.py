@@ -1,0 +1,106 @@
+"""The model card of an exported policy, as Markdown that the Hub shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from sage_cli.metrics import Curve
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A benchmark, the curve that was measured on it, and how."""
+
+    benchmark: str
+    curve: Curve
+    samples: int
+    seeds: Sequence[int]
+    how: str
+
+
+@dataclass(frozen=True)
+class CardFacts:
+    """The contents of a card; an empty section is left out.
+
+    `base` is a name of the Hub, if the policy grew from one; `origin` has run, hashes and seeds,
+    `settings` the method's, `command` trained it.
+    """
+
+    name: str
+    base: str | None
+    origin: Mapping[str, Any]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    prompt: str | None = None
+    command: str | None = None
+    measured: Sequence[Measurement] = ()
+    task: str | None = None
+
+
+def model_card(facts: CardFacts) -> str:
+    """Return the text of README.md."""
+    head: dict[str, Any] = {"library_name": "transformers", "tags": ["sage", "rlvr"]}
+    if facts.base is not None:
+        head["base_model"] = facts.base
+    parts = [
+        f"---\n{yaml.safe_dump(head, sort_keys=False)}---",
+        f"# {_inline(facts.name)}",
+        _table("What it is", facts.origin),
+        _table("Settings", facts.settings),
+        _fenced("Trained by", facts.command),
+        _measured(facts.measured),
+        _fenced("Prompt", facts.prompt),
+    ]
+    if facts.task is not None:
+        parts.append(
+            "## With lm-eval\n\nIn this folder:\n\n```bash\nlm-eval run --model hf --model_args "
+            f"pretrained=. --include_path lm_eval --tasks {facts.task} --log_samples "
+            "--output_path results\n```\n\nIts score is the exact match of the text in the first "
+            "answer tags. The judge of sage also takes equal answers in another form for right."
+        )
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _measured(measured: Sequence[Measurement]) -> str:
+    if not measured:
+        return "## pass@k\n\nNot measured."
+    lines = ["## pass@k", ""]
+    for one in measured:
+        level = f"{one.curve.confidence:.0%}"
+        seeds = ", ".join(map(str, one.seeds))
+        lines += [
+            f"{_inline(one.benchmark)}: {one.curve.problems:,} problems, {one.samples:,} samples "
+            f"each, evaluation seeds {seeds}; {_inline(one.how)}",
+            "",
+            f"| k | pass@k | {level} band over problems |",
+            "|---|---|---|",
+        ]
+        for k in one.curve.ks:
+            mean, low, high = one.curve.at(k)
+            lines.append(f"| {k} | {mean:.4f} | {low:.4f} to {high:.4f} |")
+        lines.append("")
+    return "\n".join(lines).rstrip()
+
+
+def _table(title: str, values: Mapping[str, Any]) -> str:
+    rows = [f"| {_inline(key)} | {_inline(value)} |" for key, value in values.items() if value]
+    return "\n".join([f"## {title}", "", "| | |", "|---|---|", *rows]) if rows else ""
+
+
+def _fenced(title: str, text: str | None) -> str:
+    """Return a text as a block of code, whose fence is longer than any in the text."""
+    if not text:
+        return ""
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return f"## {title}\n\n{fence}\n{text}\n{fence}"
+
+
+def _inline(value: object) -> str:
+    """Return a value in one line that ends no cell and opens no element."""
+    text = " ".join(str(value).split())
+    return text.replace("|", "\\|").replace("<", "&lt;")

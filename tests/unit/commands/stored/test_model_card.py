@@ -1,0 +1,146 @@
+"""An exported folder says where it is from, how it was measured, and how lm-eval measures it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import yaml
+
+from sage_cli.commands.stored.export import export
+from sage_cli.commands.stored.lm_eval_task import lm_eval_task
+from sage_cli.commands.stored.push import push, require_hub_name
+from sage_cli.config.load import load
+from sage_cli.errors import ConfigurationError, StoreError
+from sage_cli.metrics import Curve
+from sage_cli.models.policies.policy import Policy
+from sage_cli.models.scratch import save_scratch
+from sage_cli.progress import Silent
+from sage_cli.reports.model_card import CardFacts, Measurement, model_card
+from sage_cli.settings.sections.model import ScratchModel
+from sage_cli.store.runs.run import Runs
+
+SMALL = ScratchModel(kind="scratch", hidden=32, layers=2, heads=2, feed_forward=64, seed=3)
+PROBLEMS = '{"question": "2+2=?", "gold": "4"}\n{"question": "3+3=?", "gold": "6"}\n'
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A run that is measured on a file of its own."""
+    (tmp_path / "own.jsonl").write_text(PROBLEMS)
+    runs = Runs(tmp_path / "runs")
+    run = runs.at("sft", "toy", "1" * 8)
+    config = {
+        "prompt": {"format": "plain", "system": None},
+        "evaluation": {"benchmark": str(tmp_path / "own.jsonl"), "samples": 2, "k": "1,2"},
+        "sampling": {"temperature": 0, "max_tokens": 8, "min_p": 0},
+    }
+    with run.recording(config, kind="sft", parent=None, seed=5, template="t0"):
+        save_scratch(SMALL, ("<SOLUTION>", "</SOLUTION>"), [], run.model)
+    return runs.root
+
+
+def test_a_card_has_origin_curve_and_command() -> None:
+    line = Curve((1, 2), np.array([0.25, 0.5]), np.array([0.1, 0.2]), np.array([0.4, 0.8]), 0.95, 3)
+    card = model_card(
+        CardFacts(
+            name="rl-a",
+            base="org/base",
+            origin={"run": "rl-a", "weights (fingerprint)": "abc", "data": None},
+            settings={"guide.tau": 0.5},
+            command="sage rl --tau .5",
+            measured=[Measurement("own", line, 4, [0, 1], "temperature 1")],
+        )
+    )
+    head = yaml.safe_load(card.split("---")[1])
+    assert head["base_model"] == "org/base"
+    for line in (
+        "| weights (fingerprint) | abc |",
+        "| guide.tau | 0.5 |",
+        "sage rl --tau .5",
+        "own: 3 problems, 4 samples each, evaluation seeds 0, 1; temperature 1",
+        "| 2 | 0.5000 | 0.2000 to 0.8000 |",
+    ):
+        assert line in card
+    assert "| data |" not in card
+
+
+def test_no_text_ends_a_cell_or_a_block() -> None:
+    facts = CardFacts("<b>|x", None, {"run": "a|b\n# no"}, prompt="```\n# not a title")
+    card = model_card(facts)
+    assert "# &lt;b>\\|x" in card
+    assert "| run | a\\|b # no |" in card
+    assert "````\n```\n# not a title\n````" in card
+
+
+def test_an_export_has_a_card_and_says_that_nothing_was_measured(
+    root: Path, tmp_path: Path
+) -> None:
+    export("sft-toy", tmp_path / "out", root, Silent())
+    card = (tmp_path / "out/README.md").read_text()
+    assert "| training seed | 5 |" in card
+    assert "Not measured." in card
+    assert not (tmp_path / "out/lm_eval").exists()
+
+
+def test_a_task_of_lm_eval_has_the_prompts_golds_and_decoding(root: Path, tmp_path: Path) -> None:
+    export("sft-toy", tmp_path / "out", root, Silent(), lm_eval=True)
+    folder = tmp_path / "out/lm_eval"
+    task = yaml.safe_load((folder / "sage_own.yaml").read_text())
+    rows = [json.loads(line) for line in (folder / "sage_own.jsonl").read_text().splitlines()]
+    assert [(row["prompt"], row["gold"]) for row in rows] == [("2+2=?", "4"), ("3+3=?", "6")]
+    assert task["dataset_kwargs"] == {"data_files": {"test": "lm_eval/sage_own.jsonl"}}
+    assert task["generation_kwargs"] == {"until": [], "max_gen_toks": 8, "do_sample": False}
+    assert "--tasks sage_own" in (tmp_path / "out/README.md").read_text()
+
+
+def test_random_decoding_names_every_value(root: Path) -> None:
+    flags = {
+        "evaluation": {"benchmark": "arithmetic", "limit": 2},
+        "sampling": {"temperature": 0.7, "top_p": 0.9},
+    }
+    config = load(flags=flags, stored={"prompt": {"format": "plain", "answer": "boxed"}}).config
+    task = lm_eval_task(Policy.of_run(Runs(root).find("sft-toy")), config)
+    asked = task.description["generation_kwargs"]
+    # min_p is the default of sampling, and Transformers' own top_k would be 50
+    assert asked == {
+        "until": [], "max_gen_toks": 2048, "do_sample": True, "temperature": 0.7, "top_k": 0,
+        "top_p": 0.9, "min_p": 0.01,
+    }  # fmt: skip
+    assert task.description["filter_list"][0]["filter"][0]["group_select"] == -1
+
+
+def test_several_benchmarks_are_no_task(root: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="is 2 benchmarks"):
+        export(
+            "sft-toy", tmp_path / "out", root, Silent(),
+            lm_eval=True, benchmark="arithmetic,rare-way",
+        )  # fmt: skip
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_upload_is_private_and_its_failure_names_the_next_step(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: list[object] = []
+
+    class Hub:
+        def create_repo(self, name: str, **how: object) -> str:
+            asked.append((name, how))
+            return f"https://hub/{name}"
+
+        def upload_folder(self, **how: object) -> None:
+            asked.append(how)
+            if how["repo_id"] == "me/forbidden":
+                raise PermissionError("403 Forbidden\nmore")
+
+    monkeypatch.setitem(__import__("sys").modules, "huggingface_hub", SimpleNamespace(HfApi=Hub))
+    assert push(tmp_path, "me/policy", Silent()) == "https://hub/me/policy"
+    assert asked[0] == ("me/policy", {"private": True, "exist_ok": True})
+    with pytest.raises(StoreError, match=r"did not take it as me/forbidden: 403 Forbidden$"):
+        push(tmp_path, "me/forbidden", Silent())
+    with pytest.raises(ConfigurationError, match="is called ORG/MODEL"):
+        require_hub_name("policy")
