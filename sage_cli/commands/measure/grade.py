@@ -17,6 +17,7 @@ from sage_cli.evaluation.benchmarks import grader_of
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.grading import Grade
 from sage_cli.grading.grades import STATUSES
+from sage_cli.grading.judges.verdicts import require_judge
 from sage_cli.json_value import json_value
 from sage_cli.models.policies.imported import NO_GOLD
 from sage_cli.models.policies.policy import Policy
@@ -169,6 +170,7 @@ def _graded(
     progress: Progress,
 ) -> dict[str, list[Grade]]:
     """Return each mode's grades of the items."""
+    require_judge(judge)
     grades: dict[str, list[Grade]] = {}
     for mode in modes:
         progress.begin(f"grading ({mode})", len(items), "completions")

@@ -17,6 +17,7 @@ from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.benchmarks import origins
 from sage_cli.evaluation.evaluate import Evaluation
 from sage_cli.evaluation.training_pool import pool_facts, pool_identity, training_problems
+from sage_cli.grading.judges.verdicts import require_judge
 from sage_cli.methods.guided_dpo import GuidedDpo
 from sage_cli.methods.parts.hinting import Hinting
 from sage_cli.models.policies.compatibility import (
@@ -99,8 +100,9 @@ class RlTraining(TrainingRun):
     ) -> RlTraining:
         """The training that `config` describes, from `init` or its own initial policy.
 
-        With `measure` evaluated at its end.
+        With `measure` evaluated at its end. Raises ConfigurationError where nothing could grade.
         """
+        require_judge(config.grading.judge)
         config = with_model_of(init, config)
         return cls(
             spec=RlSpec.of(config),

@@ -15,6 +15,8 @@ Panels = Mapping[str, Mapping[str, Mapping[str, Measure]]]
 """Panel -> row -> policy -> value."""
 
 PANEL_IN = 3.6
+ACROSS = 4
+"""The most panels side by side; further ones stand below."""
 ROW_IN = 0.16
 """Height of one point."""
 AIR = 1.5
@@ -29,12 +31,16 @@ def draw_dot_plot(panels: Panels, axis: str, stem: Path, *, zero: bool = False) 
     rows = heights(panels)
     policies = series_of(row for panel in panels.values() for row in panel.values())
     most = max(map(len, rows.values()), default=0)
-    width_in = PANEL_IN * len(panels) + 0.07 * max(map(len, rows), default=0)
+    across = min(ACROSS, len(panels))
+    down = -(-len(panels) // across)
+    width_in = PANEL_IN * across + 0.07 * max(map(len, rows), default=0)
     legend = Legend.of(policies, width_in)
-    height_in = ROW_IN * (most + AIR) * len(rows) + 0.8
+    height_in = down * (ROW_IN * (most + AIR) * len(rows) + 0.8)
     with drawing(stem, width_in, height_in + legend.height_in) as figure:
-        axes_P = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
-        for axes, (title, panel) in zip(axes_P, panels.items(), strict=True):
+        axes_P = figure.subplots(down, across, squeeze=False, sharey=True).ravel()
+        for axes in axes_P[len(panels) :]:
+            axes.set_visible(False)
+        for axes, (title, panel) in zip(axes_P, panels.items(), strict=False):
             for row, places in rows.items():
                 _draw_row(axes, places, panel.get(row, {}), legend)
             axes.set_title(title)

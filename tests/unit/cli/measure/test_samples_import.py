@@ -143,3 +143,13 @@ def test_the_pages_show_imported_samples(sage: Callable[..., Any], measured: boo
     assert list(curve["pass@k"]) == [0.25, 0.5, 0.75, 1.0]
     samples = api.answer("samples", {"policy": "theirs"})
     assert (samples["total"], samples["grades"]) == (12, {"right": 3, "wrong": 9})
+
+
+def test_verdicts_grade_nothing_new(sage: Callable[..., Any]) -> None:
+    Path("own.jsonl").write_text('{"gold": "1", "completion": "1"}\n')
+    for words in (
+        ("rl", "--set", "grading.judge=imported", "--dry-run"),
+        ("grade", "own.jsonl", "--judge", "imported"),
+    ):
+        typed = sage(*words)
+        assert (typed.code, "grades nothing new" in typed.words) == (2, True)
