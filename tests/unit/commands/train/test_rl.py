@@ -121,7 +121,7 @@ def test_a_finished_run_is_found_without_a_look_at_data_or_weights(tmp_path, mon
     def never(*_):
         raise AssertionError("the problems were loaded")
 
-    monkeypatch.setattr("sage_cli.commands.train.rl.load_training_problems", never)
+    monkeypatch.setattr("sage_cli.commands.train.rl.training_problems", never)
     assert RlTraining.of(settings).carry_out(Silent()).id == RlTraining.of(settings).planned.id
 
 
