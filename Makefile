@@ -63,9 +63,10 @@ check: $(VENV)/.installed-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# The pages in build/site; what is made from the code must be current, and no link may lead nowhere.
+# The pages in build/site. Pages made from the code must be current, sentences short, and links valid.
 docs: $(VENV)/.installed-dev
 	$(BIN)/python docs/generate.py --check
+	$(BIN)/python docs/prose.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 smoke: $(VENV)/.installed-dev

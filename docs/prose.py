@@ -27,7 +27,7 @@ NOT_PROSE = (
     re.compile(r"```.*?```", re.DOTALL),
     re.compile(r"\$\$.*?\$\$", re.DOTALL),
     re.compile(r"^\s*\|.*$", re.MULTILINE),
-    re.compile(r"^( {4,}|#).*$", re.MULTILINE),
+    re.compile(r"^(?: {4,}|#).*$", re.MULTILINE),
     re.compile(r"!?\[([^\]]*)\]\([^)]*\)"),
 )
 
@@ -39,16 +39,16 @@ def pages() -> list[Path]:
 
 
 def sentences(text: str) -> list[str]:
-    """Return the sentences of a page; items of a list and lines of two blanks end one."""
+    """Return the sentences of a page; an item of a list, like a blank line, ends one."""
     for pattern in NOT_PROSE:
         text = pattern.sub(lambda found: found[1] if found.groups() else "\n\n", text)
     paragraphs = re.split(r"\n\s*\n|\n\s*(?:[-*]|\d+\.)\s", text)
-    parts = (re.split(r"(?<=[.!?])\s+(?=[A-Z`*(])", one) for one in paragraphs)
+    parts = (re.split(r'(?<=[.!?])\s+(?=[A-Z`*("])', one) for one in paragraphs)
     return [" ".join(one.split()) for part in parts for one in part if one.strip()]
 
 
 def main() -> int:
-    """Print the pages above a limit, or all of them; return the exit code."""
+    """Print the pages above a limit, or all of them; return 1 if one is above, else 0."""
     everything, failed = "--all" in sys.argv[1:], False
     for page in pages():
         every = sentences(page.read_text())

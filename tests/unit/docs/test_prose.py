@@ -1,0 +1,96 @@
+"""The check of the prose: what a sentence is, what is none, and what it says of a page."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+PROSE = runpy.run_path(str(REPOSITORY / "docs" / "prose.py"))
+LONG = " ".join(["word"] * 41) + "."  # one word more than a sentence may have
+
+
+def of(text: str) -> list[str]:
+    return PROSE["sentences"](text)
+
+
+def check(monkeypatch: pytest.MonkeyPatch, folder: Path, *texts: str) -> int:
+    """Return the exit code of the check for pages with these texts."""
+    pages = [folder / f"{number}.md" for number in range(len(texts))]
+    for page, text in zip(pages, texts, strict=True):
+        page.write_text(text)
+    names = PROSE["main"].__globals__
+    monkeypatch.setitem(names, "pages", lambda: pages)
+    monkeypatch.setitem(names, "DOCS", folder / "docs")
+    monkeypatch.setattr("sys.argv", ["prose.py"])
+    return PROSE["main"]()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("A run ends. It is\nstored! Why? `sage` says.", 4),
+        ("It is 2. 5 of 8.", 1),  # a number begins no sentence
+        ('It is "x". "y" is not.', 2),
+        ("One thing\n\nanother thing", 2),
+        ("Three:\n\n- one\n- two,\n  continued\n1. three", 4),
+    ],
+)
+def test_a_sentence_ends_where_a_reader_ends_it(text: str, expected: int) -> None:
+    assert len(of(text)) == expected
+
+
+def test_lines_of_a_sentence_are_joined() -> None:
+    assert of("A run\nis   stored.") == ["A run is stored."]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```\nsage rl\n```",
+        "$$\nq = 1\n$$",
+        "| a | b |\n|---|---|",
+        "    q = 1 + rho H",
+        "## A heading",
+    ],
+)
+def test_code_formulas_tables_and_headings_do_not_count(text: str) -> None:
+    assert of(text) == []
+    assert of(f"Before.\n\n{text}\n\nAfter.") == ["Before.", "After."]
+
+
+def test_a_link_counts_by_its_words() -> None:
+    assert of("See [the study](results/study.md).") == ["See the study."]
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        (LONG, 0),  # one long sentence a page is allowed
+        (f"{LONG} W{LONG[1:]}", 1),
+        (f"{LONG[5:]} W{LONG[6:]}", 0),  # two of 40 words
+        ("It is refused. It is refused.", 0),
+        ("It is refused. It is refused. It goes on.", 1),
+        ("The drawing is fine. Draws are not. Drawn ones are not. So that is three.", 1),
+    ],
+)
+def test_a_page_above_a_limit_fails(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str, code: int
+) -> None:
+    assert check(monkeypatch, tmp_path, "Short.", text) == code
+
+
+def test_the_page_above_a_limit_is_printed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    check(monkeypatch, tmp_path, "Short.", f"{LONG} W{LONG[1:]}")
+    assert capsys.readouterr().out == "1.md: 2 sentences above 40 words, 0 phrases\n"
+
+
+def test_pages_made_from_code_are_left_out() -> None:
+    pages = PROSE["pages"]()
+    assert REPOSITORY / "README.md" in pages
+    assert REPOSITORY / "docs" / "theory.md" in pages
+    assert not [page for page in pages if page.parent.name == "reference"]
