@@ -29,9 +29,11 @@ CASES = [
     ("grpo", "rapo", "dr_grpo"),
     ("grpo", "teacher", "dapo"),
     ("bnpo", "branch", "dr_grpo"),
+    ("maxrl", "token", "grpo"),
 ]
 ANCHORS: dict[str, dict[str, Any]] = {
     "bnpo": {"rows": "informative", "ema": 0.8, "ema_every": 2, "reset_every": 2},
+    "maxrl": {"kl": "reverse", "estimator": "head", "head_tokens": 5},
 }
 """The anchor of a method's case."""
 OWN: dict[str, dict[str, Any]] = {
