@@ -50,6 +50,7 @@ class PolicyGradient(OnlineMethod):
     """Punish completions that come near `rollout.max_tokens`: the share of it over which the soft
     punishment grows (DAPO: .2); null punishes none."""
     replay: ReplaySection = ReplaySection()
+    """Right completions that were stored before, in the place of wrong ones (`rl.replay`)."""
 
     def determinants(self) -> dict[str, Any]:
         """Return the settings that decide a result, without replay where there is none."""

@@ -36,6 +36,7 @@ analyses: [{name: support}, {name: lengths}]
 claims: grpo-branch > base at pass@2
 """
 SPACE = "guide: branch\nparameters: {tau: {key: guide.tau, values: [0.1]}}\n"
+THEIRS = '{"question": "1+2", "gold": "3", "completion": "<SOLUTION>3</SOLUTION>"}\n'
 ROW = '{"gold": "27", "completion": "<SOLUTION>27</SOLUTION>"}\n'
 PRESETS = ("--preset", "tiny", "--preset", "small.yaml")
 Type = Callable[..., dict[str, Any]]
@@ -49,7 +50,12 @@ def type_(tmp_path_factory: pytest.TempPathFactory, warm: Warm) -> Type:
     """
     folder = tmp_path_factory.mktemp("lab")
     write_small(folder, MORE)
-    for name, text in {"space.yaml": SPACE, "mine.yaml": SUITE, "rows.jsonl": ROW}.items():
+    for name, text in {
+        "space.yaml": SPACE,
+        "mine.yaml": SUITE,
+        "rows.jsonl": ROW,
+        "theirs.jsonl": THEIRS,
+    }.items():
         (folder / name).write_text(text)
     (folder / "own.yaml").write_text("rl: {steps: 3}\n")
     noisy = {"WANDB_MODE": "offline", "WANDB_SILENT": "false", "FORCE_COLOR": "1"}
@@ -184,6 +190,7 @@ ORDERED: tuple[str, ...] = (
     "suite publish mine.yaml PRESETS --out published", "suite verify published/mine.json",
     "runs prune --dry-run", "runs archive POLICY again.tar.gz",
     "runs restore again.tar.gz --runs there", "runs remove POLICY --runs there --yes",
+    "samples import theirs.jsonl --as theirs", "view POLICY --export page",
     "demo --set sft.steps=2 --set rl.steps=1 --set evaluation.samples=4 --set evaluation.k=1,4",
 )  # fmt: skip
 """Command lines of which one needs what an earlier one has left."""

@@ -60,6 +60,7 @@ def test_steps_of_an_earlier_session_count():
 def test_a_training_that_cannot_learn_is_stopped(bench: Any, configure: Any):
     class Never:
         status = "wrong"
+        reward = 0.0
 
     bench.grader = lambda golds, completions: [Never() for _ in golds]
     with (
