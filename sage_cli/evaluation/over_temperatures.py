@@ -11,18 +11,16 @@ import numpy as np
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.evaluate import Evaluated, Evaluation
 from sage_cli.evaluation.exact.chances import exact_reader
+from sage_cli.evaluation.exact.listed import lists_right_texts
 from sage_cli.evaluation.provenance import configured_provenance
 from sage_cli.metrics import parse_ks
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.counts.exact import worked_pass_at_k
 from sage_cli.metrics.intervals.bands import pass_matrix
 from sage_cli.models.policies.policy import Policy
-from sage_cli.problems.registry import generated
 from sage_cli.progress import Progress
 from sage_cli.reports.provenance import Provenance
-
-DEFAULT = (1.02, 1.05, 1.1, 1.15, 1.2, 1.3, 1.4, 1.5)
-"""Temperatures at which chances are read if none are named."""
+from sage_cli.settings.sections.sweep import HIGHER
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,12 +36,6 @@ class OverTemperatures:
     ks: tuple[int, ...]
     exact: Mapping[str, bool]
     provenance: Provenance
-
-
-def lists_right_texts(benchmark: str) -> bool:
-    """Return True if the benchmark's generator says which texts are right."""
-    entry = generated(benchmark)
-    return entry is not None and entry.generator.lists_right_texts()
 
 
 def over_temperatures(
@@ -64,7 +56,7 @@ def over_temperatures(
         one.name: exactly and lists_right_texts(one.name) for one in evaluation.benchmarks
     }
     if not temperatures and all(by_chances.values()):
-        temperatures = [own * factor for factor in DEFAULT]
+        temperatures = [own * factor for factor in HIGHER]
     grid = tuple(sorted({own, *temperatures}))
     if len(grid) < 2:
         raise ConfigurationError(

@@ -155,10 +155,9 @@ def configured_validation(spec: EvaluationSpec, sweep: SweepSection) -> Validati
     benchmarks = load_benchmarks(chosen, spec.data, spec.grading.judge)
     setting = "evaluation.validation" if named else "sweep.benchmark"
     refuse_trained(benchmarks, spec.data, setting)
-    # exact chances have no number of samples that would bound k
-    n = max(parse_ks(evaluation.k, evaluation.samples)) if evaluation.chances else None
-    n = n or evaluation.validation_samples
-    if evaluation.chances:
+    n = evaluation.validation_samples
+    if evaluation.chances:  # no number of samples bounds k
+        n = max(parse_ks(evaluation.k, evaluation.samples))
         for benchmark in benchmarks:
             generator_with_texts(benchmark.name)
     searched = {k for one in sweep.objectives for k in one.weights if k <= n}

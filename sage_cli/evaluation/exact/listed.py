@@ -24,10 +24,16 @@ class Listed:
     workings: Mapping[str, Mapping[str, str]]
 
 
+def lists_right_texts(benchmark: str) -> bool:
+    """Return True if the benchmark's generator says which texts are right."""
+    entry = generated(benchmark)
+    return entry is not None and entry.generator.lists_right_texts()
+
+
 def generator_with_texts(benchmark: str) -> type[Generator]:
     """Return the benchmark's generator. Raises DataError if it lists no right texts."""
     entry = generated(benchmark)
-    if entry is not None and entry.generator.lists_right_texts():
+    if entry is not None and lists_right_texts(benchmark):
         return entry.generator
     raise DataError(
         f"nothing says which texts are right on {benchmark}, so they have no exact chances",

@@ -10,6 +10,8 @@ from pydantic import BeforeValidator, Field, model_validator
 from sage_cli.settings.base import COSMETIC, WHERE_SET, Section
 from sage_cli.settings.objective import Objective, parse_objective
 
+HIGHER = (1.02, 1.05, 1.1, 1.15, 1.2, 1.3, 1.4, 1.5)
+"""Temperatures above 1 at which policies are compared at equal pass@1 if none are named."""
 Sampler = Literal["grid", "random", "qmc", "tpe", "gp", "cmaes", "nsga2"]
 
 
@@ -45,7 +47,7 @@ class SweepSection(Section):
     `0.5*pass@1+0.5*pass@64`; `exact@256`, by exact chances; or `gain@256`, worked pass@256 less the
     initial policy's where both have the same pass@1. Two objectives give a Pareto front."""
     temperatures: tuple[Annotated[float, Field(gt=0, lt=100)], ...] = Field(
-        (1.02, 1.05, 1.1, 1.15, 1.2, 1.3, 1.4, 1.5), json_schema_extra=WHERE_SET
+        HIGHER, json_schema_extra=WHERE_SET
     )
     """Temperatures above sampling's over which `gain@k` finds equal pass@1."""
     benchmark: str = "dapo-math-dev"
