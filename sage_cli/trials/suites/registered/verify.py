@@ -18,7 +18,8 @@ from sage_cli.trials.suites.planned import PlannedSuite, planned_of
 from sage_cli.trials.suites.registered.compared import Tolerance, unequal
 from sage_cli.trials.suites.registered.decided import decides
 from sage_cli.trials.suites.registered.departures import Departure, departures
-from sage_cli.trials.suites.registered.measurements_file import ENDING, read_measurements
+from sage_cli.trials.suites.registered.found import RUNS, found_results
+from sage_cli.trials.suites.registered.measurements_file import ENDING
 from sage_cli.trials.suites.registered.registration import (
     Decides,
     Registration,
@@ -26,7 +27,6 @@ from sage_cli.trials.suites.registered.registration import (
 )
 from sage_cli.trials.suites.registered.standing import file_changes
 from sage_cli.trials.suites.report import chapters
-from sage_cli.trials.suites.results import PartResult, results
 
 EXACT = Tolerance(1e-9, 1e-9)
 ROUNDED = Tolerance(2e-5, 1e-3)
@@ -141,17 +141,15 @@ def _plan_of(said: Decides, root: Path | None) -> PlannedSuite:
 
 def _numbers(page: dict[str, Any], page_file: Path, plan: PlannedSuite) -> _Numbers:
     """Compute the page's sections again, from the runs or else from published measurements."""
-    found = [results(part, plan.stored, {}) for part in plan.parts]
     published = page_file.with_name(f"{page_file.stem}{ENDING}")
-    numbers = _Numbers("runs")
-    if not any(map(_is_there, found)):
-        if not published.is_file():
-            numbers.source = "none"
-            numbers.differences = [_unverified(published)]
-            return numbers
-        numbers.source, found = published.name, read_measurements(published, plan.parts)
+    found, source = found_results(plan, {}, published if published.is_file() else None)
+    numbers = _Numbers(source)
+    if not source:
+        numbers.source = "none"
+        numbers.differences = [_unverified(published)]
+        return numbers
     exact = any(result.read for result in found)
-    tolerance = ROUNDED if exact and numbers.source != "runs" else EXACT
+    tolerance = ROUNDED if exact and numbers.source != RUNS else EXACT
     again = {one.name: one.sections for one in chapters(plan, found, {})}
     for chapter in page["chapters"]:
         own = {one.name: one.data for one in again.get(chapter["name"], ())}
@@ -171,10 +169,6 @@ def _numbers(page: dict[str, Any], page_file: Path, plan: PlannedSuite) -> _Numb
                 for path, was, now in differing
             ]
     return numbers
-
-
-def _is_there(result: PartResult) -> bool:
-    return bool(result.there) or any(result.read.values())
 
 
 def _unverified(published: Path) -> Departure:

@@ -10,7 +10,7 @@ from made_up_page import edited, made_up, write_page
 from registered_suite import begin_a_run, plan
 
 from sage_cli.errors import ConfigurationError, StoreError
-from sage_cli.trials.suites.registered import verify as module
+from sage_cli.trials.suites.registered import found as module
 from sage_cli.trials.suites.registered.register import register
 from sage_cli.trials.suites.registered.registration import read_registration, write_registration
 from sage_cli.trials.suites.registered.verify import Verified, verify
