@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-from sage_cli.config.fields import Setting, setting, settings, settings_of
+from sage_cli.config.fields import UNIONS, Setting, members, setting, settings, settings_of
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
-from sage_cli.guides import Guide
 
 SHORT = {"guide": "guide.name", "lr": "rl.learning_rate", "seed": "rl.seed"}
 """Settings by names that are no last part of them, or of more than one."""
@@ -53,11 +52,19 @@ def is_whole(key: str) -> bool:
     return found is not None and found.integer
 
 
-def guides_with(key: str) -> tuple[str, ...]:
-    """Return the names of the guides that have the setting `key`, as guide.tau."""
+def choice_for(key: str) -> str | None:
+    """Return the setting that chooses the class of `key`'s section, as guide.name or rl.algo."""
+    section = key.partition(".")[0]
+    choice = f"{section}.{UNIONS[section]}" if section in UNIONS else None
+    return None if choice == key else choice
+
+
+def members_with(key: str) -> tuple[str, ...]:
+    """Return the names of the guides, or methods, that have the setting `key`; empty for all."""
     section, _, name = key.partition(".")
-    having = [one.model_fields for one in Guide.members() if name in one.model_fields]
-    return tuple(fields["name"].default for fields in having) if section == "guide" else ()
+    every = members(section)
+    having = tuple(one for one, kind in every.items() if name in kind.model_fields)
+    return having if len(having) < len(every) else ()
 
 
 def meant(given: str, known: Iterable[str]) -> str:
