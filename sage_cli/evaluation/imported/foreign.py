@@ -12,6 +12,9 @@ from sage_cli.problems.gold import as_text
 SETTINGS = ("model", "temperature", "top_p", "max_tokens", "seed")
 """Settings of sampling that matter for a comparison; a file may say some of them."""
 
+TEXTS = ("problem", "question", "text", "gold", "extracted")
+"""The fields of a sample that hold texts."""
+
 
 @dataclass(frozen=True, slots=True)
 class ForeignSample:
