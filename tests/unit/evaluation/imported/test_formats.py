@@ -196,6 +196,7 @@ def test_rows_of_ones_own(tmp_path: Path) -> None:
         ({"question": "q", "completion": 5, "correct": 1}, "no text"),
         ({"question": "q", "completion": "a", "correct": "perhaps"}, "not true or false"),
         ({"question": "q", "completions": ["a"], "correct": [1, 0]}, "1 completions and 2"),
+        ({"question": "q", "completions": [], "correct": []}, "no completion in `completions`"),
         ({"question": "q", "gold": ["1", "2"], "completion": "a"}, "holds 2 values"),
     ],
 )
