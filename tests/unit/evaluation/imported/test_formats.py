@@ -220,6 +220,16 @@ def test_contradictions_are_named(tmp_path: Path, second: dict[str, str], why: s
         gathered(read_foreign(file, None, None), file)
 
 
+@pytest.mark.parametrize(("name", "number"), [("tokens", 2**31), ("seed", 2**63)])
+def test_a_number_that_can_not_be_stored_is_named(tmp_path: Path, name: str, number: int) -> None:
+    row = {"question": "q", "completion": "a", "correct": True}
+    file = rows(tmp_path / "mine.jsonl", {**row, name: number})
+    with pytest.raises(DataError, match=f"problem q has {name} {number}"):
+        gathered(read_foreign(file, None, None), file)
+    file = rows(tmp_path / "mine.jsonl", {**row, name: number - 1})
+    assert gathered(read_foreign(file, None, None), file).n == 1
+
+
 def test_what_is_right_must_be_said(tmp_path: Path) -> None:
     file = rows(tmp_path / "mine.jsonl", {"question": "q", "completion": "a"})
     with pytest.raises(DataError, match="neither a verdict nor a gold"):
