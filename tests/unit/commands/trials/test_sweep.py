@@ -60,7 +60,7 @@ def test_a_gain_is_measured_above_the_temperature_of_sampling():
     )
     named = shared_config(load(sets=[*gain, "sweep.temperatures=[0.6]"]).config)
     assert named.evaluation.temperatures == (0.6,)
-    with pytest.raises(ConfigurationError, match="has none above sampling.temperature 0.5"):
+    with pytest.raises(ConfigurationError, match=r"none above sampling\.temperature 0\.5"):
         load(sets=[*gain, "sweep.temperatures=[0.4]"])
 
 
