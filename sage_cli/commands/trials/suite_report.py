@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from sage_cli.analysis.registry import find_analysis
@@ -70,7 +71,7 @@ def report_of(
     stands = None if registration is None else standing(plan, registration)
     with progress.doing(f"counting what is stored of {plan.suite.name}"):
         failures = stored_failures(plan.folder / FAILURES)
-        found, _ = found_results(plan, failures, published)
+        found, source = found_results(plan, failures, published)
     analyses = {
         part.suite.name: [_analysed(one, part, progress) for one in part.suite.analyses]
         for part in plan.parts
@@ -79,6 +80,8 @@ def report_of(
         analyses[task.wanted_by[0]].append(_swept(task))
     with progress.doing("computing curves and differences"):
         every = chapters(plan, found, analyses, stands)
+        if published is not None:
+            every = [replace(one, about=f"{one.about} Results: {source}.") for one in every]
     with progress.doing("drawing and writing the report"):
         return write_report(plan, found, every, stands)
 

@@ -249,12 +249,14 @@ class Suite(Section):
             )
         left = {label: of for label, of in self.methods.items() if label in labels}
         claims = [one.text for one in self.read_claims if {one.a, one.b} <= left.keys()]
+        trades = tuple(one for one in self.trades if {*one.labels} <= left.keys())
         return self.model_copy(
             update={
                 "methods": left,
                 "claims": tuple(claims),
                 "against": tuple(label for label in self.against if label in left),
-                "trades": tuple(one for one in self.trades if {*one.labels} <= left.keys()),
+                "trades": trades,
+                "stop": self.stop if any(one.primary for one in trades) else None,
                 "interactions": tuple(
                     one for one in self.interactions if {*one.labels} <= left.keys()
                 ),

@@ -6,34 +6,58 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from sage_cli.errors import ConfigurationError
 from sage_cli.trials.suites.exact import ReadReplicate
 from sage_cli.trials.suites.planned import Part, PlannedSuite
-from sage_cli.trials.suites.registered.measurements_file import read_measurements
+from sage_cli.trials.suites.registered.measurements_file import Row, read_measurements
 from sage_cli.trials.suites.results import MethodResult, PartResult, results
 from sage_cli.trials.task import Measurements
+from sage_cli.trials.trial import Replicate
 
 RUNS = "runs"
 _T = TypeVar("_T")
 
 
 def found_results(
-    plan: PlannedSuite, failures: Mapping[str, str], published: Path | None = None
+    plan: PlannedSuite,
+    failures: Mapping[str, str],
+    published: Path | None = None,
+    *,
+    as_planned: bool = True,
 ) -> tuple[list[PartResult], str]:
     """Return the results of a plan's suites, and where they are from.
 
     A replicate that is not measured here is taken from the file `published`, which
-    `sage suite publish` wrote. The source is "runs", that file's name, "runs and" its name, or ""
-    if nothing is measured.
+    `sage suite publish` wrote; with `as_planned` only if its run and problems are the planned ones.
+    The source is "runs", that file's name, "runs and" its name, or "" if nothing is measured.
+    Raises ConfigurationError if the file has nothing of the plan.
     """
     own = [results(part, plan.stored, failures) for part in plan.parts]
     here = sum(map(_measured, own))
     wanted = sum(len(method.replicates) for one in own for method in one.methods)
     if published is None or here == wanted:
         return own, RUNS if here else ""
-    theirs = read_measurements(published, plan.parts)
+    theirs = read_measurements(published, plan.parts, _planned(plan) if as_planned else None)
+    if not sum(map(_measured, theirs)):
+        raise ConfigurationError(
+            f"{published} has no result of the runs that {plan.suite.name} plans: another suite, "
+            "or other settings, seeds or temperatures",
+            "give the suite the settings of the published page",
+        )
     both = [_completed(*one) for one in zip(plan.parts, own, theirs, strict=True)]
     taken = sum(map(_measured, both)) - here
     return both, " and ".join([RUNS] * bool(here) + [published.name] * bool(taken))
+
+
+def _planned(plan: PlannedSuite) -> Callable[[Replicate, Row], bool]:
+    """Return the question whether a row is of a replicate's own run and problems."""
+
+    def planned(one: Replicate, row: Row) -> bool:
+        known = {by.name: tuple(by.golds) for by in plan.stored.benchmarks(one.config)}
+        same_run = row["policy"] == one.policy.label
+        return same_run and known.get(row["benchmark"]) == tuple(row["problems"])
+
+    return planned
 
 
 def _measured(result: PartResult) -> int:

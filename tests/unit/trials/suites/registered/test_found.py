@@ -10,6 +10,7 @@ import pytest
 from made_up_page import made_up
 from registered_suite import plan
 
+from sage_cli.errors import ConfigurationError
 from sage_cli.trials.suites.exact import ReadReplicate
 from sage_cli.trials.suites.planned import PlannedSuite
 from sage_cli.trials.suites.registered import found as module
@@ -86,3 +87,30 @@ def test_without_a_file_or_with_all_runs_here_results_are_the_runs(
     assert found(of, some, None, monkeypatch) == (some, "runs")
     assert found(of, all_, published, monkeypatch) == (all_, "runs")
     assert found(of, here(of, ()), None, monkeypatch)[1] == ""
+
+
+@pytest.mark.parametrize(
+    "change", [("rl.steps: 2", "rl.steps: 3"), ("held_out: 40", "held_out: 50")]
+)
+def test_another_runs_or_other_problems_results_are_not_taken(
+    tmp_path: Path, published: Path, monkeypatch: pytest.MonkeyPatch, change: tuple[str, str]
+) -> None:
+    of = plan(tmp_path, change)
+    if "held_out" in change[0]:  # the initial policies are others, too
+        with pytest.raises(ConfigurationError, match="has no result of the runs that mine plans"):
+            found(of, here(of, ()), published, monkeypatch)
+        return
+    both, _ = found(of, here(of, ()), published, monkeypatch)
+    assert {label for label, every in both.read.items() if every} == {"base"}
+
+
+def test_a_temperature_that_was_not_read_is_missing_and_one_more_is_left_out(
+    tmp_path: Path, published: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fewer = plan(tmp_path, ("[1.0, 1.2]", "[1.0]"))
+    both, _ = found(fewer, here(fewer, ()), published, monkeypatch)
+    (end,) = both.read["branch"][0].end.values()
+    assert (end.temperatures, len(end.p_TPW)) == ((1.0,), 1)
+    other = plan(tmp_path, ("[1.0, 1.2]", "[1.0, 1.1]"))
+    with pytest.raises(ConfigurationError, match="has no result of the runs that mine plans"):
+        found(other, here(other, ()), published, monkeypatch)

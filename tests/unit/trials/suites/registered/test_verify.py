@@ -95,6 +95,24 @@ def test_a_changed_number_is_named(tmp_path: Path) -> None:
     assert found[0]["name"].startswith("mine: trades: trades[first")
 
 
+def test_a_section_that_was_removed_is_named(tmp_path: Path) -> None:
+    file = registered(tmp_path)
+    page = write_page(plan(tmp_path), file, tmp_path)
+    whole = json.loads(page.read_text())
+    del whole["chapters"][0]["sections"]["trades"]
+    page.write_text(json.dumps(whole))
+    found = verify(page, None, tmp_path / "runs")["differences"]
+    assert [one["name"] for one in found] == ["mine: trades: not on the page"]
+
+
+@pytest.mark.parametrize("lacking", ["sections", "hash"])
+def test_a_damaged_page_is_named(tmp_path: Path, lacking: str) -> None:
+    page = write_page(plan(tmp_path), registered(tmp_path), tmp_path)
+    edited(page, f'"{lacking}":', '"other":')
+    with pytest.raises(StoreError, match="is no page as a suite's report writes it"):
+        verify(page, None, tmp_path / "runs")
+
+
 def test_numbers_come_from_runs_where_they_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
