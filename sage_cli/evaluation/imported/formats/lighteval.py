@@ -18,8 +18,8 @@ from sage_cli.json_value import json_value
 from sage_cli.problems.files import Row, read_file
 
 EXPECTED = (
-    'a document is as lighteval\'s details: {"doc": {"id": "0", "query": "2+2=?", "choices": ["4"], '
-    '"gold_index": 0}, "model_response": {"text": ["4"]}, "metric": {"em": 1.0}}'
+    'a document is as {"doc": {"id": "0", "query": "2+2=?", "choices": ["4"], "gold_index": 0}, '
+    '"model_response": {"text": ["4"]}, "metric": {"em": 1.0}}'
 )
 _MEANS = ("avg@", "pass@k:k=1&")
 """Beginnings of the names of scores that are the share of right samples."""
