@@ -190,7 +190,7 @@ def measured_benchmarks(config: SageConfig, sweep: SweepSection) -> list[Benchma
     Raises ConfigurationError where a gain is to be measured on one problem.
     """
     benchmarks = load_benchmarks(config.evaluation, config.data, config.grading.judge)
-    gains = [one.name for one in sweep.objectives if one.measure == "gain"]
+    gains = _gains(sweep)
     few = [one.name for one in benchmarks if len(one.problems) < 2]
     if gains and few:
         raise ConfigurationError(
@@ -200,9 +200,28 @@ def measured_benchmarks(config: SageConfig, sweep: SweepSection) -> list[Benchma
     return benchmarks
 
 
+def _gains(sweep: SweepSection) -> list[str]:
+    return [one.name for one in sweep.objectives if one.measure == "gain"]
+
+
+def _refuse_unread_temperatures(sweep: SweepSection) -> None:
+    """Raise ConfigurationError for temperatures that no objective reads.
+
+    Runs that were stored when the setting had another default hold some, so not when one is read.
+    """
+    if sweep.temperatures and not _gains(sweep):
+        over = ", ".join(f"{one:g}" for one in sweep.temperatures)
+        raise ConfigurationError(
+            f"sweep.temperatures {over} would do nothing: gain@k alone reads them, and the "
+            f"objective is {' and '.join(sweep.objective)}",
+            "add --objective gain@256, or leave them out",
+        )
+
+
 def prepared(config: SageConfig) -> Sweep:
     """The sweep of a configuration, after every check that needs no training."""
     settings, space = config.sweep, read_space(config.sweep.space, config)
+    _refuse_unread_temperatures(settings)
     sampler = choose_sampler(settings.sampler, space, settings.objective)
     shared = shared_config(config)
     name = sweep_name(shared, space.keys)

@@ -13,9 +13,13 @@ from sage_cli.trials.search.confirmation import Confirmation
 from sage_cli.trials.search.prepared import prepared
 
 
-def sweep_of(tmp_path: Path, objective: str, limit: int) -> SageConfig:
-    section = {"space": "tau=0.2:0.8", "sampler": "random", "objective": objective}
-    settings = {"run": {"root": tmp_path}, "guide": {"name": "branch"}, "evaluation": {"limit": limit}}
+def sweep_of(tmp_path: Path, objective: str, limit: int, **named: object) -> SageConfig:
+    section = {"space": "tau=0.2:0.8", "sampler": "random", "objective": objective, **named}
+    settings = {
+        "run": {"root": tmp_path},
+        "guide": {"name": "branch"},
+        "evaluation": {"limit": limit},
+    }
     return load(["tiny"], {**settings, "sweep": section}).config
 
 
@@ -30,3 +34,10 @@ def test_a_gain_on_one_problem_is_refused(tmp_path: Path) -> None:
     """The jackknife leaves out one problem after the other."""
     with pytest.raises(ConfigurationError, match=r"gain@8 needs two problems or more, .* has one"):
         prepared(sweep_of(tmp_path, "gain@8", 1))
+
+
+@pytest.mark.parametrize("objective", ["pass@8", "exact@8"])
+def test_temperatures_that_nothing_reads_are_refused(tmp_path: Path, objective: str) -> None:
+    with pytest.raises(ConfigurationError, match=rf"temperatures 1.3 would do .* is {objective}"):
+        prepared(sweep_of(tmp_path, objective, 2, temperatures=[1.3]))
+    prepared(sweep_of(tmp_path, "gain@8", 2, temperatures=[1.3]))
