@@ -273,7 +273,7 @@ def test_a_damaged_or_unfinished_log_is_named(tmp_path: Path) -> None:
         read_foreign(torn, None, None)
     file = tmp_path / "log.json"
     file.write_text('{"eval": {}, "status": "success", "samples": [{"id": 1}]}')
-    with pytest.raises(DataError, match="log.json can.t be read: KeyError"):
+    with pytest.raises(DataError, match="json can't be read: KeyError"):
         read_foreign(file, None, None)
 
 
