@@ -77,7 +77,7 @@ def _storable(found: ForeignFile) -> ForeignFile:
 
 def _encodable(sample: ForeignSample) -> ForeignSample:
     texts = {name: getattr(sample, name) for name in TEXTS}
-    changed = {
+    changed: dict[str, Any] = {
         name: encodable(text)
         for name, text in texts.items()
         if text is not None and encodable(text) != text
