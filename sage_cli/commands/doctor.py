@@ -102,7 +102,8 @@ def checks(config: SageConfig, init: str | None = None) -> Iterator[Check]:
 
 def _mirrors(tracking: TrackingSection) -> str:
     require_mirrors(tracking)
-    board = ", TensorBoard" if tracking.tensorboard else ""
+    others = {"TensorBoard": tracking.tensorboard, "trackio": tracking.trackio}
+    board = "".join(f", {name}" for name, wanted in others.items() if wanted)
     if tracking.wandb != "online":
         return f"W&B {tracking.wandb}{board}"
     from sage_cli.store.mirrors.wandb_mirror import has_key
