@@ -28,7 +28,9 @@ def shown_samples(plan: PlannedSuite, found: Sequence[PartResult]) -> list[Shown
 
 def _of(method: MethodResult, result: PartResult, plan: PlannedSuite) -> Iterator[ShownSample]:
     """Those of the first replicate, on problems from the rarest to the surest of the base."""
-    replicate = next(one for one in method.replicates if one.policy.exists)
+    replicate = next((one for one in method.replicates if one.policy.exists), None)
+    if replicate is None:  # its measurements are published ones, which hold no texts
+        return
     recipe, reference = EvaluationSpec.of(replicate.config), result.base or result.there[0]
     samples = PolicySamples.of_evaluation(replicate.policy, recipe, replicate.config.run.root)
     guided = _guided(replicate.policy.run)
