@@ -11,7 +11,7 @@ from torch import Tensor
 
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.models.signals import TOKENS_AT_ONCE, batches, completion_logits
-from sage_cli.sampling.decoder.token_choice import kept_weights
+from sage_cli.sampling.decoder.token_choice import kept_weights, require_finite
 from sage_cli.sampling.sampler import SamplingParameters
 
 Ids = tuple[int, ...]
@@ -27,11 +27,12 @@ def text_logps(
 
     One pass over the model serves all decodings. At each token the probability is renormalised
     over what the decoding keeps; -inf for a text with a token that isn't kept, or longer than
-    `max_tokens`.
+    `max_tokens`. Raises DivergedError if the model gives NaN.
     """
     found: dict[Pair, list[float]] = {}
     for batch in batches(pairs, int(model.config.vocab_size)):
         for pair, read in zip(batch, completion_logits(model, batch), strict=True):
+            require_finite(read[0])
             found[pair] = [_text_logp(*read, decoding) for decoding in decodings]
     return np.array([found[pair] for pair in pairs]).T
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from sage_cli.errors import RefusedPromptsError, SamplingError
 from sage_cli.sampling.sampler import Sampler, SampleRequest
 from sage_cli.settings.plugins import named
-from sage_cli.store.samples.completion import FINISH_REASONS, Completion
+from sage_cli.store.samples.completion import FINISH_REASONS, Completion, encodable
 from sage_cli.store.samples.sample_set import SampleSet
 
 MOST_TOKENS = 2**31 - 1
@@ -96,15 +96,9 @@ def _is_whole(sample: Completion) -> bool:
 
 
 def _storable(sample: Completion) -> Completion:
-    """Return a sample with U+FFFD for each lone surrogate, which UTF-8 cannot encode.
-
-    Otherwise the whole part with the sample could not be written.
-    """
-    try:
-        sample.text.encode()
-    except UnicodeEncodeError:
-        text = sample.text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    else:
+    """Return a sample whose text can be encoded: else its whole part could not be written."""
+    text = encodable(sample.text)
+    if text == sample.text:
         return sample
     log.warning(
         "problem %s, sample %d, seed %d: lone surrogates were replaced by U+FFFD",

@@ -9,10 +9,10 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
-from importlib.machinery import ModuleSpec
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
@@ -59,21 +59,23 @@ class OwnFunction:
     def file(self) -> Path:
         """The file of its source. Raises ConfigurationError if there is none."""
         if self.is_file:
-            path = Path(self.place).expanduser()
+            path = Path(self.place)
+            with suppress(RuntimeError):  # there is no home of an unknown user
+                path = path.expanduser()
             if not path.is_file():
                 raise ConfigurationError(
                     f"{self}: there is no file {path}",
                     "correct the path: it is read from the folder where the command is typed",
                 )
             return path
-        origin = getattr(self._module_spec(), "origin", None)
-        if origin is None or not origin.endswith(".py"):
+        source = self._module_file()
+        if source is None or source.suffix != ".py":
             raise ConfigurationError(
                 f"{self}: there is no Python module '{self.place}'",
                 "name a file as file.py:function, or install the package, or add its folder to "
                 "PYTHONPATH",
             )
-        return Path(origin)
+        return source
 
     @property
     def identity(self) -> str:
@@ -92,7 +94,7 @@ class OwnFunction:
                 + (f" ({file.name}, line {line})" if line else ""),
                 "correct the file",
             ) from error
-        defined = _defined(tree)
+        defined = dict.fromkeys(_defined(tree))
         if self.name not in defined and "*" not in defined:
             known = ", ".join(name for name in defined if not name.startswith("_"))
             raise ConfigurationError(
@@ -130,11 +132,24 @@ class OwnFunction:
             return self.place
         return f"sage_own_{self.file.stem}_{file_hash(self.file)[:_DIGITS]}"
 
-    def _module_spec(self) -> ModuleSpec | None:
+    def _module_file(self) -> Path | None:
+        """Return the source of the module `place`; no package around it is run.
+
+        So a package that changes its `__path__` when it is run is taken as it lies on the disk.
+        """
+        first, *inner = self.place.split(".")
         try:
-            return find_spec(self.place)
+            spec = find_spec(first)
         except (ImportError, ValueError):
             return None
+        if spec is None or not inner:
+            return Path(spec.origin) if spec is not None and spec.origin is not None else None
+        *packages, module = inner
+        folders = [Path(one, *packages) for one in spec.submodule_search_locations or ()]
+        sources = (
+            one / name for one in folders for name in (f"{module}/__init__.py", f"{module}.py")
+        )
+        return next((source for source in sources if source.is_file()), None)
 
 
 def _run_file(file: Path, module_name: str) -> None:
@@ -149,18 +164,15 @@ def _run_file(file: Path, module_name: str) -> None:
     spec.loader.exec_module(module)
 
 
-def _defined(body: ast.Module | ast.stmt) -> list[str]:
-    """Return the names that statements of the top level bind; `*` for those of a star import."""
-    match body:
+def _defined(node: ast.AST) -> list[str]:
+    """Return the names that the top level binds in a node; `*` for those of a star import."""
+    match node:
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-            return [body.name]
+            return [node.name]
         case ast.Import() | ast.ImportFrom():
-            return [one.asname or one.name for one in body.names]
-        case ast.Assign():
-            return [one.id for one in body.targets if isinstance(one, ast.Name)]
-        case ast.AnnAssign(target=ast.Name(id=name)):
+            return [one.asname or one.name for one in node.names]
+        case ast.Name(id=name, ctx=ast.Store()):
             return [name]
-        case ast.Module() | ast.If() | ast.Try() | ast.With():
-            inner = [one for one in ast.iter_child_nodes(body) if isinstance(one, ast.stmt)]
-            return [name for one in inner for name in _defined(one)]
-    return []
+        case ast.Lambda() | ast.comprehension():
+            return []
+    return [name for child in ast.iter_child_nodes(node) for name in _defined(child)]

@@ -162,7 +162,7 @@ def overrides_of(
     from sage_cli.trials.suites.starts import parse_starts
 
     labels = tuple(word.strip() for word in only.split(",")) if only else ()
-    wanted = parse_starts(initial_policies) if initial_policies else None
+    wanted = None if initial_policies is None else parse_starts(initial_policies)
     flags: dict[str, dict[str, Any]] = {"executor": executor, "run": {"root": runs}}
     return Overrides(
         tuple(preset or (DEFAULT_PRESET,)), tuple(sets or ()), seeds, flags, labels, wanted

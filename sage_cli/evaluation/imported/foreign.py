@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from sage_cli.errors import DataError
+from sage_cli.problems.files import Row
 from sage_cli.problems.gold import as_text
+
+Taken = TypeVar("Taken")
 
 SETTINGS = ("model", "temperature", "top_p", "max_tokens", "seed")
 """Settings of sampling that matter for a comparison; a file may say some of them."""
+
+TEXTS = ("problem", "question", "text", "gold", "extracted")
+"""The fields of a sample that hold texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +74,30 @@ class ForeignFile:
         }
         absent = [name for name in SETTINGS if self.settings.get(name) is None]
         return (*absent, *(name for name, known in per_sample.items() if not known))
+
+
+@contextmanager
+def whole(place: object, expected: str) -> Iterator[None]:
+    """Raise DataError where the block finds other values at `place` than a program writes."""
+    try:
+        yield
+    except DataError:
+        raise
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
+        raise DataError(
+            f"{place} can't be read: {type(error).__name__} {error}", expected
+        ) from error
+
+
+def of_each(
+    rows: Iterable[Row], take: Callable[[Row], Iterable[Taken]], expected: str
+) -> list[Taken]:
+    """Return all that `take` gives of the rows. Raises DataError that names a damaged row."""
+    taken: list[Taken] = []
+    for row in rows:
+        with whole(row[0], expected):
+            taken += take(row)
+    return taken
 
 
 def chosen_score(known: Sequence[str], asked: str | None, place: str) -> str | None:

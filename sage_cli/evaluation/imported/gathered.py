@@ -17,6 +17,8 @@ from sage_cli.models.policies.imported import NO_GOLD, PROBLEMS
 from sage_cli.problems.problem import Problem, problem_id
 from sage_cli.settings.sections.judging import IMPORTED_JUDGE
 
+_STORABLE = {"tokens": range(2**31), "seed": range(-(2**63), 2**63)}
+
 
 @dataclass(frozen=True)
 class Gathered:
@@ -59,8 +61,9 @@ class Gathered:
 def gathered(file: ForeignFile, path: object) -> Gathered:
     """Return a file's samples by problem.
 
-    Raises DataError for a problem without question, for an id or a question with two golds, and
-    where there is neither a gold nor a verdict for every sample.
+    Raises DataError for a problem without question, for an id or a question with two golds, for a
+    seed or number of tokens that can't be stored, and where there is neither a gold nor a verdict
+    for every sample.
     """
     if not file.has_verdicts and not file.has_golds:
         raise DataError(
@@ -89,6 +92,14 @@ def gathered(file: ForeignFile, path: object) -> Gathered:
 
 
 def _problem(sample: ForeignSample, path: object) -> Problem:
+    for name, storable in _STORABLE.items():
+        value = getattr(sample, name)
+        if not (value is None or (isinstance(value, int) and value in storable)):
+            raise DataError(
+                f"{path}: problem {sample.problem} has {name} {value!r}, no whole number that can "
+                "be stored",
+                f"mend or remove its {name}",
+            )
     question, gold = sample.question.strip(), (sample.gold or "").strip() or NO_GOLD
     if not question:
         raise DataError(f"{path}: problem {sample.problem} has no question")

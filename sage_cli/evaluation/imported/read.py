@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from sage_cli.errors import DataError
-from sage_cli.evaluation.imported.foreign import ForeignFile
+from sage_cli.evaluation.imported.foreign import TEXTS, ForeignFile, ForeignSample
 from sage_cli.evaluation.imported.formats import (
     every_eval_ever,
     inspect_log,
@@ -21,6 +21,7 @@ from sage_cli.evaluation.imported.formats import (
 )
 from sage_cli.json_value import json_value
 from sage_cli.problems.files import SUFFIXES, read_file
+from sage_cli.store.samples.completion import encodable
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,31 @@ def read_foreign(path: Path, program: str | None, score: str | None) -> ForeignF
     found = FORMATS[program or detected(path)].read(path, score)
     if not found.samples:
         raise DataError(f"{path} holds no samples")
-    return found
+    return _storable(found)
+
+
+def _storable(found: ForeignFile) -> ForeignFile:
+    """Return the file with texts that can be encoded, and a note where one was changed."""
+    samples = [_encodable(sample) for sample in found.samples]
+    changed = sum(new is not old for new, old in zip(samples, found.samples, strict=True))
+    count = "1 sample" if changed == 1 else f"{changed} samples"
+    notes = (f"{count}: lone surrogates were replaced by U+FFFD",) if changed else ()
+    settings = {
+        key: encodable(value) if isinstance(value, str) else value
+        for key, value in found.settings.items()
+    }
+    score = None if found.score is None else encodable(found.score)
+    return ForeignFile(found.program, samples, score, settings, (*found.notes, *notes))
+
+
+def _encodable(sample: ForeignSample) -> ForeignSample:
+    texts = {name: getattr(sample, name) for name in TEXTS}
+    changed: dict[str, Any] = {
+        name: encodable(text)
+        for name, text in texts.items()
+        if text is not None and encodable(text) != text
+    }
+    return replace(sample, **changed) if changed else sample
 
 
 def detected(path: Path) -> str:

@@ -23,7 +23,7 @@ from sage_cli.store.identity import identity_of
 from sage_cli.store.runs.manifest import IMPORTED
 from sage_cli.store.runs.run import Run
 from sage_cli.store.samples.annotations import GradeStore
-from sage_cli.store.samples.completion import Completion
+from sage_cli.store.samples.completion import Completion, encodable
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,119}")
 _FOLDERS = frozenset({"reports", "runs", "samples", "suites", "sweeps", "chances"})
@@ -64,9 +64,10 @@ def refuse_unreadable_golds(file: ForeignFile, samples: Gathered, path: Path) ->
 
 def store(run: Run, path: Path, file: ForeignFile, samples: Gathered) -> None:
     """Write the run: its problems, samples, verdicts as grades, and where all that came from."""
+    name = encodable(path.name)
     about = {
         "program": file.program,
-        "file": path.name,
+        "file": name,
         "sha256": file_hash(path),
         "score": file.score,
         "settings": {key: value for key, value in file.settings.items() if value is not None},
@@ -79,7 +80,7 @@ def store(run: Run, path: Path, file: ForeignFile, samples: Gathered) -> None:
         parent=None,
         seed=seed if isinstance(seed, int) else 0,
         template=IMPORTED,
-        data=path.name,
+        data=name,
     ) as recorded:
         recorded.note(imported=about, weights=samples.fingerprint)
         write_json(run.model / WEIGHTS_FILE, {"fingerprint": samples.fingerprint})

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
     from sage_cli.methods.parts.inputs import AdvantageInputs
 
+_LARGE = 64.0
+"""An exponent whose exponential is neither infinite nor 0 in single precision."""
+
 
 class RsGrpo(PolicyGradient):
     """Risk-sensitive GRPO (Jiang et al. 2025)."""
@@ -31,6 +34,9 @@ class RsGrpo(PolicyGradient):
 
 
 def risk_advantages(rewards_PN: Tensor, risk: float) -> Tensor:
-    """(exp(b r) / mean exp(b r) - 1) / b within each group, b the `risk`."""
-    utility_PN = (risk * rewards_PN).exp()
+    """Return (exp(b r) / mean exp(b r) - 1) / b within each group, b the `risk`."""
+    exponents_PN = risk * rewards_PN
+    highest_P1 = exponents_PN.amax(dim=1, keepdim=True)
+    # a common factor cancels: large exponents are lowered, and usual ones stay as they are
+    utility_PN = (exponents_PN - (highest_P1 - highest_P1.clamp(-_LARGE, _LARGE))).exp()
     return (utility_PN / utility_PN.mean(dim=1, keepdim=True) - 1) / risk

@@ -56,19 +56,24 @@ def choose(
     temperature 0 the first of the most likely tokens is chosen. Raises DivergedError if a logit
     that decides is NaN or infinite.
     """
-    highest_B1 = logits_BV.amax(dim=-1, keepdim=True)
-    if not highest_B1.isfinite().all():
-        raise DivergedError(
-            "the model gives NaN or infinity for the next token's logits",
-            "in training a lower learning rate may help; a checkpoint before the divergence can "
-            "still be sampled",
-        )
+    require_finite(logits_BV)
     if p.temperature == 0:
         return logits_BV.argmax(dim=-1, keepdim=True).expand(uniforms_BN.shape)
     weights_BV = kept_weights(logits_BV, p)
     cumulative_BV = weights_BV.cumsum(dim=-1, dtype=torch.float64)
     targets_BN = torch.from_numpy(uniforms_BN).to(logits_BV.device) * cumulative_BV[:, -1:]
     return torch.searchsorted(cumulative_BV, targets_BN, right=True)
+
+
+def require_finite(logits_BV: Tensor) -> None:
+    """Raise DivergedError if a row's largest logit is NaN or infinite; -inf below it is allowed."""
+    if not logits_BV.amax(dim=-1).isfinite().all():
+        raise DivergedError(
+            "the model gives NaN or infinity for the next token's logits: its weights are not "
+            "finite, or overflow",
+            "in training a lower learning rate may help; a checkpoint before the divergence can "
+            "still be used",
+        )
 
 
 def kept_weights(logits_BV: Tensor, p: SamplingParameters) -> Tensor:

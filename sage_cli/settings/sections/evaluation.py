@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from sage_cli.settings.base import COSMETIC, WHERE_SET, Section
 from sage_cli.settings.sections.data import FieldsSection
@@ -48,3 +48,13 @@ class EvaluationSection(Section):
     """Samples a problem at each validation."""
     allow_template_mismatch: bool = Field(False, json_schema_extra=COSMETIC)
     """Measure a run under another prompt template than it was trained with."""
+
+    @model_validator(mode="after")
+    def _reads_chances(self) -> EvaluationSection:
+        if self.temperatures and not self.chances:
+            over = ", ".join(f"{one:g}" for one in self.temperatures)
+            raise ValueError(
+                f"temperatures {over} would do nothing without exact chances (add "
+                "evaluation.chances=true, or leave them out)"
+            )
+        return self

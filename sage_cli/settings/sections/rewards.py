@@ -29,8 +29,8 @@ class Reward(Section):
     """`grade`, `format`, `brevity`, what a package registers, or a function of one's own."""
     weight: float = 1.0
     """Its factor in the sum. 0: recorded and not paid."""
-    timeout_s: float = Field(60.0, gt=0, json_schema_extra=COSMETIC)
-    """Seconds that a call for the completions of a batch may take."""
+    timeout_s: float = Field(60.0, gt=0, le=86_400, json_schema_extra=COSMETIC)
+    """Seconds that a call for the completions of a batch may take, a day at most."""
 
     @field_validator("name")
     @classmethod

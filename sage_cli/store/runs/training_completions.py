@@ -19,7 +19,7 @@ from sage_cli.store.lease import Lease
 from sage_cli.store.runs.step_files import StepFiles
 
 AT_ONCE = 64 * 2**20
-"""Bytes of rows that are kept in memory before a file is written."""
+"""Bytes of rows after which a file is written, before the next step's."""
 WAITING = 2
 """Generation batches that may wait for the thread."""
 
@@ -114,6 +114,7 @@ class TrainingCompletions(StepFiles):
         self._thread: ThreadPoolExecutor | None = None
         self._waiting: deque[Future[None]] = deque()
         self._tables: list[pa.Table] = []
+        self._step = 0
 
     def add(self, sampled: Sampled) -> None:
         """Have a generation batch's completions written. Raises StoreError of an earlier one."""
@@ -129,9 +130,12 @@ class TrainingCompletions(StepFiles):
         self._flush()
 
     def _take(self, sampled: Sampled) -> None:
-        self._tables.append(sampled.table())
-        if sum(table.nbytes for table in self._tables) >= AT_ONCE:
+        """Keep rows in memory; a file is written only between steps, since these name it."""
+        begins = sampled.step != self._step
+        if begins and sum(table.nbytes for table in self._tables) >= AT_ONCE:
             self._flush()
+        self._step = sampled.step
+        self._tables.append(sampled.table())
 
     def _flush(self) -> None:
         tables, self._tables = self._tables, []

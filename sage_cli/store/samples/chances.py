@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,8 @@ class ChanceStore:
     """The folder `<root>/chances/<key>/`: log-probabilities by problem, way and temperature.
 
     `author` is everything else that decides them (weights, template, decoding); its hash is the
-    key, `author.json` records it. It is a cache: what is torn or lost is computed again.
+    key, `author.json` records it. It is a cache: what is torn or lost is computed again, and so is
+    NaN.
     """
 
     def __init__(self, root: Path, author: Mapping[str, Any]) -> None:
@@ -47,7 +49,11 @@ class ChanceStore:
         table = self._stored.read(read_only=True)
         columns = [table.column(name).to_pylist() for name in SCHEMA.names]
         rows = zip(*columns, strict=True)
-        return {(id_, way, temperature): logp for id_, way, temperature, logp in rows}
+        return {
+            (id_, way, temperature): logp
+            for id_, way, temperature, logp in rows
+            if not math.isnan(logp)
+        }
 
     def logps(
         self, ids: Sequence[str], ways: Sequence[str], temperatures: Sequence[float]
@@ -64,9 +70,10 @@ class ChanceStore:
             pc.fill_null(pc.index_in(column, value_set=axis), -1).to_numpy()
             for column, axis in zip(columns, axes, strict=True)
         ]
-        known = np.all([place >= 0 for place in places], axis=0)
+        logps = table.column("logp").to_numpy()
+        known = np.all([~np.isnan(logps), *(place >= 0 for place in places)], axis=0)
         wanted = tuple(place[known] for place in places)
-        found_TPW[wanted] = table.column("logp").to_numpy()[known]
+        found_TPW[wanted] = logps[known]
         return found_TPW
 
     def add(self, chances: Mapping[Key, float]) -> None:

@@ -29,6 +29,15 @@ class Completion:
     part: str | None = field(default=None, compare=False)
 
 
+def encodable(text: str) -> str:
+    """Return a text with U+FFFD for each lone surrogate, which UTF-8 cannot encode."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
 def token_ids(tokenizer: Any, completion: Completion, stop: str | None) -> list[int]:
     """Return the sampled tokens, or those of the text if the sampled ones were not stored.
 

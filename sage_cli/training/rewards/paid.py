@@ -39,20 +39,24 @@ class Paid:
         """Return the parts of the sum that is maximised, of what the functions say.
 
         NaN is a part that says nothing of a completion, and counts 0. A completion of which no paid
-        part says anything gets the mean of its group's others: so its advantage is 0 where
-        advantages are centred, and it moves nobody else's.
+        part but its length's punishment says anything gets the mean of its group's others: so its
+        advantage is 0 where advantages are centred, and it moves nobody else's.
         """
         if not self.graded:
             return raw_BF
         weights_F = torch.tensor(self.weights, dtype=raw_BF.dtype, device=raw_BF.device)
         weighted_BF = (raw_BF * weights_F).nan_to_num(nan=0.0)
-        paid_F = torch.tensor([weight != 0 for weight in self.weights], device=raw_BF.device)
-        silent_PN = (raw_BF.isnan() | ~paid_F).all(dim=1).reshape(-1, group)
+        judges = [
+            weight != 0 and name != OVERLONG
+            for name, weight in zip(self.names, self.weights, strict=True)
+        ]
+        judges_F = torch.tensor(judges, device=raw_BF.device)
+        silent_PN = (raw_BF.isnan() | ~judges_F).all(dim=1).reshape(-1, group)
         if silent_PN.any():
             total_PN = weighted_BF.sum(dim=1).reshape(-1, group)
             said_P1 = (~silent_PN).sum(dim=1, keepdim=True)
             mean_P1 = (total_PN * ~silent_PN).sum(dim=1, keepdim=True) / said_P1.clamp(min=1)
-            weighted_BF[:, 0] += torch.where(silent_PN, mean_P1, 0.0).flatten()
+            weighted_BF[:, 0] += torch.where(silent_PN, mean_P1 - total_PN, 0.0).flatten()
         return weighted_BF
 
     def named(self, raw_BF: Tensor) -> list[dict[str, float | None]]:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from sage_cli.config.load import changed
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
-from sage_cli.evaluation.benchmarks import Benchmark, load_benchmarks
-from sage_cli.trials.search.prepared import Sweep
+from sage_cli.evaluation.benchmarks import Benchmark
+from sage_cli.trials.search.prepared import Sweep, measured_benchmarks
 from sage_cli.trials.search.results import stored_results
 from sage_cli.trials.search.scores import ByBenchmark
 from sage_cli.trials.search.shared import point_config
@@ -53,8 +53,7 @@ class Confirmation:
     @cached_property
     def benchmarks(self) -> Sequence[Benchmark]:
         """The reported problems."""
-        config = self.config
-        return load_benchmarks(config.evaluation, config.data, config.grading.judge)
+        return measured_benchmarks(self.config, self.sweep.config.sweep)
 
     @cached_property
     def _stored(self) -> StoredMeasurements:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sage_cli.config.schema import SageConfig
-from sage_cli.errors import StoreError
+from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.evaluation.benchmarks import Benchmark, load_benchmarks
 from sage_cli.settings.sections.sweep import SweepSection
 from sage_cli.store.identity import identity_of
@@ -184,13 +184,48 @@ class Sweep:
                 study.known(point, mean_scores(scores), source="an earlier view of this sweep")
 
 
+def measured_benchmarks(config: SageConfig, sweep: SweepSection) -> list[Benchmark]:
+    """Return the problems on which the objectives are measured.
+
+    Raises ConfigurationError where a gain is to be measured on one problem.
+    """
+    benchmarks = load_benchmarks(config.evaluation, config.data, config.grading.judge)
+    gains = _gains(sweep)
+    few = [one.name for one in benchmarks if len(one.problems) < 2]
+    if gains and few:
+        raise ConfigurationError(
+            f"objective {gains[0]} needs two problems or more, and {few[0]} has one",
+            "raise evaluation.limit, or search for exact@k",
+        )
+    return benchmarks
+
+
+def _gains(sweep: SweepSection) -> list[str]:
+    return [one.name for one in sweep.objectives if one.measure == "gain"]
+
+
+def _refuse_unread_temperatures(sweep: SweepSection) -> None:
+    """Raise ConfigurationError for temperatures that no objective reads.
+
+    Runs that were stored when the setting had another default hold some, so not when one is read.
+    """
+    if sweep.temperatures and not _gains(sweep):
+        over = ", ".join(f"{one:g}" for one in sweep.temperatures)
+        raise ConfigurationError(
+            f"sweep.temperatures {over} would do nothing: gain@k alone reads them, and the "
+            f"objective is {' and '.join(sweep.objective)}",
+            "add --objective gain@256, or leave them out",
+        )
+
+
 def prepared(config: SageConfig) -> Sweep:
     """The sweep of a configuration, after every check that needs no training."""
     settings, space = config.sweep, read_space(config.sweep.space, config)
+    _refuse_unread_temperatures(settings)
     sampler = choose_sampler(settings.sampler, space, settings.objective)
     shared = shared_config(config)
     name = sweep_name(shared, space.keys)
-    benchmarks = load_benchmarks(shared.evaluation, shared.data, shared.grading.judge)
+    benchmarks = measured_benchmarks(shared, settings)
     stored = StoredMeasurements(benchmarks)
     known = list(space.points()) if sampler == "grid" else space.listed()
     wanted = None if sampler == "grid" else settings.trials or TRIALS

@@ -13,6 +13,7 @@ from sage_cli.errors import ConfigurationError
 from sage_cli.settings.base import Section
 from sage_cli.trials.suites.claims import Claim, parse_claim
 from sage_cli.trials.suites.interaction import Interaction
+from sage_cli.trials.suites.starts import FEWEST_STARTS
 from sage_cli.trials.suites.stop import Stop
 from sage_cli.trials.suites.trade import Trade, listed
 from sage_cli.trials.tasks import ExactReading
@@ -131,7 +132,7 @@ class Suite(Section):
     k: str = "1,256"
     seeds: int = Field(3, ge=1)
     """Runs of each method if the model is trained from scratch."""
-    initial_policies: Annotated[int, Field(ge=2)] | tuple[int | str, ...] | None = None
+    initial_policies: Annotated[int, Field(ge=FEWEST_STARTS)] | tuple[int | str, ...] | None = None
     """Initial policies from each of which every method is trained: their number, or the seeds of
     their data and SFT, or names of models; null: the preset's own one."""
     measured: bool | Literal["exact"] = True

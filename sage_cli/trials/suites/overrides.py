@@ -92,7 +92,8 @@ def _trial(suite: Suite, label: str, method: Method, overrides: Overrides) -> Tr
     first = changed(plain, measurement) if measurement else plain
     words = Words(overrides.presets_with(own), choices, (*sets, *overrides.sets))
     seeds = overrides.seeds or (suite.protocol.seeds if papers else suite.seeds)
-    wanted = overrides.initial_policies or suite.initial_policies
+    typed_starts = overrides.initial_policies
+    wanted = suite.initial_policies if typed_starts is None else typed_starts
     replicates = [
         one
         for start in (starts(wanted, first) if wanted is not None else [Start()])

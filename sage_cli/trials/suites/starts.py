@@ -15,6 +15,9 @@ from sage_cli.problems.registry import generated
 from sage_cli.settings.sections.data import DataSection
 from sage_cli.settings.sections.model import PretrainedModel
 
+FEWEST_STARTS = 2
+"""Initial policies where they are counted: the preset has one by itself."""
+
 
 @dataclass(frozen=True)
 class Start:
@@ -27,11 +30,18 @@ class Start:
 def parse_starts(text: str) -> int | tuple[int | str, ...]:
     """Return initial policies as they are typed: `8`, `41,42,43`, `41..48` or names of models.
 
-    Raises ConfigurationError for a range that ends before it begins.
+    Raises ConfigurationError for a number below two, for none, and for a range that ends before it
+    begins.
     """
     words = [word.strip() for word in text.split(",") if word.strip()]
-    if len(words) == 1 and words[0].isdecimal():
-        return int(words[0])
+    number = int(words[0]) if len(words) == 1 and words[0].isdecimal() else None
+    if not words or (number is not None and number < FEWEST_STARTS):
+        raise ConfigurationError(
+            f"--initial-policies '{text}' asks for fewer than {FEWEST_STARTS} initial policies",
+            "type how many, as 8, or list one by its seed, as 41..41",
+        )
+    if number is not None:
+        return number
     return tuple(one for word in words for one in _parsed(word))
 
 

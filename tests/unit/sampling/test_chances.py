@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from itertools import product
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 import torch
 from random_model import random_model
 
+from sage_cli.errors import DivergedError
 from sage_cli.models.scratch import character_tokenizer
 from sage_cli.sampling.chances import Pair, text_logps
 from sage_cli.sampling.sampler import SamplingParameters
@@ -90,3 +92,12 @@ def test_a_text_that_is_too_long_is_never_sampled(model: Any) -> None:
     found = text_logps(model, [((3,), (4,) * 9), ((3,), (4,) * 8)], DECODINGS[:1])
     assert found[0, 0] == -np.inf
     assert np.isfinite(found[0, 1])
+
+
+@pytest.mark.parametrize("decoding", DECODINGS)
+def test_a_model_that_gives_nan_is_an_error(model: Any, decoding: SamplingParameters) -> None:
+    broken = copy.deepcopy(model)
+    with torch.no_grad():
+        broken.lm_head.weight[0, 0] = torch.nan
+    with pytest.raises(DivergedError, match="not finite"):
+        text_logps(broken, [((3,), (4, 5))], [decoding])

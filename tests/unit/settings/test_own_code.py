@@ -15,6 +15,12 @@ def share(answer, gold):
     return neighbour.VALUE
 if True:
     def inner(): ...
+try:
+    from nowhere import fallback
+except ImportError:
+    def fallback(): ...
+    def only_here(): ...
+double, (triple, *_) = (lambda x: 2 * x), (share, [hidden for hidden in ()])
 """
 
 
@@ -31,7 +37,9 @@ def test_a_colon_tells_code_from_a_registered_name():
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["share", "half", "sqrt", "inner"])
+@pytest.mark.parametrize(
+    "name", ["share", "half", "sqrt", "inner", "only_here", "double", "triple"]
+)
 def test_whatever_the_top_level_binds_is_found(file, name):
     OwnFunction.of(f"{file}:{name}").require()
     assert callable(OwnFunction.of(f"{file}:{name}").load())
@@ -67,7 +75,8 @@ def test_a_module_is_found_without_being_run():
     ("text", "name", "says", "next_step"),
     [
         (None, "share", "there is no file", "correct the path"),
-        (SOURCE, "shar", "defines no 'shar'", "it defines sqrt, neighbour, half, share, inner"),
+        (SOURCE, "shar", "defines no 'shar'",
+         "it defines sqrt, neighbour, half, share, inner, fallback, only_here, double, triple"),
         ("def f(:", "f", "mine.py, line 1", "correct the file"),
         ("a = 1\nb = 1 / 0\nf = 3", "f", "ZeroDivisionError: division by zero (mine.py, line 2)",
          "correct the file"),
@@ -83,6 +92,34 @@ def test_what_cannot_be_used_is_named(tmp_path, text, name, says, next_step):
     assert next_step in refused.value.next_step
 
 
-def test_a_module_that_is_not_there():
-    with pytest.raises(ConfigurationError, match=r"there is no Python module 'no.such'"):
-        OwnFunction.of("no.such:f").require()
+@pytest.mark.parametrize("place", ["no.such", "own_package.such", "textwrap.such", ".such", ""])
+def test_a_module_that_is_not_there(package, place):
+    with pytest.raises(ConfigurationError, match=f"there is no Python module '{place}'"):
+        OwnFunction.of(f"{place}:f").require()
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """A package that can't be imported, with modules in folders with and without `__init__.py`."""
+    for folder in ("inner", "bare"):
+        (tmp_path / "own_package" / folder).mkdir(parents=True)
+        (tmp_path / "own_package" / folder / "rewards.py").write_text("def f(): ...")
+    (tmp_path / "own_package/__init__.py").write_text("raise RuntimeError('no licence')")
+    (tmp_path / "own_package/inner/__init__.py").write_text("def f(): ...")
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+@pytest.mark.parametrize("place", ["own_package.inner", "own_package.inner.rewards",
+                                   "own_package.bare.rewards"])  # fmt: skip
+def test_no_package_around_a_module_is_run(package, place):
+    function = OwnFunction.of(f"{place}:f")
+    function.require()
+    assert function.identity.startswith(f"{place}:f sha256:")
+    assert "own_package" not in sys.modules
+    with pytest.raises(ConfigurationError, match="RuntimeError: no licence"):
+        function.load()
+
+
+def test_the_home_of_nobody():
+    with pytest.raises(ConfigurationError, match=r"there is no file ~nobody-of-that-name/x\.py"):
+        OwnFunction.of("~nobody-of-that-name/x.py:f").require()

@@ -78,3 +78,22 @@ def test_exact_chances_are_there_when_all_are_stored(config: SageConfig, policy:
     assert chances.of_way(1.0, "S").tolist() == pytest.approx([math.exp(-1), math.exp(-9)])
     assert chances.of_way(1.2, "D").tolist() == pytest.approx([math.exp(-2), math.exp(-9)])
     assert chances.of_way(1.0, "R").tolist() == pytest.approx([math.exp(-9), math.exp(-3)])
+
+
+@pytest.mark.parametrize("name", ["0", "g"])
+def test_a_chance_that_is_nan_is_missing(config: SageConfig, policy: Policy, name: str) -> None:
+    """Also where its file, which is renamed, is read before or after a whole one."""
+    (Path(policy.path) / "model.safetensors").write_bytes(b"weights")
+    (benchmark,) = StoredMeasurements().benchmarks(config)
+    samples = PolicySamples.of_evaluation(policy, EvaluationSpec.of(config), config.run.root)
+    reader = exact_reader(samples, benchmark, config.data, (1.0,))
+    every = {(id_, way, 1.0): -9.0 for id_ in benchmark.golds for way in "SRD"}
+    broken = next(iter(every))
+    reader._store.add({**every, broken: math.nan})
+    (file,) = reader._store.folder.glob("*.chances")
+    file.rename(file.with_stem(name))
+    assert reader.missing() == (1, len(every))
+    assert reader.stored() is None
+    reader._store.add({broken: -9.0})
+    assert reader.missing() == (0, len(every))
+    assert reader.stored() is not None

@@ -7,10 +7,22 @@ from pathlib import Path
 from typing import Any
 
 from sage_cli.errors import DataError
-from sage_cli.evaluation.imported.foreign import ForeignFile, ForeignSample, chosen_score, only
+from sage_cli.evaluation.imported.foreign import (
+    ForeignFile,
+    ForeignSample,
+    chosen_score,
+    of_each,
+    only,
+    verdict,
+)
 from sage_cli.problems.files import Row, read_file
 
 _NEEDED = {"evaluation_id", "sample_id", "interaction_type", "input", "evaluation"}
+EXPECTED = (
+    'an instance is as {"sample_id": "0", "interaction_type": "single_turn", "input": {"raw": '
+    '"2+2=?", "reference": ["4"]}, "output": {"raw": ["4"]}, "evaluation": {"is_correct": true}, '
+    "...}"
+)
 
 
 def recognise(row: Mapping[str, Any]) -> bool:
@@ -21,7 +33,7 @@ def recognise(row: Mapping[str, Any]) -> bool:
 def read(path: Path, score: str | None) -> ForeignFile:
     """Return the samples of one evaluation and score; a model's repeated rows are its samples."""
     rows = list(read_file(path))
-    if not all(recognise(values) for _, values in rows):
+    if not rows or not all(recognise(values) for _, values in rows):
         raise DataError(f"{path} is no instance-level file of Every Eval Ever")
     names = list(dict.fromkeys(_score_of(values) for _, values in rows))
     chosen = chosen_score(names, score, str(path))
@@ -32,7 +44,7 @@ def read(path: Path, score: str | None) -> ForeignFile:
             f"{path} holds samples of {len(models)} models: {', '.join(sorted(models))}",
             "import a file of one model",
         )
-    samples = [sample for row in taken for sample in _samples(row)]
+    samples = of_each(taken, _samples, EXPECTED)
     left = len(names) - 1
     notes = (f"{left} further scores are not taken; --score names one",) if left else ()
     return ForeignFile("every-eval-ever", samples, chosen, {"model": models.pop()}, notes)
@@ -61,7 +73,7 @@ def _samples(row: Row) -> Iterator[ForeignSample]:
     for text in texts:
         yield ForeignSample(
             str(values["sample_id"]), str(asked["raw"]), str(text), gold,
-            bool(judged["is_correct"]) if one else None,
+            verdict(judged["is_correct"]) if one else None,
             extracted if one else None,
             usage.get("output_tokens") if one else None,
         )  # fmt: skip

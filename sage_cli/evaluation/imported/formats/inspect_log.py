@@ -11,7 +11,13 @@ from typing import Any
 import pyarrow as pa
 
 from sage_cli.errors import DataError
-from sage_cli.evaluation.imported.foreign import ForeignFile, ForeignSample, chosen_score, only
+from sage_cli.evaluation.imported.foreign import (
+    ForeignFile,
+    ForeignSample,
+    chosen_score,
+    only,
+    whole,
+)
 from sage_cli.json_value import json_value
 
 _ZSTANDARD = 93
@@ -32,16 +38,9 @@ def read(path: Path, score: str | None) -> ForeignFile:
 
     Raises DataError for a log without samples, without that score, or that is damaged.
     """
-    try:
+    with whole(path, "write the log again with `inspect log convert`"):
         head, samples = _packed(path) if zipfile.is_zipfile(path) else _plain(path)
         return _file(path, head, list(samples), score)
-    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
-        if isinstance(error, DataError):
-            raise
-        raise DataError(
-            f"{path} is no whole log of Inspect: {type(error).__name__} {error}",
-            "write it again with `inspect log convert`",
-        ) from None
 
 
 def _plain(path: Path) -> tuple[Mapping[str, Any], Iterator[Any]]:

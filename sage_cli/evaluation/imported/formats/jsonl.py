@@ -38,6 +38,8 @@ def _samples(row: Row) -> Iterator[ForeignSample]:
     gold = None if values.get("gold") is None else only(values["gold"], place, "gold")
     several = values.get("completions")
     texts = several if isinstance(several, list) else [values.get("completion")]
+    if not texts:
+        raise DataError(f"{place} has no completion in `completions`", "mend or remove the row")
     verdicts = values.get("correct")
     verdicts = verdicts if isinstance(verdicts, list) else [verdicts] * len(texts)
     if len(verdicts) != len(texts):

@@ -11,11 +11,16 @@ from sage_cli.evaluation.imported.foreign import (
     ForeignFile,
     ForeignSample,
     chosen_score,
+    of_each,
     verdict,
 )
 from sage_cli.json_value import json_value
 from sage_cli.problems.files import Row, read_file
 
+EXPECTED = (
+    'a document is as {"doc": {"id": "0", "query": "2+2=?", "choices": ["4"], "gold_index": 0}, '
+    '"model_response": {"text": ["4"]}, "metric": {"em": 1.0}}'
+)
 _MEANS = ("avg@", "pass@k:k=1&")
 """Beginnings of the names of scores that are the share of right samples."""
 
@@ -32,11 +37,11 @@ def read(path: Path, score: str | None) -> ForeignFile:
     or 1, or where as many answers as it says are the gold itself.
     """
     rows = list(read_file(path))
-    if not all(recognise(values) for _, values in rows):
+    if not rows or not all(recognise(values) for _, values in rows):
         raise DataError(f"{path} is no file of lighteval's details")
-    scores = list(dict.fromkeys(name for _, row in rows for name in _scores(row["metric"])))
+    scores = list(dict.fromkeys(of_each(rows, lambda row: _scores(row[1]["metric"]), EXPECTED)))
     chosen = chosen_score(scores, score, str(path))
-    samples = [sample for row in rows for sample in _samples(row, chosen)]
+    samples = of_each(rows, lambda row: _samples(row, chosen), EXPECTED)
     others = ", ".join(one for one in scores if one != chosen)
     notes = (f"scores not taken: {others}",) if others else ()
     settings = {"task": rows[0][1]["doc"].get("task_name"), **_settings(path, rows[0][1]["doc"])}
@@ -57,6 +62,11 @@ def _samples(row: Row, score: str | None) -> Iterator[ForeignSample]:
             "import a generative task",
         )
     answers = response.get("text_post_processed") or texts
+    if len(answers) != len(texts):
+        raise DataError(
+            f"{place} has {len(texts)} completions and {len(answers)} in text_post_processed",
+            "there is one for each completion, or none",
+        )
     gold = _gold(doc)
     tokens = response.get("output_tokens") or []
     counts = [len(one) for one in tokens] if len(tokens) == len(texts) else [None] * len(texts)

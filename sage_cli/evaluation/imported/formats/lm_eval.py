@@ -12,6 +12,7 @@ from sage_cli.evaluation.imported.foreign import (
     ForeignFile,
     ForeignSample,
     chosen_score,
+    of_each,
     only,
     verdict,
 )
@@ -19,6 +20,10 @@ from sage_cli.json_value import json_value
 from sage_cli.problems.files import Row, read_file
 
 _NEEDED = {"doc_id", "arguments", "resps", "filtered_resps"}
+EXPECTED = (
+    'a row is as lm-eval logs it: {"doc_id": 0, "arguments": {"gen_args_0": {"arg_0": "2+2=?", '
+    '"arg_1": {"temperature": 0.8}}}, "resps": [["4"]], "filtered_resps": ["4"], ...}'
+)
 _NAME = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+)\.jsonl")
 
 
@@ -34,16 +39,16 @@ def read(path: Path, score: str | None) -> ForeignFile:
     DataError for a task that is answered by likelihoods.
     """
     rows = list(read_file(path))
-    if not all(recognise(values) for _, values in rows):
+    if not rows or not all(recognise(values) for _, values in rows):
         raise DataError(
             f"{path} is no file of lm-eval's samples",
             "name a samples_TASK_DATE.jsonl, written with --log_samples",
         )
-    scores = list(dict.fromkeys(name for _, values in rows for name in _scores(values)))
+    scores = list(dict.fromkeys(of_each(rows, lambda row: _scores(row[1]), EXPECTED)))
     chosen = chosen_score(scores, score, str(path))
     metric, _, of_filter = (chosen or "").rpartition(",")
     taken = [row for row in rows if row[1].get("filter", "none") == of_filter or not chosen]
-    samples = [sample for row in taken for sample in _samples(row, metric)]
+    samples = of_each(taken, lambda row: _samples(row, metric), EXPECTED)
     notes = []
     if len(scores) > 1:
         notes.append(f"scores not taken: {', '.join(one for one in scores if one != chosen)}")
@@ -67,8 +72,7 @@ def _samples(row: Row, metric: str) -> Iterator[ForeignSample]:
             f"{place} was answered by likelihoods: it has no completions",
             "import a task whose output_type is generate_until",
         )
-    first = next(iter(values["arguments"].values()))
-    question = first["arg_0"] if isinstance(first, Mapping) else first[0]
+    question, _ = _request(values)
     target = values.get("target")
     gold = None if target in (None, "") else only(target, place, "target")
     filtered = values["filtered_resps"]
@@ -76,18 +80,28 @@ def _samples(row: Row, metric: str) -> Iterator[ForeignSample]:
     for number, text in enumerate(texts):
         scored = len(texts) == 1
         yield ForeignSample(
-            str(values["doc_id"]), str(question), text, gold,
+            str(values["doc_id"]), question, text, gold,
             verdict(values.get(metric)) if scored else None,
             answer if scored or (number == 0 and answer == text) else None,
         )  # fmt: skip
 
 
+def _request(values: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """Return the prompt and the settings of a row's first request.
+
+    Requests are a list in the rows of `simple_evaluate`, and in those of older files.
+    """
+    requests = values["arguments"]
+    first = (requests if isinstance(requests, list) else list(requests.values()))[0]
+    prompt, *others = first.values() if isinstance(first, Mapping) else first
+    asked = others[0] if others and isinstance(others[0], Mapping) else {}
+    return str(prompt), asked
+
+
 def _settings(path: Path, rows: list[Row]) -> dict[str, Any]:
     """Return the settings in the rows, and in the results of the same evaluation beside them."""
     name = _NAME.fullmatch(path.name)
-    arguments = next(iter(rows[0][1]["arguments"].values()))
-    asked = arguments.get("arg_1") if isinstance(arguments, Mapping) else None
-    asked = asked if isinstance(asked, Mapping) else {}
+    _, asked = _request(rows[0][1])
     sampled = asked.get("do_sample", bool(asked.get("temperature")))
     found = {
         "task": name["task"] if name else None,

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from sage_cli.errors import StoreError
-from sage_cli.store.atomic import write_json
+from sage_cli.store.atomic import storing, write_json
 from sage_cli.store.json_files import json_text, read_object
 
 LAYOUT = 1
@@ -115,8 +115,9 @@ def is_sealed(registration: Registration) -> bool:
 
 
 def write_registration(file: Path, registration: Registration) -> None:
-    """Write it as JSON that people read."""
-    write_json(file, registration)
+    """Write it as JSON that people read. Raises StoreError if the file can't be written."""
+    with storing(file):
+        write_json(file, registration)
 
 
 def read_registration(file: Path) -> Registration:

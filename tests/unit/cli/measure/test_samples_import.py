@@ -95,6 +95,24 @@ def test_a_dry_run_writes_nothing(sage: Callable[..., Any]) -> None:
     assert (said["right"], said["stored"], Path("runs").exists()) == (3, False, False)
 
 
+@pytest.mark.parametrize("field", ["problem", "question", "gold", "completion"])
+def test_half_a_character_is_replaced_and_said_so(sage: Callable[..., Any], field: str) -> None:
+    row = {"problem": "p", "question": "q", "gold": "4", "completion": "4", "correct": True}
+    Path("mine.jsonl").write_text(json.dumps({**row, field: "cut \ud83d"}) + "\n")
+    said = answer(sage, "samples", "import", "mine.jsonl", "--as", "mine")
+    assert "1 sample: lone surrogates were replaced by U+FFFD" in said["notes"]
+    assert (said["right"], answer(sage, "passk", "mine")["curves"][0]["pass@k"]) == (1, [1.0])
+    (sample,) = answer(sage, "samples", "show", "mine")["samples"]
+    assert ("cut \ufffd" in sample["completion"]["text"]) == (field == "completion")
+
+
+def test_a_file_name_that_is_no_text(sage: Callable[..., Any]) -> None:
+    row = {"question": "q", "gold": "4", "completion": "4", "correct": True}
+    file = Path("m\udcff.jsonl")
+    file.write_text(json.dumps(row) + "\n")
+    assert answer(sage, "samples", "import", file, "--as", "mine")["right"] == 1
+
+
 def test_a_name_that_is_taken(sage: Callable[..., Any]) -> None:
     sage("samples", "import", LOG, "--as", "theirs")
     other = WRITTEN / "lighteval.parquet"

@@ -108,3 +108,9 @@ def test_nothing_is_published_of_a_suite_that_is_not_measured(sage, tmp_path):
     typed = sage("suite", "publish", str(written(tmp_path)), "--out", "here")
     assert (typed.code, typed.written) == (2, [])
     assert "nothing of" in typed.words
+
+
+@pytest.mark.parametrize("number", ["0", "1"])
+def test_a_number_below_two_of_initial_policies_is_refused(sage, number: str):
+    typed = sage("suite", "plan", "found", "--initial-policies", number)
+    assert (typed.code, "fewer than 2 initial policies" in typed.words) == (2, True)

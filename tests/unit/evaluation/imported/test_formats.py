@@ -84,6 +84,72 @@ def test_likelihoods_are_no_completions(tmp_path: Path) -> None:
         read_foreign(rows(tmp_path / "s.jsonl", {**row, "resps": [[[-1.5, False]]]}), None, None)
 
 
+def test_requests_of_lm_eval_may_be_a_list(tmp_path: Path) -> None:
+    row = json.loads(LM_EVAL.read_text().splitlines()[0])
+    (request,) = row["arguments"].values()
+    file = rows(tmp_path / "s.jsonl", {**row, "arguments": [list(request.values())]})
+    (found,) = read_foreign(file, None, None).samples
+    assert found.question == request["arg_0"]
+    said = read_foreign(file, None, None).settings
+    assert said == {**said, "max_tokens": 1, "temperature": request["arg_1"].get("temperature", 0)}
+
+
+@pytest.mark.parametrize(
+    ("file", "change"),
+    [
+        (LM_EVAL, {"arguments": []}),
+        (LM_EVAL, {"arguments": {}}),
+        (LM_EVAL, {"arguments": 5}),
+        (LM_EVAL, {"resps": 5}),
+        (LM_EVAL, {"metrics": 5}),
+        (WRITTEN / "every_eval_ever_samples.jsonl", {"input": {"formatted": "q"}}),
+        (WRITTEN / "every_eval_ever_samples.jsonl", {"evaluation": {"score": 1.0}}),
+        (WRITTEN / "every_eval_ever_samples.jsonl", {"token_usage": "5"}),
+    ],
+)
+def test_a_row_that_is_damaged_is_named(
+    tmp_path: Path, file: Path, change: dict[str, object]
+) -> None:
+    first = json.loads(file.read_text().splitlines()[0])
+    damaged = rows(tmp_path / "s.jsonl", first, {**first, **change})
+    with pytest.raises(DataError, match=r"s\.jsonl, line 2 can't be read") as raised:
+        read_foreign(damaged, None, None)
+    assert raised.value.next_step is not None
+    assert " is as " in raised.value.next_step
+
+
+def test_a_sample_without_a_verdict_has_none(tmp_path: Path) -> None:
+    row = json.loads((WRITTEN / "every_eval_ever_samples.jsonl").read_text().splitlines()[0])
+    file = rows(tmp_path / "s.jsonl", {**row, "evaluation": {"is_correct": None}})
+    assert [one.right for one in read_foreign(file, None, None).samples] == [None]
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"model_response": {"text": ["4", "5"], "text_post_processed": ["4"]}}, "2 .* 1 in text"),
+        ({"doc": {"id": "0"}}, "can't be read: KeyError 'query'"),
+        ({"metric": None}, "can't be read: AttributeError"),
+    ],
+)
+def test_a_document_of_lighteval_that_is_damaged_is_named(
+    tmp_path: Path, change: dict[str, object], why: str
+) -> None:
+    first = {
+        "doc": {"id": "0", "query": "q", "choices": ["4"], "gold_index": 0},
+        "model_response": {"text": ["4"]},
+        "metric": {"em": 1.0},
+    }
+    with pytest.raises(DataError, match=f"line 2.*{why}"):
+        read_foreign(rows(tmp_path / "s.jsonl", first, {**first, **change}), None, None)
+
+
+@pytest.mark.parametrize("program", ["lm-eval", "every-eval-ever", "lighteval", "jsonl", "verl"])
+def test_a_file_without_rows_is_an_error(tmp_path: Path, program: str) -> None:
+    with pytest.raises(DataError, match=r"s\.jsonl (is no|holds no)"):
+        read_foreign(rows(tmp_path / "s.jsonl"), program, None)
+
+
 def test_lighteval_tells_samples_apart_where_its_mean_allows_it() -> None:
     assert _verdicts("em", 1, ["4"], "4") == [True]
     assert _verdicts("avg@n:n=4", 0.5, ["4", "5", " 4", "6"], "4") == [True, False, True, False]
@@ -130,6 +196,7 @@ def test_rows_of_ones_own(tmp_path: Path) -> None:
         ({"question": "q", "completion": 5, "correct": 1}, "no text"),
         ({"question": "q", "completion": "a", "correct": "perhaps"}, "not true or false"),
         ({"question": "q", "completions": ["a"], "correct": [1, 0]}, "1 completions and 2"),
+        ({"question": "q", "completions": [], "correct": []}, "no completion in `completions`"),
         ({"question": "q", "gold": ["1", "2"], "completion": "a"}, "holds 2 values"),
     ],
 )
@@ -151,6 +218,16 @@ def test_contradictions_are_named(tmp_path: Path, second: dict[str, str], why: s
     file = rows(tmp_path / "mine.jsonl", first, {**first, **second})
     with pytest.raises(DataError, match=why):
         gathered(read_foreign(file, None, None), file)
+
+
+@pytest.mark.parametrize(("name", "number"), [("tokens", 2**31), ("seed", 2**63)])
+def test_a_number_that_can_not_be_stored_is_named(tmp_path: Path, name: str, number: int) -> None:
+    row = {"question": "q", "completion": "a", "correct": True}
+    file = rows(tmp_path / "mine.jsonl", {**row, name: number})
+    with pytest.raises(DataError, match=f"problem q has {name} {number}"):
+        gathered(read_foreign(file, None, None), file)
+    file = rows(tmp_path / "mine.jsonl", {**row, name: number - 1})
+    assert gathered(read_foreign(file, None, None), file).n == 1
 
 
 def test_what_is_right_must_be_said(tmp_path: Path) -> None:
@@ -196,7 +273,7 @@ def test_a_damaged_or_unfinished_log_is_named(tmp_path: Path) -> None:
         read_foreign(torn, None, None)
     file = tmp_path / "log.json"
     file.write_text('{"eval": {}, "status": "success", "samples": [{"id": 1}]}')
-    with pytest.raises(DataError, match="no whole log"):
+    with pytest.raises(DataError, match="json can't be read: KeyError"):
         read_foreign(file, None, None)
 
 

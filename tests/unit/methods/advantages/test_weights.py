@@ -84,6 +84,17 @@ def test_risk_advantages_by_hand():
     torch.testing.assert_close(found[0, 2:], group(0.137890, -0.413671)[0], atol=1e-6, rtol=0)
 
 
+@pytest.mark.parametrize("shift", [0.0, -100.0])
+@pytest.mark.parametrize("rewards", [(100, 0, 0, 50), (100, 99.5, 99, 98), (1, 0, 0, 1)])
+def test_risk_advantages_of_large_rewards_are_the_plain_formulas(rewards, shift):
+    """In double precision, whose exponents reach 709; those of single precision end at 88."""
+    rewards_PN = group(*(reward + shift for reward in rewards))
+    utility_PN = (2.0 * rewards_PN.double()).exp()
+    plain_PN = (utility_PN / utility_PN.mean() - 1) / 2.0
+    found_PN = risk_advantages(rewards_PN.float(), 2.0)
+    torch.testing.assert_close(found_PN, plain_PN.float(), atol=1e-5, rtol=1e-5)
+
+
 def test_risk_towards_0_is_the_centred_reward():
     found = risk_advantages(group(1, 0, 0, 0.5), 1e-6)
     torch.testing.assert_close(found, group(0.625, -0.375, -0.375, 0.125), atol=1e-5, rtol=0)

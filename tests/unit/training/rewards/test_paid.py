@@ -35,6 +35,14 @@ def test_a_completion_without_rewards_has_its_groups_mean():
     torch.testing.assert_close(total_B, torch.tensor([0.2, 0.4, 0.3, 0.0, 0.0, 0.0]))
 
 
+def test_a_punishment_of_length_says_nothing_of_a_completion():
+    """Of 1, 1 and 0 - .5 the mean is .5, which the third gets whatever its length."""
+    both = Paid(("tests", "overlong"), (1.0, 1.0), (), graded=True)
+    raw_BF = torch.tensor([[1.0, 0.0], [1.0, 0.0], [NAN, -0.25], [0.0, -0.5]])
+    total_B = both.weighted(raw_BF, 4).sum(dim=1)
+    torch.testing.assert_close(total_B, torch.tensor([1.0, 1.0, 0.5, -0.5]))
+
+
 def test_records_by_hand():
     """Groups (1.1, 1.1) and (.2, 0): half are equal, the mean is 2.4 / 4."""
     raw_BF = torch.tensor([[1.0, 0.5], [1.0, 0.5], [0.0, 1.0], [0.0, NAN]])

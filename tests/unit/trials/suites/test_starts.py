@@ -86,6 +86,13 @@ def test_what_is_typed_names_initial_policies() -> None:
     assert parse_starts("org/a,org/b") == ("org/a", "org/b")
     with pytest.raises(ConfigurationError, match="ends before it begins"):
         parse_starts("43..41")
+    assert parse_starts("41..41") == (41,)
+
+
+@pytest.mark.parametrize("text", ["0", "1", "", ","])
+def test_fewer_than_two_initial_policies_are_refused(text: str) -> None:
+    with pytest.raises(ConfigurationError, match="fewer than 2 initial policies"):
+        parse_starts(text)
 
 
 def test_a_number_counts_from_the_configurations_seed() -> None:

@@ -57,6 +57,12 @@ def test_it_names_no_place_of_this_machine(tmp_path: Path) -> None:
     assert str(tmp_path) not in file.read_text(encoding="utf-8")
 
 
+def test_a_file_that_can_not_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("")
+    with pytest.raises(StoreError, match=r"taken/x\.json can't be written"):
+        registered(plan(tmp_path), tmp_path / "taken/x.json")
+
+
 def test_a_changed_file_is_no_longer_sealed(tmp_path: Path) -> None:
     file = tmp_path / "mine.registration.json"
     found = registered(plan(tmp_path), file)
