@@ -13,7 +13,6 @@ from sage_cli.errors import SageError, StoreError
 from sage_cli.evaluation.evaluate import Evaluation
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Document
-from sage_cli.reports.page import Page
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.sweeps.document import document_of
 from sage_cli.trials.failures import stored_failures
@@ -23,13 +22,14 @@ from sage_cli.trials.suites.overrides import Overrides
 from sage_cli.trials.suites.planned import Part, PlannedSuite, planned
 from sage_cli.trials.suites.read import registration_file
 from sage_cli.trials.suites.registered.standing import standing
-from sage_cli.trials.suites.report import chapters, write_report
+from sage_cli.trials.suites.report import SuiteReport, chapters, write_report
 from sage_cli.trials.suites.results import results
+from sage_cli.view.export.own_page import write_own_page
 
 
 def report_suite(
     name: str, overrides: Overrides, progress: Progress, registration: Path | None = None
-) -> Page:
+) -> SuiteReport:
     """Report what is stored of a suite, and why the rest is missing; nothing is run.
 
     `registration` is used in the place of the one that the suite names or has beside it.
@@ -55,8 +55,10 @@ def require_analyses(plan: PlannedSuite) -> None:
             options_of(analysis, EvaluationSpec.of(plan.config), request)
 
 
-def report_of(plan: PlannedSuite, progress: Progress, registration: Path | None = None) -> Page:
-    """The report of a plan, as far as it is done."""
+def report_of(
+    plan: PlannedSuite, progress: Progress, registration: Path | None = None
+) -> SuiteReport:
+    """Write the report of a plan, as far as it is done, and its page."""
     stands = None if registration is None else standing(plan, registration)
     failures = stored_failures(plan.folder / FAILURES)
     found = []
@@ -72,7 +74,9 @@ def report_of(plan: PlannedSuite, progress: Progress, registration: Path | None 
     with progress.doing("computing curves and differences"):
         every = chapters(plan, found, analyses, stands)
     with progress.doing("drawing and writing the report"):
-        return write_report(plan, found, every, stands)
+        written = write_report(plan, found, every, stands)
+    write_own_page(plan.config.run.root, "suite", plan.folder.name, written.page, progress)
+    return written
 
 
 def _analysed(analysis: Analysis, part: Part, progress: Progress) -> Document:

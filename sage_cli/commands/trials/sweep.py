@@ -67,7 +67,7 @@ def sweep(config: SageConfig, progress: Progress, *, detach: bool = False) -> Re
         drive = Driver(search, study, executor, progress, lost(study, search))
         drive.run(detach=detach)
         report = outcome(search, study, drive.under_way).write(folder.path)
-        write_page(report, StoredSweep(folder.path))
+        write_page(StoredSweep(folder.path), config.run.root, progress)
         mirror_report(report, search.facts(study), config.tracking)
         trials = study.trials()
     if (why := drive.stopped_by) is not None:

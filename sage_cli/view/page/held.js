@@ -58,9 +58,11 @@ function passk(held, params) {
 }
 
 function difference(held, { a, b, benchmark }) {
-  const found = held.differences.find((one) => one.a === a && one.b === b && one.benchmark === benchmark);
-  if (!found) throw new Refused(`the difference of ${a} and ${b} is not in this export`, held.said);
-  return found;
+  const of = (x, y) => held.differences.find((one) => one.a === x && one.b === y && one.benchmark === benchmark);
+  const found = of(a, b), turned = of(b, a);
+  if (!found && !turned) throw new Refused(`the difference of ${a} and ${b} is not in this export`, held.said);
+  const less = (values) => values.map((one) => (one === null ? null : -one));
+  return found ?? { ...turned, a, b, mean: less(turned.mean), low: less(turned.high), high: less(turned.low) };
 }
 
 function problems(held, params) {
