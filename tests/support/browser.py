@@ -14,8 +14,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from chromium import PROGRAM
 
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+PROGRAM = next((found for name in NAMES if (found := shutil.which(name))), None)
 DRIVER = shutil.which("chromedriver")
 needs_driver = pytest.mark.skipif(
     PROGRAM is None or DRIVER is None, reason="no Chromium with a driver is installed"
