@@ -23,11 +23,10 @@ INITIAL = "sft"
 
 
 class _Read(NamedTuple):
-    """A run's facts, with the stamp of the files that they were read from, and its first start."""
+    """A run's facts, with the stamp of the files that they were read from."""
 
     stamp: Stamp
     facts: RunFacts
-    created: str
 
 
 def stamp_of(paths: Sequence[Path]) -> Stamp:
@@ -66,18 +65,23 @@ class RunsRead:
         return read.facts
 
     def looks(self) -> dict[str, Look]:
-        """Return the look of every run, which later runs do not change."""
-        trained, initial = 0, 0
-        looks: dict[str, Look] = {}
-        for facts in self.all():
-            if facts.about.get("kind") == INITIAL:
-                looks[facts.run.id] = {"colour": None, "dash": initial}
-                initial += 1
-            else:
-                dash, colour = divmod(trained, len(COLOURS))
-                looks[facts.run.id] = {"colour": colour, "dash": dash}
-                trained += 1
-        return looks
+        """Return the look of every run."""
+        return looks_of(self.all())
+
+
+def looks_of(every: Sequence[RunFacts]) -> dict[str, Look]:
+    """Return the look of each run, oldest first, so that later runs do not change it."""
+    trained, initial = 0, 0
+    looks: dict[str, Look] = {}
+    for facts in every:
+        if facts.about.get("kind") == INITIAL:
+            looks[facts.run.id] = {"colour": None, "dash": initial}
+            initial += 1
+        else:
+            dash, colour = divmod(trained, len(COLOURS))
+            looks[facts.run.id] = {"colour": colour, "dash": dash}
+            trained += 1
+    return looks
 
 
 def look_of(policy: str, looks: dict[str, Look]) -> Look:
@@ -108,7 +112,7 @@ def _current(run: Run, known: _Read | None) -> _Read | None:
     if known is not None and known.stamp == stamp and known.facts.about["status"] != RUNNING:
         return known
     try:
-        return _Read(stamp, _facts(run), str(run.known.get("created") or ""))
+        return _Read(stamp, _facts(run))
     except (StoreError, OSError):  # removed, or torn, between two looks at its files
         return None
 
@@ -123,7 +127,8 @@ def _facts(run: Run) -> RunFacts:
 
 def _age(read: _Read) -> tuple[str, str]:
     """Return what runs are sorted by: their first start, which resuming does not change."""
-    return read.created or str(read.facts.about.get("started") or ""), read.facts.run.id
+    about = read.facts.about
+    return str(about.get("created") or about.get("started") or ""), read.facts.run.id
 
 
 def is_one_part(name: str) -> bool:
