@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 from browser import Browser, needs_driver
-from shown_runs import token_report
+from shown_runs import stored_run, token_report
 
 from sage_cli.progress import Silent
+from sage_cli.view.api import Api
 from sage_cli.view.export.own_page import write_own_page, write_page
 from sage_cli.view.export.selection import with_guide
 from sage_cli.view.json_types.runs import GuideView
@@ -46,7 +47,7 @@ def test_every_page_opens_from_disk(browser: Browser, root: Path, tmp_path: Path
         "#/runs", f"#/run?run={BRANCH}", f"#/curves?runs={BRANCH}", f"#/passk?{both}",
         f"#/problems?{both}", f"#/problem?{both}&problem={problem}",
         f"#/samples?policy={BRANCH}&grade=right", "#/sweeps", SWEEP,
-        "#/suites", SUITE, f"#/guide?run={BRANCH}",
+        "#/suites", SUITE, f"#/guide?run={BRANCH}", f"#/compare?runs={BASE},{BRANCH}",
     ):  # fmt: skip
         browser.go(where)
         assert browser.all(".notice.bad") == [], (where, browser.text())
@@ -124,3 +125,16 @@ def test_a_difference_the_other_way_round(browser: Browser, root: Path, tmp_path
     assert turned["mean"] == [-value for value in one["mean"]]
     assert turned["low"] == [-value for value in one["high"]]
     assert turned["p"] == one["p"]
+
+
+def test_dissimilar_texts_come_in_the_servers_order(browser: Browser, tmp_path: Path) -> None:
+    texts = ["1 2 3", "1 2 4", "7 8 9", "1 2 3", "7 8, 1", "ß ü", "", "1 2 3 4"]
+    run = stored_run(tmp_path / "runs", "one", "a", lambda _, at: (texts[at], "right"), kind="sft")
+    browser.open(export(run.folder.parent, tmp_path / "page").as_uri())
+    problem = held(browser)["policies"][0]["samples"][0]["problem"]
+    asked = {"policies": run.id, "problem": problem, "order": "dissimilar", "limit": "8"}
+    (served,) = Api(run.folder.parent).answer("problem", asked)["policies"]
+    browser.go("#/problem?" + "&".join(f"{name}={value}" for name, value in asked.items()))
+    shown = browser.texts(".completion pre")
+    assert shown == [row["text"] for row in served["rows"]]
+    assert shown[1] == "7 8 9"  # before the second text, which begins as the first does

@@ -47,7 +47,8 @@ def pages(problem: str) -> list[str]:
         f"#/curves?runs={BRANCH},{PLAIN}&smooth=2", f"#/passk?{POLICIES}",
         f"#/problems?{POLICIES}", f"#/problem?{POLICIES}&problem={problem}",
         f"#/samples?policy={BRANCH}", "#/sweeps", "#/sweep?sweep=tau-rho-12345678", "#/suites",
-        "#/suite?suite=demo-12345678", f"#/guide?run={BRANCH}", "#/nowhere",
+        "#/suite?suite=demo-12345678", f"#/guide?run={BRANCH}",
+        f"#/compare?runs={BRANCH},{PLAIN}", "#/nowhere",
     ]  # fmt: skip
 
 
@@ -177,6 +178,16 @@ def test_filters_are_in_the_address(page: Browser) -> None:
     page.go("#/runs?filter=guide.name%3Dbranch&columns=guide.tau")
     assert page.texts("tbody .run") == [BRANCH]
     assert "0.465" in page.text()
+
+
+def test_chosen_runs_are_laid_beside_each_other(page: Browser) -> None:
+    page.go(f"#/runs?policies={BRANCH},{PLAIN}")
+    next(one for one in page.all(".choice a") if one.text == "How they differ").click()
+    page.wait(lambda: page.text("h1") == "Runs beside each other")
+    names = page.texts("#scroll-settings tbody th")
+    assert "guide.name" in names
+    assert "rl.algo" not in names  # both are trained under DAPO
+    assert "pass@8 on arithmetic" in page.texts("#scroll-figures tbody th")
 
 
 def test_a_run_that_grows_is_seen_to_grow(page: Browser, root: Path) -> None:

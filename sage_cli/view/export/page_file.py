@@ -17,6 +17,7 @@ from sage_cli.view.security import hash_of
 
 INDEX = "index.html"
 SCRIPTS = ("vendor/d3.min.js", "vendor/plot.min.js")
+ONLY_SERVED = "early.js"
 _IMPORT = re.compile(r'((?:from|import\()\s*")(\.{1,2}/[^"]+)(")')
 
 
@@ -87,7 +88,11 @@ def in_script(value: object) -> str:
 
 def _modules() -> Mapping[str, str]:
     """Return name -> address of every module; they import each other by these names."""
-    names = [name for name in sorted(FILES) if name.endswith(".js") and name not in SCRIPTS]
+    names = [
+        name
+        for name in sorted(FILES)
+        if name.endswith(".js") and name not in (*SCRIPTS, ONLY_SERVED)
+    ]
     return {f"sage/{name}": _address(name) for name in names}
 
 

@@ -1,6 +1,7 @@
 // The answers of an export: put together from what the page holds, as the server would give them.
 
 import { Refused } from "./api.js";
+import { dissimilarFirst } from "./dissimilar.js";
 import { listed } from "./state.js";
 
 const LIMIT = 25;
@@ -83,11 +84,12 @@ function problem(held, params) {
   if (!row) throw new Refused("this problem is not in this export", held.said);
   const policies = shown.map((one) => {
     const of = one.samples.filter((sample) => sample.problem === params.problem);
-    const rows = of.filter(fits(params)).slice(0, Number(params.limit ?? LIMIT));
+    const fitting = of.filter(fits(params));
+    const rows = (params.order === "dissimilar" ? dissimilarFirst(fitting) : fitting).slice(0, Number(params.limit ?? LIMIT));
     const answers = {};
     for (const sample of of) if (sample.extracted !== null) answers[sample.extracted] = (answers[sample.extracted] ?? 0) + 1;
     const top = Object.fromEntries(Object.entries(answers).sort((a, b) => b[1] - a[1]).slice(0, 12));
-    return { policy: one.policy, look: one.problems.looks[one.policy], samples: of.length, grades: grades(of), answers: top, total: of.filter(fits(params)).length, rows };
+    return { policy: one.policy, look: one.problems.looks[one.policy], samples: of.length, grades: grades(of), answers: top, total: fitting.length, rows };
   });
   return { benchmark, problem: row.problem, question: row.question, gold: shown[0].golds[row.problem] ?? "", about: {}, policies, absent };
 }

@@ -2,6 +2,7 @@
 
 import { h } from "../dom.js";
 
+export { compare } from "./compare.js";
 export { curves } from "./curves.js";
 export { guide } from "./guide.js";
 export { passk } from "./passk.js";
