@@ -187,7 +187,7 @@ def test_chosen_runs_are_laid_beside_each_other(page: Browser) -> None:
     names = page.texts("#scroll-settings tbody th")
     assert "guide.name" in names
     assert "rl.algo" not in names  # both are trained under DAPO
-    assert "pass@8 on arithmetic" in page.texts("#scroll-figures tbody th")
+    assert "pass@1 on arithmetic" in page.texts("#scroll-figures tbody th")
 
 
 def test_a_run_that_grows_is_seen_to_grow(page: Browser, root: Path) -> None:
