@@ -25,11 +25,14 @@ from sage_cli.view.topics.tokens import read_tokens, tokens_view
 
 
 class Api:
-    """The answers about what is stored below `root`. Nothing is kept but what was read."""
+    """The answers about what is stored below `root`. Nothing is kept but what was read.
 
-    def __init__(self, root: Path) -> None:
+    With `once` the list of runs is read a single time.
+    """
+
+    def __init__(self, root: Path, *, once: bool = False) -> None:
         self.root = root
-        self.runs = RunsRead(root)
+        self.runs = RunsRead(root, once=once)
         self.policies = Policies(self.runs)
         self.columns = StoredColumns()
 

@@ -69,7 +69,7 @@ def contents(root: Path, selection: Selection, limit_bytes: int) -> Export:
 
     Samples take what the rest leaves: as many of each problem, the first ones.
     """
-    api, held = Api(root), _Held(limit_bytes)
+    api, held = Api(root, once=True), _Held(limit_bytes)
     records = _answers(api, held, selection)
     every = [pair for id_ in selection.runs for pair in _measured(api, id_, held)]
     if len(every) > MOST_POLICIES:

@@ -35,22 +35,29 @@ def stamp_of(paths: Sequence[Path]) -> Stamp:
 
 
 class RunsRead:
-    """The runs below `root`, which may grow and vanish while they are looked at."""
+    """The runs below `root`, which may grow and vanish while they are looked at.
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
+    With `once` they are read a single time, as for a page that is written at once.
+    """
+
+    def __init__(self, root: Path, *, once: bool = False) -> None:
+        self.root, self._once = root, once
         self._known: dict[str, _Read] = {}
         self._lock = Lock()
 
     def all(self) -> list[RunFacts]:
         """Return the facts of every run from the oldest, those of a torn one as far as they go."""
         with self._lock:
-            known, self._known = self._known, {}
-            for id_ in _ids(self.root):
-                read = _current(Run(self.root / id_), known.get(id_))
-                if read is not None:
-                    self._known[id_] = read
+            if not (self._once and self._known):
+                self._read()
             return [read.facts for read in sorted(self._known.values(), key=_age)]
+
+    def _read(self) -> None:
+        known, self._known = self._known, {}
+        for id_ in _ids(self.root):
+            read = _current(Run(self.root / id_), known.get(id_))
+            if read is not None:
+                self._known[id_] = read
 
     def find(self, id_: str) -> RunFacts:
         """Return the facts of the run of that id. Raises StoreError if there is none (any more)."""
