@@ -1,8 +1,10 @@
-"""Make parts of the site: JSON schemas below reference/schemas/, and formulas as MathML."""
+"""Make parts of the site: its address, JSON schemas, and formulas as MathML."""
 
 from __future__ import annotations
 
 import re
+import tomllib
+from pathlib import Path
 
 from latex2mathml.converter import convert
 from mkdocs.config.defaults import MkDocsConfig
@@ -10,6 +12,20 @@ from mkdocs.structure.files import File, Files
 
 from sage_cli.cli.terminal.schemas import ANSWERS, schema
 from sage_cli.store.json_files import json_text
+
+ADDRESS = re.compile(r"\bADDRESS\b")
+"""The word that stands for the project's address, which pyproject.toml has."""
+
+
+def address() -> str:
+    """Return the project's address."""
+    text = (Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8")
+    return str(tomllib.loads(text)["project"]["urls"]["Repository"])
+
+
+def on_config(config: MkDocsConfig) -> None:
+    """Link every page to the project's address."""
+    config.repo_url, config.repo_name = address(), "sage"
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -27,8 +43,8 @@ PARTS = re.compile(f"{CODE}|{FORMULA}", re.DOTALL)
 
 
 def on_page_markdown(markdown: str, **_: object) -> str:
-    """Return a page's text with its formulas as MathML, which browsers draw without a script."""
-    return PARTS.sub(_drawn, markdown)
+    """Return a page's text with the address, and formulas as MathML, drawn without a script."""
+    return PARTS.sub(_drawn, ADDRESS.sub(address(), markdown))
 
 
 def _drawn(found: re.Match[str]) -> str:

@@ -40,6 +40,30 @@ def settings() -> dict[str, Setting]:
     return _settings((*Method.members(), *Guide.members()))
 
 
+def setting(key: str) -> Setting | None:
+    """Return the setting called `key`, or the mapping that is open to it; None if there is neither.
+
+    Of a union only the root is read if it has the setting, and not each member's file.
+    """
+    models: Sequence[type[BaseModel]] = (SageConfig,)
+    parts = key.split(".")
+    for place, part in enumerate(parts):
+        having = [model for model in models if part in model.model_fields]
+        inside = parts[place + 1 : place + 2]
+        annotations = [model.model_fields[part].annotation for model in having]
+        models = [model for one in annotations for model in _having(one, inside)]
+        if not models:
+            found = _setting(".".join(parts[: place + 1]), having, part)
+            return found if having and (found.open or not inside) else None
+    return None
+
+
+def settings_of(sections: Sequence[str]) -> dict[str, Setting]:
+    """Return every setting of these sections, over all members of unions."""
+    models = [(name, sections_of(SageConfig.model_fields[name].annotation)) for name in sections]
+    return {one.key: one for name, every in models for one in _below(every, f"{name}.")}
+
+
 @cache
 def _settings(_members: tuple[type[Section], ...]) -> dict[str, Setting]:
     return {one.key: one for one in _below((SageConfig,), "")}
@@ -101,12 +125,25 @@ def _below(models: Sequence[type[BaseModel]], above: str) -> Iterator[Setting]:
         if inner:
             yield from _below(inner, f"{above}{key}.")
         else:
-            yield Setting(
-                f"{above}{key}",
-                integer=all(_parts(one) <= {int, NoneType} for one in types),
-                cosmetic=all(is_cosmetic(model, key) for model in having),
-                open=any(get_origin(part) is dict for one in types for part in _parts(one)),
-            )
+            yield _setting(f"{above}{key}", having, key)
+
+
+def _having(annotation: Any, inside: Sequence[str]) -> list[type[BaseModel]]:
+    """Return the sections that a field may hold; of a union its root, if that has the next key."""
+    is_union = isinstance(annotation, type) and issubclass(annotation, Extensible)
+    if is_union and inside and inside[0] in annotation.model_fields:
+        return [annotation]
+    return sections_of(annotation)
+
+
+def _setting(name: str, having: Sequence[type[BaseModel]], key: str) -> Setting:
+    types = [_parts(model.model_fields[key].annotation) for model in having]
+    return Setting(
+        name,
+        integer=all(parts <= {int, NoneType} for parts in types),
+        cosmetic=all(is_cosmetic(model, key) for model in having),
+        open=any(get_origin(part) is dict for parts in types for part in parts),
+    )
 
 
 def _parts(annotation: Any) -> set[Any]:

@@ -32,21 +32,23 @@ class Layer:
     """Settings and what to call their origin, as `preset tiny` or `--set`.
 
     `typed` settings are meant for whatever is chosen. What is `beside` the layer before it was said
-    in the same breath: a choice in one of both holds for both.
+    in the same breath: a choice in one of both holds for both. Blocks of a `checked` layer, as of
+    a shipped preset, were validated before.
     """
 
     origin: str
     values: Mapping[str, Any]
     typed: bool = False
     beside: bool = False
+    checked: bool = False
 
 
 @dataclass
 class Merged:
     """Nested settings; for every leaf by its dotted name its origin and its layer's number.
 
-    `blocks` holds what the layers said for each method and guide, chosen or not: by section, name
-    and what to call it.
+    `blocks` holds what layers that are not `checked` say for each method and guide, chosen or not:
+    by section, name and what to call it.
     """
 
     values: dict[str, Any] = field(default_factory=dict)
@@ -80,7 +82,8 @@ def merge(layers: Iterable[Layer]) -> Merged:
         for key, section in BLOCKS.items():
             for name, settings in _mapping(layer.values.get(key)).items():
                 block = Layer(f"{layer.origin}, {key}.{name}", _mapping(settings))
-                merged.blocks.append((section, name, block))
+                if not layer.checked:
+                    merged.blocks.append((section, name, block))
                 if name == final[section]:
                     merged.put({section: block.values}, block.origin, level)
         values = dict(layer.values)
@@ -141,16 +144,20 @@ def _lasting(section: str, inside: Any, layer: Layer, before: str, final: str) -
     bound = set() if layer.typed else own_settings(section, before)
     if not layer.typed and _inside({section: inside}, section, tag) is not None:
         bound = set(inside)
-    known = {key for one in members(section).values() for key in one.model_fields}
     return {
         key: value
         for key, value in inside.items()
         if key != tag
         and (
             key in LASTING.get(section, ())
-            or (key not in bound and (key in now.model_fields or key not in known))
+            or (key not in bound and (key in now.model_fields or not _is_known(section, key)))
         )
     }
+
+
+def _is_known(section: str, key: str) -> bool:
+    """Return True if a member of the union has the setting; all of its members are imported."""
+    return any(key in one.model_fields for one in members(section).values())
 
 
 def _settle_anchor(merged: Merged, final: Mapping[str, str]) -> None:

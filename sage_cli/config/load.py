@@ -22,7 +22,7 @@ from sage_cli.errors import ConfigurationError
 from sage_cli.methods.grpo import Grpo
 from sage_cli.settings.passwords import taken
 from sage_cli.settings.plugins import AS_STORED
-from sage_cli.settings.presets import DEFAULT_PRESET, read_preset
+from sage_cli.settings.presets import DEFAULT_PRESET, preset_names, read_preset
 from sage_cli.settings.sections.records import default_root
 from sage_cli.settings.sections.rollout import SERVER_URL
 from sage_cli.settings.yaml_text import yaml_value
@@ -110,7 +110,10 @@ def _layers(
 ) -> list[Layer]:
     layers = [] if stored is None else _stored_layers(stored)
     names = presets or ([] if stored is not None else [DEFAULT_PRESET])
-    layers += [Layer(f"preset {name}", read_preset(name)) for name in names]
+    shipped = preset_names()
+    layers += [
+        Layer(f"preset {name}", read_preset(name), checked=name in shipped) for name in names
+    ]
     layers += [Layer("flag", _given(flags), typed=True), _assignments(sets)]
     return [replace(layer, values=taken(layer.values)) for layer in layers]
 
@@ -119,9 +122,9 @@ def _stored_layers(stored: Mapping[str, Any]) -> list[Layer]:
     """Return the layers from which a stored configuration was made, or all of it as one."""
     kept = stored.get(LAYERS)
     if not isinstance(kept, Mapping):
-        return [Layer(STORED, current(without_consent(stored)))]
+        return [Layer(STORED, current(without_consent(stored)), checked=True)]
     return [
-        Layer(STORED, current(without_consent(one["values"])), one["typed"], one["beside"])
+        Layer(STORED, current(without_consent(one["values"])), one["typed"], one["beside"], True)
         for one in kept.values()
     ]
 

@@ -20,7 +20,7 @@ from sage_cli.metrics.intervals.bands import pass_matrix
 from sage_cli.models.policies.policy import Policy
 from sage_cli.progress import Progress
 from sage_cli.reports.provenance import Provenance
-from sage_cli.settings.sections.sweep import HIGHER
+from sage_cli.settings.sections.sweep import higher
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +56,7 @@ def over_temperatures(
         one.name: exactly and lists_right_texts(one.name) for one in evaluation.benchmarks
     }
     if not temperatures and all(by_chances.values()):
-        temperatures = [own * factor for factor in HIGHER]
+        temperatures = higher(own)
     grid = tuple(sorted({own, *temperatures}))
     if len(grid) < 2:
         raise ConfigurationError(

@@ -35,7 +35,7 @@ def train_guided(
     on_step: OnStep,
     validator: Validator | None = None,
 ) -> None:
-    """Train the policy and leave it in `run.model`; goes on with an interrupted run.
+    """Train the policy and leave it in `run.model`; an interrupted run is resumed.
 
     What SFT leaves is kept in the run's folder, as a run of its own: it is DPO's reference.
     `on_step` hears DPO's steps. Raises Interrupted after the step, with a checkpoint, in which a

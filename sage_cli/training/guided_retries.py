@@ -1,6 +1,6 @@
 """Problems tried by the policy as it starts, and the failed ones once more with a hint.
 
-Completions and grades are stored as an evaluation's are: whoever is interrupted goes on.
+Completions and grades are stored as an evaluation's are: an interrupted training resumes from them.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ def train_preferences(
     first: Mapping[str, float],
     validator: Validator | None = None,
 ) -> None:
-    """Train `model` in place and leave it in `run.model`; goes on with an interrupted run.
+    """Train `model` in place and leave it in `run.model`; an interrupted run is resumed.
 
     `reference` is the frozen model; None where `model` has an adapter, which is then copied.
     `first` is added to the first step's record. Raises Interrupted after the step, with a

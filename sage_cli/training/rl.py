@@ -49,7 +49,7 @@ from sage_cli.training.trainer.step_writer import StepWriter
 def train_rl(
     recipe: RlSpec, inputs: RlInputs, tracking: TrackingSection, run: Run, on_step: OnStep
 ) -> None:
-    """Train `inputs.model` in place and leave it in `run.model`; goes on with an interrupted run.
+    """Train `inputs.model` in place and leave it in `run.model`; an interrupted run is resumed.
 
     `on_step` hears each optimiser step's record, after it is in metrics.jsonl. Raises Interrupted
     at the end of the generation batch, with a checkpoint, in which a signal asked to stop.

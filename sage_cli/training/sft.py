@@ -62,7 +62,7 @@ def train_sft(
     on_step: OnStep,
     compute_dtype: ComputeDtype = "auto",
 ) -> None:
-    """Train `model` in place and leave it in `run.model`; goes on with an interrupted run.
+    """Train `model` in place and leave it in `run.model`; an interrupted run is resumed.
 
     `on_step` hears every optimiser step's metrics, after they are in metrics.jsonl. Raises
     Interrupted after the step, with a checkpoint, in which a signal asked to stop.

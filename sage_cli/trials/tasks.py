@@ -130,7 +130,7 @@ class TaskList:
         word = f"{policy.word}@all" if all_of_it else policy.word
         steps = "-checkpoints" if all_of_it else ""
         key = identity_of("exact", {"of": _key(one.config), "temperatures": temperatures})[:8]
-        texts = ",".join(f"{temperature:g}" for temperature in temperatures)
+        texts = ",".join(repr(temperature).removesuffix(".0") for temperature in temperatures)
         return self._evaluation(
             one, f"{policy.label}{steps}-exact-{key}", word, EXACT,
             lambda: self._stored.chances_are_read(policy, one.config, temperatures, all_of_it),

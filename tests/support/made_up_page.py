@@ -20,8 +20,6 @@ from sage_cli.trials.suites.report import chapters
 from sage_cli.trials.suites.results import MethodResult, PartResult
 from sage_cli.trials.trial import Replicate
 
-PROBLEMS = 40
-
 
 def made_up(plan: PlannedSuite) -> list[PartResult]:
     """Return results in which every policy of a plan has chances."""
@@ -29,7 +27,7 @@ def made_up(plan: PlannedSuite) -> list[PartResult]:
     temperatures = part.suite.exact_reading.at(part.replicates[0].config)
     read = {
         trial.label: [
-            ReadReplicate(one, {"arithmetic": _chances(trial.label, one, temperatures)}, {})
+            ReadReplicate(one, {"arithmetic": _chances(plan, trial.label, one, temperatures)}, {})
             for one in trial.replicates
         ]
         for trial in part.trials
@@ -61,13 +59,16 @@ def edited(file: Path, old: str, new: str) -> None:
     file.write_text(text.replace(old, new), encoding="utf-8")
 
 
-def _chances(label: str, one: Replicate, temperatures: tuple[float, ...]) -> Chances:
+def _chances(
+    plan: PlannedSuite, label: str, one: Replicate, temperatures: tuple[float, ...]
+) -> Chances:
+    (benchmark,) = plan.stored.benchmarks(one.config)
+    ids = tuple(benchmark.golds)
     rng = np.random.default_rng([*label.encode(), int(one.start or 0), one.seed])
-    easy_P = rng.beta(0.5, 1.5, PROBLEMS)
+    easy_P = rng.beta(0.5, 1.5, len(ids))
     easy_P *= 0.2 / easy_P.mean()  # so that methods have a common pass@1
     p_TPW = np.stack(
         [np.stack([easy_P / (1 + t), 0.01 * easy_P * t], axis=1) for t in temperatures]
     )
     p_TPW[:, 0, 1] = 0.0  # a way that a problem doesn't have
-    ids = tuple(f"arithmetic/{place}" for place in range(PROBLEMS))
     return Chances(ids, ("S", "D"), frozenset("D"), temperatures, p_TPW)

@@ -55,6 +55,13 @@ Registered = Annotated[
     typer.Option(help="Compare with this registration, not with the one that the suite has."),
 ]
 
+Published = Annotated[
+    Path | None,
+    typer.Option(
+        help="A NAME.measurements.parquet of `sage suite publish`, for runs that are not here."
+    ),
+]
+
 
 @app.command("list")
 def list_(json: Json = False) -> None:
@@ -128,6 +135,7 @@ def report(
     set_: Sets = None,
     runs: RunRoot = None,
     registration: Registered = None,
+    published: Published = None,
     json: Json = False,
 ) -> None:
     """Report what is stored; nothing is run."""
@@ -135,7 +143,7 @@ def report(
 
     overrides = overrides_of(preset, set_, seeds, runs, only, initial_policies)
     with Live() as live:
-        written = report_suite(name, overrides, live, registration)
+        written = report_suite(name, overrides, live, registration, published)
     _show(written, json)
 
 

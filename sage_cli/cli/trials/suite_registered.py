@@ -13,7 +13,16 @@ from sage_cli.cli.options import Json, Presets, RunRoot, Sets
 from sage_cli.cli.terminal.console import console, emit
 from sage_cli.cli.terminal.live import Live, doing
 from sage_cli.cli.terminal.surroundings import ask_nobody
-from sage_cli.cli.trials.suite import Name, Only, Registered, Seeds, Starts, app, overrides_of
+from sage_cli.cli.trials.suite import (
+    Name,
+    Only,
+    Published,
+    Registered,
+    Seeds,
+    Starts,
+    app,
+    overrides_of,
+)
 from sage_cli.errors import EXIT_OTHER
 
 __all__ = ["app"]
@@ -74,6 +83,7 @@ def publish(
     set_: Sets = None,
     runs: RunRoot = None,
     registration: Registered = None,
+    published: Published = None,
     json: Json = False,
 ) -> None:
     """Write a suite's page with its counts and chances, for `verify` without the runs."""
@@ -81,7 +91,7 @@ def publish(
 
     overrides = overrides_of(preset, set_, seeds, runs, only, initial_policies)
     with Live() as live:
-        files = publish_suite(name, overrides, out, live, registration)
+        files = publish_suite(name, overrides, out, live, registration, published)
     if json:
         emit({"files": [str(file) for file in files]})
         return

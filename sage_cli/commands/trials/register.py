@@ -11,10 +11,10 @@ from sage_cli.progress import Progress
 from sage_cli.trials.suites.overrides import Overrides
 from sage_cli.trials.suites.planned import planned
 from sage_cli.trials.suites.read import registration_file
+from sage_cli.trials.suites.registered.found import found_results
 from sage_cli.trials.suites.registered.measurements_file import ENDING, write_measurements
 from sage_cli.trials.suites.registered.register import register
 from sage_cli.trials.suites.registered.registration import Registration
-from sage_cli.trials.suites.results import results
 
 
 def register_suite(
@@ -32,21 +32,27 @@ def register_suite(
 
 
 def publish_suite(
-    name: str, overrides: Overrides, out: Path, progress: Progress, registration: Path | None
+    name: str,
+    overrides: Overrides,
+    out: Path,
+    progress: Progress,
+    registration: Path | None,
+    published: Path | None = None,
 ) -> list[Path]:
     """Write a suite's page as JSON, its counts and chances, and its registration into `out`.
 
     With these three files `sage suite verify` checks the page on a machine without the runs.
+    `published` is such a file of counts and chances, used for runs that are not here.
     Raises ConfigurationError if nothing is measured.
     """
     with progress.doing(f"planning {name}"):
         plan = planned(name, overrides)
     registration = registration or present_registration(name)
     with progress.doing("reading counts and chances"):
-        found = [results(part, plan.stored, {}) for part in plan.parts]
-    if not any(one.there or any(one.read.values()) for one in found):
+        found, source = found_results(plan, {}, published)
+    if not source:
         raise ConfigurationError(f"nothing of {name} is measured", f"run sage suite run {name}")
-    page = report_of(plan, progress, registration)
+    page = report_of(plan, progress, registration, published)
     document = page.report.folder / f"{plan.suite.name}.json"
     out.mkdir(parents=True, exist_ok=True)
     files = [out / document.name, out / f"{plan.suite.name}{ENDING}"]

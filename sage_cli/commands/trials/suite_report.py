@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from sage_cli.analysis.registry import find_analysis
@@ -21,23 +22,28 @@ from sage_cli.trials.suites.declaration import Analysis
 from sage_cli.trials.suites.overrides import Overrides
 from sage_cli.trials.suites.planned import Part, PlannedSuite, planned
 from sage_cli.trials.suites.read import registration_file
+from sage_cli.trials.suites.registered.found import found_results
 from sage_cli.trials.suites.registered.standing import standing
 from sage_cli.trials.suites.report import SuiteReport, chapters, write_report
-from sage_cli.trials.suites.results import results
 from sage_cli.view.export.own_page import write_own_page
 
 
 def report_suite(
-    name: str, overrides: Overrides, progress: Progress, registration: Path | None = None
+    name: str,
+    overrides: Overrides,
+    progress: Progress,
+    registration: Path | None = None,
+    published: Path | None = None,
 ) -> SuiteReport:
     """Report what is stored of a suite, and why the rest is missing; nothing is run.
 
-    `registration` is used in the place of the one that the suite names or has beside it.
+    `registration` is used in the place of the one that the suite names or has beside it, and
+    measurements that somebody `published` in the place of those that are not stored here.
     """
     with progress.doing(f"planning {name}"):
         plan = planned(name, overrides)
     require_analyses(plan)
-    return report_of(plan, progress, registration or present_registration(name))
+    return report_of(plan, progress, registration or present_registration(name), published)
 
 
 def present_registration(name: str) -> Path | None:
@@ -56,15 +62,16 @@ def require_analyses(plan: PlannedSuite) -> None:
 
 
 def report_of(
-    plan: PlannedSuite, progress: Progress, registration: Path | None = None
+    plan: PlannedSuite,
+    progress: Progress,
+    registration: Path | None = None,
+    published: Path | None = None,
 ) -> SuiteReport:
     """Write the report of a plan, as far as it is done, and its page."""
     stands = None if registration is None else standing(plan, registration)
-    failures = stored_failures(plan.folder / FAILURES)
-    found = []
-    for part in plan.parts:
-        with progress.doing(f"counting what is stored of {part.suite.name}"):
-            found.append(results(part, plan.stored, failures))
+    with progress.doing(f"counting what is stored of {plan.suite.name}"):
+        failures = stored_failures(plan.folder / FAILURES)
+        found, source = found_results(plan, failures, published)
     analyses = {
         part.suite.name: [_analysed(one, part, progress) for one in part.suite.analyses]
         for part in plan.parts
@@ -73,6 +80,8 @@ def report_of(
         analyses[task.wanted_by[0]].append(_swept(task))
     with progress.doing("computing curves and differences"):
         every = chapters(plan, found, analyses, stands)
+        if published is not None:
+            every = [replace(one, about=f"{one.about} Results: {source}.") for one in every]
     with progress.doing("drawing and writing the report"):
         written = write_report(plan, found, every, stands)
     write_own_page(plan.config.run.root, "suite", plan.folder.name, written.page, progress)

@@ -51,6 +51,11 @@ class Chances:
         p_P: FloatArray = np.minimum(p_PW[:, counted].sum(axis=1), 1.0)
         return p_P
 
+    def over(self, temperatures: Sequence[float]) -> Chances:
+        """Return the chances at these temperatures alone."""
+        places = [self.temperatures.index(one) for one in temperatures]
+        return replace(self, temperatures=tuple(temperatures), p_TPW=self.p_TPW[places])
+
     def of_way(self, temperature: float, way: str) -> FloatArray:
         """Return each problem's chance of a way's right text, shape (P,)."""
         p_P: FloatArray = self.p_TPW[self.temperatures.index(temperature)][:, self.ways.index(way)]

@@ -11,8 +11,14 @@ from sage_cli.settings.base import COSMETIC, WHERE_SET, Section
 from sage_cli.settings.objective import Objective, parse_objective
 
 HIGHER = (1.02, 1.05, 1.1, 1.15, 1.2, 1.3, 1.4, 1.5)
-"""Temperatures above 1 at which policies are compared at equal pass@1 if none are named."""
+"""Multiples of sampling's temperature at which policies are compared at equal pass@1 if no
+temperatures are named."""
 Sampler = Literal["grid", "random", "qmc", "tpe", "gp", "cmaes", "nsga2"]
+
+
+def higher(temperature: float) -> tuple[float, ...]:
+    """Return the temperatures above `temperature` over which equal pass@1 is looked for."""
+    return tuple(temperature * factor for factor in HIGHER)
 
 
 class SweepSection(Section):
@@ -47,9 +53,10 @@ class SweepSection(Section):
     `0.5*pass@1+0.5*pass@64`; `exact@256`, by exact chances; or `gain@256`, worked pass@256 less the
     initial policy's where both have the same pass@1. Two objectives give a Pareto front."""
     temperatures: tuple[Annotated[float, Field(gt=0, lt=100)], ...] = Field(
-        HIGHER, json_schema_extra=WHERE_SET
+        (), json_schema_extra=WHERE_SET
     )
-    """Temperatures above sampling's over which `gain@k` finds equal pass@1."""
+    """Temperatures above sampling's over which `gain@k` finds equal pass@1; empty: 1.02 to 1.5
+    times sampling's."""
     benchmark: str = "dapo-math-dev"
     """Validation problems on which settings are chosen; use others than the reported ones. With
     several (comma-separated), an objective is the mean over them."""

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sage_cli.store.identity import key_of
@@ -54,6 +53,8 @@ class ChanceStore:
         self, ids: Sequence[str], ways: Sequence[str], temperatures: Sequence[float]
     ) -> FloatArray:
         """Return what is stored of them, shape (T, P, W), NaN elsewhere; nothing is written."""
+        import pyarrow.compute as pc  # takes 0.1 s, and dry runs that import this file need none
+
         table = self._stored.read(read_only=True)
         texts = [table.column(name).cast(pa.string()) for name in ("problem_id", "way")]
         columns = [table.column("temperature"), *texts]

@@ -105,7 +105,7 @@ def _refuse_other_model(checkpoint: Path, model: Any) -> None:
 
 
 def _refuse_inside_batch(checkpoint: Path, rl: Method) -> None:
-    """The rest of a batch's completions isn't saved: they would be sampled anew, by another policy.
+    """Raise StoreError for a checkpoint inside a batch, whose other completions are lost.
 
     The last step's checkpoint is the finished policy, wherever it lies.
     """

@@ -27,7 +27,7 @@ def disk_explained(folder: Path, torn: Path) -> Iterator[None]:
         kept = any(folder.glob(f"checkpoint-*/{SEAL}"))
         raise TrainingError(
             f"the disk of {folder} is full: {torn.name} couldn't be written",
-            "make room and run the same command: it goes on from the last checkpoint"
+            "make room and run the same command: it resumes from the last checkpoint"
             if kept
             else "make room and run the same command again",
         ) from error

@@ -60,5 +60,5 @@ class Safeguards:
 
     def _complain(self, cause: str, advice: str, *, final: bool) -> None:
         if final and self.stop:
-            raise DivergedError(cause, f"{advice}; rl.stop_when_stuck=false goes on regardless")
+            raise DivergedError(cause, f"{advice}; rl.stop_when_stuck=false trains on regardless")
         warnings.warn(f"{cause}: {advice}", stacklevel=2)

@@ -30,7 +30,7 @@ from sage_cli.store.runs.run import Run
 from sage_cli.training.callbacks import OnStep, watched
 from sage_cli.training.checkpoints.checkpoints import interrupted, prepare_resume
 from sage_cli.training.checkpoints.stop_signals import StopSignals
-from sage_cli.training.launch import watchdog as lifeline
+from sage_cli.training.launch import watchdog
 from sage_cli.training.launch.processes import PROCESSES_VARIABLE
 
 POLL_S = 0.1
@@ -89,7 +89,7 @@ def train_together(
     command = launch_command(rl.processes, words, by)
     with ExitStack() as held:
         with writer(run.folder):  # nothing is touched that somebody else is training
-            held.enter_context(lifeline.lifeline(run.folder))
+            held.enter_context(watchdog.command_lock(run.folder))
             prepare_resume(run, rl)  # records to be forgotten go before anybody follows them
             write_json(stored, record.settings)
         # the first of the processes mirrors the run
@@ -115,16 +115,16 @@ def run_together(
     """Run the processes of `launch_command` to their end and hear each new record of `run`.
 
     What they print goes to processes.log. They live no longer than this process, which holds
-    `lifeline(run.folder)`. Raises TrainingError when they fail, and Interrupted when a signal asked
-    to stop: it is passed on and waited for, a second one ends them at once. They can stop after a
-    multiple of `period` steps.
+    `command_lock(run.folder)`. They can stop after a multiple of `period` steps. Raises
+    TrainingError if they fail, and Interrupted if a signal asked to stop: it is passed on and
+    waited for, a second one ends them at once.
     """
     # one thread each: two processes with two threads on two cores slow each other down sixfold
     environment = {
         **os.environ,
         "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"),
         PROCESSES_VARIABLE: str(processes),
-        lifeline.VARIABLE: str(run.folder.resolve()),
+        watchdog.VARIABLE: str(run.folder.resolve()),
     }
     log, metrics, started = run.folder / "processes.log", run.metrics.path, _started(run)
     metrics.parent.mkdir(parents=True, exist_ok=True)
@@ -142,13 +142,13 @@ def run_together(
         try:
             while process.poll() is None:
                 if signals.number:
-                    lifeline.ask_to_stop(run.folder, signals.number)
+                    watchdog.ask_to_stop(run.folder, signals.number)
                 for record in _new_records(lines):
                     signals.done(record["step"], record["of"])
                     on_step(record)
                 time.sleep(POLL_S)
         finally:
-            process.kill()  # the processes that it started follow their lifeline
+            process.kill()  # the processes that it started follow their command
             process.wait()
         for record in _new_records(lines):
             on_step(record)

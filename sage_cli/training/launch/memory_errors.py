@@ -122,7 +122,7 @@ def advice(need: MemoryNeed, resident: int, peak: int, total: int) -> str:
     keeping = [name for name in named if settings()[name].cosmetic]
     text = "change one of " + "; ".join(f"{name}={changes[name]}" for name in named)
     others = "the others make another run" if len(keeping) < len(named) else ""
-    kept = f"with {' or '.join(keeping)} this run goes on" if keeping else ""
+    kept = f"with {' or '.join(keeping)} this run is resumed" if keeping else ""
     return text + "".join(f"; {part}" for part in (kept, others if keeping else "") if part)
 
 
@@ -147,7 +147,7 @@ def _saved(run: Run) -> str:
     step = saved_step(run.checkpoints)
     if not step:
         return ""
-    return f". {run.id} is saved at step {step}, where the same command goes on"
+    return f". {run.id} is saved at step {step}, where the same command resumes it"
 
 
 def _device() -> tuple[str, int]:

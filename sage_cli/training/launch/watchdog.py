@@ -19,14 +19,14 @@ from pathlib import Path
 from sage_cli.errors import StoreError
 from sage_cli.store.lock import LAUNCHER, is_locked, writer
 
-VARIABLE = "SAGE_LIFELINE"
+VARIABLE = "SAGE_WATCHDOG"
 """Tells a launched process the folder that its command holds."""
 LOOK_S = 0.1
 _STOP = ".stop"
 
 
 @contextmanager
-def lifeline(folder: Path) -> Iterator[None]:
+def command_lock(folder: Path) -> Iterator[None]:
     """Hold `folder` as the command whose processes train in it; only one may."""
     with writer(folder, LAUNCHER):
         stop = folder / _STOP

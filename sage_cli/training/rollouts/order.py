@@ -1,6 +1,6 @@
 """The order of problems or pairs, fixed by the seed before training.
 
-A trainer is given one long epoch, because a sampler that shuffles anew each epoch forgets on
+A trainer is given one long epoch, because a sampler that shuffles again each epoch forgets on
 resume which epoch it was in.
 """
 

@@ -10,6 +10,7 @@ from sage_cli.config.layers import leaves
 from sage_cli.config.load import changed
 from sage_cli.config.schema import SageConfig
 from sage_cli.config.specs import EvaluationSpec, RlSpec, SftSpec
+from sage_cli.settings.sections.sweep import higher
 from sage_cli.store.identity import identity_of
 
 VALIDATIONS = 6
@@ -29,7 +30,8 @@ def shared_config(config: SageConfig) -> SageConfig:
     if sweep.by_chances:
         gains = any(one.measure == "gain" for one in sweep.objectives)
         shared["evaluation.chances"] = True
-        shared["evaluation.temperatures"] = sweep.temperatures if gains else ()
+        over = sweep.temperatures or higher(config.sampling.temperature)
+        shared["evaluation.temperatures"] = over if gains else ()
     if sweep.steps:
         shared["rl.steps"] = sweep.steps
     if sweep.prune != "none":

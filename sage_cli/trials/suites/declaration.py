@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
-from sage_cli.config.fields import settings
+from sage_cli.config.fields import setting, settings
 from sage_cli.errors import ConfigurationError
 from sage_cli.settings.base import Section
 from sage_cli.trials.suites.claims import Claim, parse_claim
@@ -28,15 +28,9 @@ def _method(value: Any) -> Any:
     return {"of": value} if isinstance(value, str) else value
 
 
-def _is_setting(key: str) -> bool:
-    """Return True if the schema has the key, or leaves it open to plug-ins."""
-    inside = any(one.open and key.startswith(f"{one.key}.") for one in settings().values())
-    return key in settings() or inside
-
-
 def _known(given: dict[str, Any]) -> dict[str, Any]:
     """Return the settings. Raises ValueError for one that there is not."""
-    if unknown := [key for key in given if not _is_setting(key)]:
+    if unknown := [key for key in given if setting(key) is None]:
         known = ", ".join(settings())
         raise ValueError(f"there is no setting '{unknown[0]}', known: {known}")
     return given
@@ -255,12 +249,14 @@ class Suite(Section):
             )
         left = {label: of for label, of in self.methods.items() if label in labels}
         claims = [one.text for one in self.read_claims if {one.a, one.b} <= left.keys()]
+        trades = tuple(one for one in self.trades if {*one.labels} <= left.keys())
         return self.model_copy(
             update={
                 "methods": left,
                 "claims": tuple(claims),
                 "against": tuple(label for label in self.against if label in left),
-                "trades": tuple(one for one in self.trades if {*one.labels} <= left.keys()),
+                "trades": trades,
+                "stop": self.stop if any(one.primary for one in trades) else None,
                 "interactions": tuple(
                     one for one in self.interactions if {*one.labels} <= left.keys()
                 ),

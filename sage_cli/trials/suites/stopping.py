@@ -22,6 +22,8 @@ class Stopping:
     stop: Stop
     looks: Sequence[Look]
     there: int
+    unreached: Sequence[str | None] = ()
+    """Initial policies of the next look that are there and reach no common pass@1."""
 
     @property
     def decisive(self) -> Look | None:
@@ -43,6 +45,9 @@ class Stopping:
         if look is None:
             following = next(one for one in self.stop.looks if one > self._last)
             said = f"the next look is at {following} initial policies, {self.there} are there"
+            if self.unreached:
+                named = ", ".join(map(str, self.unreached))
+                said += f", and the two sides of {named} reach no common pass@1: add temperatures"
             if not self.looks:
                 return said
             bound = self.stop.within
@@ -75,34 +80,35 @@ def stopping(result: PartResult) -> Stopping:
     starts = list(dict.fromkeys(one.start for one in replicates))
     seeds = len(replicates) // len(starts)
     looks: list[Look] = []
+    unreached: list[str | None] = []
     for count in stop.looks:
         wanted = starts[:count]
-        means = _means(trade, result, wanted, seeds)
-        if len(wanted) < count or means is None:
+        by_start = _differences(trade, result, wanted)
+        if len(wanted) < count or any(len(each) < seeds for each in by_start.values()):
             break
-        looks.append(looks_at(np.array(means), stop.looks, stop.alpha)[-1])
+        means = {start: float(np.mean(each)) for start, each in by_start.items()}
+        unreached = [start for start, mean in means.items() if np.isnan(mean)]
+        if unreached:
+            break
+        looks.append(looks_at(np.array([*means.values()]), stop.looks, stop.alpha)[-1])
     there = {one.start for one in read.get(trade.method, ())}
-    return Stopping(trade, stop, looks, len(there))
+    return Stopping(trade, stop, looks, len(there), unreached)
 
 
 def _same(label: str, result: PartResult) -> str:
     return result.same.get(label, label)
 
 
-def _means(
-    trade: Trade, result: PartResult, starts: Sequence[str | None], seeds: int
-) -> list[float] | None:
-    """Return the trade's mean for each of these initial policies; None if replicates lack."""
+def _differences(
+    trade: Trade, result: PartResult, starts: Sequence[str | None]
+) -> dict[str | None, list[float]]:
+    """Return the trade's differences by initial policy; NaN where no common pass@1 is reached."""
     confidence = result.methods[0].trial.config.evaluation.confidence
     read = {
         label: [one for one in every if one.start in starts] for label, every in result.read.items()
     }
-    found = trade_results([trade], read, confidence)
-    if not found:
-        return None
     by_start: dict[str | None, list[float]] = {start: [] for start in starts}
-    for gap in found[0].reached:
-        by_start[gap.start].append(gap.difference)
-    if any(len(each) < seeds for each in by_start.values()):
-        return None
-    return [float(np.mean(each)) for each in by_start.values()]
+    for found in trade_results([trade], read, confidence)[:1]:
+        for gap in found.gaps:
+            by_start[gap.start].append(gap.difference)
+    return by_start

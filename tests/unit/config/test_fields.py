@@ -1,6 +1,11 @@
 """What the schema says of its settings."""
 
-from sage_cli.config.fields import settings
+import subprocess
+import sys
+
+import pytest
+
+from sage_cli.config.fields import setting, settings, settings_of
 from sage_cli.config.layers import leaves
 from sage_cli.config.load import load
 
@@ -23,3 +28,24 @@ def test_whole_numbers_cosmetics_and_mappings_are_told():
     assert not known["rl.steps"].cosmetic
     assert known["sampling.options"].open
     assert not known["guide.name"].open
+
+
+def test_one_setting_is_found_as_among_all():
+    for key, one in settings().items():
+        found = setting(key)
+        assert found is not None
+        assert found == one, key
+    assert setting("data.generators.mine.size").key == "data.generators"  # open to plug-ins
+    for unknown in ("rl", "rl.tau", "rl.steps.more", "steps", "guide.epsilon_high"):
+        assert setting(unknown) is None, unknown
+    assert set(settings_of(["guide"])) == {key for key in settings() if key.startswith("guide.")}
+
+
+@pytest.mark.parametrize("key", ["rl.steps", "guide.name", "anchor.beta"])
+def test_no_other_methods_file_is_read_for_what_all_methods_have(key):
+    code = (
+        "import sys; from sage_cli.config.fields import setting; "
+        f"assert setting('{key}'); print([m for m in sys.modules if m.endswith('.pacs')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -26,6 +26,12 @@ def test_every_preset_resolves_with_every_guide(name, guide):
         assert SageConfig.model_validate(config.model_dump(mode="json")) == config
 
 
+@pytest.mark.parametrize("name", preset_names())
+def test_what_a_preset_says_of_each_method_and_guide_is_valid(name):
+    """A shipped preset's blocks are not checked where it is named: by its path they are."""
+    load([str(shipped("configs") / f"{name}.yaml")])
+
+
 def test_the_promised_presets_are_there():
     assert {
         "tiny", "qwen2.5-math-7b", "r1-distill-qwen-7b",

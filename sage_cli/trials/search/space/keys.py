@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-from sage_cli.config.fields import Setting, settings
+from sage_cli.config.fields import UNIONS, Setting, members, setting, settings, settings_of
+from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
-from sage_cli.guides import Guide
 
 SHORT = {"guide": "guide.name", "lr": "rl.learning_rate", "seed": "rl.seed"}
 """Settings by names that are no last part of them, or of more than one."""
 NEAREST = (("guide",), ("rl", "rollout", "anchor"))
 """Sections in which a short name is looked for, in turn, before all others."""
+ALL = tuple(SageConfig.model_fields)
 _ELSEWHERE = "says where results go, not what they are"
 _MEASURING = "says how trials are measured, and only trials measured alike are compared"
 REFUSED = {
@@ -34,28 +35,36 @@ def key_of(name: str) -> str:
     Raises ConfigurationError for one that is unknown, ambiguous, or not to be searched.
     """
     key = name if "." in name else SHORT.get(name) or _by_last_part(name)
-    setting = _find(key)
-    if setting is None:
+    found = setting(key)
+    if found is None:
         searched = [known for known, one in settings().items() if not _reason_against(one)]
         last_parts = [known.rpartition(".")[2] for known in searched]
         close = meant(name, searched if "." in name else [*SHORT, *last_parts])
         raise ConfigurationError(f"there is no setting '{name}'{close}")
-    if reason := _reason_against(setting):
+    if reason := _reason_against(found):
         raise ConfigurationError(f"{key} can't be searched: it {reason}")
     return key
 
 
 def is_whole(key: str) -> bool:
     """Return True if the setting takes whole numbers only."""
-    setting = _find(key)
-    return setting is not None and setting.integer
+    found = setting(key)
+    return found is not None and found.integer
 
 
-def guides_with(key: str) -> tuple[str, ...]:
-    """Return the names of the guides that have the setting `key`, as guide.tau."""
+def choice_for(key: str) -> str | None:
+    """Return the setting that chooses the class of `key`'s section, as guide.name or rl.algo."""
+    section = key.partition(".")[0]
+    choice = f"{section}.{UNIONS[section]}" if section in UNIONS else None
+    return None if choice == key else choice
+
+
+def members_with(key: str) -> tuple[str, ...]:
+    """Return the names of the guides, or methods, that have the setting `key`; empty for all."""
     section, _, name = key.partition(".")
-    having = [one.model_fields for one in Guide.members() if name in one.model_fields]
-    return tuple(fields["name"].default for fields in having) if section == "guide" else ()
+    every = members(section)
+    having = tuple(one for one, kind in every.items() if name in kind.model_fields)
+    return having if len(having) < len(every) else ()
 
 
 def meant(given: str, known: Iterable[str]) -> str:
@@ -64,27 +73,24 @@ def meant(given: str, known: Iterable[str]) -> str:
     return f" (did you mean {close[0]}?)" if close else ""
 
 
-def _reason_against(setting: Setting) -> str | None:
+def _reason_against(one: Setting) -> str | None:
     """Return why a search over the setting makes no sense."""
-    for name in (setting.key, setting.key.partition(".")[0]):
+    for name in (one.key, one.key.partition(".")[0]):
         if name in REFUSED:
             return REFUSED[name]
-    return "changes no result" if setting.cosmetic else None
-
-
-def _find(key: str) -> Setting | None:
-    known = settings()
-    mappings = (one for one in known.values() if one.open and key.startswith(f"{one.key}."))
-    return known.get(key) or next(mappings, None)
+    return "changes no result" if one.cosmetic else None
 
 
 def _by_last_part(name: str) -> str:
-    having = [key for key in settings() if key.rpartition(".")[2] == name]
-    searched = [key for key in having if not _reason_against(settings()[key])] or having
-    for sections in (*NEAREST, tuple(key.partition(".")[0] for key in searched)):
-        near = [key for key in searched if key.partition(".")[0] in sections]
-        if len(near) > 1:
-            raise ConfigurationError(f"'{name}' is ambiguous: write {' or '.join(near)}")
-        if near:
-            return near[0]
+    for may_be_searched in (True, False):
+        for sections in (*NEAREST, ALL):
+            near = [
+                key
+                for key, one in settings_of(sections).items()
+                if key.rpartition(".")[2] == name and (not _reason_against(one)) == may_be_searched
+            ]
+            if len(near) > 1:
+                raise ConfigurationError(f"'{name}' is ambiguous: write {' or '.join(near)}")
+            if near:
+                return near[0]
     return name

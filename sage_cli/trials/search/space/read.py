@@ -17,7 +17,7 @@ from sage_cli.errors import ConfigurationError
 from sage_cli.guides import Guide
 from sage_cli.settings.presets import read_yaml, shipped
 from sage_cli.trials.search.space.checked import checked
-from sage_cli.trials.search.space.keys import guides_with, key_of, meant
+from sage_cli.trials.search.space.keys import key_of, meant, members_with
 from sage_cli.trials.search.space.space import Space, is_number, value_of
 from sage_cli.trials.search.space.written import WrittenSpace
 
@@ -64,7 +64,9 @@ def guide_of(text: str) -> str | None:
             keys.append(key_of(str(one.get("key") or name)))
     if written.get("guide") is not None or "guide.name" in keys:
         return written.get("guide")
-    having = [set(guides_with(key)) for key in keys if key.startswith("guide.")]
+    having = [
+        set(names) for key in keys if key.startswith("guide.") and (names := members_with(key))
+    ]
     guides = set.intersection(*having) if having else set()
     made = {name for name in guides if any(_made_from(name, other) for other in guides - {name})}
     guides -= made

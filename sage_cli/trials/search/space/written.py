@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
 from sage_cli.config.layers import leaves
 from sage_cli.config.schema import SageConfig
-from sage_cli.trials.search.space.keys import guides_with, is_whole, key_of, meant
+from sage_cli.trials.search.space.keys import choice_for, is_whole, key_of, meant, members_with
 from sage_cli.trials.search.space.space import (
     Parameter,
     Range,
@@ -109,8 +109,8 @@ class WrittenSpace(Space):
 def _conditions(name: str, parameters: Mapping[str, Parameter]) -> dict[str, tuple[Value, ...]]:
     """Return the conditions of a parameter by setting.
 
-    A setting that only some of the searched guides have exists only with those. Raises ValueError
-    for a condition that no point meets.
+    A setting that only some of the searched guides or methods have exists only with those. Raises
+    ValueError for a condition that no point meets.
     """
     one, by_key = parameters[name], {other.key: other for other in parameters.values()}
     conditions: dict[str, tuple[Value, ...]] = {}
@@ -123,15 +123,20 @@ def _conditions(name: str, parameters: Mapping[str, Parameter]) -> dict[str, tup
             if isinstance(other, Range) or not other.holds(value):
                 raise ValueError(f"{name} exists only with {typed}={value}: list it in {typed}")
         conditions[other.key] = values
-    guides, having = by_key.get("guide.name"), guides_with(one.key)
-    if isinstance(guides, Values) and having and "guide.name" not in (one.key, *conditions):
-        fitting = tuple(guide for guide in guides.values if guide in having)
-        if not fitting:
-            shown = ", ".join(map(str, guides.values))
-            raise ValueError(f"{one.key} belongs to the guide {' or '.join(having)}, not {shown}")
-        if fitting != guides.values:
-            conditions["guide.name"] = fitting
-    return conditions
+    return {**_having_it(one.key, by_key), **conditions}
+
+
+def _having_it(key: str, by_key: Mapping[str, Parameter]) -> dict[str, tuple[Value, ...]]:
+    """Return the condition that a guide or method is chosen which has the setting `key`."""
+    choice = choice_for(key)
+    chosen, having = by_key.get(choice or ""), members_with(key) if choice in by_key else ()
+    if choice is None or not isinstance(chosen, Values) or not having:
+        return {}
+    fitting = tuple(name for name in chosen.values if name in having)
+    if not fitting:
+        shown = ", ".join(map(str, chosen.values))
+        raise ValueError(f"{key} belongs to {choice} {' or '.join(having)}, not {shown}")
+    return {choice: fitting} if fitting != chosen.values else {}
 
 
 def _in_order(parameters: Mapping[str, Parameter]) -> Iterator[str]:

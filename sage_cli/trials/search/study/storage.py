@@ -113,7 +113,7 @@ def _unreachable(place: str, error: Exception) -> StoreError:
     return StoreError(
         f"the study's database {without_passwords(place)} can't be reached: {_first_line(cause)}",
         "see that it runs, that sweep.storage names it, and that a password is in $PGPASSWORD or "
-        "~/.pgpass if it wants one; what was done is kept, and the same command goes on from there",
+        "~/.pgpass if it wants one; what was done is kept, and the same command resumes there",
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +30,11 @@ DROPPED = 6
 SCHEMA = pa.schema(
     [
         ("suite", pa.string()), ("method", pa.string()), ("initial_policy", pa.string()),
-        ("seed", pa.int32()), ("benchmark", pa.string()),
+        ("seed", pa.int32()), ("policy", pa.string()), ("benchmark", pa.string()),
         ("problem_set", pa.string()), ("problems", pa.list_(pa.string())),
         ("evaluation_seed", pa.int64()), ("n", pa.list_(pa.int32())), ("c", pa.list_(pa.int32())),
         ("grades", pa.binary()), ("statuses", pa.string()), ("truncated", pa.int64()),
-        ("policy", pa.string()), ("sample_set", pa.string()),
+        ("sample_set", pa.string()),
         ("step", pa.int32()), ("ways", pa.list_(pa.string())), ("guesses", pa.list_(pa.string())),
         ("temperatures", pa.list_(pa.float64())), ("log_chances", pa.list_(pa.float32())),
     ]
@@ -71,10 +71,13 @@ def write_measurements(file: Path, results: Sequence[PartResult]) -> int:
     return len(rows)
 
 
-def read_measurements(file: Path, parts: Sequence[Part]) -> list[PartResult]:
+def read_measurements(
+    file: Path, parts: Sequence[Part], planned: Callable[[Replicate, Row], bool] | None = None
+) -> list[PartResult]:
     """Return the results of suites from their published counts and chances.
 
-    Raises StoreError if the file can't be read.
+    `planned` says if a row is of a replicate as it is planned here; None: all are. Raises
+    StoreError if the file can't be read.
     """
     try:
         rows = pq.read_table(file, schema=SCHEMA).to_pylist()
@@ -86,7 +89,7 @@ def read_measurements(file: Path, parts: Sequence[Part]) -> list[PartResult]:
         row["problems"] = problems[row["problem_set"]]
         key = (row["suite"], row["method"], row["initial_policy"], row["seed"])
         by_key.setdefault(key, []).append(row)
-    return [_result(part, by_key) for part in parts]
+    return [_result(part, by_key, planned) for part in parts]
 
 
 def _rows(result: PartResult) -> Iterator[Row]:
@@ -108,7 +111,7 @@ def _rows(result: PartResult) -> Iterator[Row]:
 def _place(result: PartResult, label: str, one: Replicate) -> Row:
     return {
         "suite": result.suite.name, "method": label, "initial_policy": one.start,
-        "seed": one.seed + 1,
+        "seed": one.seed + 1, "policy": one.policy.label,
     }  # fmt: skip
 
 
@@ -124,7 +127,6 @@ def _counts_row(one: Measured) -> Row:
         "grades": None if grades is None else np.packbits(grades.right_PN).tobytes(),
         "statuses": json.dumps(dict(one.statuses)),
         "truncated": one.truncated,
-        "policy": one.policy,
         "sample_set": one.sample_set,
     }
 
@@ -147,16 +149,23 @@ def _problems(ids: tuple[str, ...]) -> Row:
     return {"problem_set": key, "problems": [*ids]}
 
 
-def _result(part: Part, by_key: Mapping[Key, Sequence[Row]]) -> PartResult:
+def _result(
+    part: Part,
+    by_key: Mapping[Key, Sequence[Row]],
+    planned: Callable[[Replicate, Row], bool] | None,
+) -> PartResult:
     methods, read = [], {}
     for trial in part.trials:
         every = [
             (one, by_key.get((part.suite.name, trial.label, one.start, one.seed + 1), ()))
             for one in trial.replicates
         ]
-        found = [one for each in every if (one := _read_replicate(*each)) is not None]
+        if planned is not None:
+            every = [(one, [row for row in rows if planned(one, row)]) for one, rows in every]
         if part.suite.exact:
-            read[trial.label] = found
+            reading = part.suite.exact_reading
+            each = (_read_replicate(one, rows, reading.at(one.config)) for one, rows in every)
+            read[trial.label] = [one for one in each if one is not None]
         if trial.label not in part.same:
             measured = [by for _, rows in every if (by := _measured(rows))]
             methods.append(MethodResult(trial, measured))
@@ -181,13 +190,19 @@ def _measured(rows: Sequence[Row]) -> dict[str, tuple[Measured, ...]]:
     return {name: tuple(seeds) for name, seeds in found.items()}
 
 
-def _read_replicate(one: Replicate, rows: Sequence[Row]) -> ReadReplicate | None:
+def _read_replicate(
+    one: Replicate, rows: Sequence[Row], temperatures: Sequence[float]
+) -> ReadReplicate | None:
+    """Return the chances of a replicate at these temperatures; None if a temperature is missing."""
     end: dict[str, Chances] = {}
     steps: dict[int, dict[str, Chances]] = {}
     for row in rows:
-        if row["ways"]:
-            by = end if row["step"] is None else steps.setdefault(row["step"], {})
-            by[row["benchmark"]] = _chances(row)
+        if not row["ways"]:
+            continue
+        if row["step"] is not None:
+            steps.setdefault(row["step"], {})[row["benchmark"]] = _chances(row)
+        elif {*temperatures} <= {*row["temperatures"]}:
+            end[row["benchmark"]] = _chances(row).over(temperatures)
     return ReadReplicate(one, end, dict(sorted(steps.items()))) if end else None
 
 

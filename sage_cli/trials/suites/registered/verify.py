@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
 from typing_extensions import TypedDict
 
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.json_value import json_value
+from sage_cli.reports.document import Document
 from sage_cli.store.json_files import json_text, read_object
 from sage_cli.trials.suites.declaration import Suite
 from sage_cli.trials.suites.overrides import Overrides
@@ -18,7 +20,8 @@ from sage_cli.trials.suites.planned import PlannedSuite, planned_of
 from sage_cli.trials.suites.registered.compared import Tolerance, unequal
 from sage_cli.trials.suites.registered.decided import decides
 from sage_cli.trials.suites.registered.departures import Departure, departures
-from sage_cli.trials.suites.registered.measurements_file import ENDING, read_measurements
+from sage_cli.trials.suites.registered.found import RUNS, found_results
+from sage_cli.trials.suites.registered.measurements_file import ENDING
 from sage_cli.trials.suites.registered.registration import (
     Decides,
     Registration,
@@ -26,7 +29,6 @@ from sage_cli.trials.suites.registered.registration import (
 )
 from sage_cli.trials.suites.registered.standing import file_changes
 from sage_cli.trials.suites.report import chapters
-from sage_cli.trials.suites.results import PartResult, results
 
 EXACT = Tolerance(1e-9, 1e-9)
 ROUNDED = Tolerance(2e-5, 1e-3)
@@ -68,17 +70,22 @@ def verify(page_file: Path, registration_file: Path | None, root: Path | None) -
     """
     try:
         page = read_object(page_file, "take the page as it was written")
+        said = _registered(page, page_file)
+        file = registration_file or page_file.parent / said["file"]
+        registration = read_registration(file)
+        differences = _against_registration(said, registration)
+        plan = _plan_of(said["decides"], root)
+        differences += _named("rebuilt", departures(said["decides"], decides(plan)))
+        numbers = _numbers(page, page_file, plan)
     except FileNotFoundError:
         raise StoreError(
             f"there is no page {page_file}", "give the NAME.json of a suite's report"
         ) from None
-    said = _registered(page, page_file)
-    file = registration_file or page_file.parent / said["file"]
-    registration = read_registration(file)
-    differences = _against_registration(said, registration)
-    plan = _plan_of(said["decides"], root)
-    differences += _named("rebuilt", departures(said["decides"], decides(plan)))
-    numbers = _numbers(page, page_file, plan)
+    except (KeyError, TypeError, AttributeError, ValidationError) as error:
+        raise StoreError(
+            f"{page_file} is no page as a suite's report writes it: {type(error).__name__} {error}",
+            "take the page as it was written",
+        ) from None
     return {
         "page": str(page_file),
         "registration": str(file),
@@ -141,17 +148,16 @@ def _plan_of(said: Decides, root: Path | None) -> PlannedSuite:
 
 def _numbers(page: dict[str, Any], page_file: Path, plan: PlannedSuite) -> _Numbers:
     """Compute the page's sections again, from the runs or else from published measurements."""
-    found = [results(part, plan.stored, {}) for part in plan.parts]
     published = page_file.with_name(f"{page_file.stem}{ENDING}")
-    numbers = _Numbers("runs")
-    if not any(map(_is_there, found)):
-        if not published.is_file():
-            numbers.source = "none"
-            numbers.differences = [_unverified(published)]
-            return numbers
-        numbers.source, found = published.name, read_measurements(published, plan.parts)
+    there = published if published.is_file() else None
+    found, source = found_results(plan, {}, there, as_planned=False)
+    numbers = _Numbers(source)
+    if not source:
+        numbers.source = "none"
+        numbers.differences = [_unverified(published)]
+        return numbers
     exact = any(result.read for result in found)
-    tolerance = ROUNDED if exact and numbers.source != "runs" else EXACT
+    tolerance = ROUNDED if exact and numbers.source != RUNS else EXACT
     again = {one.name: one.sections for one in chapters(plan, found, {})}
     for chapter in page["chapters"]:
         own = {one.name: one.data for one in again.get(chapter["name"], ())}
@@ -170,11 +176,22 @@ def _numbers(page: dict[str, Any], page_file: Path, plan: PlannedSuite) -> _Numb
                 {"kind": NUMBER, "name": f"{where}: {path}", "registered": was, "now": now}
                 for path, was, now in differing
             ]
+    numbers.differences += _left_out(page, again)
     return numbers
 
 
-def _is_there(result: PartResult) -> bool:
-    return bool(result.there) or any(result.read.values())
+def _left_out(page: dict[str, Any], again: Mapping[str, Sequence[Document]]) -> list[Departure]:
+    """Return the sections that the measurements give and the page does not have."""
+    there = {chapter["name"]: chapter["sections"] for chapter in page["chapters"]}
+    return [
+        {
+            "kind": NUMBER, "name": f"{chapter}: {section.name}: not on the page",
+            "registered": "–", "now": "computed",
+        }
+        for chapter, sections in again.items()
+        for section in sections
+        if section.name not in UNCHECKED and section.name not in there.get(chapter, {})
+    ]  # fmt: skip
 
 
 def _unverified(published: Path) -> Departure:

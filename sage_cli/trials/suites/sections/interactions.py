@@ -87,14 +87,12 @@ def _found(
 ) -> list[Found]:
     """Return the interaction on each benchmark at each k, of replicates that all methods have."""
     by_label = {label: _by_replicate(read[label]) for pair in there.values() for label in pair}
-    keys = [
-        key for key in next(iter(by_label.values())) if all(key in by for by in by_label.values())
-    ]
+    seeds = dict.fromkeys(key for by in by_label.values() for key in by if key[1] is not None)
+    keys = [key for key in seeds if all(_at(by, key) for by in by_label.values())]
+    every = [one for by in by_label.values() for key in keys if (one := _at(by, key))]
     found = []
-    for benchmark in dict.fromkeys(
-        name for by in by_label.values() for key in keys for name in by[key].end
-    ):
-        ids = {by[key].end[benchmark].problem_ids for by in by_label.values() for key in keys}
+    for benchmark in dict.fromkeys(name for one in every for name in one.end):
+        ids = {one.end[benchmark].problem_ids for one in every}
         for k in ks:
             gains = {
                 method: _gain([by_label[label] for label in pair], keys, benchmark, k)
@@ -105,12 +103,19 @@ def _found(
     return found
 
 
-Key = tuple[str | None, int]
-"""An initial policy and a training seed."""
+Key = tuple[str | None, int | None]
+"""An initial policy and a training seed, which the initial policy itself doesn't have."""
 
 
 def _by_replicate(every: Sequence[ReadReplicate]) -> dict[Key, ReadReplicate]:
-    return {(one.start, one.replicate.seed): one for one in every}
+    return {
+        (one.start, None if one.replicate.is_initial else one.replicate.seed): one for one in every
+    }
+
+
+def _at(by_key: Mapping[Key, ReadReplicate], key: Key) -> ReadReplicate | None:
+    """Return the replicate of an initial policy and seed, or that initial policy itself."""
+    return by_key.get(key) or by_key.get((key[0], None))
 
 
 def _gain(
@@ -119,7 +124,7 @@ def _gain(
     """Return the gain in worked pass@k, (Z, P), a mean over an initial policy's seeds."""
     by_start: dict[str | None, list[FloatArray]] = {}
     for key in keys:
-        each = (side[key] for side in sides)
+        each = (one for side in sides if (one := _at(side, key)))
         first, second = (
             worked_pass_at_k(one.end[benchmark].at(one.temperature), [k])[:, 0] for one in each
         )

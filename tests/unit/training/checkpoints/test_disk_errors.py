@@ -27,7 +27,7 @@ def test_a_disk_that_fills_up_leaves_the_last_checkpoint(
         patched.setattr(Trainer, "_save_optimizer_and_scheduler", full_at_two)
         with pytest.raises(TrainingError, match="is full: checkpoint-2") as caught:
             bench.run(config)
-    assert "goes on from the last checkpoint" in str(caught.value.next_step)
+    assert "resumes from the last checkpoint" in str(caught.value.next_step)
     assert [p.name for p in (bench.folder / "run/checkpoints").iterdir()] == ["checkpoint-1"]
     assert [record["step"] for record in bench.run(config)] == [2, 3]
 

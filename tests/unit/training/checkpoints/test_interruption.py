@@ -156,7 +156,7 @@ def test_a_full_disk_at_the_end_leaves_the_last_checkpoint(
         patched.setattr("transformers.PreTrainedModel.save_pretrained", saving_but("model", full))
         with pytest.raises(TrainingError, match="is full: model couldn't be written") as caught:
             train("torn")
-    assert "goes on from the last checkpoint" in str(caught.value.next_step)
+    assert "resumes from the last checkpoint" in str(caught.value.next_step)
     train("torn")
     assert len(Run(bench.folder / "torn").metrics.read()) == 8
 

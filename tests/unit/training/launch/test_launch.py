@@ -20,7 +20,7 @@ from sage_cli.settings.presets import shipped
 from sage_cli.store.lock import is_held
 from sage_cli.store.runs.run import Run
 from sage_cli.training.launch.launch import accelerate_configuration, launch_command, run_together
-from sage_cli.training.launch.watchdog import lifeline
+from sage_cli.training.launch.watchdog import command_lock
 
 on_cpu = pytest.mark.skipif(torch.cuda.is_available(), reason="refused on machines without a GPU")
 KINDS = {
@@ -134,7 +134,7 @@ def test_a_signal_is_passed_on_and_waited_for(tmp_path: Path, capfd: Any):
     def interrupt(_record: object) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
-    with lifeline(tmp_path), pytest.raises(Interrupted) as caught:
+    with command_lock(tmp_path), pytest.raises(Interrupted) as caught:
         run_together(waiting(run, "obeys"), 2, run, interrupt, 4)
     # of four steps one is done
     assert "SIGTERM: saving in 3 steps" in capfd.readouterr().err
@@ -150,7 +150,7 @@ def test_a_second_signal_ends_the_processes_at_once(tmp_path: Path):
         for _ in range(2):
             os.kill(os.getpid(), signal.SIGINT)
 
-    with lifeline(tmp_path), pytest.raises(Interrupted):
+    with command_lock(tmp_path), pytest.raises(Interrupted):
         run_together(waiting(run), 2, run, interrupt)
     assert gone(run.metrics.read()[0]["pid"])
 
@@ -160,11 +160,11 @@ import sys
 from pathlib import Path
 from sage_cli.store.runs.run import Run
 from sage_cli.training.launch.launch import run_together
-from sage_cli.training.launch.watchdog import lifeline
+from sage_cli.training.launch.watchdog import command_lock
 run = Run(Path(sys.argv[1]))
 # a launcher stands between the command and its processes, and outlives both
 between = "import subprocess, sys; subprocess.Popen(sys.argv[1:], start_new_session=True).wait()"
-with lifeline(run.folder):
+with command_lock(run.folder):
     run_together([sys.executable, "-c", between, *sys.argv[2:]], 2, run, lambda _: None)
 """
 
@@ -174,12 +174,12 @@ def test_processes_die_with_the_command_that_launched_them(tmp_path: Path):
     command = [sys.executable, "-c", LAUNCHING, str(tmp_path), *waiting(run)]
     with subprocess.Popen(command) as launching:
         until(lambda: bool(run.metrics.read()))
-        with pytest.raises(StoreError, match=f"process {launching.pid} "), lifeline(tmp_path):
+        with pytest.raises(StoreError, match=f"process {launching.pid} "), command_lock(tmp_path):
             pass
         assert is_held(tmp_path)
         launching.kill()
     until(lambda: gone(run.metrics.read()[0]["pid"]))
-    with lifeline(tmp_path):
+    with command_lock(tmp_path):
         pass
 
 

@@ -45,7 +45,7 @@ def test_three_settings_are_named_and_which_of_them_go_on():
     assert need.what == "8 completions of up to 2,048 tokens at once"
     assert advice(need, 20, 100, 100) == (
         "change one of rl.micro_batch=7, which may fit; rl.gradient_checkpointing=true; "
-        "rollout.max_tokens=1024; with rl.gradient_checkpointing this run goes on; "
+        "rollout.max_tokens=1024; with rl.gradient_checkpointing this run is resumed; "
         "the others make another run"
     )
 
@@ -69,7 +69,7 @@ def lone(recipe: RlSpec) -> MemoryNeed:
         (
             loading(recipe()),
             "rollout.vllm.memory_share=0.15; rollout.backend=transformers; model.dtype=bfloat16; "
-            "with rollout.vllm.memory_share this run goes on",
+            "with rollout.vllm.memory_share this run is resumed",
         ),
         (
             loading(recipe("rollout.backend=transformers", "model.tuning=full")),
@@ -138,6 +138,6 @@ def test_a_training_that_ran_out_of_memory_goes_on(
         patched.setattr(RlTrainer, "_compute_loss", short_of_memory)
         with pytest.raises(OutOfMemoryError, match="can't hold 16 completions of up to 12") as c:
             bench.run(config)
-    assert "run is saved at step 2, where the same command goes on" in str(c.value.next_step)
+    assert "run is saved at step 2, where the same command resumes it" in str(c.value.next_step)
     lighter = configure(rl={"steps": 4, "save_every": 2, "gradient_checkpointing": True})
     assert [record["step"] for record in bench.run(lighter)] == [3, 4]

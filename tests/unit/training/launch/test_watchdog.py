@@ -32,12 +32,12 @@ with run.recording({}, kind="rl"), watchdog.ended_with(lives):
 def test_a_failure_after_the_launchers_death_says_nothing_of_the_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, launcher: str, code: int, status: str
 ):
-    from sage_cli.training.launch.watchdog import VARIABLE, lifeline
+    from sage_cli.training.launch.watchdog import VARIABLE, command_lock
 
     monkeypatch.setenv(VARIABLE, str(tmp_path))
     command = [sys.executable, "-c", FAILING, str(tmp_path)]
     if launcher == "lives":
-        with lifeline(tmp_path):
+        with command_lock(tmp_path):
             ended = subprocess.run(command, capture_output=True, text=True, timeout=100)
     else:
         ended = subprocess.run(command, capture_output=True, text=True, timeout=100)

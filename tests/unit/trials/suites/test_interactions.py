@@ -33,13 +33,14 @@ SUITE: dict[str, Any] = {
 }  # fmt: skip
 AT_1 = {
     "grpo-kl": 0.2, "grpo-branch": 0.3, "dapo-kl": 0.2, "dapo-branch": 0.5,
-    "psr-kl": 0.1, "psr-branch": 0.1,
+    "psr-kl": 0.1, "psr-branch": 0.1, "base": 0.15,
 }  # fmt: skip
 """Mean pass@1 of two problems, .1 below and above it."""
 
 
-def result(starts: int = 2, without: str = "") -> PartResult:
-    suite = Suite.model_validate({**SUITE, "initial_policies": [*range(51, 51 + starts)]})
+def result(starts: int = 2, without: str = "", **changed: Any) -> PartResult:
+    declared = {**SUITE, **changed, "initial_policies": [*range(51, 51 + starts)]}
+    suite = Suite.model_validate(declared)
     found = trials_of(suite, Overrides(("tiny",)))
     read = {}
     for trial in found:
@@ -147,3 +148,16 @@ def test_the_shipped_suite_has_each_method_three_times():
         }  # fmt: skip
         assert suite.methods[with_kl].choices["guide"] == "none"
         assert suite.methods[with_branch].settings == suite.methods[with_kl].settings
+
+
+def test_the_initial_policy_stands_beside_every_seed() -> None:
+    """Seeds of grpo less the initial policy: .2 - .15 and .25 - .15, .075 in the mean."""
+    methods = {"base": "base", "grpo-kl": "grpo", "dapo-kl": "dapo"}
+    gains = {"grpo": ["grpo-kl", "base"], "dapo": ["dapo-kl", "base"]}
+    part = result(methods=methods, interactions=[{"name": "over base", "gains": gains}])
+    (found,) = {
+        row["of"]: row["these policies"]
+        for row in interactions_section(part).data["interactions"]
+        if row["k"] == 1 and row["of"] == "grpo"
+    }.values()
+    assert found == pytest.approx(0.075)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -95,6 +96,26 @@ def test_a_look_waits_for_all_replicates() -> None:
     found = stopping(result([0.2, 0.21, 0.19], seeds=2, lacking=1))
     assert (found.looks, found.decision) == ([], "goes on")
     assert found.why == "the next look is at 3 initial policies, 3 are there"
+
+
+def test_an_initial_policy_that_reaches_no_common_pass_at_1_is_named() -> None:
+    part = result([0.2, 0.21, 0.19])
+    first, *rest = part.read["branch"]
+    p_TPW = np.array([[[0.05], [0.05]]] * 3)  # .05 at each temperature, where the anchor has .25
+    low = Chances(("a", "b"), ("S",), frozenset(), TEMPERATURES, p_TPW)
+    unreached = ReadReplicate(first.replicate, {"arithmetic": low}, {})
+    found = stopping(replace(part, read={**part.read, "branch": [unreached, *rest]}))
+    assert (found.looks, found.decision) == ([], "goes on")
+    assert found.why == (
+        "the next look is at 3 initial policies, 3 are there, and the two sides of 41 reach no "
+        "common pass@1: add temperatures"
+    )
+
+
+def test_without_its_primary_trade_a_suite_has_no_stopping_rule() -> None:
+    suite = result([0.2, 0.21, 0.19]).suite
+    assert suite.only(["anchor"]).stop is None
+    assert suite.only(["anchor", "branch"]).stop == suite.stop
 
 
 def test_the_first_look_that_allows_it_decides() -> None:

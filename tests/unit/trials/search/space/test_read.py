@@ -1,6 +1,7 @@
 """From `--space` to a space, with every key and value held against the schema."""
 
 import json
+from collections import Counter
 
 import pytest
 from hypothesis import given
@@ -108,6 +109,13 @@ def test_a_guides_own_settings_exist_with_that_guide_alone():
     conditions = {name: one.when for name, one in space.parameters.items()}
     assert conditions == {"guide": {}, "q_min": {}, "tau": {"guide.name": ("branch",)}}
     assert len(list(space.points())) == 8  # (token, none) x 2 q_min + branch x 2 tau x 2 q_min
+
+
+def test_a_methods_own_settings_exist_with_that_method_alone():
+    space = read_space("algo=grpo|pkpo|pass-at-k,rl.k=2|4,steps=3|5", config())
+    by_algo = Counter((point["rl.algo"], "rl.k" in point) for point in space.points())
+    # steps are every method's: 2 of grpo, 2 x 2 of each of the others
+    assert by_algo == {("grpo", False): 2, ("pkpo", True): 4, ("pass-at-k", True): 4}
 
 
 def test_a_points_guide_has_the_values_that_its_preset_has_for_it():
@@ -219,7 +227,7 @@ def test_a_file_has_all_that_the_line_has(file):
         ("tau=1|2 if rho=3,rho=1|2", "tau exists only with rho=3: list it in rho"),
         ("tau=1|2 if rho=1,rho=1:2", "tau exists only with rho=1: list it in rho"),
         ("tau=1|2 if rho=1,rho=1|2 if tau=1", "tau and rho exist only with each other"),
-        ("guide=token,tau=1|2", "guide.tau belongs to the guide branch or shuffled, not token"),
+        ("guide=token,tau=1|2", "guide.tau belongs to guide.name branch or shuffled, not token"),
         ("save_every=1|2", "rl.save_every can't be searched: it changes no result"),
     ],
 )

@@ -77,4 +77,4 @@ def test_a_database_that_stays_away_ends_the_driver(monkeypatch):
     monkeypatch.setattr(storage, "PATIENCE_S", 0.0)
     with pytest.raises(StoreError, match="server closed the connection") as caught:
         storage.patiently("postgresql://ann:secret@host/x", away(9))
-    assert "goes on from there" in caught.value.next_step
+    assert "resumes there" in caught.value.next_step

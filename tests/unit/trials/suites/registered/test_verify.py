@@ -10,7 +10,7 @@ from made_up_page import edited, made_up, write_page
 from registered_suite import begin_a_run, plan
 
 from sage_cli.errors import ConfigurationError, StoreError
-from sage_cli.trials.suites.registered import verify as module
+from sage_cli.trials.suites.registered import found as module
 from sage_cli.trials.suites.registered.register import register
 from sage_cli.trials.suites.registered.registration import read_registration, write_registration
 from sage_cli.trials.suites.registered.verify import Verified, verify
@@ -93,6 +93,24 @@ def test_a_changed_number_is_named(tmp_path: Path) -> None:
     # the trade, and the first look of the stopping rule at it
     assert [(one["kind"], one["registered"]) for one in found] == [("number", "0.0351")] * 2
     assert found[0]["name"].startswith("mine: trades: trades[first")
+
+
+def test_a_section_that_was_removed_is_named(tmp_path: Path) -> None:
+    file = registered(tmp_path)
+    page = write_page(plan(tmp_path), file, tmp_path)
+    whole = json.loads(page.read_text())
+    del whole["chapters"][0]["sections"]["trades"]
+    page.write_text(json.dumps(whole))
+    found = verify(page, None, tmp_path / "runs")["differences"]
+    assert [one["name"] for one in found] == ["mine: trades: not on the page"]
+
+
+@pytest.mark.parametrize("lacking", ["sections", "hash"])
+def test_a_damaged_page_is_named(tmp_path: Path, lacking: str) -> None:
+    page = write_page(plan(tmp_path), registered(tmp_path), tmp_path)
+    edited(page, f'"{lacking}":', '"other":')
+    with pytest.raises(StoreError, match="is no page as a suite's report writes it"):
+        verify(page, None, tmp_path / "runs")
 
 
 def test_numbers_come_from_runs_where_they_are(
