@@ -247,7 +247,8 @@ def suite(root: Path, *runs: str) -> Path:
     sections = [
         Document("claims", "Claims", {"claims": [{"claim": "a > b", "verdict": "holds"}]},
                  tables=(claims,), figures=(Figure("differences", drawn),)),
-        Document("passk", "pass@k", {"k": [1, 8], "confidence": 0.95, "curves": curves}),
+        Document("passk", "pass@k", {"k": [1, 8], "confidence": 0.95, "curves": curves},
+                 figures=(Figure("passk", drawn),)),
         Document("runs", "What was run", {}, tables=(policies,)),
     ]  # fmt: skip
     chapters = [Chapter("demo", "Demo", sections, "two methods")]
