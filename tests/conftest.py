@@ -18,9 +18,9 @@ from sage_cli.grading import Grader
 if TYPE_CHECKING:
     from warm import Warm
 
-THEIRS = ("SAGE_", "WANDB_", "OPTUNA_", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "RAY_", "SLURM_",
-          "SBATCH_", "PG", "ACCELERATE_", "MASTER_", "TORCHELASTIC_", "LOCAL_", "WORLD_SIZE",
-          "RANK", "COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR")  # fmt: skip
+THEIRS = ("SAGE_", "WANDB_", "TRACKIO_", "OPTUNA_", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN",
+          "RAY_", "SLURM_", "SBATCH_", "PG", "ACCELERATE_", "MASTER_", "TORCHELASTIC_", "LOCAL_",
+          "WORLD_SIZE", "RANK", "COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR")  # fmt: skip
 """Beginnings of variables by which whoever types the tests may have told programs something."""
 
 for name in [name for name in os.environ if name.startswith(THEIRS)]:
@@ -54,6 +54,7 @@ HEAVY = (
     "reports/sweeps/test_heatmap.py",
     "reports/test_token_report.py",
     "store/mirrors/test_tensorboard_mirror.py",
+    "store/mirrors/test_trackio_mirror.py",
     "store/mirrors/test_wandb_mirror.py",
 )
 """Folders and files of units that load torch, Math-Verify or matplotlib, simulate throughout or

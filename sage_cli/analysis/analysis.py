@@ -97,8 +97,8 @@ class Analysis:
     of the base. `scorer` loads a model: the base or the policy itself (`self`) computes surprisal
     and entropy of completions, or the policy itself the chances of `modes`; results are stored.
     `self if stored` takes stored scores and loads nothing; with `tokens` the policy reads every
-    token, and nothing is stored. With `chances` the policy reads right texts, and samples are
-    used where there are some. `options` are those that it uses.
+    token, and so do models that guides read. With `chances` the policy reads right texts, and
+    samples are used where there are some. `options` are those that it uses.
     """
 
     name: str

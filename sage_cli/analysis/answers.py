@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.counts.majority import RIGHT
 from sage_cli.metrics.counts.variety import entropy_of_counts
 from sage_cli.problems.problem import Problem
-from sage_cli.store.samples.annotations import GradeStore, ScoreStore
+from sage_cli.store.samples.annotations import Annotations, GradeStore, ScoreStore
 from sage_cli.store.samples.completion import Completion
 
 
@@ -91,14 +91,25 @@ class Answers:
 
     def scored_rows(self) -> Iterator[tuple[GradedSample, Score]]:
         """Yield each sample with its score. Raises ValueError if a graded sample has none."""
-        for stores in zip(self.grades, self.scores, strict=True):
-            graded, scored = (store.count(self.problems, self.n) for store in stores)
-            if graded != scored:
-                raise ValueError(f"{graded - scored} samples have a grade and no score")
-        rows = self.rows()
-        for store in self.scores:
+        for sample, values in self.annotated(self.scores):
+            yield sample, Score(*values)
+
+    def annotated(self, *kinds: Sequence[Annotations]) -> Iterator[tuple[Any, ...]]:
+        """Yield each sample with its values of each of `kinds`, which has a store per seed.
+
+        Raises ValueError if a graded sample has none.
+        """
+        for graded, *others in zip(self.grades, *kinds, strict=True):
+            count = graded.count(self.problems, self.n)
+            for store in others:
+                if lacking := count - store.count(self.problems, self.n):
+                    raise ValueError(f"{lacking} samples have a grade and no values")
+        yield from zip(self.rows(), *map(self._values, kinds), strict=True)
+
+    def _values(self, stores: Sequence[Annotations]) -> Iterator[list[Any]]:
+        for store in stores:
             for _, *values in store.stream(self.problems, self.n):
-                yield next(rows), Score(*values)
+                yield values
 
     @cached_property
     def counts(self) -> Counts:

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from sage_cli.analysis.answers import GradedSample
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
@@ -46,10 +45,10 @@ class Forward:
         return scores
 
     def tokens(
-        self, rows: Sequence[GradedSample], problems: Mapping[str, Problem]
-    ) -> list[tuple[GradedSample, Ids, Any, Any]]:
-        """Return each sample with its tokens' ids, log-probabilities (T,) and entropies (T,)."""
-        pairs = self._pairs([row.completion for row in rows], problems)
+        self, rows: Sequence[Completion], problems: Mapping[str, Problem]
+    ) -> list[tuple[Completion, Ids, Any, Any]]:
+        """Return each completion with its tokens' ids, log-probabilities and entropies (T,)."""
+        pairs = self._pairs(rows, problems)
         signals = self._signals(pairs)
         return [(row, pair[1], *signals[pair]) for row, pair in zip(rows, pairs, strict=True)]
 

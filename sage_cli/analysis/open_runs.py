@@ -62,15 +62,20 @@ class OpenedRun:
         return Rows(self.run.completions().read().to_pylist())
 
     def counts(
-        self, benchmark: str | None = None, samples: int | None = None, seeds: int | None = None
+        self,
+        benchmark: str | None = None,
+        samples: int | None = None,
+        seeds: int | None = None,
+        judge: str | None = None,
     ) -> Rows:
         """Return stored samples with grades, a row per benchmark, evaluation seed and problem.
 
         `n` samples of a problem are stored and graded, `right` of them right. The run's own
-        evaluation settings are the defaults for benchmark, samples and seeds.
+        evaluation settings are the defaults for benchmark, samples and seeds. A judge of one's own
+        is code, so it is named again: `judge="file.py:function"`.
         """
         rows: list[dict[str, Any]] = []
-        for name, seed, counts in self._measurements(benchmark, samples, seeds).counts():
+        for name, seed, counts in self._measurements(benchmark, samples, seeds, judge).counts():
             about = {"run": self.id, "benchmark": name, "seed": seed}
             columns = zip(counts.problem_ids, counts.n_P, counts.c_P, strict=True)
             rows += [
@@ -80,13 +85,17 @@ class OpenedRun:
         return Rows(rows)
 
     def samples(
-        self, benchmark: str | None = None, samples: int | None = None, seeds: int | None = None
+        self,
+        benchmark: str | None = None,
+        samples: int | None = None,
+        seeds: int | None = None,
+        judge: str | None = None,
     ) -> pa.Table:
         """Return stored samples with grades as a pyarrow Table, a row each, with their texts."""
         import pyarrow as pa
 
         columns: dict[str, list[Any]] = {name: [] for name in SAMPLE_COLUMNS}
-        for name, found in self._measurements(benchmark, samples, seeds).answers():
+        for name, found in self._measurements(benchmark, samples, seeds, judge).answers():
             problem, completion = found.problem, found.completion
             values = (
                 self.id, name, found.seed, problem.id, completion.index, problem.question,
@@ -146,8 +155,8 @@ class OpenedRuns:
     ) -> Rows:
         """Return pass@k of a less b with interval and p, a row per benchmark and k of `1,8,64`.
 
-        Several runs a side are trainings of one method. `named` are benchmark, samples and seeds,
-        as in `OpenedRun.counts`. Raises StoreError where samples or grades are missing.
+        Several runs a side are trainings of one method. `named` are benchmark, samples, seeds
+        and judge, as in `OpenedRun.counts`. Raises StoreError where samples or grades are missing.
         """
         return compared(self._counts(a, **named), self._counts(b, **named), k)
 
@@ -161,11 +170,12 @@ class OpenedRuns:
         benchmark: str | None = None,
         samples: int | None = None,
         seeds: int | None = None,
+        judge: str | None = None,
     ) -> list[RunCounts]:
         runs = [self[name].run for name in ((names,) if isinstance(names, str) else names)]
         return [
             RunCounts.of(
-                RunMeasurements.of(run, benchmark, samples, seeds),
+                RunMeasurements.of(run, benchmark, samples, seeds, judge),
                 base=run.manifest.get("kind") != "rl",
             )
             for run in runs

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from sage_cli.config.consent import JUDGE, require_functions, without_consent
+from sage_cli.config.consent import JUDGE, own_functions, without_consent
 from sage_cli.config.load import load
 from sage_cli.config.specs import EvaluationSpec
+from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.benchmarks import Benchmark, load_benchmarks
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.evaluation.stored import StoredAnswer, stored_answers, stored_counts
@@ -28,16 +29,28 @@ class RunMeasurements:
 
     @classmethod
     def of(
-        cls, run: Run, benchmark: str | None, samples: int | None, seeds: int | None
+        cls,
+        run: Run,
+        benchmark: str | None,
+        samples: int | None,
+        seeds: int | None,
+        judge: str | None = None,
     ) -> RunMeasurements:
         """Return those that the run's own settings mean, but for what is given.
 
-        Raises ConfigurationError where they name a judge of one's own.
+        Raises ConfigurationError where they name a judge of one's own and `judge` is not given.
         """
         made_with = stored_settings(run)
-        require_functions(made_with, {}, JUDGE)
+        own = own_functions(made_with).get(JUDGE)
+        if own is not None and judge is None:
+            raise ConfigurationError(
+                f"{run.id} is graded by {own}: that is Python code, and a stored configuration "
+                "can't have it run",
+                f"read that code, and add judge='{own}' to the call if it may be run here",
+            )
         named = {"benchmark": benchmark, "samples": samples, "seeds": seeds}
-        config = load(flags={"evaluation": named}, stored=without_consent(made_with)).config
+        flags = {"evaluation": named, "grading": {"judge": judge}}
+        config = load(flags=flags, stored=without_consent(made_with)).config
         return cls(Policy.of_run(run), EvaluationSpec.of(config), run.folder.parent)
 
     @property

@@ -5,7 +5,7 @@ A model is loaded only if a score is missing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,17 +16,18 @@ from sage_cli.analysis.answers import Answers
 from sage_cli.analysis.forward import Forward
 from sage_cli.analysis.load import Subject
 from sage_cli.analysis.measures.modes import generator_with_modes
-from sage_cli.analysis.token_table import TokenTable, token_table
 from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.sample_sets import PolicySamples
-from sage_cli.guides import Guide
 from sage_cli.json_value import json_value
+from sage_cli.problems.problem import Problem
 from sage_cli.progress import Progress
 from sage_cli.store.atomic import write_json
 from sage_cli.store.identity import identity_of
-from sage_cli.store.samples.annotations import ScoreStore
+from sage_cli.store.samples.annotations import Annotations, ScoreStore, SignalStore
+from sage_cli.store.samples.completion import Completion
+from sage_cli.store.samples.sample_set import SampleSet
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,10 +57,7 @@ class ModelScorer:
 
     def unscored(self, answers: Answers, writer: PolicySamples) -> tuple[int, int]:
         """Return how many of `writer`'s completions have no score yet, and how many there are."""
-        stores = self._stores(writer, read_only=True)
-        whole = answers.n * len(answers.problems)
-        scored = sum(store.count(answers.problems, answers.n) for store in stores)
-        return whole * len(stores) - scored, whole * len(stores)
+        return _lacking(answers, self._stores(writer, read_only=True))
 
     def score(self, answers: Answers, writer: PolicySamples) -> Answers:
         """Return the answers with scores; missing ones are computed and stored as it goes.
@@ -67,22 +65,51 @@ class ModelScorer:
         Raises ConfigurationError if the writer has another tokenizer.
         """
         stores = self._stores(writer)
-        lacking, whole = self.unscored(answers, writer)
-        if lacking:
-            self._refuse_other_vocabulary(writer)
-            title = f"{self.label} reads {answers.policy} on {answers.benchmark.name}"
-            self.progress.begin(title, whole, "completions", whole - lacking)
-            for store in stores:
-                for rows in store.missing(answers.problems, answers.n):
-                    store.add(self._forward.scores(rows, answers.problems))
-                    store.flush()
-            self.progress.end()
+        self._complete(stores, answers, writer, self._forward.scores)
         return replace(answers, scores=stores)
 
-    def tokens(self, answers: Answers, guides: Sequence[Guide], temperature: float) -> TokenTable:
-        """Return the policy's tokens at `temperature`, that of the guides' training; not stored."""
-        forward = Forward(self.own, temperature, self.progress)
-        return token_table(answers, forward, guides, self.progress)
+    def unread(self, answers: Answers, writer: PolicySamples) -> tuple[int, int]:
+        """Return how many of `writer`'s completions lack signals of tokens, and how many are."""
+        return _lacking(answers, self._signal_stores(writer, read_only=True))
+
+    def signals(self, answers: Answers, writer: PolicySamples) -> tuple[SignalStore, ...]:
+        """Return the signals of each token; missing ones are computed and stored as it goes.
+
+        Raises ConfigurationError if the writer has another tokenizer.
+        """
+        stores = self._signal_stores(writer)
+
+        def read(rows: Sequence[Completion], problems: Mapping[str, Problem]) -> list[Any]:
+            found = self._forward.tokens(rows, problems)
+            self.progress.advance(len(rows))
+            return [(row, ids, *(one.numpy() for one in pair)) for row, ids, *pair in found]
+
+        self._complete(stores, answers, writer, read)
+        return stores
+
+    def token_text(self, token: int) -> str:
+        """Return a token's own text."""
+        return self._forward.text(token)
+
+    def _complete(
+        self,
+        stores: Sequence[Annotations],
+        answers: Answers,
+        writer: PolicySamples,
+        read: Callable[[Sequence[Completion], Mapping[str, Problem]], Sequence[tuple[Any, ...]]],
+    ) -> None:
+        """Have the completions without values read, and store them as it goes."""
+        lacking, whole = _lacking(answers, stores)
+        if not lacking:
+            return
+        self._refuse_other_vocabulary(writer)
+        title = f"{self.label} reads {answers.policy} on {answers.benchmark.name}"
+        self.progress.begin(title, whole, "completions", whole - lacking)
+        for store in stores:
+            for rows in store.missing(answers.problems, answers.n):
+                store.add(read(rows, answers.problems))
+                store.flush()
+        self.progress.end()
 
     def if_stored(self, answers: Answers, writer: PolicySamples) -> Answers:
         """Return the answers with scores if all are stored, else as they are."""
@@ -106,11 +133,19 @@ class ModelScorer:
         return chances
 
     def _stores(self, writer: PolicySamples, *, read_only: bool = False) -> tuple[ScoreStore, ...]:
+        sets = self._sets(writer, read_only=read_only)
+        return tuple(ScoreStore(one, self.determinants) for one in sets)
+
+    def _signal_stores(
+        self, writer: PolicySamples, *, read_only: bool = False
+    ) -> tuple[SignalStore, ...]:
+        sets = self._sets(writer, read_only=read_only)
+        return tuple(SignalStore(one, self.determinants) for one in sets)
+
+    def _sets(self, writer: PolicySamples, *, read_only: bool) -> list[SampleSet]:
         evaluation = self.recipe.evaluation
-        return tuple(
-            ScoreStore(writer.at(seed, read_only=read_only), self.determinants)
-            for seed in range(evaluation.seed, evaluation.seed + evaluation.seeds)
-        )
+        seeds = range(evaluation.seed, evaluation.seed + evaluation.seeds)
+        return [writer.at(seed, read_only=read_only) for seed in seeds]
 
     def _stored(self, benchmark: Benchmark) -> dict[str, dict[str, float]]:
         """Return the stored chances; none if the file is absent or torn."""
@@ -138,6 +173,12 @@ class ModelScorer:
     @cached_property
     def _forward(self) -> Forward:
         return Forward(self.own, self.temperature, self.progress)
+
+
+def _lacking(answers: Answers, stores: Sequence[Annotations]) -> tuple[int, int]:
+    """Return how many completions have no values in `stores` yet, and how many there are."""
+    whole = answers.n * len(answers.problems) * len(stores)
+    return whole - sum(store.count(answers.problems, answers.n) for store in stores), whole
 
 
 def scorers(

@@ -10,7 +10,7 @@ from typing import get_args
 from sage_cli.analysis.analysis import Analysis, Option, Options
 from sage_cli.analysis.load import Subject
 from sage_cli.analysis.texts import read_detectors
-from sage_cli.analysis.token_table import refuse_unknown_signals
+from sage_cli.analysis.token_signals import refuse_unknown_signals
 from sage_cli.config.load import changed
 from sage_cli.config.schema import SageConfig
 from sage_cli.config.specs import EvaluationSpec

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sage_cli.analysis.answers import Answers, GradedSample
-from sage_cli.analysis.forward import Forward
 from sage_cli.analysis.token_classes import CLASSES, classified
-from sage_cli.errors import ConfigurationError
 from sage_cli.guides import Guide
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.progress import Progress
@@ -21,6 +19,23 @@ from sage_cli.progress import Progress
 Integers = NDArray[np.int64]
 _AT_ONCE = 256
 """Completions whose tokens are padded to a common length."""
+
+
+Values = Sequence[Sequence[float]]
+"""A model's log-probabilities and entropies of a completion's tokens, in nats."""
+
+
+class TokenRow(NamedTuple):
+    """A sample's token ids, with what its policy says of them.
+
+    The reference says it by exponent of its tilt (1: as it is), a guide's teacher by its name.
+    """
+
+    sample: GradedSample
+    ids: Sequence[int]
+    own: Values
+    references: Mapping[float, Values] = {}
+    teachers: Mapping[str, Values] = {}
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,50 +55,36 @@ class TokenTable:
     log_q_T: dict[str, FloatArray] = field(default_factory=dict)
 
 
-def refuse_unknown_signals(guides: Sequence[Guide]) -> None:
-    """Raise ConfigurationError for guides that read more than one policy and grades tell."""
-    for guide in guides:
-        unknown = ("rewards_B", "group_right_B", "teacher_logps_BT")
-        lacking = {name for name in guide.needs if name in unknown}
-        if guide.reads_reference or lacking:
-            what = "the reference" if guide.reads_reference else ", ".join(sorted(lacking))
-            raise ConfigurationError(
-                f"guide '{guide.name}' reads {what}, and `sage analyze signals` knows the policy's "
-                "own signals, grades and problems",
-                f"leave {guide.name} out of --guides; `sage guide show` applies guides of the "
-                "reference",
-            )
-
-
 def token_table(
-    answers: Answers, forward: Forward, guides: Sequence[Guide], progress: Progress
+    rows: Iterable[TokenRow],
+    answers: Answers,
+    text: Callable[[int], str],
+    guides: Sequence[Guide],
+    progress: Progress,
 ) -> TokenTable:
-    """Return all tokens of the answers; the policy reads each completion once."""
-    refuse_unknown_signals(guides)
+    """Return all tokens of the answers' `rows`; `text` gives a token's own text."""
     places = {id_: place for place, id_ in enumerate(answers.problems)}
     numbers: dict[str, int] = {}
     columns: dict[str, list[Any]] = {name: [] for name in ("problem", "class", "word")}
     values: dict[str, list[FloatArray]] = {"surprisal": [], "entropy": []}
     values |= {guide.name: [] for guide in guides}
-    whole = answers.n * len(answers.problems) * len(answers.grades)
-    progress.begin(f"{answers.policy} reads its samples", whole, "completions")
-    rows, first = answers.rows(), 0
+    rows, first = iter(rows), 0
     while chunk := list(islice(rows, _AT_ONCE)):
-        read = [one for one in forward.tokens(chunk, answers.problems) if one[1]]
-        for row, ids, logps_T, entropy_T in read:
-            for kind, word in classified([forward.text(id_) for id_ in ids]):
-                columns["problem"].append(places[row.problem.id])
+        read = [row for row in chunk if row.ids]
+        for row in read:
+            for kind, word in classified([text(id_) for id_ in row.ids]):
+                columns["problem"].append(places[row.sample.problem.id])
                 columns["class"].append(CLASSES.index(kind))
                 number = -1 if word is None else numbers.setdefault(word, len(numbers))
                 columns["word"].append(number)
-            values["surprisal"].append(-logps_T.numpy())
-            values["entropy"].append(entropy_T.numpy())
+            logps_T, entropy_T = (np.asarray(one, float) for one in row.own)
+            values["surprisal"].append(-logps_T)
+            values["entropy"].append(entropy_T)
         if read:
             for guide in guides:
                 values[guide.name] += _log_q(guide, read, first)
         first += len(chunk)
         progress.advance(len(chunk))
-    progress.end()
     flat = {
         name: np.concatenate(parts).astype(float) if parts else np.zeros(0)
         for name, parts in values.items()
@@ -101,19 +102,36 @@ def token_table(
     )
 
 
-def _log_q(guide: Guide, read: Sequence[tuple[GradedSample, Any, Any, Any]], first: int) -> Any:
+def _log_q(guide: Guide, read: Sequence[TokenRow], first: int) -> Any:
     """Return each completion's log q at the beginning of the guide's schedule."""
     import torch
+    from torch.nn.utils.rnn import pad_sequence
 
     from sage_cli.guides.token_values import log_q_of
 
+    def pair(values: Values) -> Any:
+        return tuple(torch.tensor(one, dtype=torch.float32) for one in values)
+
+    def padded(logps: Iterable[Sequence[float]]) -> Any:
+        return pad_sequence([torch.tensor(one) for one in logps], batch_first=True)
+
     known: dict[Any, Any] = {
-        "right_B": torch.tensor([row.right for row, *_ in read]),
-        "problem_ids_B": tuple(row.problem.id for row, *_ in read),
+        "right_B": torch.tensor([row.sample.right for row in read]),
+        "problem_ids_B": tuple(row.sample.problem.id for row in read),
     }
-    pairs = [(logps_T, entropy_T) for _, _, logps_T, entropy_T in read]
-    ids = [list(ids) for _, ids, *_ in read]
-    return [log_q_T.numpy() for log_q_T in log_q_of(guide, pairs, ids, known, first)]
+    reference = None
+    if guide.reads_reference:
+        reference = [pair(row.references[1.0]) for row in read]
+        tilts = [guide.exponents[row.sample.right] for row in read]
+        if guide.tilts:
+            known["reference_tilted_logps_BT"] = padded(
+                row.references[phi][0] for row, phi in zip(read, tilts, strict=True)
+            )
+    if guide.reads_teacher:
+        known["teacher_logps_BT"] = padded(row.teachers[guide.name][0] for row in read)
+    own, ids = [pair(row.own) for row in read], [list(row.ids) for row in read]
+    found = log_q_of(guide, own, ids, known, first, reference)
+    return [log_q_T.numpy() for log_q_T in found]
 
 
 def by_problem(table: TokenTable) -> list[Integers]:

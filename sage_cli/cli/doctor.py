@@ -8,8 +8,10 @@ import typer
 from rich.text import Text
 
 from sage_cli.cli.options import (
+    Algo,
     ConfigFile,
     Data,
+    Guide,
     Init,
     Json,
     Presets,
@@ -38,6 +40,8 @@ def command(
             "log-probabilities with the trainer's.",
         ),
     ] = False,
+    algo: Algo = None,
+    guide: Guide = None,
     init: Init = None,
     data: Data = None,
     runs: RunRoot = None,
@@ -50,7 +54,13 @@ def command(
     its own.
     """
     settings = load_config(
-        preset, config, set_, run={"root": runs}, data={"rl": {"name": data}}
+        preset,
+        config,
+        set_,
+        rl={"algo": algo},
+        guide={"name": guide},
+        run={"root": runs},
+        data={"rl": {"name": data}},
     ).config
     with doing("loading libraries"):
         from sage_cli.commands.doctor import checks

@@ -87,7 +87,7 @@ def checks(config: SageConfig, init: str | None = None) -> Iterator[Check]:
     yield Check("mirrors", lambda: _mirrors(config.tracking))
     yield Check("executor", lambda: _executor(config.executor, rl.rl.processes))
     yield Check("plug-ins", lambda: _plugins(rl))
-    yield Check("model", lambda: _model(rl.model))
+    yield Check("model", lambda: _model(start))
     yield Check("prompt template", lambda: _template(start))
     if start.is_trained_here:
         yield Check(f"SFT data {sft.data.sft.name}", lambda: _demonstrations(sft))
@@ -102,7 +102,8 @@ def checks(config: SageConfig, init: str | None = None) -> Iterator[Check]:
 
 def _mirrors(tracking: TrackingSection) -> str:
     require_mirrors(tracking)
-    board = ", TensorBoard" if tracking.tensorboard else ""
+    others = {"TensorBoard": tracking.tensorboard, "trackio": tracking.trackio}
+    board = "".join(f", {name}" for name, wanted in others.items() if wanted)
     if tracking.wandb != "online":
         return f"W&B {tracking.wandb}{board}"
     from sage_cli.store.mirrors.wandb_mirror import has_key
@@ -123,7 +124,10 @@ def _plugins(spec: RlSpec) -> str:
     return f"guide {spec.guide.name}, method {spec.rl.algo}"
 
 
-def _model(model: PretrainedModel | ScratchModel) -> str:
+def _model(start: InitialPolicy) -> str:
+    model = start.spec.model
+    if start.init is not None:
+        return f"{start.policy.label}: weights in {start.policy.files}"
     if isinstance(model, ScratchModel):
         return f"from scratch, {model.layers} layers of {model.hidden}"
     files = Policy(model.path, section=model).files

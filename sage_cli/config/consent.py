@@ -62,7 +62,8 @@ def require_functions(stored: Mapping[str, Any], said: Mapping[str, Any], *names
             raise ConfigurationError(
                 f"the stored configuration has {name}={text}: that is Python code, and a stored "
                 "configuration can't have it run",
-                f"read that code, and add --set {name}='{text}' if it may be run here",
+                f"read that code, and add --set {name}='{text}' if it may be run here, or name the "
+                "preset that has it (--preset FILE)",
             )
 
 

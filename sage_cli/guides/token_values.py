@@ -65,13 +65,18 @@ def token_values(
 
 
 def log_q_of(
-    guide: Guide, policy: list[Pair], token_ids: list[list[int]], known: Known, first: int
+    guide: Guide,
+    policy: list[Pair],
+    token_ids: list[list[int]],
+    known: Known,
+    first: int,
+    reference: list[Pair] | None = None,
 ) -> list[Tensor]:
     """Return each completion's log q at step 0, where schedules are at their upper ends.
 
     The completions are the rows from `first` on: their noise is that of these rows.
     """
-    signals = _signals(guide, policy, None, token_ids, known)
+    signals = _signals(guide, policy, reference, token_ids, known)
     signals = replace(signals, row_ids_B=torch.arange(first, first + len(policy)))
     log_q_BT = guide.log_q(signals, 0)
     return [log_q_T[: len(own[0])] for own, log_q_T in zip(policy, log_q_BT, strict=True)]

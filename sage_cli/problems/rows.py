@@ -105,11 +105,13 @@ def _tops(path: str) -> tuple[str, str]:
 
 def _no_column(place: str, column: str, values: Mapping[str, Any]) -> DataError:
     near = get_close_matches(column, values, n=1)
+    question, gold = [*values, "COLUMN", "COLUMN"][:2]
     return DataError(
         f"{place} has no column '{column}'" + (f"; did you mean '{near[0]}'?" if near else ""),
-        f"its columns are {', '.join(values)}; of a file, say which one is meant, as "
-        f"--set evaluation.fields.question={next(iter(values), 'COLUMN')} or .gold (for training "
-        "data.sft.fields, data.rl.fields); a dotted path reaches inside, as prompt.-1.content",
+        f"its columns are {', '.join(values)}; name those of a file, as "
+        f"--set evaluation.fields.question={question} --set evaluation.fields.gold={gold} (for "
+        "training data.rl.fields, data.sft.fields; `sage data show` has --question-field and "
+        "--gold-field); a dotted path reaches inside, as prompt.-1.content",
     )
 
 

@@ -30,7 +30,7 @@ from sage_cli.training.checkpoints.interruption import Interruption
 from sage_cli.training.launch.hardware import without_cpu_number
 from sage_cli.training.launch.memory_errors import loading, memory_explained, training
 from sage_cli.training.launch.processes import join_processes, world_size
-from sage_cli.training.rewards.paid import paid_rewards
+from sage_cli.training.rewards.paid import Paid, paid_rewards
 from sage_cli.training.rl_arguments import engine_stop, grpo_arguments
 from sage_cli.training.rl_inputs import RlInputs
 from sage_cli.training.rollouts.engine import settled_engine
@@ -95,7 +95,7 @@ def build_trainer(
         writer=StepWriter(run, tracking, on_step, stop_when_stuck=rl.stop_when_stuck),
         engine_stop=engine_stop(recipe),
         validator=inputs.validator,
-        noted=_noted(inputs, hooks.reward, run, tracking, replay),
+        noted=_noted(inputs, hooks.reward, run, tracking, replay, paid),
         replay=replay,
         sample=inputs.sample if recipe.rollout.backend == "sampler" else None,
         model=inputs.model,
@@ -121,15 +121,17 @@ def _noted(
     run: Run,
     tracking: TrackingSection,
     replay: Replay | None,
+    paid: Paid,
 ) -> Noted:
     """Return what is noted of completions, and all of them if `tracking` asks for it."""
     problems = [problem.id for _, problem in inputs.prompts]
+    ledger = run.ledger.with_rewards(paid.names if paid.graded else ())
     if tracking.rollouts != "all":
-        return Noted(problems, reward, run.ledger)
+        return Noted(problems, reward, ledger)
     own = replay is not None and replay.section.run is None
     memory = replay.memory if replay is not None and own else None
     kept = Kept(run.completions(join_processes().process_index), memory)
-    return Noted(problems, reward, run.ledger, kept)
+    return Noted(problems, reward, ledger, kept)
 
 
 def _replay(rl: OnlineMethod, inputs: RlInputs, run: Run) -> Replay | None:

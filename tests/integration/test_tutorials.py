@@ -15,6 +15,7 @@ from warm import Warm
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 TUTORIALS = sorted((REPOSITORY / "docs/tutorials").glob("*.md"))
+OWN_STUDY = REPOSITORY / "docs/tutorials/own-study.md"
 MORE = """
 sft: {steps: 40, batch_size: 32, max_length: 48, learning_rate: 1.0e-2}
 rl: {steps: 2, prompts_per_step: 4, rollouts_per_prompt: 4, stop_when_stuck: false}
@@ -32,6 +33,7 @@ others |= words[1:2] == ["theirs"]  # imported samples have settings of their ow
 measuring = words[0] in ("rl", "sft", "passk", "sweep", "compare") or " ".join(words[:2]) in (
     "suite run", "suite plan", "suite report", "guide show", "samples show"
 )
+measuring |= words[0] == "analyze" and "own.yaml" in words  # as `compare` measured
 if measuring and not others:
     tiny = [] if "--preset" in words else ["--preset", "tiny"]
     words += [*tiny, "--preset", "PRESET"]
@@ -75,6 +77,15 @@ def test_a_tutorial_can_be_followed(lab: Path, tutorial: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+
+
+def test_a_study_with_everything_ones_own_takes_at_most_twelve_commands() -> None:
+    blocks = "\n".join(re.findall(r"^```bash\n(.*?)^```", OWN_STUDY.read_text(), re.DOTALL | re.M))
+    typed = re.findall(r"^(?:sage|python|pip) .*", blocks, re.MULTILINE)
+    done = " ".join(line.partition(" ")[2].split()[0] for line in typed)
+    assert len(typed) <= 12
+    for command in ("rl", "compare", "analyze", "export"):
+        assert command in done.split()
 
 
 def commands(text: str) -> list[str]:

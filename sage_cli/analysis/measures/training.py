@@ -1,4 +1,4 @@
-"""What a training met: problems solved and forgotten, groups without signal, tokens by outcome."""
+"""What a training met: problems solved and forgotten, groups without signal, tokens, rewards."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from typing_extensions import TypedDict
 
 from sage_cli.analysis.analysis import Analysis, Inputs, Options, TrainedRun
 from sage_cli.analysis.means import share_gap
+from sage_cli.analysis.rewards import mean_in, rewards_by_step
 from sage_cli.errors import StoreError
 from sage_cli.metrics.counts import IntArray
 from sage_cli.metrics.counts.visits import Visits
 from sage_cli.reports.document import Document, Figure
-from sage_cli.reports.figures.panels import Series, draw_lines
+from sage_cli.reports.figures.panels import Series, draw_lines, draw_steps
 from sage_cli.reports.tables.render import Record, to_records
 from sage_cli.reports.tables.table import Measure, Row, Table, columns
 
@@ -27,11 +28,12 @@ AXES = ("step", "completions")
 
 
 class TrainingData(TypedDict):
-    """Coverage in training, what came of problems between visits, and shares by thirds."""
+    """Coverage in training, what came of problems between visits, shares and rewards by thirds."""
 
     coverage: list[Record]
     revisits: list[Record]
     phases: list[Record]
+    rewards: list[Record]
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,6 +125,7 @@ def training(inputs: Inputs) -> Document:
         tuple(_phases(ledgers)),
         ("groups are those that were trained on; tokens are shares of all that were sampled",),
     )
+    rewards = _rewards(inputs.trained)
     return Document(
         name="training",
         title="what training met",
@@ -131,10 +134,14 @@ def training(inputs: Inputs) -> Document:
             coverage=to_records(coverage),
             revisits=to_records(revisits),
             phases=to_records(phases),
+            rewards=to_records(rewards),
         ),
-        tables=(coverage, revisits, phases),
+        tables=(coverage, revisits, phases, *([rewards] if rewards.rows else [])),
         sheets={"training": coverage, "training-problems": _problems(ledgers)},
-        figures=(Figure("training", partial(draw_lines, _curves(ledgers), AXES)),),
+        figures=(
+            Figure("training", partial(draw_lines, _curves(ledgers), AXES)),
+            *([_drawn_rewards(inputs.trained)] if rewards.rows else []),
+        ),
     )
 
 
@@ -179,6 +186,32 @@ def _phases(ledgers: Mapping[str, LedgerColumns]) -> list[Row]:
     return [row for rows in found.values() for row in rows]
 
 
+def _rewards(trained: Mapping[str, TrainedRun]) -> Table:
+    """Return the mean of each named reward by thirds of the steps; empty without such rewards."""
+    rows = []
+    for label, run in trained.items():
+        table: pa.Table = run.ledger
+        thirds = np.array_split(np.unique(np.array(table["step"].to_pylist())), len(PHASES))
+        for name, by_step in rewards_by_step(table).items():
+            cells = [Measure(mean_in(third, *by_step)) for third in thirds]
+            rows.append(Row((name, label, *cells), section=name))
+    note = (
+        "means of the steps' means, of what a reward says before its weight, over the completions "
+        "that were trained on and of which it says something"
+    )
+    heads = columns(f"reward, run, {', '.join(PHASES)}")
+    return Table("rewards by thirds of the steps", heads, tuple(rows), (note,))
+
+
+def _drawn_rewards(trained: Mapping[str, TrainedRun]) -> Figure:
+    """Return a panel for each reward: its mean by step, a line for each run."""
+    panels: dict[str, dict[str, Series]] = {}
+    for label, run in trained.items():
+        for name, (step_S, mean_S) in rewards_by_step(run.ledger).items():
+            panels.setdefault(f"reward {name}", {})[label] = (step_S.astype(float), mean_S)
+    return Figure("training-rewards", partial(draw_steps, panels, {}))
+
+
 def _curves(ledgers: Mapping[str, LedgerColumns]) -> dict[str, dict[str, Series]]:
     """Return the number of problems solved so far, against each of AXES."""
     along = {label: of.visits for label, of in ledgers.items()}
@@ -214,7 +247,7 @@ def _problems(ledgers: Mapping[str, LedgerColumns]) -> Table:
 
 TRAINING = Analysis(
     "training",
-    "problems that training solved and forgot, groups without signal, tokens by outcome",
+    "problems that training solved and forgot, groups without signal, tokens, rewards",
     training,
     TrainingData,
     records=True,

@@ -38,7 +38,10 @@ def command(
     ] = Dtype.AUTO,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", help="model.revision=... or model.trust_remote_code=true."),
+        typer.Option(
+            "--set",
+            help="model.revision=..., model.trust_remote_code=true, or the run's grading.judge=...",
+        ),
     ] = None,
     lm_eval: Annotated[
         bool, typer.Option("--lm-eval", help="Write a task of lm-eval into DIR, too.")

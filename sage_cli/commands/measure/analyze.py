@@ -22,6 +22,7 @@ from sage_cli.analysis.selection import (
     samples_of,
     with_base,
 )
+from sage_cli.analysis.token_signals import TokenReaders
 from sage_cli.analysis.token_table import TokenTable
 from sage_cli.config.describe import samples_in_words
 from sage_cli.config.specs import EvaluationSpec
@@ -122,7 +123,7 @@ def plan(
         facts[f"{one.policy} on {one.benchmark}"] = counted
     if any(one.graded < one.wanted for one in stored):
         facts["to be sampled by"] = _sampling(subjects, request)
-    facts |= _scoring_facts(analysis, subjects, benchmarks, spec)
+    facts |= _scoring_facts(analysis, subjects, benchmarks, spec, options)
     return [Described(f"analyze {name}", facts)]
 
 
@@ -190,9 +191,8 @@ def _of_samples(
             if scorer is not None and analysis.scorer == "modes":
                 modes[benchmark.name, own.policy] = scorer.modes(benchmark)
             elif scorer is not None and analysis.scorer == "tokens":
-                tokens[benchmark.name, own.policy] = scorer.tokens(
-                    own, options.guides, options.temperature
-                )
+                readers = _token_readers(subject, spec, options, progress)
+                tokens[benchmark.name, own.policy] = readers.table(own, options.guides)
             elif scorer is not None:
                 stored = analysis.scorer == "self if stored"
                 own = (scorer.if_stored if stored else scorer.score)(own, subject.samples)
@@ -261,21 +261,42 @@ def _scoring_facts(
     subjects: Sequence[Subject],
     benchmarks: Sequence[Benchmark],
     spec: EvaluationSpec,
+    options: Options,
 ) -> dict[str, str]:
     """Return how many completions or prompts a model would have to score."""
-    facts = {}
+    facts: dict[str, str] = {}
     for subject, scorer in scorers(analysis.scorer, subjects, spec, Silent()):
         if scorer is None or analysis.scorer == "self if stored":
             continue
         for benchmark in benchmarks:
             if analysis.scorer == "tokens":
-                whole = subject.answers(benchmark, spec).counts.n_P.sum()
-                lacking, what = whole, "completions"
-            elif analysis.scorer == "modes":
+                facts |= _token_facts(subject, benchmark, spec, options)
+                continue
+            if analysis.scorer == "modes":
                 lacking, whole, what = *scorer.problems_without_modes(benchmark), "prompts"
             else:
                 own = subject.answers(benchmark, spec)
                 lacking, whole, what = *scorer.unscored(own, subject.samples), "completions"
             key = f"{scorer.label} reads {subject.policy.label} on {benchmark.name}"
             facts[key] = f"{lacking:,} of {whole:,} {what} to read"
+    return facts
+
+
+def _token_readers(
+    subject: Subject, spec: EvaluationSpec, options: Options, progress: Progress
+) -> TokenReaders:
+    return TokenReaders.of(subject, spec, options.guides, options.temperature, progress)
+
+
+def _token_facts(
+    subject: Subject, benchmark: Benchmark, spec: EvaluationSpec, options: Options
+) -> dict[str, str]:
+    """Return how many completions each model would have to read."""
+    own = subject.answers(benchmark, spec)
+    facts = {}
+    for reader in _token_readers(subject, spec, options, Silent()).all:
+        lacking, whole = reader.unread(own, subject.samples)
+        at = f" at temperature {reader.temperature:g}"
+        key = f"{reader.label} reads {subject.policy.label} on {benchmark.name}{at}"
+        facts[key] = f"{lacking:,} of {whole:,} completions to read"
     return facts

@@ -9,7 +9,7 @@ from typing import Any
 
 from sage_cli.commands.stored.lm_eval_task import LmEvalTask, lm_eval_task
 from sage_cli.commands.stored.model_card import card_facts
-from sage_cli.config.consent import CONSENT, without_consent
+from sage_cli.config.consent import CONSENT, JUDGE, without_consent
 from sage_cli.config.load import load
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, StoreError
@@ -25,8 +25,8 @@ from sage_cli.store.atomic import replacing_folder, write_json, write_text
 from sage_cli.store.runs.run import Runs, run_of
 from sage_cli.store.surroundings import surroundings
 
-LOADING = ("model.revision", CONSENT)
-"""The settings by which a model is loaded."""
+TAKEN = ("model.revision", CONSENT, JUDGE)
+"""The settings by which a model is loaded, and by whose grades its card has a curve."""
 
 
 @dataclass(frozen=True)
@@ -66,14 +66,15 @@ def export(
     `name` is a run below `root`, RUN@step, a model folder or a name of the Hub. `dtype` is the
     type in which weights are merged and written; "auto" keeps the stored one, in which an adapter
     of a bfloat16 model is rounded once more. `lm_eval` adds a task of `benchmark`, by default of
-    the run's own, which is also that of the card's curve. `sets` are `model.revision=...` and
-    `model.trust_remote_code=...` as they are typed. Raises StoreError if `folder` holds anything;
+    the run's own, which is also that of the card's curve. `sets` are settings of TAKEN as they are
+    typed. Raises StoreError if `folder` holds anything;
     with `force` a model there is replaced, anything else never.
     """
-    policy = named_policy(name, Runs(root), _model(name, sets))
+    model, judge = _typed(name, sets)
+    policy = named_policy(name, Runs(root), model)
     policy.require_weights()
     check_destination(folder, policy, force)
-    config = _config(policy, root, benchmark)
+    config = _config(policy, root, benchmark, judge)
     task = _task(policy, config) if lm_eval else None
     with progress.doing("reading what was measured"):
         card = model_card(card_facts(policy, config, progress, task.name if task else None))
@@ -108,14 +109,20 @@ def export(
     return exported
 
 
-def _config(policy: Policy, root: Path, benchmark: str | None) -> SageConfig | None:
+def _config(
+    policy: Policy, root: Path, benchmark: str | None, judge: str | None
+) -> SageConfig | None:
     """Return the configuration under which a policy is measured; None if nothing says it."""
     run = policy.run
     made_with = stored_settings(run) if run is not None else policy.own_settings
     if not made_with.get("prompt"):
         return None
     stored = without_consent(made_with)
-    flags = {"evaluation": {"benchmark": benchmark}, "run": {"root": root}}
+    flags = {
+        "evaluation": {"benchmark": benchmark},
+        "grading": {"judge": judge},
+        "run": {"root": root},
+    }
     return load(flags=flags, stored=stored).config
 
 
@@ -128,17 +135,17 @@ def _task(policy: Policy, config: SageConfig | None) -> LmEvalTask:
     return lm_eval_task(policy, config)
 
 
-def _model(name: str, sets: Sequence[str]) -> PretrainedModel:
-    """Return how to load the model `name`. Raises ConfigurationError for other settings."""
+def _typed(name: str, sets: Sequence[str]) -> tuple[PretrainedModel, str | None]:
+    """Return how to load the model `name`, and a judge; ConfigurationError for other settings."""
     for text in sets:
-        if text.partition("=")[0].strip() not in LOADING:
+        if text.partition("=")[0].strip() not in TAKEN:
             raise ConfigurationError(
                 f"--set {text} has no effect on an export",
-                f"it takes {' and '.join(LOADING)}",
+                f"it takes {', '.join(TAKEN[:-1])} and {TAKEN[-1]}",
             )
-    model = load(flags={"model": {"kind": "pretrained", "path": name}}, sets=sets).config.model
-    assert isinstance(model, PretrainedModel)  # as the flag says
-    return model
+    config = load(flags={"model": {"kind": "pretrained", "path": name}}, sets=sets).config
+    assert isinstance(config.model, PretrainedModel)  # as the flag says
+    return config.model, config.grading.judge
 
 
 def check_destination(folder: Path, policy: Policy, force: bool) -> None:

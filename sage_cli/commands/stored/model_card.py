@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+from sage_cli.config.consent import JUDGE, REWARDS, own_functions
 from sage_cli.config.schema import SageConfig
 from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import SageError
@@ -16,6 +18,7 @@ from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
 from sage_cli.reports.model_card import CardFacts, Measurement
 from sage_cli.settings.sections.model import PromptSection
+from sage_cli.settings.sections.rewards import Reward, in_words
 from sage_cli.store.runs.evaluations import evaluation_figures
 from sage_cli.store.runs.run import Run
 from sage_cli.store.runs.run_facts import RunFacts
@@ -30,16 +33,25 @@ def card_facts(
     """
     run = policy.run
     base = policy.pretrained.path if policy.pretrained is not None else None
+    of_hub = base is not None and not Path(base).exists()
     return CardFacts(
         name=policy.label,
-        base=base if base != policy.path or run is None else None,
+        base=base if of_hub and (base != policy.path or run is None) else None,
         origin=_origin(policy, run, config),
-        settings=RunFacts.of(run).method if run is not None else {},
+        settings={**RunFacts.of(run).method, **_own(run)} if run is not None else {},
         prompt=_prompt(config.prompt) if config is not None else None,
         command=run.manifest.get("command") if run is not None else None,
         measured=_measured(policy, config, progress) if config is not None and run else (),
         task=task,
     )
+
+
+def _own(run: Run) -> dict[str, str]:
+    """Return a run's own judge, and its rewards as a sum where a function is among them."""
+    own = own_functions(run.config)
+    if REWARDS in own:
+        own[REWARDS] = in_words([Reward.model_construct(**one) for one in own[REWARDS]])
+    return own
 
 
 def _prompt(section: PromptSection) -> str:
@@ -79,6 +91,13 @@ def _measured(policy: Policy, config: SageConfig, progress: Progress) -> list[Me
     Benchmarks may have to be fetched, so nothing is looked for where no measurement is recorded.
     """
     if policy.run is None or not evaluation_figures(policy.run):
+        return []
+    judge = own_functions(policy.run.config).get(JUDGE)
+    if judge is not None and config.grading.judge is None:
+        progress.say(
+            f"the model card has no curve: the grades are those of {judge}, which is code; "
+            f"--set {JUDGE}={judge} has it run"
+        )
         return []
     spec, root = EvaluationSpec.of(config), config.run.root
     evaluation, sampling = spec.evaluation, spec.sampling

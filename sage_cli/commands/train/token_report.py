@@ -24,13 +24,13 @@ from sage_cli.guides.token_values import token_values
 from sage_cli.methods.method import batch_of
 from sage_cli.models.policies.names import named_policy, named_run
 from sage_cli.models.policies.policy import Policy
-from sage_cli.models.policies.reference import reference_policy
+from sage_cli.models.policies.reference import reference_of
 from sage_cli.models.policies.teacher import refuse_other_tokenizer, teacher_policy
 from sage_cli.models.signals import completion_signals, tilted_temperature
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
 from sage_cli.reports.token_report import ReportedCompletion, TokenReport
-from sage_cli.settings.sections.model import PretrainedModel, trained_dtype
+from sage_cli.settings.sections.model import trained_dtype
 from sage_cli.store.atomic import write_json
 from sage_cli.store.runs.run import Runs
 from sage_cli.store.samples.completion import Completion, token_ids
@@ -77,7 +77,9 @@ def token_report(
     reference = None
     if guide.reads_reference:
         with progress.doing("loading the reference"):
-            frozen = _reference(policy, config)
+            recipe = RlSpec.of(config)
+            held = reference_of(policy, recipe, Runs(config.run.root))
+            frozen = held.model(dtype=trained_dtype(config.model))
         reference = _signals(frozen, ids, config, progress)
         if guide.tilts:
             known["reference_tilted_logps_BT"] = _tilted(frozen, ids, right, guide, config)
@@ -196,19 +198,3 @@ def _tilted(
         for row, one in zip(ids, right, strict=True)
     ]
     return pad_sequence(rows, batch_first=True)
-
-
-def _reference(policy: Policy, config: SageConfig) -> Any:
-    """Return the frozen reference of an RL run's policy."""
-    parent = policy.run.manifest.get("parent") if policy.run is not None else None
-    if parent is None:
-        raise ConfigurationError(
-            f"guide.signal is 'reference', and {policy.label} was trained without a reference",
-            "use --set guide.signal=policy",
-        )
-    runs = Runs(config.run.root)
-    known = any(run.id == parent for run in runs.all())
-    section = config.model if isinstance(config.model, PretrainedModel) else None
-    start = named_policy(parent, runs, section) if known else Policy(parent, section=section)
-    reference = reference_policy(start, RlSpec.of(config))
-    return reference.model(dtype=trained_dtype(config.model))

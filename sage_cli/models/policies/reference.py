@@ -8,9 +8,10 @@ from typing import Any
 from sage_cli.config.specs import RlSpec
 from sage_cli.errors import ConfigurationError
 from sage_cli.models.folders import adapter_base, is_adapter
+from sage_cli.models.policies.names import named_policy
 from sage_cli.models.policies.policy import Policy
-from sage_cli.settings.sections.model import kernel_arguments, trained_dtype
-from sage_cli.store.runs.run import run_of
+from sage_cli.settings.sections.model import PretrainedModel, kernel_arguments, trained_dtype
+from sage_cli.store.runs.run import Runs, run_of
 
 
 def reference_policy(start: Policy, recipe: RlSpec) -> Policy:
@@ -34,6 +35,23 @@ def reference_policy(start: Policy, recipe: RlSpec) -> Policy:
             "use --set anchor.reference=initial",
         )
     return Policy(start.pretrained.path, section=start.pretrained)
+
+
+def reference_of(policy: Policy, recipe: RlSpec, runs: Runs) -> Policy:
+    """Return the frozen model that the policy of a run of RL was anchored to.
+
+    Raises ConfigurationError for a policy that was trained without a reference.
+    """
+    parent = policy.run.manifest.get("parent") if policy.run is not None else None
+    if parent is None:
+        raise ConfigurationError(
+            f"guide.signal is 'reference', and {policy.label} was trained without a reference",
+            "use --set guide.signal=policy",
+        )
+    known = any(run.id == parent for run in runs.all())
+    section = recipe.model if isinstance(recipe.model, PretrainedModel) else None
+    start = named_policy(parent, runs, section) if known else Policy(parent, section=section)
+    return reference_policy(start, recipe)
 
 
 def policy_and_reference(recipe: RlSpec, base: Policy) -> tuple[Any, Path | None]:

@@ -1,1 +1,1 @@
-"""Mirrors of runs in W&B and TensorBoard."""
+"""Mirrors of runs in W&B, TensorBoard and trackio."""

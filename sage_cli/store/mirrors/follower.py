@@ -13,6 +13,7 @@ from sage_cli.errors import ConfigurationError
 from sage_cli.settings.objective import Objective, parse_objective
 from sage_cli.settings.sections.records import TrackingSection
 from sage_cli.store.mirrors.tensorboard_mirror import TensorboardMirror
+from sage_cli.store.mirrors.trackio_mirror import TrackioMirror
 from sage_cli.store.mirrors.wandb_mirror import WandbMirror
 from sage_cli.store.runs.evaluations import evaluation_figures, name_in
 from sage_cli.store.runs.run import Run
@@ -113,16 +114,19 @@ def mirrors_of(tracking: TrackingSection, run: Run) -> list[Follower]:
         mirrors.append(WandbMirror(run, tracking.wandb))
     if tracking.tensorboard:
         mirrors.append(TensorboardMirror(run.folder / "tensorboard"))
+    if tracking.trackio:
+        mirrors.append(TrackioMirror(run))
     return [Follower(mirror, run) for mirror in mirrors]
 
 
 def require_mirrors(tracking: TrackingSection) -> None:
     """Raise ConfigurationError if a mirror's package is not installed."""
-    if tracking.tensorboard and find_spec("tensorboard") is None:
-        raise ConfigurationError(
-            "tracking.tensorboard is true, and the package tensorboard is not installed",
-            "pip install tensorboard, or use --set tracking.tensorboard=false",
-        )
+    for package, wanted in (("tensorboard", tracking.tensorboard), ("trackio", tracking.trackio)):
+        if wanted and find_spec(package) is None:
+            raise ConfigurationError(
+                f"tracking.{package} is true, and the package {package} is not installed",
+                f"pip install {package}, or use --set tracking.{package}=false",
+            )
 
 
 def sweep_figures(run: Run, evaluations: Mapping[str, Any]) -> dict[str, Any]:

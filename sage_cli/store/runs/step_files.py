@@ -57,9 +57,12 @@ class StepFiles:
                 file.unlink(missing_ok=True)
 
     def read(self) -> pa.Table:
-        """Return all rows, file by file; a torn file is left out with one warning."""
+        """Return all rows, file by file; a torn file is left out with one warning.
+
+        A column that only some files have is null in the rows of the others.
+        """
         found = [table for file in self._files() if (table := self._read(file)) is not None]
-        return pa.concat_tables([empty_table(self.schema), *found])
+        return pa.concat_tables([empty_table(self.schema), *found], promote_options="default")
 
     def _files(self) -> list[Path]:
         return sorted(self.folder.glob("steps-*.parquet"))
@@ -72,10 +75,14 @@ class StepFiles:
             table = pq.ParquetFile(file, page_checksum_verification=True).read()
         except (OSError, pa.ArrowException):
             table = None
-        if table is None or not table.schema.equals(self.schema):
+        if table is None or not self._has_layout(table.schema):
             _name_torn(file)
             return None
         return table
+
+    def _has_layout(self, schema: pa.Schema) -> bool:
+        """Return True if a file of `schema` is one of these."""
+        return bool(schema.equals(self.schema))
 
 
 @cache

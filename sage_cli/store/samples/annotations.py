@@ -1,4 +1,4 @@
-"""Annotations of stored samples: grades and scores, stored beside them so as not to repeat work.
+"""Annotations of stored samples: grades, scores, signals, stored so as not to repeat work.
 
 They are a cache: what is torn or lost is computed again. An annotation belongs to a sample in one
 part, so a sample that was sampled again has none.
@@ -32,6 +32,14 @@ SCHEMAS = {
             ("surprisal", pa.float64()),
             ("entropy", pa.float64()),
             ("length", pa.int32()),
+        ]
+    ),
+    "signals": pa.schema(
+        [
+            *_SAMPLE,
+            ("ids", pa.list_(pa.int32())),
+            ("logps", pa.list_(pa.float32())),
+            ("entropy", pa.list_(pa.float32())),
         ]
     ),
     "tokens": pa.schema(
@@ -199,6 +207,17 @@ class ScoreStore(Annotations):
 
     def __init__(self, samples: SampleSet, scorer: Mapping[str, Any]) -> None:
         super().__init__(samples, scorer, kind="scores", role="scorer")
+
+
+class SignalStore(Annotations):
+    """The folder `<set>/signals/<key>/` of one model, whose every determinant `reader` names.
+
+    A row has a completion's token ids, and the model's log-probabilities and entropies of these
+    tokens in nats, in single precision as they are computed.
+    """
+
+    def __init__(self, samples: SampleSet, reader: Mapping[str, Any]) -> None:
+        super().__init__(samples, reader, kind="signals", role="reader")
 
 
 class TokenStore(Annotations):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -19,6 +19,8 @@ from sage_cli.store.runs.training_ledger import PromptRow, TrainingLedger
 from sage_cli.training.rollouts.kept import Kept, padded
 from sage_cli.training.rollouts.replay import own_places
 
+Said = Mapping[str, float | None]
+"""What rewards say of a completion by name; None where one says nothing."""
 COMPLETION_IDS, COMPLETION_TEXTS = 1, 3
 """Where TRL's `_generate` returns the completions' tokens, and their texts."""
 
@@ -53,14 +55,23 @@ class Noted:
         if self.kept is not None:
             self.kept.pass_on()
 
-    def scored(self, rows: Sequence[Row], batch: dict[str, Any], rewards_BF: Tensor) -> None:
+    def scored(
+        self,
+        rows: Sequence[Row],
+        batch: dict[str, Any],
+        rewards_BF: Tensor,
+        said: Sequence[Said] = (),
+    ) -> None:
         """Note the completions that were generated and graded last: they are trained on.
 
-        Replayed ones were noted when they were sampled.
+        `said` is what the rewards say of each by name, empty without graded rewards. Replayed ones
+        were noted when they were sampled.
         """
         own_B = own_places(batch, len(rows))
         statuses = [self.reward.statuses[place] for place in own_B]
-        sampled = self._sampled(*_some(rows, self.generated, own_B), statuses, trained=True)
+        some = _some(rows, self.generated, own_B)
+        own = [said[place] for place in own_B] if said else ()
+        sampled = self._sampled(*some, statuses, own, trained=True)
         if self.kept is not None:
             rewards = rewards_BF[batch["row_ids_B"]].float().cpu().numpy()
             self.kept.scored(batch, replace(sampled, rewards_BF=rewards[own_B]), own_B)
@@ -91,7 +102,13 @@ class Noted:
             self.kept.seal()
 
     def _sampled(
-        self, rows: Sequence[Row], sampled: Generated, statuses: Sequence[str], *, trained: bool
+        self,
+        rows: Sequence[Row],
+        sampled: Generated,
+        statuses: Sequence[str],
+        said: Sequence[Said] = (),
+        *,
+        trained: bool,
     ) -> Sampled:
         """Count completions, and return them."""
         problems, lengths = [self.problems[row["row"]] for row in rows], lengths_of(sampled)
@@ -103,8 +120,11 @@ class Noted:
                 tokens=length,
                 right_tokens=length if status == "right" else 0,
                 trained=trained,
+                rewards={name: [value] for name, value in one.items() if value is not None},
             )
-            for problem, status, length in zip(problems, statuses, lengths, strict=True)
+            for problem, status, length, one in zip(
+                problems, statuses, lengths, said or [{}] * len(rows), strict=True
+            )
         ]
         ids_BT = padded(sampled[COMPLETION_IDS]) if self.kept is not None else np.zeros((0, 0))
         return Sampled(
@@ -137,12 +157,16 @@ def merged(rows: Iterable[PromptRow]) -> list[PromptRow]:
 
     They are sorted, so that the number of processes that sampled them doesn't show.
     """
-    found: dict[tuple[bool, str], Counter[str]] = {}
+    counts: defaultdict[tuple[bool, str], Counter[str]] = defaultdict(Counter)
+    rewards: defaultdict[tuple[bool, str], defaultdict[str, list[float]]]
+    rewards = defaultdict(lambda: defaultdict(list))
     for row in rows:
         counted = row._asdict()
         key = (counted.pop("trained"), counted.pop("problem"))
-        found.setdefault(key, Counter()).update(counted)
+        for name, values in counted.pop("rewards").items():
+            rewards[key][name] += values
+        counts[key].update(counted)
     return [
-        PromptRow(problem, **of, trained=trained)
-        for (trained, problem), of in sorted(found.items())
+        PromptRow(problem, **of, trained=trained, rewards=rewards.get((trained, problem), {}))
+        for (trained, problem), of in sorted(counts.items())
     ]

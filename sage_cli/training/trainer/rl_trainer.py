@@ -104,15 +104,16 @@ class RlTrainer(RolloutTrainer):
             batch["advantages"] = batch_advantages(self, self.rl, batch, right_PN)
         batch["advantages"] = self.hooks.advantages(self, batch, right_PN)
         self._batch_record = self._describe(batch, status_PN)
+        said = self.paid.named(self.raw_BF[batch["row_ids_B"]])
         self.rollouts = rollout_rows(
             inputs,
             self.hooks.reward.completions,
             self.hooks.reward.statuses,
             self.rewards_BF[batch["row_ids_B"]],
             int(self.num_generations),
-            self.paid.named(self.raw_BF[batch["row_ids_B"]]),
+            said,
         )
-        self.noted.scored(inputs, batch, self.rewards_BF)
+        self.noted.scored(inputs, batch, self.rewards_BF, said)
         batch = self.hooks.pooled(self, inputs, batch, right_PN)
         self.noted.enter(main=self.accelerator.is_main_process)
         self._batch_record |= {**self.sampled_record(), **self.hooks.record}
@@ -123,7 +124,8 @@ class RlTrainer(RolloutTrainer):
         batch: dict[str, Any] = super()._generate_and_score_completions(rows)
         batch["prompt_row_B"] = torch.tensor([row["row"] for row in rows])
         status_PN = self._gather_statuses(self.hooks.reward.statuses)
-        self.noted.scored(rows, batch, self.rewards_BF)
+        said = self.paid.named(self.raw_BF[batch["row_ids_B"]])
+        self.noted.scored(rows, batch, self.rewards_BF, said)
         right_PN = status_PN == STATUSES.index("right")
         return batch | self.rows.of(self, batch, right_PN), right_PN
 

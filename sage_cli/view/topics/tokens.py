@@ -108,23 +108,18 @@ def read_tokens(
 
 def _read(reading: Reading, row: Completion) -> tuple[Any, ...]:
     """Load the models; return texts, surprisal, entropy, q and the initial policy's surprisal."""
-    from sage_cli.analysis.answers import GradedSample
     from sage_cli.analysis.forward import Forward
-    from sage_cli.grading.grades import Grade
     from sage_cli.progress import Silent
 
     of = reading.of
     problems: dict[str, Problem] = {one.id: one for one in of.benchmark.problems}
-    problem, unknown = problems[row.problem_id], Grade("wrong", None)  # no grade is read here
-    sample = GradedSample(problem, row, unknown)
     own = Forward(of.samples, reading.temperature, Silent())
-    _, ids, logps_T, entropy_T = own.tokens([sample], problems)[0]
+    _, ids, logps_T, entropy_T = own.tokens([row], problems)[0]
     initial = None
     if reading.initial is not None:
         samples = replace(of.samples, policy=reading.initial)
         read = replace(row, token_ids=ids)
-        whole = GradedSample(problem, read, unknown)
-        initial = Forward(samples, reading.temperature, Silent()).tokens([whole], problems)[0]
+        initial = Forward(samples, reading.temperature, Silent()).tokens([read], problems)[0]
     q = _q(reading, (logps_T, entropy_T), initial and (initial[2], initial[3]), list(ids))
     texts = [own.text(token) for token in ids]
     theirs = None if initial is None else (0 - initial[2]).tolist()

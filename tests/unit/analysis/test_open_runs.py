@@ -10,7 +10,7 @@ from sage_cli import open_runs
 from sage_cli.analysis.rows import Rows
 from sage_cli.config.load import load
 from sage_cli.config.specs import EvaluationSpec
-from sage_cli.errors import StoreError
+from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.evaluation.benchmarks import grader_for, load_benchmarks
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.models.policies.policy import Policy
@@ -164,3 +164,18 @@ def test_no_model_library_is_loaded(root):
     words = [sys.executable, "-c", program]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout) == []
+
+
+def test_grades_of_an_own_judge_are_read_where_it_is_named(root, tmp_path):
+    (tmp_path / "mine.py").write_text("def same(answer, gold): return answer == gold\n")
+    judge = f"{tmp_path / 'mine.py'}:same"
+    run = open_runs(root)["rl-dapo"].run
+    config = run.config | {"grading": run.config["grading"] | {"judge": judge}}
+    (run.folder / "config.json").write_text(json.dumps(config))
+    opened = open_runs(root)
+    with pytest.raises(ConfigurationError, match="is graded by ") as refused:
+        opened["rl-dapo"].samples()
+    assert f"add judge='{judge}' to the call" in refused.value.next_step
+    (row, *_) = opened["rl-dapo"].counts(judge=judge)
+    assert row["n"] == 0  # nothing is graded by it yet
+    assert opened["rl-dapo"].samples(judge=judge).num_rows == 0

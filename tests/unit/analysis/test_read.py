@@ -78,7 +78,7 @@ def test_samples_that_nobody_read_are_not_passed_over(tmp_path):
     own = answered(tmp_path, "p", {"a": [Sample(), Sample(status="wrong")]})
     other = answered(tmp_path, "q", {"a": [Sample(), Sample()]})
     own.scores[0]._tables = other.scores[0]._tables  # those of another set's parts
-    with pytest.raises(ValueError, match="2 samples have a grade and no score"):
+    with pytest.raises(ValueError, match="2 samples have a grade and no values"):
         list(own.scored_rows())
 
 

@@ -5,6 +5,8 @@ from importlib.util import find_spec
 
 import pytest
 
+from sage_cli.models.scratch import save_scratch
+from sage_cli.settings.sections.model import ScratchModel
 from sage_cli.store import surroundings
 from sage_cli.store.mirrors import follower as mirrors
 from sage_cli.trials.executors import build
@@ -32,6 +34,19 @@ def test_a_healthy_setup(sage):
     assert "arithmetic 3" in typed.words
     assert "tiny can run here" in typed.words
     assert typed.written == []
+
+
+def test_a_method_and_a_guide_are_typed_as_for_a_training(sage):
+    typed = sage("doctor", *QUICK, "--algo", "dapo", "--guide", "random")
+    assert "guide random, method dapo" in typed.words
+
+
+def test_a_model_that_is_named_stands_for_the_presets_own(sage, tmp_path):
+    """Without `tiny` beside it a preset's other settings are the paper's, its model among them."""
+    (tmp_path / "own.yaml").write_text("rollout: {max_tokens: 8}\n")
+    save_scratch(ScratchModel(kind="scratch", hidden=32, layers=1, heads=2), (), [], tmp_path / "m")
+    typed = sage("doctor", *QUICK, "--preset", tmp_path / "own.yaml", "--init", tmp_path / "m")
+    assert "✓ model m: weights in" in typed.words
 
 
 def test_its_json_has_every_check(sage):

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from answered import Sample, answered
 
 from sage_cli.analysis.analysis import Inputs, Options
 from sage_cli.analysis.measures import signals as measure
 from sage_cli.analysis.measures.signals import marked, means_by_problem, signals, uncertain_words
 from sage_cli.analysis.token_classes import CLASSES
-from sage_cli.analysis.token_table import TokenTable, token_table
+from sage_cli.analysis.token_signals import refuse_unknown_signals
+from sage_cli.analysis.token_table import TokenRow, TokenTable, token_table
 from sage_cli.errors import ConfigurationError
 from sage_cli.guides import BranchGuide, Guide, RapoGuide
 from sage_cli.progress import Silent
@@ -115,26 +115,22 @@ def test_a_report_of_two_policies_with_a_picture(tmp_path):
     assert all(file.stat().st_size > 100 for file in report.files)
 
 
-class Reading:
+def rows(answers: Any, **others: Any) -> list[TokenRow]:
     """A policy that finds "so" uncertain; a token is a character's number."""
-
-    def tokens(self, rows: Any, problems: Any) -> list[Any]:
-        found = []
-        for row in rows:
-            ids = tuple(map(ord, row.completion.text))
-            entropy_T = torch.tensor([2.2 if chr(id_) == "s" else 0.0 for id_ in ids])
-            found.append((row, ids, -entropy_T - 1, entropy_T))
-        return found
-
-    def text(self, token: int) -> str:
-        return chr(token)
+    found = []
+    for sample in answers.rows():
+        ids = list(map(ord, sample.completion.text))
+        entropy = [2.2 if chr(id_) == "s" else 0.0 for id_ in ids]
+        logps = [-one - 1 for one in entropy]
+        found.append(TokenRow(sample, ids, (logps, entropy), **others))
+    return found
 
 
 def test_the_tokens_of_stored_samples(tmp_path):
     samples = {"a": [Sample("so 1"), Sample("")], "b": [Sample("2", "wrong"), Sample("s=")]}
     own = answered(tmp_path, "p", samples)
     guide = BranchGuide(tau=1.2, rho=0.3)
-    found = token_table(own, Reading(), [guide], Silent())  # type: ignore[arg-type]
+    found = token_table(rows(own), own, chr, [guide], Silent())
     assert [CLASSES[kind] for kind in found.class_T] == [
         "connective", "rest of a word", "space", "number", "number", "word", "operator",
     ]  # fmt: skip
@@ -146,8 +142,23 @@ def test_the_tokens_of_stored_samples(tmp_path):
     assert of_branch == pytest.approx([math.log(1.3), 0, 0, 0, 0, math.log(1.3), 0], abs=1e-6)
 
 
-def test_guides_of_the_reference_are_refused_by_name(tmp_path):
-    own = answered(tmp_path, "p", {"a": [Sample("so 1")]})
-    for guide in (RapoGuide(), BranchGuide(signal="reference")):
-        with pytest.raises(ConfigurationError, match=rf"guide '{guide.name}' reads the reference"):
-            token_table(own, Reading(), [guide], Silent())  # type: ignore[arg-type]
+def test_guides_read_the_reference_by_the_exponent_of_the_rows_grade(tmp_path):
+    own = answered(tmp_path, "p", {"a": [Sample("1"), Sample("2", "wrong")]})
+    guide = RapoGuide(q_min=0.01, q_max=100)
+    wrong, right = guide.exponents
+    references = {phi: ([-1.0 - phi], [0.5]) for phi in {1.0, wrong, right}}
+    found = token_table(rows(own, references=references), own, chr, [guide], Silent())
+    # log pi^phi - log pi: (-1 - phi) - (-2) = 1 - phi
+    log_q = {bool(phi == 1): 1 - phi for phi in (wrong, right)}
+    assert sorted(found.log_q_T["rapo"]) == pytest.approx(sorted(log_q.values()), abs=1e-6)
+    by_reference = BranchGuide(tau=0.4, rho=1, signal="reference")
+    found = token_table(rows(own, references=references), own, chr, [by_reference], Silent())
+    assert found.log_q_T["branch"] == pytest.approx([math.log(1.1)] * 2)  # 1 + (.5 - .4)
+
+
+def test_guides_of_a_training_are_refused_by_name():
+    class Knowing(BranchGuide):
+        needs = frozenset({"rewards_B"})
+
+    with pytest.raises(ConfigurationError, match="guide 'branch' reads rewards_B"):
+        refuse_unknown_signals([Knowing()])

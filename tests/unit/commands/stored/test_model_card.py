@@ -15,16 +15,27 @@ from sage_cli.commands.stored.lm_eval_task import lm_eval_task
 from sage_cli.commands.stored.push import push, require_hub_name
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError, StoreError
+from sage_cli.evaluation.evaluate import Evaluation
 from sage_cli.metrics import Curve
 from sage_cli.models.policies.policy import Policy
 from sage_cli.models.scratch import save_scratch
 from sage_cli.progress import Silent
 from sage_cli.reports.model_card import CardFacts, Measurement, model_card
 from sage_cli.settings.sections.model import ScratchModel
+from sage_cli.store.atomic import write_json
 from sage_cli.store.runs.run import Runs
 
 SMALL = ScratchModel(kind="scratch", hidden=32, layers=2, heads=2, feed_forward=64, seed=3)
 PROBLEMS = '{"question": "2+2=?", "gold": "4"}\n{"question": "3+3=?", "gold": "6"}\n'
+
+
+class Saying(Silent):
+    """A progress that remembers what it says."""
+
+    words = ""
+
+    def say(self, text: str) -> None:
+        self.words += text
 
 
 @pytest.fixture
@@ -84,6 +95,46 @@ def test_an_export_has_a_card_and_says_that_nothing_was_measured(
     assert "| training seed | 5 |" in card
     assert "Not measured." in card
     assert not (tmp_path / "out/lm_eval").exists()
+
+
+def test_a_card_names_own_functions_and_no_local_folder_as_base(tmp_path: Path) -> None:
+    code = tmp_path / "mine.py"
+    code.write_text("def near(answer, gold): ...\ndef short(completions, **_): ...\n")
+    (tmp_path / "llama").mkdir()
+    config = {
+        "prompt": {"format": "plain", "system": None},
+        "model": {"kind": "pretrained", "path": str(tmp_path / "llama"), "tuning": "full"},
+        "grading": {"judge": f"{code}:near"},
+        "rl": {
+            "rewards": [{"name": "grade", "weight": 1.0}, {"name": f"{code}:short", "weight": 0.2}]
+        },
+    }  # fmt: skip
+    run = Runs(tmp_path / "runs").at("rl", "toy", "2" * 8)
+    with run.recording(config, kind="rl", parent="llama", seed=5, template="t0"):
+        save_scratch(SMALL, ("<SOLUTION>", "</SOLUTION>"), [], run.model)
+    export(run.id, tmp_path / "out", tmp_path / "runs", Silent())
+    card = (tmp_path / "out/README.md").read_text()
+    assert f"| grading.judge | {code}:near |" in card
+    assert f"| rl.rewards | grade + 0.2 x {code}:short |" in card
+    assert "base_model" not in card
+
+
+def test_grades_of_an_own_judge_need_its_name(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("def same(answer, gold): return answer == gold\n")
+    judge = f"{tmp_path / 'mine.py'}:same"
+    run = Runs(root).find("sft-toy")
+    evaluation = run.config["evaluation"] | {"allow_template_mismatch": True}
+    own = {"grading": {"judge": judge}, "evaluation": evaluation}
+    write_json(run.folder / "config.json", run.config | own)
+    flags = {"run": {"root": root}, "tracking": {"wandb": "off"}, "grading": {"judge": judge}}
+    config = load(flags=flags, stored=run.config).config
+    Evaluation.of_config(config).of([Policy.of_run(run)]).carry_out(Silent())
+    said = Saying()
+    export("sft-toy", tmp_path / "out", root, said)
+    assert said.words.startswith("the model card has no curve: the grades are those of")
+    assert "Not measured." in (tmp_path / "out/README.md").read_text()
+    export("sft-toy", tmp_path / "two", root, Silent(), sets=[f"grading.judge={judge}"])
+    assert "2 problems, 2 samples each" in (tmp_path / "two/README.md").read_text()
 
 
 def test_a_task_of_lm_eval_has_the_prompts_golds_and_decoding(root: Path, tmp_path: Path) -> None:
