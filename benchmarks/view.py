@@ -11,8 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -20,6 +18,9 @@ from statistics import median
 
 import httpx
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
+from browser import chromium, served
 
 from sage_cli.config.load import load
 from sage_cli.config.specs import EvaluationSpec
@@ -48,21 +49,8 @@ def main() -> None:
     measured = [f"rl-measured-{number:08x}" for number in range(given.policies)]
     if not root.is_dir():
         made(root, given.runs, given.policies, given.samples)
-    program = Path(sys.executable).with_name("sage")
-    server = subprocess.Popen(
-        [str(program), "view", "--no-open", "--json", "--runs", str(root)],
-        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-    )  # fmt: skip
-    try:
-        assert server.stdout is not None
-        lines = ""
-        while not lines.rstrip().endswith("}"):
-            lines += server.stdout.readline()
-        address = json.loads(lines)["address"].split("#")[0]
-        report(address, server.pid, measured)
-    finally:
-        server.terminate()
-        server.wait()
+    with served(root) as (address, process):
+        report(address, process, measured)
 
 
 def report(address: str, process: int, policies: list[str]) -> None:
@@ -116,26 +104,16 @@ def ask(
 
 def paints(address: str) -> tuple[float, float]:
     """Milliseconds to the first row of the table: of a server that just began, and later ones."""
-    from selenium import webdriver
-    from selenium.webdriver.chrome.options import Options
-    from selenium.webdriver.chrome.service import Service
-
-    options = Options()
-    options.binary_location = str(shutil.which("chromium"))
-    for word in ("--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1280,900"):
-        options.add_argument(word)
-    driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
     seen = (
         "const done = arguments[0]; const look = () => document.querySelector('tbody tr') ?"
         "requestAnimationFrame(() => done(performance.now())) : setTimeout(look, 5); look()"
     )
     times = []
-    try:
+    with chromium() as browser:
+        browser.size(1280)
         for _ in range(ROUNDS):
-            driver.get(address)
-            times.append(float(driver.execute_async_script(seen)))
-    finally:
-        driver.quit()
+            browser.driver.get(address)
+            times.append(float(browser.driver.execute_async_script(seen)))
     return times[0], median(times[1:])
 
 

@@ -56,10 +56,11 @@ def command(
         _export(root, begin, export, limit_mb, json)
         return
     from sage_cli.view.security import LOCAL, Access
-    from sage_cli.view.server import bound, serve
+    from sage_cli.view.server import application, bound, serve
 
     listening = bound(host, port)
     access = Access(host, listening.getsockname()[1])
+    app = application(root, access)
     address = access.address + begin.address
     if json:
         answer: ViewAnswer = {"address": address, "root": str(root.resolve())}
@@ -78,7 +79,7 @@ def command(
 
         webbrowser.open(address)
     with suppress(KeyboardInterrupt):  # which is how it ends
-        serve(root, access, listening)
+        serve(app, listening)
     console.print("ended", style="dim")
 
 

@@ -1,8 +1,7 @@
-"""Token reports: completions under a guide, what q did to each token, as numbers and as a page."""
+"""Token reports: completions under a guide, what q did to each token."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sage_cli.guides.token_values import PERCENTILES, TokenValues
@@ -84,48 +83,6 @@ def _cells(name: str, grade: str, tokens: int, summary: dict[str, float]) -> tup
     percentiles = (summary[f"entropy_p{percent}"] for percent in PERCENTILES)
     log_q = Measure(summary["log_q"], digits=4, signed=True)
     return (name, grade, tokens, *shares, log_q, *map(Measure, percentiles))
-
-
-def to_html(report: TokenReport) -> str:
-    """Return a self-contained page: a legend, the summary, every token coloured by q and entropy.
-
-    Hovering a token shows its surprisal, entropy and q. Light or dark as the reader's system is.
-    """
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    pages = Environment(
-        loader=PackageLoader("sage_cli", "reports"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return pages.get_template("token_report.html").render(
-        report=report, table=summary_table(report), tokens_of=lambda one: _tokens(one, report)
-    )
-
-
-@dataclass(frozen=True)
-class _Token:
-    """A token on the page: its text, its values, the strength of its colours (see TokenReport)."""
-
-    text: str
-    shown: str
-    surprisal: float
-    entropy: float
-    q: float
-    clamped: bool
-    pull: float
-    heat: float
-
-
-def _tokens(one: ReportedCompletion, report: TokenReport) -> Iterator[_Token]:
-    values = one.values
-    for text, surprisal, entropy, q, clamped in zip(
-        one.tokens, values.surprisal_T, values.entropy_T, values.q_T, values.clamped_T, strict=True
-    ):
-        pull, heat = report.pull(q), report.heat(entropy)
-        yield _Token(text, visible(text), surprisal, entropy, q, clamped, pull, heat)
 
 
 def visible(text: str) -> str:

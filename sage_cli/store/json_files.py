@@ -50,15 +50,27 @@ def json_text(value: Any) -> str:
     Arrays become lists, dataclasses objects of their fields, unknown objects their text. JSON has
     no NaN: an undefined statistic is null, and infinity the text "inf" or "-inf".
     """
-    text = json.dumps(_plain(value), indent=2, ensure_ascii=False, allow_nan=False, default=str)
-    return text + "\n"
+    return _dumps(value, indent=2) + "\n"
 
 
 def compact_json(value: Any) -> str:
     """Return `value` as `json_text` does, on one line."""
-    return json.dumps(
-        _plain(value), separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=str
-    )
+    return _dumps(value, separators=(",", ":"))
+
+
+def _dumps(value: Any, **form: Any) -> str:
+    """Return JSON, written by the encoder in C unless there is a NaN or an infinity."""
+    settings: dict[str, Any] = {"ensure_ascii": False, "allow_nan": False, **form}
+    try:
+        return json.dumps(value, default=_unknown, **settings)
+    except ValueError:
+        return json.dumps(_plain(value), default=str, **settings)
+
+
+def _unknown(value: Any) -> Any:
+    """Return what the encoder does not know as what it knows."""
+    plain = _plain(value)
+    return str(value) if plain is value else plain
 
 
 def _plain(value: Any) -> Any:

@@ -16,7 +16,7 @@ from sage_cli.view.stored.policies import Measured, Policies
 from sage_cli.view.stored.runs_read import RunsRead
 from sage_cli.view.topics.passk import difference_view, passk_view
 from sage_cli.view.topics.problems import problem_view, problems_view
-from sage_cli.view.topics.run import ledger_view, records_view, rollouts_view, run_view
+from sage_cli.view.topics.run import guide_view, ledger_view, records_view, rollouts_view, run_view
 from sage_cli.view.topics.runs import runs_view
 from sage_cli.view.topics.samples import place_of, rows_of, samples_view
 from sage_cli.view.topics.suites import suite_view, suites_view
@@ -25,11 +25,14 @@ from sage_cli.view.topics.tokens import read_tokens, tokens_view
 
 
 class Api:
-    """The answers about what is stored below `root`. Nothing is kept but what was read."""
+    """The answers about what is stored below `root`. Nothing is kept but what was read.
 
-    def __init__(self, root: Path) -> None:
+    With `once` the list of runs is read a single time.
+    """
+
+    def __init__(self, root: Path, *, once: bool = False) -> None:
         self.root = root
-        self.runs = RunsRead(root)
+        self.runs = RunsRead(root, once=once)
         self.policies = Policies(self.runs)
         self.columns = StoredColumns()
 
@@ -97,6 +100,10 @@ def _records(api: Api, query: Query) -> Any:
 
 def _rollouts(api: Api, query: Query) -> Any:
     return rollouts_view(api.runs.find(query.required("run")).run, query.number("step"))
+
+
+def _guide(api: Api, query: Query) -> Any:
+    return guide_view(api.runs.find(query.required("run")).run)
 
 
 def _ledger(api: Api, query: Query) -> Any:
@@ -171,6 +178,7 @@ ANSWERS: Mapping[str, Callable[[Api, Query], Any]] = {
     "records": _records,
     "rollouts": _rollouts,
     "ledger": _ledger,
+    "guide": _guide,
     "passk": _passk,
     "difference": _difference,
     "problems": _problems,

@@ -10,6 +10,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
+import uvicorn
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.middleware.base import BaseHTTPMiddleware
@@ -48,7 +49,7 @@ def application(root: Path, access: Access) -> Starlette:
             Route("/{file:path}", page),
         ]
     )
-    app.state.api = api
+    Thread(target=api.answer, args=("runs", {}), daemon=True).start()  # while the browser opens
     app.add_middleware(GZipMiddleware, minimum_size=2_000, compresslevel=3)
     app.add_middleware(BaseHTTPMiddleware, dispatch=lambda r, call: guarded(access, r, call))
     return app
@@ -91,7 +92,8 @@ def bound(host: str, port: int | None) -> socket.socket:
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     for wanted in (port,) if port is not None else (DEFAULT_PORT, 0):
-        found = socket.socket(family, socket.SOCK_STREAM)
+        # named, or asyncio leaves Nagle on: each answer would wait for a delayed acknowledgement
+        found = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             found.bind((host, wanted))
@@ -114,12 +116,8 @@ def bound(host: str, port: int | None) -> socket.socket:
 DEFAULT_PORT = 7243
 
 
-def serve(root: Path, access: Access, listening: socket.socket) -> None:
+def serve(app: Starlette, listening: socket.socket) -> None:
     """Answer requests until the process is interrupted."""
-    import uvicorn
-
-    app = application(root, access)
-    Thread(target=app.state.api.runs.all, daemon=True).start()  # while the browser opens
     settings: Any = uvicorn.Config(
         app,
         log_level="warning",

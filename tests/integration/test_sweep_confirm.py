@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -28,6 +29,11 @@ def test_the_best_trial_is_trained_with_fresh_seeds_once(tmp_path: Path, warm: W
     lab = SweepLab(tmp_path, warm, [word for one in more for word in ("--set", one)])
     searched = lab.run("--space", lab.space([0], [0.8, 1.0]), "--study", "mine")
     words = ("--top", "1", "--seeds", "2", "--objective", "pass@1")
+    html = (lab.folder / searched["folder"] / "sweep.html").read_text()
+    held = re.search(r'id="data">(.*?)</script>', html)
+    page = json.loads(held[1])["answers"]["sweep?sweep=mine"]
+    assert page["sweep"]["driven_by"] is None  # as it will be for whoever opens it
+    assert [page["commands"][one].split()[:2] for one in "12"] == [["sage", "rl"]] * 2
     planned, _ = typed(lab, *words, "--dry-run")
     assert planned["stages"][0]["rl.seed"] == "1001 to 1002"
     assert len(lab.runs) == 2

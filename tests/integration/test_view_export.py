@@ -5,15 +5,22 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from browser import Browser, chromium, needs_driver
-from shown_runs import shown_runs
+from browser import Browser, needs_driver
+from shown_runs import stored_run, token_report
+
+from sage_cli.progress import Silent
+from sage_cli.view.api import Api
+from sage_cli.view.export.own_page import write_own_page, write_page
+from sage_cli.view.export.selection import with_guide
+from sage_cli.view.json_types.runs import GuideView
 
 pytestmark = [needs_driver, pytest.mark.timeout(900)]
 BASE, BRANCH = "sft-arithmetic-aaaaaaaa", "rl-dapo-branch-bbbbbbbb"
+SUITE, SWEEP = "#/suite?suite=demo-12345678", "#/sweep?sweep=tau-rho-12345678"
 
 
 def export(root: Path, folder: Path, *words: str) -> Path:
@@ -23,32 +30,28 @@ def export(root: Path, folder: Path, *words: str) -> Path:
     return Path(json.loads(done.stdout)["file"])
 
 
-@pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return shown_runs(tmp_path_factory.mktemp("shown") / "runs")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as window:
-        window.size(1280)
-        yield window
+def held(browser: Browser) -> dict[str, Any]:
+    """What the page that is open holds."""
+    found: dict[str, Any] = json.loads(
+        browser.js("return document.getElementById('data').textContent")
+    )
+    return found
 
 
 def test_every_page_opens_from_disk(browser: Browser, root: Path, tmp_path: Path) -> None:
     file = export(root, tmp_path / "page")
     browser.open(file.as_uri())
-    held = json.loads(browser.js("return document.getElementById('data').textContent"))
-    problem, both = held["policies"][0]["samples"][0]["problem"], f"policies={BASE},{BRANCH}"
+    problem = held(browser)["policies"][0]["samples"][0]["problem"]
+    both = f"policies={BASE},{BRANCH}"
     for where in (
         "#/runs", f"#/run?run={BRANCH}", f"#/curves?runs={BRANCH}", f"#/passk?{both}",
         f"#/problems?{both}", f"#/problem?{both}&problem={problem}",
-        f"#/samples?policy={BRANCH}&grade=right", "#/sweeps", "#/sweep?sweep=tau-rho-12345678",
-        "#/suites", "#/suite?suite=demo-12345678",
+        f"#/samples?policy={BRANCH}&grade=right", "#/sweeps", SWEEP,
+        "#/suites", SUITE, f"#/guide?run={BRANCH}", f"#/compare?runs={BASE},{BRANCH}",
     ):  # fmt: skip
         browser.go(where)
         assert browser.all(".notice.bad") == [], (where, browser.text())
-        assert browser.all("main script, main img, main b") == [], where
+        assert browser.all("main script, main img:not(.still), main b") == [], where
         assert browser.violations() == [], where
     assert browser.complaints() == []
 
@@ -61,3 +64,77 @@ def test_what_was_left_out_is_said(browser: Browser, root: Path, tmp_path: Path)
     browser.go("#/runs")
     assert BASE in browser.text()  # the run that it grew from comes along
     assert "rl-dapo-cccccccc" not in browser.text()
+
+
+@pytest.fixture(scope="module")
+def own(root: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The pages that a suite's, a sweep's and a guide's commands write."""
+    folder = tmp_path_factory.mktemp("own")
+    for kind, name in (("suite", "demo-12345678"), ("sweep", "tau-rho-12345678")):
+        write_own_page(root, kind, name, folder / f"{kind}.html", Silent())
+    view: GuideView = {"policy": BRANCH, "report": token_report(BRANCH)}
+    write_page(root, with_guide(root, BRANCH, view), folder / "guide.html")
+    return {file.stem: file for file in folder.iterdir()}
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("suite", ["two methods", "a note with <b>markup</b>", "Where it came from", "abc"]),
+        ("sweep", ["sage rl --guide branch --set guide.tau=0.3", "the GPU is full", "Trials"]),
+        ("guide", ["branch (tau 0.465), at optimiser step 2", "a <b>note</b>", "no answer"]),
+    ],
+)
+def test_the_page_that_a_command_writes(
+    browser: Browser, own: dict[str, Path], kind: str, said: list[str], width: int, dark: bool
+) -> None:
+    browser.complaints()
+    browser.size(width, dark=dark)
+    browser.open(own[kind].as_uri())
+    browser.wait(browser.drawn)
+    for words in said:
+        assert words in browser.text(), words
+    assert browser.js("return document.documentElement.scrollWidth") <= width
+    assert browser.js("return document.title").endswith("sage view")  # no picture's script ran
+    assert browser.all("main script, main img:not(.still), main b") == []
+    assert browser.violations() == []
+    assert browser.complaints() == []
+
+
+def test_a_suites_pictures_are_shown(browser: Browser, own: dict[str, Path]) -> None:
+    browser.size(1280)
+    browser.open(own["suite"].as_uri())
+    loaded = "[...document.querySelectorAll('img.still')].map((one) => one.naturalWidth)"
+    browser.wait(lambda: browser.js(f"return {loaded}") == [120])  # 90 points of 4/3 pixels
+    assert len(browser.all(".plot svg")) == 1  # curves are drawn by the page itself
+
+
+def test_a_difference_the_other_way_round(browser: Browser, root: Path, tmp_path: Path) -> None:
+    file = export(root, tmp_path / "page")
+    browser.open(file.as_uri())
+    (one, *_) = held(browser)["differences"]
+    script = (
+        "const [asked, done] = arguments; const data = document.getElementById('data').textContent;"
+        "import('sage/held.js').then(({answer}) =>"
+        "done(answer(JSON.parse(data), 'difference', asked, '')))"
+    )
+    asked = {"a": one["b"], "b": one["a"], "benchmark": one["benchmark"]}
+    turned = browser.driver.execute_async_script(script, asked)
+    assert turned["mean"] == [-value for value in one["mean"]]
+    assert turned["low"] == [-value for value in one["high"]]
+    assert turned["p"] == one["p"]
+
+
+def test_dissimilar_texts_come_in_the_servers_order(browser: Browser, tmp_path: Path) -> None:
+    texts = ["1 2 3", "1 2 4", "7 8 9", "1 2 3", "7 8, 1", "ß ü", "", "1 2 3 4"]
+    run = stored_run(tmp_path / "runs", "one", "a", lambda _, at: (texts[at], "right"), kind="sft")
+    browser.open(export(run.folder.parent, tmp_path / "page").as_uri())
+    problem = held(browser)["policies"][0]["samples"][0]["problem"]
+    asked = {"policies": run.id, "problem": problem, "order": "dissimilar", "limit": "8"}
+    (served,) = Api(run.folder.parent).answer("problem", asked)["policies"]
+    browser.go("#/problem?" + "&".join(f"{name}={value}" for name, value in asked.items()))
+    shown = browser.texts(".completion pre")
+    assert shown == [row["text"] for row in served["rows"]]
+    assert shown[1] == "7 8 9"  # before the second text, which begins as the first does

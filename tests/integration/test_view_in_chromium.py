@@ -7,25 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from browser import Browser, chromium, needs_driver, view
-from shown_runs import LONG, by_chance, hostile, shown_runs, stored_run
+from browser import Browser, needs_driver, view
+from shown_runs import LONG, by_chance, hostile, stored_run
 
 from sage_cli.store.runs.run import Run
 
 pytestmark = [needs_driver, pytest.mark.timeout(900)]
 BASE, BRANCH, PLAIN = "sft-arithmetic-aaaaaaaa", "rl-dapo-branch-bbbbbbbb", "rl-dapo-cccccccc"
 POLICIES = f"policies={BASE},{BRANCH}"
-
-
-@pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return shown_runs(tmp_path_factory.mktemp("shown") / "runs")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as window:
-        yield window
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +47,8 @@ def pages(problem: str) -> list[str]:
         f"#/curves?runs={BRANCH},{PLAIN}&smooth=2", f"#/passk?{POLICIES}",
         f"#/problems?{POLICIES}", f"#/problem?{POLICIES}&problem={problem}",
         f"#/samples?policy={BRANCH}", "#/sweeps", "#/sweep?sweep=tau-rho-12345678", "#/suites",
-        "#/suite?suite=demo-12345678", "#/nowhere",
+        "#/suite?suite=demo-12345678", f"#/guide?run={BRANCH}",
+        f"#/compare?runs={BRANCH},{PLAIN}", "#/nowhere",
     ]  # fmt: skip
 
 
@@ -83,7 +73,7 @@ def test_markup_in_a_completion_is_text(page: Browser, problem: str) -> None:
     for where in pages(problem):
         page.go(where)
         assert page.js("return document.title").endswith("sage view")
-        assert page.all("main script, main img, main iframe, main b") == [], where
+        assert page.all("main script, main img:not(.still), main iframe, main b") == [], where
         assert not page.js(f"return {scripted}"), where
     page.go(f"#/problem?{POLICIES}&problem={problem}")
     text = page.text()
@@ -188,6 +178,16 @@ def test_filters_are_in_the_address(page: Browser) -> None:
     page.go("#/runs?filter=guide.name%3Dbranch&columns=guide.tau")
     assert page.texts("tbody .run") == [BRANCH]
     assert "0.465" in page.text()
+
+
+def test_chosen_runs_are_laid_beside_each_other(page: Browser) -> None:
+    page.go(f"#/runs?policies={BRANCH},{PLAIN}")
+    next(one for one in page.all(".choice a") if one.text == "How they differ").click()
+    page.wait(lambda: page.text("h1") == "Runs beside each other")
+    names = page.texts("#scroll-settings tbody th")
+    assert "guide.name" in names
+    assert "rl.algo" not in names  # both are trained under DAPO
+    assert "pass@1 on arithmetic" in page.texts("#scroll-figures tbody th")
 
 
 def test_a_run_that_grows_is_seen_to_grow(page: Browser, root: Path) -> None:

@@ -1,4 +1,7 @@
-"""A real Chromium, driven by its own driver, and `sage view` in a process of its own."""
+"""A real Chromium, driven by its own driver, and `sage view` in a process of its own.
+
+Benchmarks and the pictures of the docs use them, too.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from chromium import PROGRAM
 
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+PROGRAM = next((found for name in NAMES if (found := shutil.which(name))), None)
 DRIVER = shutil.which("chromedriver")
 needs_driver = pytest.mark.skipif(
     PROGRAM is None or DRIVER is None, reason="no Chromium with a driver is installed"
@@ -117,7 +121,8 @@ def chromium() -> Iterator[Browser]:
 
     options = Options()
     options.binary_location = str(PROGRAM)
-    for one in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
+    words = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage")
+    for one in (*words, "--hide-scrollbars"):
         options.add_argument(one)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     driver = webdriver.Chrome(options=options, service=Service(DRIVER))
@@ -128,10 +133,17 @@ def chromium() -> Iterator[Browser]:
 
 
 @contextmanager
-def view(root: Path, *words: str) -> Iterator[str]:
+def view(root: Path) -> Iterator[str]:
     """Type `sage view` and yield the address that it prints, without what stands after `#`."""
+    with served(root) as (address, _):
+        yield address
+
+
+@contextmanager
+def served(root: Path) -> Iterator[tuple[str, int]]:
+    """Type `sage view` and yield the address that it prints with the number of its process."""
     program = Path(sys.executable).with_name("sage")
-    typed = [program, "view", "--no-open", "--json", "--runs", root, *words]
+    typed = [program, "view", "--no-open", "--json", "--runs", root]
     process = subprocess.Popen(
         list(map(str, typed)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -142,7 +154,7 @@ def view(root: Path, *words: str) -> Iterator[str]:
             line = process.stdout.readline()
             assert line, process.communicate()[1]
             lines += line
-        yield json.loads(lines)["address"].split("#")[0]
+        yield json.loads(lines)["address"].split("#")[0], process.pid
     finally:
         process.terminate()
         process.communicate(timeout=30)

@@ -15,6 +15,12 @@ from sage_cli.evaluation.evaluate import figures
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.evaluation.stored import stored_measurements
 from sage_cli.models.policies.policy import Policy
+from sage_cli.reports.chapters import Chapter, join_chapters
+from sage_cli.reports.document import Document, Figure
+from sage_cli.reports.provenance import Provenance
+from sage_cli.reports.shown import SHOWN, shown_report
+from sage_cli.reports.tables.table import Measure, Row, Table, columns
+from sage_cli.store.atomic import write_json
 from sage_cli.store.runs.evaluations import record_evaluation
 from sage_cli.store.runs.run import Run, Runs
 from sage_cli.store.runs.training_ledger import PromptRow
@@ -107,6 +113,23 @@ def _trained(run: Run) -> None:
     ledger.seal()
 
 
+def token_report(policy: str) -> dict[str, Any]:
+    """A stored token report of one completion of three tokens, one of them hostile."""
+    summary = {"shaped": 1 / 3, "clamped": 1 / 3, "log_q": 0.1, "entropy_p50": 0.4}
+    values = {
+        "surprisal_T": [0.5, 2.0, 0.1], "entropy_T": [0.4, 1.6, 0.0], "q_T": [1.0, 1.4, 1.0],
+        "clamped_T": [False, True, False], "summary": summary,
+    }  # fmt: skip
+    one = {
+        "problem_id": "p", "question": "2*3=?", "gold": "6", "status": "wrong", "extracted": None,
+        "tokens": ["so", HOSTILE, ""], "values": values, "retokenized": False,
+    }  # fmt: skip
+    return {
+        "policy": policy, "guide": "branch (tau 0.465)", "step": 2, "q_min": 0.6, "q_max": 1.4,
+        "tau": 0.465, "completions": [one], "summary": summary, "notes": ["a <b>note</b>"],
+    }  # fmt: skip
+
+
 def sample(run: Run, root: Path, config: SageConfig, text: Text) -> None:
     """Store and grade samples of a run, and record the figures."""
     spec = EvaluationSpec.of(config)
@@ -144,7 +167,10 @@ def shown_runs(root: Path) -> Path:
         for one in records
     ]  # fmt: skip
     branch = {"rl": {"algo": "dapo", "steps": 3}, "guide": {"name": "branch"}}
-    stored_run(root, "dapo-branch", "b", hostile, parent=base.id, settings=branch, records=timed)
+    guided = stored_run(
+        root, "dapo-branch", "b", hostile, parent=base.id, settings=branch, records=timed
+    )
+    write_json(guided.guide, token_report(guided.id))
     plain = {"rl": {"algo": "dapo", "steps": 3}}
     stored_run(root, "dapo", "c", by_chance(5), parent=base.id, settings=plain, records=timed)
     torn = root / "rl-torn-dddddddd"
@@ -176,7 +202,8 @@ def sweep(root: Path, runs: Sequence[str]) -> Path:
         "values": None, "intervals": None, "runs": [], "failure": failure,
     })  # fmt: skip
     report = {
-        "name": "sweep", "title": "sweep over tau, rho", "provenance": {}, "content": "0",
+        "name": "sweep", "title": "sweep over tau, rho", "provenance": {"commit": "abc"},
+        "content": "0",
         "space": [
             {"name": name, "key": key, "values": values, "low": None, "high": None, "log": False}
             for name, key, values in axes
@@ -187,10 +214,19 @@ def sweep(root: Path, runs: Sequence[str]) -> Path:
     }  # fmt: skip
     (folder / "sweep.json").write_text(json.dumps(report))
     (folder / "config.json").write_text("{}")
+    (folder / "commands.json").write_text('{"1": "sage rl --guide branch --set guide.tau=0.3"}')
     state = {"name": folder.name, "sampler": "grid", "objectives": ["pass@1", "pass@8"],
              "trials": {"done": 4, "failed": 1, "left": 1}, "best": "tau 0.5, rho 1"}  # fmt: skip
     (folder / "state.json").write_text(json.dumps(state))
     return folder
+
+
+def drawn(path: Path) -> None:
+    """A picture with a script, which must not run."""
+    svg = "<svg xmlns='http://www.w3.org/2000/svg' width='90pt' height='40pt'>"
+    script = "<script>document.title = 'owned'</script>"
+    for ending in ("png", "svg"):
+        path.with_name(f"{path.name}.{ending}").write_text(f"{svg}{script}<rect/></svg>")
 
 
 def suite(root: Path, *runs: str) -> Path:
@@ -200,21 +236,25 @@ def suite(root: Path, *runs: str) -> Path:
     (folder / "tasks").mkdir()
     curve = {"benchmark": "arithmetic", "pass@k": [0.2, 0.5], "low": [0.1, 0.3],
              "high": [0.4, 0.8], "seeds": []}  # fmt: skip
-    sections = {
-        "claims": {"title": "Claims", "claims": [{"claim": "a > b", "verdict": "holds"}],
-                   "notes": ["a note with <b>markup</b>"]},
-        "passk": {"title": "pass@k", "k": [1, 8], "confidence": 0.95, "notes": [],
-                  "curves": [{"policy": name, **curve} for name in ("base", "dapo-branch")]},
-        "runs": {"title": "What was run", "notes": []},
-    }  # fmt: skip
-    chapters = [{"name": "demo", "title": "Demo", "about": "", "sections": sections}]
-    report = {"name": "demo", "title": "Demo", "provenance": {"commit": "abc"}, "content": "0",
-              "chapters": chapters}  # fmt: skip
-    (folder / "report" / "demo.json").write_text(json.dumps(report))
-    (folder / "report" / "claims.csv").write_text("claim,here,p\na > b,holds,0.01\n")
+    claims = Table(
+        "Claims", columns("claim, here, p"), (Row(("a > b", "holds", Measure(0.01))),),
+        ("a note with <b>markup</b>",),
+    )  # fmt: skip
     named = zip(("base", "dapo-branch"), runs, strict=True)
-    rows = ["method,seed,policy,state", *(f"{name},1,{run},finished" for name, run in named)]
-    (folder / "report" / "runs.csv").write_text("\n".join(rows) + "\n")
+    rows = tuple(Row((name, 1, run, "finished")) for name, run in named)
+    policies = Table("Policies", columns("method, seed, policy, state"), rows)
+    curves = [{"policy": name, **curve} for name in ("base", "dapo-branch")]
+    sections = [
+        Document("claims", "Claims", {"claims": [{"claim": "a > b", "verdict": "holds"}]},
+                 tables=(claims,), figures=(Figure("differences", drawn),)),
+        Document("passk", "pass@k", {"k": [1, 8], "confidence": 0.95, "curves": curves},
+                 figures=(Figure("passk", drawn),)),
+        Document("runs", "What was run", {}, tables=(policies,)),
+    ]  # fmt: skip
+    chapters = [Chapter("demo", "Demo", sections, "two methods")]
+    document = join_chapters("demo", "Demo", chapters, Provenance(commit="abc"), {})
+    written = document.write(folder / "report").folder
+    write_json(written / SHOWN, shown_report(document, chapters, {"preset": "tiny"}))
     tasks = [
         {"name": name, "title": name, "command": f"sage rl {name}", "needs": None, "state": state}
         for name, state in (("one", "done"), ("two", "failed"), ("three", "to do"))

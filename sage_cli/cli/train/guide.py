@@ -89,10 +89,9 @@ def show(
             from sage_cli.commands.train.token_report import token_report
         report = token_report(settings, run, live, notes)
     if html is not None:
-        from sage_cli.reports.token_report import to_html
-        from sage_cli.store.atomic import write_text
+        from sage_cli.commands.train.token_report import write_page
 
-        write_text(html, to_html(report))
+        write_page(report, settings.run.root, html)
     if keep:
         from sage_cli.commands.train.token_report import store_with_run
 

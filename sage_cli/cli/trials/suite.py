@@ -17,8 +17,8 @@ from sage_cli.cli.terminal.live import Live, doing
 from sage_cli.cli.terminal.surroundings import ask_nobody
 
 if TYPE_CHECKING:
-    from sage_cli.reports.page import Page
     from sage_cli.trials.suites.overrides import Overrides
+    from sage_cli.trials.suites.report import SuiteReport
 
 app = new_app("Run a table or a figure of the paper, or a study of your own.")
 
@@ -121,8 +121,8 @@ def run(
     from sage_cli.commands.trials.suite import run_suite
 
     with Live() as live:
-        page = run_suite(name, overrides, live, registration)
-    _show(page, json)
+        written = run_suite(name, overrides, live, registration)
+    _show(written, json)
 
 
 @app.command()
@@ -143,8 +143,8 @@ def report(
 
     overrides = overrides_of(preset, set_, seeds, runs, only, initial_policies)
     with Live() as live:
-        page = report_suite(name, overrides, live, registration, published)
-    _show(page, json)
+        written = report_suite(name, overrides, live, registration, published)
+    _show(written, json)
 
 
 def overrides_of(
@@ -169,16 +169,16 @@ def overrides_of(
     )
 
 
-def _show(page: Page, json: bool) -> None:
+def _show(written: SuiteReport, json: bool) -> None:
     """Print measurements and claims; the rest is on the page."""
     if json:
-        emit({**page.report.as_json(), "page": str(page.file)})
+        emit({**written.report.as_json(), "page": str(written.page)})
         return
     from dataclasses import replace
 
     from sage_cli.reports.terminal import print_document
 
-    for chapter in page.chapters:
+    for chapter in written.chapters:
         console.print(f"\n[bold]{escape(chapter.title)}[/]")
         for section in chapter.sections:
             tables = section.tables[: SHOWN.get(section.name, 0)]
@@ -187,9 +187,9 @@ def _show(page: Page, json: bool) -> None:
             for table in tables:
                 if len(table.rows) > MOST_ROWS:
                     console.print(f"{escape(table.title)}: {len(table.rows)} rows, on the page")
-    for name, value in page.facts.items():
+    for name, value in written.facts.items():
         console.print(f"[dim]{escape(f'{name}: {value}')}[/]")
-    console.print(f"page: [bold]{escape(str(page.file))}[/]", soft_wrap=True)
+    console.print(f"page: [bold]{escape(str(written.page))}[/]", soft_wrap=True)
 
 
 def _show_plan(name: str, overrides: Overrides, json: bool) -> None:

@@ -28,7 +28,7 @@ from sage_cli.trials.suites.task_states import TaskStates
 from sage_cli.trials.task import DONE, TO_DO, Task
 
 if TYPE_CHECKING:
-    from sage_cli.reports.page import Page
+    from sage_cli.trials.suites.report import SuiteReport
 
 RETRIES = 1
 FAILURES = "failures.json"
@@ -89,7 +89,7 @@ class SweepTask(Task):
 
 def run_suite(
     name: str, overrides: Overrides, progress: Progress, registration: Path | None = None
-) -> Page:
+) -> SuiteReport:
     """Carry out every task that is not done, and report.
 
     A task that fails does not affect the others. The registration is read before anything runs.

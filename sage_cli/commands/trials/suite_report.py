@@ -14,7 +14,6 @@ from sage_cli.errors import SageError, StoreError
 from sage_cli.evaluation.evaluate import Evaluation
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Document
-from sage_cli.reports.page import Page
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.sweeps.document import document_of
 from sage_cli.trials.failures import stored_failures
@@ -25,7 +24,8 @@ from sage_cli.trials.suites.planned import Part, PlannedSuite, planned
 from sage_cli.trials.suites.read import registration_file
 from sage_cli.trials.suites.registered.found import found_results
 from sage_cli.trials.suites.registered.standing import standing
-from sage_cli.trials.suites.report import chapters, write_report
+from sage_cli.trials.suites.report import SuiteReport, chapters, write_report
+from sage_cli.view.export.own_page import write_own_page
 
 
 def report_suite(
@@ -34,7 +34,7 @@ def report_suite(
     progress: Progress,
     registration: Path | None = None,
     published: Path | None = None,
-) -> Page:
+) -> SuiteReport:
     """Report what is stored of a suite, and why the rest is missing; nothing is run.
 
     `registration` is used in the place of the one that the suite names or has beside it, and
@@ -66,8 +66,8 @@ def report_of(
     progress: Progress,
     registration: Path | None = None,
     published: Path | None = None,
-) -> Page:
-    """The report of a plan, as far as it is done."""
+) -> SuiteReport:
+    """Write the report of a plan, as far as it is done, and its page."""
     stands = None if registration is None else standing(plan, registration)
     with progress.doing(f"counting what is stored of {plan.suite.name}"):
         failures = stored_failures(plan.folder / FAILURES)
@@ -83,7 +83,9 @@ def report_of(
         if published is not None:
             every = [replace(one, about=f"{one.about} Results: {source}.") for one in every]
     with progress.doing("drawing and writing the report"):
-        return write_report(plan, found, every, stands)
+        written = write_report(plan, found, every, stands)
+    write_own_page(plan.config.run.root, "suite", plan.folder.name, written.page, progress)
+    return written
 
 
 def _analysed(analysis: Analysis, part: Part, progress: Progress) -> Document:

@@ -67,9 +67,10 @@ def sweep(config: SageConfig, progress: Progress, *, detach: bool = False) -> Re
         drive = Driver(search, study, executor, progress, lost(study, search))
         drive.run(detach=detach)
         report = outcome(search, study, drive.under_way).write(folder.path)
-        write_page(report, StoredSweep(folder.path))
         mirror_report(report, search.facts(study), config.tracking)
         trials = study.trials()
+    # nobody drives it any more, which the page says as long as it is kept
+    write_page(StoredSweep(folder.path), config.run.root, progress)
     if (why := drive.stopped_by) is not None:
         raise TrainingError(
             f"{config.sweep.stop_after} trials in a row failed in one way, so the sweep was "

@@ -20,17 +20,15 @@ from sage_cli.config.stored import service_words
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.metrics.comparisons.winner import Winner
 from sage_cli.metrics.importance import Effect
-from sage_cli.reports.document import Report
-from sage_cli.reports.page import to_html
+from sage_cli.progress import Progress
 from sage_cli.reports.sweeps.data import SweepResult, SweepTrial, Value
 from sage_cli.reports.sweeps.effects import trials_needed
-from sage_cli.reports.sweeps.page import sweep_page
 from sage_cli.settings.presets import read_layer
-from sage_cli.store.atomic import write_text
+from sage_cli.store.atomic import write_json
 from sage_cli.store.json_files import read_object
 from sage_cli.trials.search.folder import AGAIN, TASKS, mark_of
 from sage_cli.trials.search.shared import point_config, shared_config
-from sage_cli.trials.search.stored import OTHER_VERSION, StoredSweep
+from sage_cli.trials.search.stored import COMMANDS, OTHER_VERSION, StoredSweep
 
 
 class Best(TypedDict):
@@ -212,14 +210,14 @@ def command_of(sweep: StoredSweep, trial: SweepTrial) -> str:
     return shlex.join(("sage", "rl", *words, *functions))
 
 
-def write_page(report: Report, sweep: StoredSweep) -> None:
-    """Write the page of a sweep's report beside it."""
-    result = reported(sweep)
-    commands = {
-        place: command_of(sweep, trial) for place, trial in enumerate(result.trials) if trial.runs
-    }
-    page = sweep_page(report, result, sweep.name, commands)
-    write_text(page.file, to_html(page))
+def write_page(sweep: StoredSweep, root: Path, progress: Progress) -> None:
+    """Write the page of a sweep's report beside it, and the command of each trial."""
+    from sage_cli.view.export.own_page import write_own_page
+
+    trials = enumerate(reported(sweep).trials, 1)
+    commands = {number: command_of(sweep, trial) for number, trial in trials if trial.runs}
+    write_json(sweep.folder / COMMANDS, commands)
+    write_own_page(root, "sweep", sweep.name, sweep.page, progress)
 
 
 def _jobs_left(sweep: StoredSweep) -> str:

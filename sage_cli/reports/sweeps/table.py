@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 
 from sage_cli.metrics.comparisons.ranking import Ranking
 from sage_cli.reports.sweeps.data import Axis, SweepResult, SweepTrial, as_text, describe
@@ -50,12 +49,6 @@ def trials_table(result: SweepResult) -> Table:
         tuple(rows),
         _notes(result),
     )
-
-
-def describe_counts(result: SweepResult) -> str:
-    """Return how many trials ended how, as `9 done, 1 failed`."""
-    counts = Counter(trial.state for trial in result.trials)
-    return ", ".join(f"{count} {state}" for state, count in counts.items())
 
 
 def failures_table(result: SweepResult) -> Table:

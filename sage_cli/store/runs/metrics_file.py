@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from collections.abc import Mapping
 from functools import cache
 from itertools import takewhile
@@ -19,6 +20,8 @@ from sage_cli.store.lease import Lease
 
 SHOWN = 5
 """Torn lines that a warning names by number."""
+END_BYTES = 16_384
+"""A record of a step has about one and a half thousand."""
 
 log = logging.getLogger(__name__)
 
@@ -65,9 +68,14 @@ class MetricsFile:
         return list(takewhile(lambda record: record["step"] == step, whole))[::-1]
 
     def latest(self) -> dict[str, Any]:
-        """Return the last whole record; empty if there is none. Only the end is parsed."""
-        whole = filter(None, map(self._record, reversed(self._lines())))
-        return next(whole, {})
+        """Return the last whole record; empty if there is none.
+
+        Only the end of the file is read, unless that has no whole record.
+        """
+        for lines in (self._last_lines(), self._lines()):
+            if record := next(filter(None, map(self._record, reversed(lines))), None):
+                return record
+        return {}
 
     def rewind(self, step: int) -> None:
         """Remove every record after optimiser step `step` (0 removes all).
@@ -84,6 +92,17 @@ class MetricsFile:
         """Return the lines and the text after the last newline; none without a file."""
         try:
             return self.path.read_bytes().split(b"\n")
+        except FileNotFoundError:
+            return []
+
+    def _last_lines(self) -> list[bytes]:
+        """Return the lines that end in the last END_BYTES of the file and begin there, too."""
+        try:
+            with self.path.open("rb") as handle:
+                if handle.seek(0, os.SEEK_END) <= END_BYTES:
+                    return []
+                handle.seek(-END_BYTES, os.SEEK_END)
+                return handle.read().split(b"\n")[1:]
         except FileNotFoundError:
             return []
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cached_property
 from statistics import median
 from typing import Any
 
 import yaml
 
 from sage_cli.config.fields import settings
-from sage_cli.config.layers import leaves
+from sage_cli.config.layers import leaves, value_at
 from sage_cli.errors import ConfigurationError
 from sage_cli.store.runs.evaluations import evaluation_figures
 from sage_cli.store.runs.run import Run
@@ -22,6 +23,7 @@ ABOUT = (
     "status",
     "parent",
     "seed",
+    "created",
     "started",
     "seconds",
     "host",
@@ -57,13 +59,13 @@ _PHASES = ("generate", "sync", "grade", "reference", "loss")
 
 @dataclass(frozen=True)
 class RunFacts:
-    """A run's settings by dotted name, its manifest's `about`, and its figures.
+    """A run's configuration as far as its kind reads it, its manifest's `about`, and its figures.
 
     Figures are the last step's metrics and those of evaluations, such as `pass@1 on arithmetic`.
     """
 
     run: Run
-    settings: Mapping[str, Any]
+    config: Mapping[str, Any]
     about: Mapping[str, Any]
     figures: Mapping[str, Any]
 
@@ -76,7 +78,7 @@ class RunFacts:
         measured = {_of_benchmark(key): value for key, value in evaluation_figures(run).items()}
         return cls(
             run,
-            dict(leaves({k: v for k, v in config.items() if k not in unread})),
+            {key: section for key, section in config.items() if key not in unread},
             {key: manifest.get(key) for key in ABOUT},
             {**run.metrics.latest(), **measured},
         )
@@ -89,6 +91,11 @@ class RunFacts:
             return cls.of(run)
         manifest = {**run.known, "id": run.id, "status": run.status, "reason": torn.cause}
         return cls(run, {}, {key: manifest.get(key) for key in ABOUT}, {})
+
+    @cached_property
+    def settings(self) -> Mapping[str, Any]:
+        """Its settings by dotted name."""
+        return dict(leaves(self.config))
 
     @property
     def method(self) -> dict[str, Any]:
@@ -103,10 +110,10 @@ class RunFacts:
 
     def value(self, column: str) -> Any:
         """Return a setting, a part of the manifest or a figure; None if the run has none."""
-        for group in (self.settings, self.about, self.figures):
+        for group in (self.about, self.figures):
             if column in group:
                 return group[column]
-        return None
+        return value_at(self.config, column)
 
 
 def expanded(columns: str, runs: Sequence[RunFacts]) -> list[str]:

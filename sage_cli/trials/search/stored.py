@@ -16,7 +16,7 @@ from sage_cli.store.lock import DRIVER, driver, holder_of
 from sage_cli.store.runs.names import full_name
 from sage_cli.trials.search.folder import AGAIN, CANCEL, STATE, TASKS
 
-REPORT, PAGE = "sweep.json", "sweep.html"
+REPORT, PAGE, COMMANDS = "sweep.json", "sweep.html", "commands.json"
 OTHER_VERSION = (
     "read the sweep with the version that wrote it, or type it again: this version begins a sweep "
     "of its own. The runs are listed by `sage runs list`"
@@ -63,6 +63,18 @@ class StoredSweep:
                 f"{type(error).__name__}: {error}",
                 OTHER_VERSION,
             ) from None
+
+    @property
+    def provenance(self) -> dict[str, Any]:
+        """The provenance of its last report."""
+        path = self.folder / REPORT
+        return read_object(path, AGAIN).get("provenance") or {} if path.is_file() else {}
+
+    @property
+    def commands(self) -> dict[str, str]:
+        """The command of each trial that has runs, by its number in the last report."""
+        path = self.folder / COMMANDS
+        return read_object(path, AGAIN) if path.is_file() else {}
 
     @property
     def page(self) -> Path:

@@ -1,23 +1,24 @@
-"""A suite's report: its sections as one document, and the same as a page."""
+"""A suite's report: its sections as one document, and as the page shows them."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from typing_extensions import TypedDict
 
 from sage_cli.config.specs import EvaluationSpec
 from sage_cli.evaluation.provenance import configured_provenance
 from sage_cli.reports.chapters import Chapter, ChaptersData, join_chapters
-from sage_cli.reports.document import Document
-from sage_cli.reports.page import Page, to_html
+from sage_cli.reports.document import Document, Report
 from sage_cli.reports.provenance import PolicyUsed, Provenance, SamplesUsed
+from sage_cli.reports.shown import SHOWN, shown_report
 from sage_cli.reports.tables.published import other_table
 from sage_cli.store.atomic import write_text
+from sage_cli.store.json_files import compact_json
 from sage_cli.store.surroundings import surroundings
-from sage_cli.trials.suites.claims import Verdict
 from sage_cli.trials.suites.planned import PlannedSuite
 from sage_cli.trials.suites.registered.standing import Standing
 from sage_cli.trials.suites.results import PartResult
@@ -31,19 +32,20 @@ from sage_cli.trials.suites.sections.registered import registered, registered_fa
 from sage_cli.trials.suites.sections.runs import runs, spent, tasks
 from sage_cli.trials.suites.sections.stopping import stopping_rule
 from sage_cli.trials.suites.sections.trades import trades
-from sage_cli.trials.suites.shown_samples import shown_samples
-from sage_cli.trials.task import DONE
 
-MARKS = {
-    Verdict.HOLDS.value: "good",
-    Verdict.REVERSED.value: "bad",
-    Verdict.OPEN.value: "open",
-    Verdict.AS_CLAIMED.value: "open",
-    Verdict.OTHERWISE.value: "open",
-    Verdict.OPEN_MODELS.value: "open",
-    DONE: "good",
-}
-"""Colours of words in the page's tables."""
+
+@dataclass(frozen=True)
+class SuiteReport:
+    """A written report of a suite, its chapters, and the facts at its top."""
+
+    report: Report
+    chapters: Sequence[Chapter]
+    facts: Mapping[str, str]
+
+    @property
+    def page(self) -> Path:
+        """Return where its page is, beside the report's other files."""
+        return self.report.folder / f"{self.report.document.name}.html"
 
 
 class SuiteFacts(TypedDict):
@@ -91,8 +93,8 @@ def write_report(
     found: Sequence[PartResult],
     every: Sequence[Chapter],
     standing: Standing | None = None,
-) -> Page:
-    """Write every form, the page among them, into the suite's folder."""
+) -> SuiteReport:
+    """Write every form but the page into the suite's folder."""
     facts: SuiteFacts = {
         "suite": plan.suite.name,
         "presets": list(plan.overrides.presets),
@@ -105,9 +107,10 @@ def write_report(
     at_the_top = _facts(plan, found, every)
     if standing is not None:
         at_the_top = {"registered": registered_fact(standing), **at_the_top}
-    page = Page(report, every, at_the_top, shown_samples(plan, found), MARKS)
-    write_text(page.file, to_html(page))
-    return page
+    write_text(
+        report.folder / SHOWN, compact_json(shown_report(document, every, at_the_top)) + "\n"
+    )
+    return SuiteReport(report, every, at_the_top)
 
 
 def _facts(

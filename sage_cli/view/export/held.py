@@ -21,18 +21,22 @@ from sage_cli.view.stored.policies import Measured
 from sage_cli.view.topics.passk import difference_view
 from sage_cli.view.topics.samples import Place, rows_of
 
-MOST_POLICIES, MOST_PAIRS = 24, 60
+MOST_POLICIES, MOST_PAIRS = 24, 24
 SHOWN_CHARACTERS = 4_000
 
 
 @dataclass(frozen=True)
 class Selection:
-    """The runs, sweeps and suites of an export, and where its page begins."""
+    """The runs, sweeps and suites of an export, and where its page begins.
+
+    `answers` are further ones by address, which are always held.
+    """
 
     runs: Sequence[str]
     sweeps: Sequence[str] = ()
     suites: Sequence[str] = ()
     begin: str = "#/runs"
+    answers: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass
@@ -65,7 +69,7 @@ def contents(root: Path, selection: Selection, limit_bytes: int) -> Export:
 
     Samples take what the rest leaves: as many of each problem, the first ones.
     """
-    api, held = Api(root), _Held(limit_bytes)
+    api, held = Api(root, once=True), _Held(limit_bytes)
     records = _answers(api, held, selection)
     every = [pair for id_ in selection.runs for pair in _measured(api, id_, held)]
     if len(every) > MOST_POLICIES:
@@ -103,7 +107,8 @@ def _answers(api: Api, held: _Held, selection: Selection) -> dict[str, Any]:
     sweeps, suites = api.answer("sweeps", {}), api.answer("suites", {})
     sweeps["sweeps"] = [one for one in sweeps["sweeps"] if one["name"] in selection.sweeps]
     suites["suites"] = [one for one in suites["suites"] if one["name"] in selection.suites]
-    held.answers |= {"sweeps": sweeps, "suites": suites}
+    held.answers |= {"sweeps": sweeps, "suites": suites, **selection.answers}
+    held.left -= len(compact_json(selection.answers))
     for name in selection.sweeps:
         held.add(api, "sweep", sweep=name)
     for name in selection.suites:
@@ -119,6 +124,8 @@ def _answers(api: Api, held: _Held, selection: Selection) -> dict[str, Any]:
             records[id_] = found
         held.add(api, "rollouts", run=id_)
         held.add(api, "ledger", run=id_)
+        if (api.root / id_ / "guide.json").is_file():
+            held.add(api, "guide", run=id_)
     return records
 
 
@@ -132,10 +139,10 @@ def _measured(api: Api, id_: str, held: _Held) -> list[Measured]:
 
 
 def _differences(api: Api, shown: Sequence[Measured], held: _Held) -> list[DifferenceView]:
-    """Return the paired differences of policies on one benchmark, in both orders."""
+    """Return the paired differences of policies on one benchmark, those to the first ones first."""
     found: list[DifferenceView] = []
     pairs = [(b, a) for a, b in combinations(shown, 2) if a.benchmark.name == b.benchmark.name]
-    for a, b in [one for pair in pairs for one in (pair, pair[::-1])][:MOST_PAIRS]:
+    for a, b in pairs[:MOST_PAIRS]:
         try:
             columns = [(one, api.columns.of(one)) for one in (a, b)]
             difference = difference_view(columns[0], columns[1], None)

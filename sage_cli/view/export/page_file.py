@@ -17,6 +17,7 @@ from sage_cli.view.security import hash_of
 
 INDEX = "index.html"
 SCRIPTS = ("vendor/d3.min.js", "vendor/plot.min.js")
+ONLY_SERVED = "early.js"
 _IMPORT = re.compile(r'((?:from|import\()\s*")(\.{1,2}/[^"]+)(")')
 
 
@@ -29,14 +30,12 @@ def write_export(contents: Export, folder: Path) -> Path:
     with storing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         write_text(folder / INDEX, page_of(contents))
-        notices = [(PAGE / name).read_text() for name in sorted(FILES) if name.endswith(".LICENSE")]
-        write_text(folder / "LICENSES.txt", "\n".join(notices))
     return folder / INDEX
 
 
 def refuse_other_folder(folder: Path) -> None:
     """Raise ConfigurationError for a file, and for a folder with anything but an export."""
-    if folder.is_dir() and {path.name for path in folder.iterdir()} <= {INDEX, "LICENSES.txt"}:
+    if folder.is_dir() and {path.name for path in folder.iterdir()} <= {INDEX}:
         return
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigurationError(
@@ -65,6 +64,7 @@ def page_of(contents: Export) -> str:
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
         f'<link rel="icon" href="data:image/svg+xml;base64,{icon}">',
         f"<style>{style}</style>",
+        f"<!--\n{_licences()}-->",
         *(f"<script>{one}</script>" for one in vendored),
         f'<script type="application/json" id="data">{in_script(contents)}</script>',
         f'<script type="importmap">{imports}</script>',
@@ -75,6 +75,12 @@ def page_of(contents: Export) -> str:
     return "\n".join(kept).replace("</head>", "\n".join([*head, "</head>"])) + "\n"
 
 
+def _licences() -> str:
+    """Return the licences of the vendored scripts, which must come with them."""
+    texts = [(PAGE / name).read_text() for name in sorted(FILES) if name.endswith(".LICENSE")]
+    return "\n".join(texts).replace("--", "—")
+
+
 def in_script(value: object) -> str:
     """Return JSON for a script element; `<` is escaped, so that no text can close it."""
     return compact_json(value).replace("<", "\\u003c")
@@ -82,7 +88,11 @@ def in_script(value: object) -> str:
 
 def _modules() -> Mapping[str, str]:
     """Return name -> address of every module; they import each other by these names."""
-    names = [name for name in sorted(FILES) if name.endswith(".js") and name not in SCRIPTS]
+    names = [
+        name
+        for name in sorted(FILES)
+        if name.endswith(".js") and name not in (*SCRIPTS, ONLY_SERVED)
+    ]
     return {f"sage/{name}": _address(name) for name in names}
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from sage_cli.errors import SageError
 from sage_cli.store.runs.run import Run, Runs
 from sage_cli.trials.search.stored import StoredSweep, Sweeps
 from sage_cli.view.export.held import Selection
+from sage_cli.view.json_types.runs import GuideView
 from sage_cli.view.topics.suites import StoredSuites, policies_of_suite
 
 MOST_RUNS = 200
@@ -30,6 +31,16 @@ def selection_of(root: Path, kind: str | None, name: str) -> Selection:
         every[-MOST_RUNS:],
         [one.name for one in Sweeps(root).all()],
         [one.name for one in StoredSuites(root).all()],
+    )
+
+
+def with_guide(root: Path, policy: str, view: GuideView) -> Selection:
+    """Return a selection that begins with a token report, of a run or of another model."""
+    values = {"run": policy}
+    return Selection(
+        _with_parents(root, [policy.partition("@")[0]]),
+        begin=f"#/guide?{urlencode(values)}",
+        answers={f"guide?{urlencode(values)}": view},
     )
 
 

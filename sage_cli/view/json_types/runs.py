@@ -47,6 +47,7 @@ class RunView(TypedDict):
     `differing` holds the settings that are other than those of `preset`, the one that differs
     least. `records` names the figures of metrics.jsonl. `policies` are the policies that can be
     measured: the run's checkpoints and its end. `benchmarks` are those that it was measured on.
+    `token_report` says that one is stored.
     """
 
     id: str
@@ -65,6 +66,14 @@ class RunView(TypedDict):
     policies: list[str]
     benchmarks: list[str]
     rollouts: int
+    token_report: bool
+
+
+class GuideView(TypedDict):
+    """What a guide did to tokens of a policy: `report` is the JSON of `sage guide show`."""
+
+    policy: str
+    report: dict[str, Any]
 
 
 class RecordsView(TypedDict):

@@ -6,7 +6,7 @@ from typing import Any
 
 from typing_extensions import TypedDict
 
-from sage_cli.reports.passk import CurveJson
+from sage_cli.reports.shown import ShownReport, ShownTable
 from sage_cli.reports.sweeps.plain import SweepData
 from sage_cli.trials.suites.task_states import TaskState
 from sage_cli.view.json_types.look import Look
@@ -31,12 +31,19 @@ class SweepsView(TypedDict):
 
 
 class SweepView(TypedDict):
-    """A sweep with its last report, once there is one."""
+    """A sweep with its last report, once there is one.
+
+    `tables` are those that the terminal shows, trials first; `commands` train the first run of a
+    trial, by its number.
+    """
 
     sweep: SweepRow
     folder: str
     command: str | None
     report: SweepData | None
+    tables: list[ShownTable]
+    commands: dict[str, str]
+    provenance: dict[str, Any]
     why: str | None
 
 
@@ -59,26 +66,6 @@ class SuitesView(TypedDict):
     suites: list[SuiteRow]
 
 
-class TableJson(TypedDict):
-    """A table with the heads of its columns."""
-
-    title: str
-    columns: list[str]
-    rows: list[list[Any]]
-    notes: list[str]
-
-
-class SectionJson(TypedDict):
-    """A section of a report; `curves` at `k`, empty where it has none."""
-
-    name: str
-    title: str
-    tables: list[TableJson]
-    k: list[int]
-    curves: list[CurveJson]
-    notes: list[str]
-
-
 class TaskRow(TypedDict):
     """A task that failed: why, and the last lines of its log."""
 
@@ -89,12 +76,17 @@ class TaskRow(TypedDict):
 
 
 class SuiteView(TypedDict):
-    """A suite's report, as far as it is done. `looks` are by method, `tasks` as last noted."""
+    """A suite's report, as far as it is done, null before there is one.
+
+    `pictures` are SVG by stem, without those that the page draws itself. `policies` are in the
+    report's order, `looks` are by method, `tasks` as last noted.
+    """
 
     suite: SuiteRow
     folder: str
-    sections: list[SectionJson]
+    report: ShownReport | None
+    pictures: dict[str, str]
+    policies: list[str]
     looks: dict[str, Look]
     tasks: list[TaskState]
     failures: list[TaskRow]
-    provenance: dict[str, Any]

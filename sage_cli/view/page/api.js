@@ -32,7 +32,9 @@ export async function get(name, params = {}, options = {}) {
   if (options.method === "POST") headers["X-Sage-View"] = "1";
   let response;
   try {
-    response = await fetch(`api/${where}`, { headers, method: options.method ?? "GET" });
+    const early = where === "runs" ? globalThis.early : null;
+    delete globalThis.early;
+    response = early ? await early : await fetch(`api/${where}`, { headers, method: options.method ?? "GET" });
   } catch {
     throw new Refused("the server does not answer", "is `sage view` still running? It may print why it ended");
   }

@@ -1,6 +1,7 @@
 // The answers of an export: put together from what the page holds, as the server would give them.
 
 import { Refused } from "./api.js";
+import { dissimilarFirst } from "./dissimilar.js";
 import { listed } from "./state.js";
 
 const LIMIT = 25;
@@ -58,9 +59,11 @@ function passk(held, params) {
 }
 
 function difference(held, { a, b, benchmark }) {
-  const found = held.differences.find((one) => one.a === a && one.b === b && one.benchmark === benchmark);
-  if (!found) throw new Refused(`the difference of ${a} and ${b} is not in this export`, held.said);
-  return found;
+  const of = (x, y) => held.differences.find((one) => one.a === x && one.b === y && one.benchmark === benchmark);
+  const found = of(a, b), turned = of(b, a);
+  if (!found && !turned) throw new Refused(`the difference of ${a} and ${b} is not in this export`, held.said);
+  const less = (values) => values.map((one) => (one === null ? null : -one));
+  return found ?? { ...turned, a, b, mean: less(turned.mean), low: less(turned.high), high: less(turned.low) };
 }
 
 function problems(held, params) {
@@ -81,11 +84,12 @@ function problem(held, params) {
   if (!row) throw new Refused("this problem is not in this export", held.said);
   const policies = shown.map((one) => {
     const of = one.samples.filter((sample) => sample.problem === params.problem);
-    const rows = of.filter(fits(params)).slice(0, Number(params.limit ?? LIMIT));
+    const fitting = of.filter(fits(params));
+    const rows = (params.order === "dissimilar" ? dissimilarFirst(fitting) : fitting).slice(0, Number(params.limit ?? LIMIT));
     const answers = {};
     for (const sample of of) if (sample.extracted !== null) answers[sample.extracted] = (answers[sample.extracted] ?? 0) + 1;
     const top = Object.fromEntries(Object.entries(answers).sort((a, b) => b[1] - a[1]).slice(0, 12));
-    return { policy: one.policy, look: one.problems.looks[one.policy], samples: of.length, grades: grades(of), answers: top, total: of.filter(fits(params)).length, rows };
+    return { policy: one.policy, look: one.problems.looks[one.policy], samples: of.length, grades: grades(of), answers: top, total: fitting.length, rows };
   });
   return { benchmark, problem: row.problem, question: row.question, gold: shown[0].golds[row.problem] ?? "", about: {}, policies, absent };
 }

@@ -9,7 +9,7 @@ const AT_ONCE = 100;
 
 /**
  * Return a table. `columns` have `key`, `title`, and optionally `cell(row)` for a node, `value(row)`
- * for sorting and CSV, `number`. `sort` is "key" or "-key", which `onsort` is told.
+ * for sorting and CSV, `text(row)` for CSV alone, `number`, and `above`, a word over the title. `sort` is "key" or "-key", which `onsort` is told.
  */
 export function table({ id, label, columns, rows, sort, onsort = (key) => change({ sort: key }), provenance = {}, most = AT_ONCE, empty = "nothing to show", row: ofRow = () => ({}) }) {
   const value = (column, row) => (column.value ? column.value(row) : row[column.key]);
@@ -36,14 +36,17 @@ export function table({ id, label, columns, rows, sort, onsort = (key) => change
     const next = down ? column.key : up ? `-${column.key}` : column.number ? `-${column.key}` : column.key;
     return h("th", { scope: "col", class: column.number ? "number" : null, "aria-sort": up ? "ascending" : down ? "descending" : null },
       column.plain ? column.title : h("button", { type: "button", id: `${id}-${column.key}`, onclick: () => onsort(next), title: `sort by ${column.key}` },
-        visible(column.title ?? column.key), h("span", { class: "arrow", "aria-hidden": "true" }, up ? "▲" : down ? "▼" : "")));
+        column.above ? h("small", {}, visible(column.above)) : null, visible(column.title ?? column.key), h("span", { class: "arrow", "aria-hidden": "true" }, up ? "▲" : down ? "▼" : "")));
   });
+  const saved = columns.filter((column) => !column.plain);
+  const cells = (row) => saved.map((column) => (column.text ? column.text(row) : value(column, row)));
+  const heads = saved.map((column) => [column.above, column.title ?? column.key].filter(Boolean).join(" "));
   return h("div", { class: "tabled" },
     h("div", { class: "scroll", id: `scroll-${id}`, tabindex: "0", role: "region", "aria-label": label },
       h("table", {}, h("thead", {}, h("tr", {}, head)), body)),
     sorted.length ? null : h("p", { class: "quiet" }, empty),
     h("div", { class: "under" }, more,
-      rows.length ? h("button", { type: "button", class: "small", onclick: () => save(`${id}.csv`, csv(columns.filter((c) => !c.plain).map((c) => c.title ?? c.key), sorted.map((row) => columns.filter((c) => !c.plain).map((c) => value(c, row))), provenance), "text/csv") }, "CSV") : null));
+      rows.length ? h("button", { type: "button", class: "small", onclick: () => save(`${id}.csv`, csv(heads, sorted.map(cells), provenance), "text/csv") }, "CSV") : null));
 }
 
 function sortRows(rows, columns, sort, value) {

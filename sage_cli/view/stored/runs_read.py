@@ -23,11 +23,10 @@ INITIAL = "sft"
 
 
 class _Read(NamedTuple):
-    """A run's facts, with the stamp of the files that they were read from, and its first start."""
+    """A run's facts, with the stamp of the files that they were read from."""
 
     stamp: Stamp
     facts: RunFacts
-    created: str
 
 
 def stamp_of(paths: Sequence[Path]) -> Stamp:
@@ -36,22 +35,29 @@ def stamp_of(paths: Sequence[Path]) -> Stamp:
 
 
 class RunsRead:
-    """The runs below `root`, which may grow and vanish while they are looked at."""
+    """The runs below `root`, which may grow and vanish while they are looked at.
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
+    With `once` they are read a single time, as for a page that is written at once.
+    """
+
+    def __init__(self, root: Path, *, once: bool = False) -> None:
+        self.root, self._once = root, once
         self._known: dict[str, _Read] = {}
         self._lock = Lock()
 
     def all(self) -> list[RunFacts]:
         """Return the facts of every run from the oldest, those of a torn one as far as they go."""
         with self._lock:
-            known, self._known = self._known, {}
-            for id_ in _ids(self.root):
-                read = _current(Run(self.root / id_), known.get(id_))
-                if read is not None:
-                    self._known[id_] = read
+            if not (self._once and self._known):
+                self._read()
             return [read.facts for read in sorted(self._known.values(), key=_age)]
+
+    def _read(self) -> None:
+        known, self._known = self._known, {}
+        for id_ in _ids(self.root):
+            read = _current(Run(self.root / id_), known.get(id_))
+            if read is not None:
+                self._known[id_] = read
 
     def find(self, id_: str) -> RunFacts:
         """Return the facts of the run of that id. Raises StoreError if there is none (any more)."""
@@ -66,18 +72,23 @@ class RunsRead:
         return read.facts
 
     def looks(self) -> dict[str, Look]:
-        """Return the look of every run, which later runs do not change."""
-        trained, initial = 0, 0
-        looks: dict[str, Look] = {}
-        for facts in self.all():
-            if facts.about.get("kind") == INITIAL:
-                looks[facts.run.id] = {"colour": None, "dash": initial}
-                initial += 1
-            else:
-                dash, colour = divmod(trained, len(COLOURS))
-                looks[facts.run.id] = {"colour": colour, "dash": dash}
-                trained += 1
-        return looks
+        """Return the look of every run."""
+        return looks_of(self.all())
+
+
+def looks_of(every: Sequence[RunFacts]) -> dict[str, Look]:
+    """Return the look of each run, oldest first, so that later runs do not change it."""
+    trained, initial = 0, 0
+    looks: dict[str, Look] = {}
+    for facts in every:
+        if facts.about.get("kind") == INITIAL:
+            looks[facts.run.id] = {"colour": None, "dash": initial}
+            initial += 1
+        else:
+            dash, colour = divmod(trained, len(COLOURS))
+            looks[facts.run.id] = {"colour": colour, "dash": dash}
+            trained += 1
+    return looks
 
 
 def look_of(policy: str, looks: dict[str, Look]) -> Look:
@@ -108,7 +119,7 @@ def _current(run: Run, known: _Read | None) -> _Read | None:
     if known is not None and known.stamp == stamp and known.facts.about["status"] != RUNNING:
         return known
     try:
-        return _Read(stamp, _facts(run), str(run.known.get("created") or ""))
+        return _Read(stamp, _facts(run))
     except (StoreError, OSError):  # removed, or torn, between two looks at its files
         return None
 
@@ -123,7 +134,8 @@ def _facts(run: Run) -> RunFacts:
 
 def _age(read: _Read) -> tuple[str, str]:
     """Return what runs are sorted by: their first start, which resuming does not change."""
-    return read.created or str(read.facts.about.get("started") or ""), read.facts.run.id
+    about = read.facts.about
+    return str(about.get("created") or about.get("started") or ""), read.facts.run.id
 
 
 def is_one_part(name: str) -> bool:

@@ -10,13 +10,15 @@ from typing import Any
 
 from sage_cli.config.layers import leaves
 from sage_cli.config.load import load
-from sage_cli.errors import SageError
+from sage_cli.errors import SageError, StoreError
 from sage_cli.settings.presets import DEFAULT_PRESET
+from sage_cli.store.json_files import read_object
 from sage_cli.store.runs.run import Run
 from sage_cli.store.runs.run_facts import OF_RL, RunFacts, speed_figures
 from sage_cli.view.json_types.runs import (
     Differing,
     FileRow,
+    GuideView,
     LedgerView,
     RecordsView,
     RolloutsView,
@@ -57,6 +59,7 @@ def run_view(id_: str, policies: Policies) -> RunView:
         "policies": [] if torn else policies_of(run),
         "benchmarks": [] if torn else _benchmarks(run.id, policies),
         "rollouts": len(run.rollouts.read()),
+        "token_report": run.guide.is_file(),
     }
 
 
@@ -78,6 +81,18 @@ def rollouts_view(run: Run, step: int | None) -> RolloutsView:
     at = step if step in steps else (steps[-1] if steps else None)
     shown = [{key: _cut(value) for key, value in row.items()} for row in rows if row["step"] == at]
     return {"run": run.id, "steps": steps, "step": at, "rows": shown}
+
+
+def guide_view(run: Run) -> GuideView:
+    """Return the stored token report of a run. Raises StoreError if there is none, or it is torn.
+
+    It is not read into its own types, which would load torch.
+    """
+    again = f"`sage guide show {run.id} --keep` stores one"
+    try:
+        return {"policy": run.id, "report": read_object(run.guide, again)}
+    except FileNotFoundError:
+        raise StoreError(f"{run.id} has no token report", again) from None
 
 
 def ledger_view(run: Run, step: int | None) -> LedgerView:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from sage_cli.config.fields import settings
 from sage_cli.store.runs.run_facts import ABOUT, RunFacts
 from sage_cli.view.json_types.runs import RunsView
-from sage_cli.view.stored.runs_read import RunsRead, look_of
+from sage_cli.view.stored.runs_read import RunsRead, look_of, looks_of
 
 FIRST, LAST = ("id", "status", "step", "of"), ("reward", "started", "seconds", "kind", "parent")
 """Columns that are always sent, before and after the others: the page reads some of them."""
@@ -18,7 +18,8 @@ def runs_view(runs: RunsRead, asked: Sequence[str]) -> RunsView:
 
     A name that no run knows is a column of nulls.
     """
-    every, looks = runs.all(), runs.looks()
+    every = runs.all()
+    looks = looks_of(every)
     columns = list(dict.fromkeys([*FIRST, *asked, *_measured(every), *LAST]))
     return {
         "root": str(runs.root.resolve()),

@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-import csv
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from sage_cli.errors import StoreError
 from sage_cli.json_value import json_value
+from sage_cli.reports.shown import SHOWN, ShownReport, ShownSection
 from sage_cli.store.json_files import TornError, read_object
 from sage_cli.store.lock import holder_of
 from sage_cli.trials.failures import last_lines, stored_failures
 from sage_cli.trials.suites.task_states import stored_states
 from sage_cli.view.json_types.look import Look
-from sage_cli.view.json_types.trials import (
-    SectionJson,
-    SuiteRow,
-    SuitesView,
-    SuiteView,
-    TableJson,
-    TaskRow,
-)
+from sage_cli.view.json_types.trials import SuiteRow, SuitesView, SuiteView, TaskRow
 from sage_cli.view.stored.runs_read import is_one_part, look_of
 
 FAILURES, REPORT, TASKS = "failures.json", "report", "tasks"
-MOST_ROWS = 2_000
 _AGAIN = "`sage suite report` writes it again"
 
 
@@ -57,6 +49,18 @@ class StoredSuite:
         except FileNotFoundError:  # written again at this moment
             return {}
 
+    @property
+    def shown(self) -> ShownReport | None:
+        """Return its report as the page shows it, None before there is one. Raises TornError."""
+        path = self.folder / REPORT / SHOWN
+        try:
+            stored = read_object(path, _AGAIN)
+        except FileNotFoundError:
+            return None
+        if not isinstance(stored.get("chapters"), list):
+            raise TornError(f"{path} is no report", _AGAIN)
+        return cast(ShownReport, stored)
+
 
 class StoredSuites:
     """All suites below a folder of runs of which something is stored."""
@@ -82,17 +86,24 @@ def suites_view(root: Path) -> SuitesView:
 
 
 def suite_view(root: Path, name: str, looks: dict[str, Look]) -> SuiteView:
-    """Return a suite's report: claims, tables, notes, and the tasks that failed with their logs."""
+    """Return a suite's report, its tasks, and those that failed with their logs."""
     suite = StoredSuites(root).find(name)
-    report = suite.report
+    row = _row(suite)
+    try:
+        report = suite.shown
+    except TornError as error:
+        report, row = None, {**row, "why_torn": error.cause}
+    named = list(_method_policies(report))
     return {
-        "suite": _row(suite),
+        "suite": row,
         "folder": str(suite.folder),
-        "sections": list(_sections(report, suite)),
-        "looks": _method_looks(suite, looks),
+        "report": report,
+        "pictures": _pictures(suite, report),
+        "policies": [policy for _, policy in named],
+        # the look of its first run, so that a policy has one colour everywhere
+        "looks": {method: look_of(policy, looks) for method, policy in reversed(named)},
         "tasks": stored_states(suite.folder),
         "failures": list(_failures(suite)),
-        "provenance": dict(report.get("provenance") or {}),
     }
 
 
@@ -118,77 +129,41 @@ def _row(suite: StoredSuite) -> SuiteRow:
     }
 
 
-def _stored(report: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-    """Yield chapter, name and data of each section."""
-    for chapter in report.get("chapters") or ():
-        for name, section in (chapter.get("sections") or {}).items():
-            if isinstance(section, dict):
-                yield str(chapter.get("name")), name, section
-
-
 def _claims(report: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [
         one
-        for _, _, section in _stored(report)
+        for chapter in report.get("chapters") or ()
+        for section in (chapter.get("sections") or {}).values()
         for one in section.get("claims") or ()
         if isinstance(one, dict)
     ]
 
 
-def _sections(report: Mapping[str, Any], suite: StoredSuite) -> Iterator[SectionJson]:
-    """Yield each section with its notes, its curves, and the tables of its CSV files."""
-    sheets = sorted((suite.folder / REPORT).glob("*.csv"))
-    several = len(report.get("chapters") or ()) > 1
-    for chapter, name, section in _stored(report):
-        stems = [f"{chapter}-{name}", name] if several else [name]
-        tables = [_sheet(one) for one in sheets if _belongs(one.stem, stems)]
-        yield {
-            "name": name,
-            "title": str(section.get("title") or name),
-            "tables": tables,
-            "k": list(section.get("k") or ()) if "curves" in section else [],
-            "curves": list(section.get("curves") or ()),
-            "notes": [str(note) for note in section.get("notes") or ()],
-        }
-
-
-def _belongs(stem: str, stems: list[str]) -> bool:
-    return any(stem == one or stem.startswith(f"{one}-") for one in stems)
-
-
 def policies_of_suite(suite: StoredSuite) -> list[str]:
     """Return the policies of a suite's report, method after method."""
-    return [policy for _, policy in _method_policies(suite)]
+    try:
+        return [policy for _, policy in _method_policies(suite.shown)]
+    except TornError:
+        return []
 
 
-def _method_looks(suite: StoredSuite, looks: dict[str, Look]) -> dict[str, Look]:
-    """Return method -> the look of its first run, so that a policy has one colour everywhere."""
-    found: dict[str, Look] = {}
-    for method, policy in _method_policies(suite):
-        found.setdefault(method, look_of(policy, looks))
-    return found
+def _sections(report: ShownReport | None) -> list[ShownSection]:
+    return [one for chapter in report["chapters"] for one in chapter["sections"]] if report else []
 
 
-def _method_policies(suite: StoredSuite) -> Iterator[tuple[str, str]]:
-    for file in sorted((suite.folder / REPORT).glob("*runs.csv")):
-        table = _sheet(file)
-        if {"method", "policy"} <= {*table["columns"]}:
-            method, policy = (table["columns"].index(name) for name in ("method", "policy"))
-            yield from ((str(row[method]), str(row[policy])) for row in table["rows"])
+def _pictures(suite: StoredSuite, report: ShownReport | None) -> dict[str, str]:
+    """Return the SVG of each picture by its stem; the page draws those of curves itself."""
+    stems = [stem for one in _sections(report) if not one["curves"] for stem in one["pictures"]]
+    files = {stem: suite.folder / REPORT / f"{stem}.svg" for stem in stems}
+    return {stem: file.read_text("utf-8") for stem, file in files.items() if file.is_file()}
 
 
-def _sheet(file: Path) -> TableJson:
-    """Return a CSV file of a report as a table, its numbers as numbers."""
-    with file.open(encoding="utf-8", newline="") as handle:
-        lines = list(csv.reader(handle))
-    head, rows = (lines[0], lines[1:]) if lines else ([], [])
-    cut = [f"the first {MOST_ROWS:,} of {len(rows):,} rows"] if len(rows) > MOST_ROWS else []
-    return {
-        "title": file.stem,
-        "columns": head,
-        "rows": [[_number(cell) for cell in row] for row in rows[:MOST_ROWS]],
-        "notes": cut,
-    }
+def _method_policies(report: ShownReport | None) -> Iterator[tuple[str, str]]:
+    for section in _sections(report):
+        for table in section["tables"] if section["name"] == "runs" else ():
+            heads = [column["name"] for column in table["columns"]]
+            method, policy = heads.index("method"), heads.index("policy")
+            yield from ((row[method], row[policy]) for row in table["rows"])
 
 
 def _failures(suite: StoredSuite) -> Iterator[TaskRow]:
@@ -203,14 +178,3 @@ def _failures(suite: StoredSuite) -> Iterator[TaskRow]:
             "reason": str(why.get("reason")) if isinstance(why, dict) else str(why),
             "log": list(last_lines(suite.folder / TASKS / f"{name}.log")),
         }
-
-
-def _plain(value: Any) -> Any:
-    return value if isinstance(value, str | int | float | bool | None) else str(value)
-
-
-def _number(cell: str) -> Any:
-    try:
-        return float(cell) if any(mark in cell for mark in ".e") else int(cell)
-    except ValueError:
-        return cell

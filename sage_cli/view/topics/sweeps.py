@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from typing import Any
 
 from sage_cli.errors import SageError, StoreError
+from sage_cli.reports.shown import ShownTable, shown_table
 from sage_cli.reports.sweeps.plain import SweepData, to_data
+from sage_cli.reports.sweeps.table import sweep_tables
 from sage_cli.trials.search.stored import StoredSweep, Sweeps
 from sage_cli.view.json_types.trials import SweepRow, SweepsView, SweepView
 from sage_cli.view.stored.runs_read import is_one_part
@@ -24,9 +27,15 @@ def sweep_view(root: Path, name: str) -> SweepView:
         raise StoreError(f"there is no sweep '{name}'", "the list has those that are there")
     sweep, why = StoredSweep(folder), None
     report: SweepData | None = None
+    tables: list[ShownTable] = []
+    commands: dict[str, str] = {}
+    provenance: dict[str, Any] = {}
     try:
         result = sweep.result
-        report = None if result is None else to_data(result)
+        if result is not None:
+            report = to_data(result)
+            tables = [shown_table(table) for table in sweep_tables(result)]
+            commands, provenance = sweep.commands, sweep.provenance
     except SageError as error:
         why = error.cause
     if report is None and why is None:
@@ -37,6 +46,9 @@ def sweep_view(root: Path, name: str) -> SweepView:
         "folder": str(folder),
         "command": None if sweep.driven_by else again,
         "report": report,
+        "tables": tables,
+        "commands": commands,
+        "provenance": provenance,
         "why": why,
     }
 

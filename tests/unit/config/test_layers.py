@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from sage_cli.config.layers import leaves, value_at
 from sage_cli.config.load import changed, load, runs_root
 from sage_cli.errors import ConfigurationError
 from sage_cli.settings.presets import read_layer
@@ -258,3 +259,12 @@ def test_a_typed_setting_of_another_method_is_refused_in_any_order():
     ):
         with pytest.raises(ConfigurationError, match=r"belongs to|has no 'tau'"):
             load(flags=flags, sets=sets)
+
+
+def test_a_leaf_by_its_dotted_name():
+    values = {"a": {"b": 1, "c": {}, "d": [2]}, "e": None}
+    assert dict(leaves(values)) == {"a.b": 1, "a.c": {}, "a.d": [2], "e": None}
+    for name, leaf in leaves(values):
+        assert value_at(values, name) == leaf
+    for name in ("a", "a.b.x", "a.x", "x", ""):  # sections, and what is not there
+        assert value_at(values, name) is None

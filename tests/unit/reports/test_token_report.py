@@ -1,9 +1,7 @@
-"""A token report's page and its terminal form: numbers, colours, nothing from outside."""
+"""A token report's table and its terminal form: numbers, shares, colours."""
 
 import io
 import math
-import re
-from html.parser import HTMLParser
 
 import pytest
 import torch
@@ -11,7 +9,7 @@ from rich.console import Console
 
 from sage_cli.guides import BranchGuide
 from sage_cli.guides.token_values import token_values
-from sage_cli.reports.token_report import ReportedCompletion, TokenReport, to_html
+from sage_cli.reports.token_report import ReportedCompletion, TokenReport, summary_table
 from sage_cli.reports.token_report_terminal import (
     completion_text,
     legend,
@@ -48,109 +46,14 @@ def view(tau=0.6, tokens=("plain", HOSTILE, "\n", ""), gold="4", notes=("a <b>no
     )
 
 
-class Page(HTMLParser):
-    """Tokens with their attributes and text, all text, and every reference to anything."""
-
-    def __init__(self, html):
-        super().__init__()
-        self.tokens, self.text, self.references, self.cells, self._open = [], "", [], [], []
-        self.feed(html)
-
-    def handle_starttag(self, tag, attributes):
-        found = dict(attributes)
-        self.references += [found[name] for name in ("src", "href", "srcset") if name in found]
-        if "data-v" in found:
-            self.tokens.append([found, ""])
-        if tag not in ("meta", "br"):
-            self._open.append((tag, found))
-        if tag == "td":
-            self.cells.append("")
-
-    def handle_endtag(self, tag):
-        while self._open and self._open.pop()[0] != tag:
-            pass
-
-    def handle_data(self, data):
-        tag, found = self._open[-1] if self._open else ("", {})
-        if tag not in ("script", "style"):
-            self.text += data
-        if "data-v" in found:
-            self.tokens[-1][1] += data
-        if tag == "td":
-            self.cells[-1] += data
-
-
-def test_every_token_carries_its_numbers():
-    page = Page(to_html(view()))
-    assert [attributes["data-v"] for attributes, _ in page.tokens] == [
-        "0.500 0.400 1.000", "2.000 1.600 1.300", "1.000 3.000 1.400", "0.000 0.000 1.000",
-        # 1 + 0.3 (1.5 - 0.6) = 1.27
-        "0.250 1.500 1.270",
-    ]  # fmt: skip
-    # q 1.3 is 0.3 / 0.4 of the way to the clamp, entropy 1.6 is 1.6 / 3.0 of the largest
-    assert [attributes["style"] for attributes, _ in page.tokens[:3]] == [
-        "--q:0%;--h:13%", "--q:75%;--h:53%", "--q:100%;--h:100%",
-    ]  # fmt: skip
-    framed = ["c" in attributes["class"].split() for attributes, _ in page.tokens]
-    assert framed == [False, False, True, False, False]
-
-
-def test_whatever_a_model_writes_is_text():
-    html = to_html(view())
-    page = Page(html)
-    assert [text for _, text in page.tokens] == ["plain", HOSTILE, "↵\n", "∅", "2"]
-    assert [attributes["data-t"] for attributes, _ in page.tokens] == [
-        "plain", HOSTILE, "\n", "", "2",
-    ]  # fmt: skip
-    assert html.count("<script>") == 1
-    for written in ("rl-<x>", "p<1>", "2+2 < 5?", "a <b>note</b>"):
-        assert written in page.text
-
-
-def test_the_page_needs_nothing_but_itself():
-    html = to_html(view())
-    assert Page(html).references == []
-    assert not re.search(r"https?:|url\(|@import|//cdn", html)
-    assert not re.search(r"{[{%#]|[}%#]}", html.partition("</style>")[2])
-
-
 def test_the_table_says_grade_shares_and_percentiles():
-    cells = Page(to_html(view())).cells
+    cells = [str(cell) for row in summary_table(view()).rows for cell in row.cells]
     # wrong: 2 of 4 tokens shaped, 1 of 4 clamped; entropies 0, 0.4, 1.6, 3.0 have the median 1.0
     assert cells[:5] == ["1", "wrong", "4", "50.0%", "25.0%"]
     assert cells[5] == f"{(math.log(1.3) + math.log(1.4)) / 4:+.4f}"
     assert cells[6] == "1.000"
     assert cells[11:16] == ["2", "right", "1", "100.0%", "0.0%"]
     assert cells[22:25] == ["all", "1/2 right", "5"]
-
-
-def test_the_threshold_is_marked_where_it_lies():
-    assert '<b class=tau style="left:20.0%">τ 0.6</b>' in to_html(view())  # 0.6 of 3.0 nats
-    assert "τ = 3.5 lies above every entropy shown" in to_html(view(tau=3.5))
-
-
-def test_colours_can_be_read_in_light_and_dark():
-    style = to_html(view()).partition("</style>")[0]
-    themes = [dict(re.findall(r"--(\w+): (#\w{6})", part)) for part in style.split("@media")]
-    assert len(themes) == 2
-    for theme in themes:
-        for ink in ("ink", "soft", "right", "wrong"):
-            assert contrast(theme[ink], theme["card"]) >= 4.5  # WCAG 2.2, 1.4.3
-        for background in ("more", "less", "page"):
-            assert contrast(theme["ink"], theme[background]) >= 4.5
-        assert contrast(theme["heat"], theme["card"]) >= 3  # 1.4.11, a graphic
-
-
-def contrast(one, other):
-    """The contrast ratio of two colours, from their relative luminances (WCAG 2.2)."""
-
-    def luminance(colour):
-        parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-        linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
-        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-    dark, light = sorted((luminance(one), luminance(other)))
-    return (light + 0.05) / (dark + 0.05)
 
 
 def shown(renderable, width=80, **options):

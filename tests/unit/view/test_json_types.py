@@ -19,7 +19,14 @@ from sage_cli.view.json_types.measured import (
     SamplesView,
     TokensView,
 )
-from sage_cli.view.json_types.runs import LedgerView, RecordsView, RolloutsView, RunsView, RunView
+from sage_cli.view.json_types.runs import (
+    GuideView,
+    LedgerView,
+    RecordsView,
+    RolloutsView,
+    RunsView,
+    RunView,
+)
 from sage_cli.view.json_types.trials import SuitesView, SuiteView, SweepsView, SweepView
 
 BASE, BRANCH = "sft-arithmetic-aaaaaaaa", "rl-dapo-branch-bbbbbbbb"
@@ -30,6 +37,7 @@ TYPES = {
     "records": (RecordsView, {"run": BRANCH, "names": "reward"}),
     "rollouts": (RolloutsView, {"run": BRANCH}),
     "ledger": (LedgerView, {"run": BRANCH}),
+    "guide": (GuideView, {"run": BRANCH}),
     "passk": (PasskView, BOTH),
     "difference": (DifferenceView, {"a": BRANCH, "b": BASE, "benchmark": "arithmetic"}),
     "problems": (ProblemsView, BOTH),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from free_port import free_port
 from starlette.testclient import TestClient
 
 from sage_cli.errors import ConfigurationError
+from sage_cli.view.assets import FILES, PAGE
 from sage_cli.view.security import WRITES, Access
 from sage_cli.view.server import DEFAULT_PORT, application, bound
 
@@ -155,6 +157,20 @@ def test_without_a_port_a_free_one_is_taken() -> None:
             pass  # somebody has it already, which is as good
         with bound("127.0.0.1", None) as found:
             assert found.getsockname()[1] not in (0, DEFAULT_PORT)
+
+
+def test_answers_do_not_wait_for_acknowledgements() -> None:
+    """asyncio turns Nagle off on connections of a socket that names TCP alone."""
+    with bound("127.0.0.1", None) as found:
+        assert found.proto == socket.IPPROTO_TCP
+
+
+def test_every_module_is_fetched_at_once() -> None:
+    page = (PAGE / "index.html").read_text()
+    preloaded = re.findall(r'rel="modulepreload" href="([^"]+)"', page)
+    scripts = re.findall(r'script src="([^"]+)"', page)
+    modules = [name for name in FILES if name.endswith(".js") and name not in scripts]
+    assert sorted(preloaded) == sorted(modules)
 
 
 def test_a_host_of_another_machine_is_refused() -> None:

@@ -62,6 +62,7 @@ function bar(chosen) {
       h("a", { class: "button", href: href("passk", { policies: several }) }, "pass@k"),
       h("a", { class: "button", href: href("curves", { runs: several }) }, "Training curves"),
       h("a", { class: "button", href: href("problems", { policies: several }) }, "Problems"),
+      chosen.length > 1 ? h("a", { class: "button", href: href("compare", { runs: several }) }, "How they differ") : null,
       chosen.length === 1 ? h("a", { class: "button", href: href("samples", { policy: chosen[0] }) }, "Samples") : null,
       h("button", { type: "button", class: "small", id: "none", onclick: () => change({ policies: "" }) }, "Choose none")]);
 }

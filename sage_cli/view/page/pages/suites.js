@@ -2,13 +2,11 @@
 
 import { entry, figure, lines } from "../chart.js";
 import { h, notice, visible } from "../dom.js";
-import { shown, time } from "../format.js";
-import { href } from "../state.js";
+import { time } from "../format.js";
+import { chapters, contents, facts, marked, whence } from "../report.js";
+import { change, href } from "../state.js";
 import { table } from "../table.js";
 import { states } from "./sweeps.js";
-
-const MARKS = [[/^(holds)/, "good"], [/^(reversed)/, "bad"], [/indistinguishable|^these models|^not measured/, "open"]];
-const LATER = new Set(["runs", "tasks", "problems", "power"]);
 
 export const suites = {
   title: () => "Suites",
@@ -32,41 +30,18 @@ export const suite = {
   title: (params) => params.suite ?? "Suite",
   load: async (params, get) => get("suite", { suite: params.suite }),
   view(found, params) {
-    const { suite: about, sections } = found;
-    const policies = sections.filter((one) => one.name === "runs").flatMap((one) => one.tables).flatMap((one) => { const at = one.columns.indexOf("policy"); return at < 0 ? [] : one.rows.map((row) => row[at]); });
+    const { suite: about, report, policies } = found;
     return [h("p", { class: "quiet" }, visible(about.title), about.written ? `; report of ${time(about.written)}` : "; no report yet", about.driven_by ? `; run by ${visible(about.driven_by)}` : ""),
-      policies.length ? h("p", { class: "leads" }, h("a", { class: "button", href: href("passk", { policies: [...new Set(policies)].slice(0, 12).join(",") }) }, "pass@k of its runs"), h("a", { class: "button", href: href("problems", { policies: [...new Set(policies)].slice(0, 6).join(",") }) }, "Their problems")) : null,
       about.why_torn ? notice(about.why_torn) : null,
+      policies.length ? h("p", { class: "leads" }, h("a", { class: "button", href: href("passk", { policies: [...new Set(policies)].slice(0, 12).join(",") }) }, "pass@k of its runs"), h("a", { class: "button", href: href("problems", { policies: [...new Set(policies)].slice(0, 6).join(",") }) }, "Their problems"), h("a", { class: "button", href: href("samples", { policy: policies.at(-1) }) }, "Their samples")) : null,
+      report ? [facts(report.facts), contents(report)] : null,
       tasks(found, params), failures(found),
-      sections.filter((one) => one.tables.length || one.curves.length || one.notes.length).map((one) => section(one, found, params))];
+      report ? [chapters(report, params, found.pictures, (one) => (one.curves.length ? curves(one, found) : null)), whence(report.provenance)] : null];
   },
 };
 
 function words(claims) {
   return Object.entries(claims).map(([text, many]) => `${text} (${many})`).join(", ");
-}
-
-/** Return a verdict in its colour, with its words. */
-function marked(value) {
-  const found = MARKS.find(([what]) => typeof value === "string" && what.test(value));
-  return found ? h("span", { class: `mark-${found[1]}` }, visible(value)) : visible(shown(value));
-}
-
-function section(one, found, params) {
-  const inner = [one.curves.length ? curves(one, found) : null,
-    one.curves.length ? null : one.tables.map((sheet, place) => sheetTable(sheet, `${one.name}-${place}`, params, found.provenance)),
-    one.notes.length ? h("ul", { class: "quiet" }, one.notes.map((note) => h("li", {}, visible(note)))) : null];
-  const long = one.tables.some((sheet) => sheet.rows.length > 40);
-  if (LATER.has(one.name) || (long && !one.curves.length)) return h("details", { id: `section-${one.name}` }, h("summary", {}, h("h2", { class: "inline" }, visible(one.title))), inner);
-  return h("section", {}, h("h2", {}, visible(one.title)), inner);
-}
-
-function sheetTable(sheet, id, params, provenance) {
-  return table({
-    id, label: sheet.title, rows: sheet.rows, provenance, sort: params[`sort-${id}`], most: 40,
-    onsort: (key) => { location.hash = href("suite", { ...params, [`sort-${id}`]: key }); },
-    columns: sheet.columns.map((name, place) => ({ key: String(place), title: name, number: sheet.rows.some((row) => typeof row[place] === "number"), value: (row) => row[place], cell: (row) => marked(row[place]) })),
-  });
 }
 
 function curves(one, found) {
@@ -78,7 +53,7 @@ function curves(one, found) {
       title: `pass@k on ${visible(benchmark)}`, name: `suite-${benchmark.replace(/\W+/g, "-")}`, says: `pass@k on ${benchmark} of ${of.map((curve) => curve.policy).join(", ")}`,
       legend: series.map((curve) => entry(curve.label, curve.look)),
       draw: (width) => lines(width, series, { x: "k", y: "pass@k", log: true, ticks: one.k.filter((k) => (k & (k - 1)) === 0) }),
-      table: () => [["policy", "k", "pass@k", "low", "high"], series.flatMap((curve) => curve.points.map((point) => [curve.label, point.x, point.y, point.low, point.high]))], provenance: found.provenance,
+      table: () => [["policy", "k", "pass@k", "low", "high"], series.flatMap((curve) => curve.points.map((point) => [curve.label, point.x, point.y, point.low, point.high]))], provenance: found.report.provenance,
     });
   }));
 }
@@ -91,7 +66,7 @@ function tasks(found, params) {
   if (!found.tasks.length) return null;
   const left = found.tasks.filter((one) => one.state !== "done");
   return h("details", { id: "tasks", open: left.length > 0 }, h("summary", {}, h("h2", { class: "inline" }, left.length ? `${found.tasks.length - left.length} of ${found.tasks.length} tasks are done` : `All ${found.tasks.length} tasks are done`)),
-    table({ id: "tasks-table", label: "tasks", rows: found.tasks, sort: params["sort-tasks"], onsort: (key) => { location.hash = href("suite", { ...params, "sort-tasks": key }); }, columns: [{ key: "title", title: "task" }, { key: "state" }, { key: "needs" }, { key: "command", cell: (row) => h("code", {}, visible(row.command)) }] }));
+    table({ id: "tasks-table", label: "tasks", rows: found.tasks, sort: params["sort-tasks"], onsort: (key) => change({ "sort-tasks": key }), columns: [{ key: "title", title: "task" }, { key: "state" }, { key: "needs" }, { key: "command", cell: (row) => h("code", {}, visible(row.command)) }] }));
 }
 
 function failures(found) {

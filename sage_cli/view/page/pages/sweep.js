@@ -1,8 +1,9 @@
 // A sweep: its trials, and how the objectives depend on the parameters.
 
-import { figure, frame, plain, short } from "../chart.js";
+import { figure, frame, short } from "../chart.js";
 import { choice, field, h, notice, visible } from "../dom.js";
 import { number, shown } from "../format.js";
+import { shownTable } from "../report.js";
 import { change, href } from "../state.js";
 import { table } from "../table.js";
 import { states } from "./sweeps.js";
@@ -20,16 +21,21 @@ export const sweep = {
     const trials = report.trials.map((one, place) => ({ ...one, number: place + 1, value: one.values?.[objective] ?? null }));
     const done = trials.filter((one) => one.value !== null);
     const x = axes.find((one) => one.key === params.x) ?? axes[0], y = axes.find((one) => one.key === params.y && one !== x) ?? axes.find((one) => one !== x);
+    const draw = (options) => figure({ ...options, provenance: found.provenance });
     return [head,
       h("div", { class: "filters" },
         field("Objective", choice("objective", report.objectives.map((one) => [one, one]), objective, (one) => change({ objective: one }))),
         axes.length > 2 ? [field("Across", choice("axis-x", axes.map((one) => [one.key, one.name]), x.key, (one) => change({ x: one }))), field("Upwards", choice("axis-y", axes.filter((one) => one !== x).map((one) => [one.key, one.name]), y?.key, (one) => change({ y: one })))] : null),
       done.length ? h("div", { class: "grid" },
-        y ? heat(done, x, y, objective) : slice(done, x, objective),
-        y && numeric(done, x) && numeric(done, y) && done.length >= 4 ? surface(done, x, y, objective) : null,
-        report.objectives.length > 1 ? front(report, trials) : null,
-        axes.length > 1 ? parallel(done, axes, objective) : null) : h("p", { class: "quiet" }, "No trial is done yet."),
-      importances(report, objective), trialTable(report, trials, params), failures(trials)];
+        y ? heat(draw, done, x, y, objective) : null,
+        y && numeric(done, x) && numeric(done, y) && done.length >= 4 ? surface(draw, done, x, y, objective) : null,
+        report.objectives.length > 1 ? front(draw, report, trials) : null,
+        axes.length > 1 ? parallel(draw, done, axes, objective) : null,
+        axes.length === 1 || axes.some((one) => one.values === null) ? axes.map((one) => slice(draw, done, one, objective)) : null,
+        learning(draw, trials)) : h("p", { class: "quiet" }, "No trial is done yet."),
+      trialTable(found, trials, params),
+      found.tables.slice(1).filter((sheet) => sheet.title !== "failed trials").map((sheet, place) => shownTable(sheet, `sheet-${place}`, params, found.provenance, h("h2", {}, visible(sheet.title[0].toUpperCase() + sheet.title.slice(1))))),
+      failures(trials)];
   },
 };
 
@@ -38,11 +44,11 @@ const numeric = (trials, axis) => trials.every((one) => typeof setting(one, axis
 const says = (trial) => `trial ${trial.number}: ${Object.entries(trial.settings).map(([key, value]) => `${key} ${value}`).join(", ")}`;
 const numbers = (done, axes, objective) => () => [[...axes.map((one) => one.key), objective], done.map((one) => [...axes.map((axis) => setting(one, axis)), one.value])];
 
-function tip(points, objective) {
-  return Plot.tip(points, Plot.pointer({ x: "x", y: "y", fill: "var(--raised)", stroke: "var(--line)", title: (one) => `${visible(says(one.trial))}\n${objective} ${short(one.trial.value)}` }));
+function tip(points, objective, value = (one) => one.trial.value) {
+  return Plot.tip(points, Plot.pointer({ x: "x", y: "y", fill: "var(--raised)", stroke: "var(--line)", title: (one) => `${visible(says(one.trial))}\n${objective} ${short(value(one))}` }));
 }
 
-function heat(done, x, y, objective) {
+function heat(draw, done, x, y, objective) {
   const cells = new Map();
   for (const trial of done) {
     const key = JSON.stringify([setting(trial, x), setting(trial, y)]);
@@ -52,7 +58,7 @@ function heat(done, x, y, objective) {
   const points = [...cells.values()].map((of) => ({ x: setting(of[0], x), y: setting(of[0], y), value: of.reduce((sum, one) => sum + one.value, 0) / of.length, trial: of[0] }));
   const low = Math.min(...points.map((one) => one.value)), high = Math.max(...points.map((one) => one.value));
   const strength = (one) => (high > low ? (one.value - low) / (high - low) : 1);
-  return figure({
+  return draw({
     title: `${objective} by ${x.name} and ${y.name}`, name: "heat-map", says: `${objective} of ${points.length} cells of ${x.name} and ${y.name}, from ${short(low)} to ${short(high)}`,
     legend: [h("span", { class: "quiet" }, `from ${short(low)} (dark) to ${short(high)} (light)${done.length > points.length ? "; a cell is the mean of its trials" : ""}`)],
     draw: (width) => Plot.plot(frame(width, {
@@ -69,9 +75,9 @@ function sorted(values) {
   return [...new Set(values)].sort((a, b) => (typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b))));
 }
 
-function surface(done, x, y, objective) {
+function surface(draw, done, x, y, objective) {
   const points = done.map((trial) => ({ x: setting(trial, x), y: setting(trial, y), value: trial.value, trial }));
-  return figure({
+  return draw({
     title: `${objective} between the trials`, name: "surface", says: `${objective} interpolated between ${points.length} trials`,
     legend: [h("span", { class: "quiet" }, "straight between the trials, which are the dots; lighter is higher")],
     draw: (width) => Plot.plot(frame(width, {
@@ -81,10 +87,10 @@ function surface(done, x, y, objective) {
   });
 }
 
-function slice(done, x, objective) {
+function slice(draw, done, x, objective) {
   const points = done.map((trial) => ({ x: setting(trial, x), y: trial.value, low: trial.intervals?.[objective]?.[0], high: trial.intervals?.[objective]?.[1], trial }));
-  return figure({
-    title: `${objective} by ${x.name}`, name: "slice", says: `${objective} by ${x.name} of ${points.length} trials`,
+  return draw({
+    title: `${objective} by ${x.name}`, name: `slice-${x.key.replace(/\W+/g, "-")}`, says: `${objective} by ${x.name} of ${points.length} trials`,
     draw: (width) => Plot.plot(frame(width, {
       x: { label: x.key, type: numeric(done, x) ? (x.log ? "log" : "linear") : "point", grid: true }, y: { label: objective, grid: true, nice: true },
       marks: [Plot.ruleX(points, { x: "x", y1: "low", y2: "high", strokeOpacity: 0.4 }), Plot.dot(points, { x: "x", y: "y", fill: "#0072b2", r: 4 }), tip(points, objective)],
@@ -93,12 +99,12 @@ function slice(done, x, objective) {
   });
 }
 
-function front(report, trials) {
+function front(draw, report, trials) {
   const [a, b] = report.objectives;
   const best = new Set(report.front?.best ?? []), alike = new Set(report.front?.indistinguishable ?? []);
   const points = trials.filter((one) => one.values).map((trial) => ({ x: trial.values[a], y: trial.values[b], trial, best: best.has(trial.number - 1), alike: alike.has(trial.number - 1) }));
   const base = report.base?.values ? [{ x: report.base.values[a], y: report.base.values[b] }] : [];
-  return figure({
+  return draw({
     title: `${b} against ${a}`, name: "front", says: `${b} against ${a} of ${points.length} trials; ${best.size} on the front`,
     legend: [h("span", { class: "quiet" }, "● on the front, ○ indistinguishable from it, · others, ✕ the initial policy")],
     draw: (width) => Plot.plot(frame(width, {
@@ -110,13 +116,13 @@ function front(report, trials) {
   });
 }
 
-function parallel(done, axes, objective) {
+function parallel(draw, done, axes, objective) {
   const names = [...axes.map((one) => one.name), objective];
   const places = axes.map((axis) => { const all = sorted(done.map((one) => setting(one, axis))); return { all, at: (value) => (all.length < 2 ? 0.5 : typeof value === "number" && !axis.log ? (value - all[0]) / (all.at(-1) - all[0]) : all.indexOf(value) / (all.length - 1)) }; });
   const low = Math.min(...done.map((one) => one.value)), high = Math.max(...done.map((one) => one.value));
   const points = done.flatMap((trial) => [...axes.map((axis, place) => ({ x: names[place], y: places[place].at(setting(trial, axis)), trial })), { x: objective, y: high > low ? (trial.value - low) / (high - low) : 0.5, trial }]);
   const ends = [...axes.flatMap((axis, place) => [{ x: axis.name, y: -0.06, text: shown(places[place].all[0]) }, { x: axis.name, y: 1.06, text: shown(places[place].all.at(-1)) }]), { x: objective, y: -0.06, text: short(low) }, { x: objective, y: 1.06, text: short(high) }];
-  return figure({
+  return draw({
     title: "Trials across all parameters", name: "parallel", says: `a line for each of ${done.length} trials across ${names.join(", ")}`,
     legend: [h("span", { class: "quiet" }, `lighter lines have a higher ${objective}`)],
     draw: (width) => Plot.plot(frame(width, {
@@ -126,23 +132,35 @@ function parallel(done, axes, objective) {
   });
 }
 
-function importances(report, objective) {
-  const found = Object.entries(report.importances[objective] ?? {});
-  if (!found.length) return null;
-  const columns = [...new Set(found.flatMap(([, effect]) => Object.keys(effect)))];
-  return h("section", {}, h("h2", {}, "Importance of the parameters"), plain(["parameter", ...columns], found.map(([name, effect]) => [name, ...columns.map((one) => shown(effect[one]))])));
+/** Return a record of the trials' first runs over steps, one line each, lighter for later trials. */
+function learning(draw, trials) {
+  const there = trials.filter((one) => one.curve?.points.length);
+  if (!there.length) return null;
+  const of = there[0].curve.of;
+  const points = there.flatMap((trial) => trial.curve.points.map(([x, y]) => ({ x, y, trial })));
+  return draw({
+    title: `${of} while the trials learn`, name: "learning", says: `${of} by step of ${there.length} trials`,
+    draw: (width) => Plot.plot(frame(width, {
+      x: { label: "step", grid: true }, y: { label: of, grid: true, nice: true },
+      marks: [Plot.line(points, { x: "x", y: "y", z: (one) => one.trial.number, stroke: (one) => (one.trial.state === "done" ? "#0072b2" : "#d55e00"), strokeOpacity: 0.7 }), tip(points, of, (one) => one.y)],
+    })),
+    legend: [h("span", { class: "quiet" }, "blue: done; orange: failed, pruned or under way")],
+    table: () => [["trial", "step", of], points.map((one) => [one.trial.number, one.x, one.y])],
+  });
 }
 
-function trialTable(report, trials, params) {
+function trialTable(found, trials, params) {
+  const { report, commands } = found;
   const cell = (trial, objective) => { const value = trial.values?.[objective]; const ends = trial.intervals?.[objective]; return value === undefined ? "" : [value.toFixed(4), ends ? h("span", { class: "interval" }, ` ${ends[0].toFixed(2)}–${ends[1].toFixed(2)}`) : null]; };
   return h("section", {}, h("h2", {}, "Trials"), table({
-    id: "trials", label: "trials", rows: trials, sort: params.sort,
+    id: "trials", label: "trials", rows: trials, sort: params.sort, provenance: found.provenance,
     columns: [{ key: "number", title: "trial", number: true }, { key: "state" },
       ...report.space.map((axis) => ({ key: axis.key, title: axis.name, number: true, value: (row) => row.settings[axis.key] })),
       ...report.objectives.map((one) => ({ key: one, number: true, value: (row) => row.values?.[one] ?? null, cell: (row) => cell(row, one) })),
       { key: "runs", value: (row) => row.runs.join(" "), cell: (row) => row.runs.map((id) => [h("a", { class: "nowrap", href: href("run", { run: id }) }, visible(id)), " "]) },
-      { key: "why", value: (row) => row.pruned ?? row.missing ?? row.failure?.reason ?? "" }],
-  }), h("p", { class: "leads" }, h("a", { class: "button", href: href("passk", { policies: [...(report.base?.runs ?? []), ...trials.flatMap((one) => one.runs)].slice(0, 12).join(",") }) }, "pass@k of its runs")));
+      { key: "why", value: (row) => row.pruned ?? row.missing ?? row.failure?.reason ?? "" },
+      { key: "command", title: "command of its first run", value: (row) => commands[row.number] ?? "", cell: (row) => (commands[row.number] ? h("code", {}, visible(commands[row.number])) : "") }],
+  }), h("ul", { class: "quiet" }, found.tables[0].notes.map((one) => h("li", {}, visible(one)))), h("p", { class: "leads" }, h("a", { class: "button", href: href("passk", { policies: [...(report.base?.runs ?? []), ...trials.flatMap((one) => one.runs)].slice(0, 12).join(",") }) }, "pass@k of its runs")));
 }
 
 function failures(trials) {

@@ -10,11 +10,12 @@ from sweep_cells import BOTH, GRID, MEMORY, PASS_1, RANGES, at, done
 
 from sage_cli.metrics.comparisons.ranking import Front
 from sage_cli.reports.provenance import Provenance
-from sage_cli.reports.sweeps.data import Axis, SweepTrial
+from sage_cli.reports.sweeps.data import Axis, LearningCurve, SweepTrial
 from sage_cli.reports.sweeps.document import document_of, sweep_document
 from sage_cli.reports.sweeps.plain import from_data, to_data
 from sage_cli.reports.tables.render import to_csv
 from sage_cli.settings.objective import parse_objective
+from sage_cli.store.json_files import json_text
 
 NOBODY = Provenance()
 TRIALS = [
@@ -196,3 +197,24 @@ def test_the_best_is_of_those_with_the_most_seeds(tmp_path: Path) -> None:
     stored = from_data(json.loads((tmp_path / "sweep.json").read_text()))
     assert stored.ranked("pass@1") == [2, 1, 0, 3]  # those with three seeds first
     assert stored.best("pass@1") == 2
+
+
+def test_a_curve_survives_the_stored_report() -> None:
+    curve = LearningCurve("reward", ((1, 0.25), (2, 0.5)))
+    trials = [
+        replace(done(at(GRID, 0.8, 0.1), 1, objectives=BOTH), curve=curve),
+        done(at(GRID, 1.2, 0.1), 2, 1.0, objectives=BOTH),
+        replace(SweepTrial(at(GRID, 0.8, 0.3), "failed", failure=MEMORY), curve=curve),
+    ]
+    document = sweep_document(GRID, BOTH, trials, NOBODY)
+    assert "learning" in stems(document)
+    result = from_data(json.loads(json_text(document.data)))
+    assert [trial.curve for trial in result.trials] == [curve, None, curve]
+
+
+def test_a_trial_without_a_parameter_has_a_gap_and_no_error(tmp_path: Path) -> None:
+    trials = [done({"guide.tau": 0.8}, 1), done(at(GRID, 1.2, 0.3), 2)]
+    report = sweep_document(GRID[::-1], BOTH[:1], trials, NOBODY).write(tmp_path)
+    picture = (tmp_path / "parallel.svg").read_text()
+    assert (tmp_path / "parallel.svg") in report.files
+    assert all(f"<!-- {words} -->" in picture for words in ("τ", "ρ", "pass@1", "best"))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sage_cli.store.runs.metrics_file import MetricsFile
+from sage_cli.store.runs.metrics_file import END_BYTES, MetricsFile
 
 
 @pytest.fixture
@@ -95,8 +95,21 @@ def test_no_content_of_the_file_ends_in_an_error(tmp_path_factory, lines):
     assert file.path.read_bytes() == b""
 
 
+@pytest.mark.parametrize("torn", [b"", b'{"step": 9', b'{"of": 1}\n' * 3])
+def test_the_latest_record_of_a_long_file_is_that_of_all_its_lines(tmp_path, torn):
+    file = MetricsFile(tmp_path / "metrics.jsonl", {"step": int})
+    lines = [b'{"step": %d, "text": "%s"}\n' % (step, b"x" * 1_000) for step in range(40)]
+    file.path.write_bytes(b"".join(lines) + torn)
+    assert file.path.stat().st_size > 2 * END_BYTES
+    assert file.latest()["step"] == 39
+    # no whole line in the end of the file: the one before it counts
+    file.path.write_bytes(lines[0] + b"x" * 2 * END_BYTES)
+    assert file.latest()["step"] == 0
+
+
 def test_a_run_that_has_not_begun_has_no_records(tmp_path):
     file = MetricsFile(tmp_path / "metrics.jsonl")
     file.rewind(3)
     assert file.read() == []
+    assert file.latest() == {}
     assert not file.path.exists()

@@ -6,7 +6,7 @@ from shown_runs import stored_run
 
 from sage_cli.store.json_files import compact_json
 from sage_cli.view.export.held import Selection, contents
-from sage_cli.view.export.selection import selection_of
+from sage_cli.view.export.selection import selection_of, with_guide
 
 BASE, BRANCH, PLAIN = "sft-arithmetic-aaaaaaaa", "rl-dapo-branch-bbbbbbbb", "rl-dapo-cccccccc"
 
@@ -26,6 +26,18 @@ def test_a_sweep_and_a_suite_come_with_their_runs(shown):
     assert list(suite.suites) == ["demo-12345678"]
 
 
+def test_a_token_report_comes_with_its_run(shown):
+    held = contents(shown, Selection([BASE, BRANCH]), 2**24)
+    assert held["answers"][f"guide?run={BRANCH}"]["report"]["step"] == 2
+    assert f"guide?run={BASE}" not in held["answers"]
+    view = {"policy": "some/model", "report": {}}
+    alone = with_guide(shown, "some/model", view)  # a model that no run here made
+    assert alone.begin == "#/guide?run=some%2Fmodel"
+    held = contents(shown, alone, 0)
+    assert held["answers"]["guide?run=some%2Fmodel"] == view
+    assert held["answers"]["runs"]["runs"] == []
+
+
 def test_without_a_name_everything(shown):
     selection = selection_of(shown, None, "")
     assert set(selection.runs) == {BASE, BRANCH, PLAIN, "rl-torn-dddddddd"}
@@ -37,7 +49,7 @@ def test_all_samples_if_there_is_room(shown):
     assert [len(one["samples"]) for one in held["policies"]] == [48, 48]
     assert [row["values"]["id"] for row in held["answers"]["runs"]["runs"]] == [BASE, PLAIN]
     assert held["records"][BASE]["values"]["reward"]
-    assert {(one["a"], one["b"]) for one in held["differences"]} == {(PLAIN, BASE), (BASE, PLAIN)}
+    assert [(one["a"], one["b"]) for one in held["differences"]] == [(PLAIN, BASE)]
     assert held["left_out"] == []
     assert "96 of 96 samples" in held["said"]
 

@@ -26,6 +26,16 @@ def test_a_file_that_has_not_changed_is_not_read_again(tmp_path, monkeypatch):
     assert runs.all() == before
 
 
+def test_for_a_page_that_is_written_at_once_they_are_read_once(tmp_path):
+    run = stored_run(tmp_path, "one", "a")
+    still = RunsRead(tmp_path, once=True)
+    assert len(still.all()) == 1
+    stored_run(tmp_path, "two", "b")
+    assert len(still.all()) == 1
+    assert len(RunsRead(tmp_path).all()) == 2
+    assert still.find(run.id).run.id == run.id
+
+
 def test_a_run_that_is_removed_is_gone(tmp_path):
     run = stored_run(tmp_path, "one", "a")
     runs = RunsRead(tmp_path)

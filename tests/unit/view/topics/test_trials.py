@@ -11,6 +11,11 @@ def test_a_sweep_with_its_report(api):
     assert found["sweep"]["trials"] == {"done": 4, "failed": 1, "left": 1}
     assert found["report"]["trials"][4]["failure"].log == ("<b>no</b> memory",)
     assert found["command"].startswith("sage sweep --config")  # nobody drives it
+    trials, failed = found["tables"]
+    assert trials["rows"][0][:3] == ["1", "0.3", "0.5"]
+    assert failed["title"] == "failed trials"
+    assert found["commands"] == {"1": "sage rl --guide branch --set guide.tau=0.3"}
+    assert found["provenance"] == {"commit": "abc"}
 
 
 def test_a_sweep_without_a_report_says_why(shown, tmp_path):
@@ -30,10 +35,13 @@ def test_a_suite(api):
     found = api.answer("suite", {"suite": "demo-12345678"})
     assert found["suite"]["claims"] == {"holds": 1}
     assert found["suite"]["tasks"] == {"done": 1, "failed": 1, "to do": 1}
-    claims, curves, runs = found["sections"]
-    assert claims["tables"][0]["rows"] == [["a > b", "holds", 0.01]]
+    (chapter,) = found["report"]["chapters"]
+    claims, curves, runs = chapter["sections"]
+    assert claims["tables"][0]["rows"] == [["a > b", "holds", "0.010"]]
     assert curves["k"] == [1, 8]
-    assert runs["tables"][0]["columns"] == ["method", "seed", "policy", "state"]
+    assert [one["name"] for one in runs["tables"][0]["columns"]][2] == "policy"
+    assert set(found["pictures"]) == {"claims-differences"}
+    assert found["policies"] == ["sft-arithmetic-aaaaaaaa", "rl-dapo-branch-bbbbbbbb"]
     looks = api.runs.looks()
     assert found["looks"]["base"] == looks["sft-arithmetic-aaaaaaaa"]
     assert found["looks"]["dapo-branch"] == looks["rl-dapo-branch-bbbbbbbb"]
@@ -50,7 +58,13 @@ def test_a_torn_report_of_a_suite_is_named(shown, tmp_path):
     (row,) = Api(root).answer("suites", {})["suites"]
     assert "is torn" in row["why_torn"]
     report.write_text(json.dumps({"chapters": None}))
-    assert Api(root).answer("suite", {"suite": "demo-12345678"})["sections"] == []
+    (report.parent / "shown.json").write_text("{")
+    found = Api(root).answer("suite", {"suite": "demo-12345678"})
+    assert found["report"] is None
+    assert "is torn" in found["suite"]["why_torn"]
+    (report.parent / "shown.json").unlink()
+    found = Api(root).answer("suite", {"suite": "demo-12345678"})
+    assert (found["report"], found["policies"], found["pictures"]) == (None, [], {})
 
 
 def test_a_folder_with_neither(tmp_path):

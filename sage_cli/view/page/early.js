@@ -1,0 +1,2 @@
+// Asks for the table of runs while the modules are still loaded, on pages that begin with it.
+if (/^(#\/(runs|passk|problems?|samples)\b(?!.*[?&](columns|filter)=).*)?$/.test(location.hash)) globalThis.early = fetch("api/runs");
