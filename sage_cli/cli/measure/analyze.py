@@ -99,7 +99,8 @@ def command(
         return
     from sage_cli.analysis.registry import find_analysis
     from sage_cli.analysis.selection import Request, with_guides, with_methods
-    from sage_cli.commands.measure.analyze import analyze, plan
+    from sage_cli.commands.measure.analyze import analyze
+    from sage_cli.commands.measure.analyze_plan import plan
     from sage_cli.evaluation.evaluate import Evaluation
 
     analysis = find_analysis(name)

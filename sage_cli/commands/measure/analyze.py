@@ -24,7 +24,6 @@ from sage_cli.analysis.selection import (
 )
 from sage_cli.analysis.token_signals import TokenReaders
 from sage_cli.analysis.token_table import TokenTable
-from sage_cli.config.describe import samples_in_words
 from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import DataError
 from sage_cli.evaluation.benchmarks import Benchmark
@@ -34,8 +33,7 @@ from sage_cli.evaluation.exact.others import Others
 from sage_cli.evaluation.provenance import configured_provenance, provenance_of
 from sage_cli.evaluation.stored import missing
 from sage_cli.models.policies.names import NO_LABELS, Labels
-from sage_cli.planning.dry_run import Described
-from sage_cli.progress import Progress, Silent
+from sage_cli.progress import Progress
 from sage_cli.reports.document import Document, Report
 from sage_cli.reports.provenance import Provenance
 from sage_cli.store.identity import identity_of
@@ -79,12 +77,12 @@ def answer(
     else:
         with progress.doing(f"reading {spec.evaluation.benchmark}"):
             benchmarks = only(evaluation.benchmarks, request.problems)
-        subjects = _subjects(analysis, evaluation, names, request.base, benchmarks, labels)
+        subjects = subjects_of(analysis, evaluation, names, request.base, benchmarks, labels)
         if analysis.chances:
             inputs = _of_chances(subjects, benchmarks, spec, options, progress)
         else:
             with progress.doing("looking for stored samples"):
-                command = _sampling(subjects, request)
+                command = sampling_command(subjects, request)
                 require_samples(subjects, benchmarks, spec, evaluation.root, command)
             inputs = _of_samples(analysis, subjects, benchmarks, spec, options, progress)
         content = [asdict(sample_set) for sample_set in inputs.provenance.samples or ()]
@@ -99,35 +97,7 @@ def answer(
         return analysis.of(inputs), folder
 
 
-def plan(
-    evaluation: Evaluation, name: str, names: Sequence[str], request: Request
-) -> list[Described]:
-    """Return which inputs are stored, which are missing, and the command that samples them."""
-    analysis, spec = find_analysis(name), evaluation.spec
-    options = options_of(analysis, spec, request)
-    facts: dict[str, Any] = {"says": analysis.says}
-    if analysis.records:
-        runs = chosen_runs(names, Runs(evaluation.root)).values()
-        facts |= {run.id: f"{len(run.metrics.read()):,} steps recorded" for run in runs}
-        return [Described(f"analyze {name}", facts)]
-    benchmarks = only(evaluation.benchmarks, request.problems)
-    subjects = _subjects(analysis, evaluation, names, request.base, benchmarks)
-    if analysis.chances:
-        facts |= _reading_facts(_readers(subjects, benchmarks, spec, options))
-        return [Described(f"analyze {name}", facts)]
-    policies = [subject.policy for subject in subjects]
-    facts["samples"] = samples_in_words(spec.evaluation)
-    stored = missing(policies, benchmarks, spec, evaluation.root)
-    for one in stored:
-        counted = f"{one.graded:,} of {one.wanted:,} graded samples are there"
-        facts[f"{one.policy} on {one.benchmark}"] = counted
-    if any(one.graded < one.wanted for one in stored):
-        facts["to be sampled by"] = _sampling(subjects, request)
-    facts |= _scoring_facts(analysis, subjects, benchmarks, spec, options)
-    return [Described(f"analyze {name}", facts)]
-
-
-def _subjects(
+def subjects_of(
     analysis: Analysis,
     evaluation: Evaluation,
     names: Sequence[str],
@@ -149,7 +119,8 @@ def _subjects(
     return samples_of(policies, evaluation.spec, runs)
 
 
-def _sampling(subjects: Sequence[Subject], request: Request) -> str:
+def sampling_command(subjects: Sequence[Subject], request: Request) -> str:
+    """Return the command that samples what these policies lack."""
     return shlex.join(["sage", "passk", *(one.policy.word for one in subjects), *request.sampling])
 
 
@@ -191,7 +162,7 @@ def _of_samples(
             if scorer is not None and analysis.scorer == "modes":
                 modes[benchmark.name, own.policy] = scorer.modes(benchmark)
             elif scorer is not None and analysis.scorer == "tokens":
-                readers = _token_readers(subject, spec, options, progress)
+                readers = token_readers(subject, spec, options, progress)
                 tokens[benchmark.name, own.policy] = readers.table(own, options.guides)
             elif scorer is not None:
                 stored = analysis.scorer == "self if stored"
@@ -216,7 +187,7 @@ def _of_chances(
     """Return the exact chances of policies' right texts, and other samples where all are stored."""
     chances: dict[tuple[str, str], Chances] = {}
     others: dict[tuple[str, str], Others] = {}
-    for subject, reader in _readers(subjects, benchmarks, spec, options):
+    for subject, reader in readers_of(subjects, benchmarks, spec, options):
         benchmark = reader.benchmark
         key = benchmark.name, subject.policy.label
         chances[key] = reader.read(progress)
@@ -232,7 +203,7 @@ def _of_chances(
     )
 
 
-def _readers(
+def readers_of(
     subjects: Sequence[Subject],
     benchmarks: Sequence[Benchmark],
     spec: EvaluationSpec,
@@ -246,57 +217,8 @@ def _readers(
     ]
 
 
-def _reading_facts(readers: Sequence[tuple[Subject, ExactReader]]) -> dict[str, str]:
-    """Return how many right texts policies would have to read."""
-    facts = {}
-    for subject, reader in readers:
-        lacking, whole = reader.missing()
-        key = f"{subject.policy.label} on {reader.benchmark.name}"
-        facts[key] = f"{lacking:,} of {whole:,} right texts to read"
-    return facts
-
-
-def _scoring_facts(
-    analysis: Analysis,
-    subjects: Sequence[Subject],
-    benchmarks: Sequence[Benchmark],
-    spec: EvaluationSpec,
-    options: Options,
-) -> dict[str, str]:
-    """Return how many completions or prompts a model would have to score."""
-    facts: dict[str, str] = {}
-    for subject, scorer in scorers(analysis.scorer, subjects, spec, Silent()):
-        if scorer is None or analysis.scorer == "self if stored":
-            continue
-        for benchmark in benchmarks:
-            if analysis.scorer == "tokens":
-                facts |= _token_facts(subject, benchmark, spec, options)
-                continue
-            if analysis.scorer == "modes":
-                lacking, whole, what = *scorer.problems_without_modes(benchmark), "prompts"
-            else:
-                own = subject.answers(benchmark, spec)
-                lacking, whole, what = *scorer.unscored(own, subject.samples), "completions"
-            key = f"{scorer.label} reads {subject.policy.label} on {benchmark.name}"
-            facts[key] = f"{lacking:,} of {whole:,} {what} to read"
-    return facts
-
-
-def _token_readers(
+def token_readers(
     subject: Subject, spec: EvaluationSpec, options: Options, progress: Progress
 ) -> TokenReaders:
+    """Return what reads the signals of a policy's tokens."""
     return TokenReaders.of(subject, spec, options.guides, options.temperature, progress)
-
-
-def _token_facts(
-    subject: Subject, benchmark: Benchmark, spec: EvaluationSpec, options: Options
-) -> dict[str, str]:
-    """Return how many completions each model would have to read."""
-    own = subject.answers(benchmark, spec)
-    facts = {}
-    for reader in _token_readers(subject, spec, options, Silent()).all:
-        lacking, whole = reader.unread(own, subject.samples)
-        at = f" at temperature {reader.temperature:g}"
-        key = f"{reader.label} reads {subject.policy.label} on {benchmark.name}{at}"
-        facts[key] = f"{lacking:,} of {whole:,} completions to read"
-    return facts

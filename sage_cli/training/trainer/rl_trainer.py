@@ -66,12 +66,8 @@ class RlTrainer(RolloutTrainer):
         self.rollouts: list[Record] = []
         self._step_began = time.perf_counter()
         kept = rl.reads_old_entropy and rl.steps_per_batch > 1
-        how: dict[str, Any] = {
-            "estimator": anchor.estimator,
-            "schedule": anchor.schedule,
-            "rows": anchor.rows,
-            "head_tokens": anchor.head_tokens,
-        }
+        of_the_anchor = ("estimator", "schedule", "rows", "head_tokens")
+        how: dict[str, Any] = {name: getattr(anchor, name) for name in of_the_anchor}
         super().__init__(
             **how, keeps_old_entropy=kept, keep_checkpoints=rl.keep_checkpoints, **arguments
         )
