@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 from sage_cli.metrics import Comparison, Crossing, Support, VarianceComponents
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.design.precision import POWER
-from sage_cli.reports.comparison_notes import comparison_notes
+from sage_cli.reports.comparison_notes import comparison_notes, unchecked_notes
 from sage_cli.reports.contrast import (
     Contrast,
     ContrastJson,
@@ -90,11 +90,14 @@ class ComparisonData(TypedDict):
     holm: HolmJson
 
 
-def comparison_document(comparisons: Mapping[str, Comparison], provenance: Provenance) -> Document:
+def comparison_document(
+    comparisons: Mapping[str, Comparison], provenance: Provenance, unchecked: Sequence[str] = ()
+) -> Document:
     """Return the report of benchmark -> comparison of the same two sides.
 
-    Tables show the powers of two among the ks to be shown, and sources of uncertainty at fewer ks;
-    picture, CSV (a file per benchmark) and JSON have every k.
+    `unchecked` are models of a side of several that have no stored settings. Tables show the
+    powers of two among the ks to be shown, and sources of uncertainty at fewer ks; picture, CSV (a
+    file per benchmark) and JSON have every k.
     """
     first = next(iter(comparisons.values()))
     shown = powers_of_two(first.shown)
@@ -134,6 +137,7 @@ def comparison_document(comparisons: Mapping[str, Comparison], provenance: Prove
         },
         figures=(Figure("compare", partial(draw_curves, panels, differences=differences)),),
         notes=(
+            *unchecked_notes(unchecked),
             "detectable: the smallest true difference that these problems, samples and seeds would "
             f"have shown in {POWER:.0%} of repetitions, at {1 - first.difference.confidence:.0%} "
             "two-sided: the interval's reach and t standard errors (Bloom 1995); a lower bound "

@@ -107,3 +107,13 @@ def seeds_notes(comparison: Comparison) -> list[str]:
         "both sides share their random numbers sample by sample (equal evaluation seeds): within "
         f"a problem grades correlate {correlation:.2f}"
     ]
+
+
+def unchecked_notes(names: Sequence[str]) -> list[str]:
+    """Return a warning for models that are taken as seeds of a method, with settings unknown."""
+    if not names:
+        return []
+    return [
+        f"{', '.join(names)}: no settings are stored, so it isn't checked that the models of a "
+        "side are training seeds of one method"
+    ]
