@@ -10,7 +10,7 @@ from sage_cli import open_runs
 from sage_cli.analysis.rows import Rows
 from sage_cli.config.load import load
 from sage_cli.config.specs import EvaluationSpec
-from sage_cli.errors import StoreError
+from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.evaluation.benchmarks import grader_for, load_benchmarks
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.models.policies.policy import Policy
@@ -108,6 +108,14 @@ def test_a_comparison_has_intervals(two):
     assert all(0 < row["p"] <= 1 for row in rows)
     back = open_runs(two).compare("11111111", "22222222", "1,2")
     assert back[0]["difference"] == -rows[0]["difference"]
+
+
+def test_runs_of_a_side_are_seeds_of_one_method(two):
+    file = next(two.glob("*22222222")) / "config.json"
+    config = json.loads(file.read_text())
+    file.write_text(json.dumps({**config, "guide": {"name": "none"}}))
+    with pytest.raises(ConfigurationError, match=r"differ in guide\.name"):
+        open_runs(two).compare(["22222222", "11111111"], "11111111")
 
 
 def test_a_comparison_needs_samples(two):
