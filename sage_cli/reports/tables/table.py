@@ -52,6 +52,12 @@ class Measure:
         return {k: v for k, v in named.items() if v is not None and not math.isnan(v)}
 
 
+class Detail(str):
+    """A note of method or provenance, which a report's files and `--notes` show."""
+
+    __slots__ = ()
+
+
 Cell = str | int | Measure
 
 Scores = Mapping[str, Mapping[int, Measure]]
@@ -85,17 +91,26 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows below columns, with notes for judging the numbers."""
+    """Rows below columns, with notes for judging the numbers.
+
+    Like a `Detail`, a table that is a `detail` is in a report's files, and printed by `--notes`.
+    """
 
     title: str
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
     notes: tuple[str, ...] = ()
+    detail: bool = False
 
     def __post_init__(self) -> None:
         for row in self.rows:
             if len(row.cells) != len(self.columns):
                 raise ValueError(f"{len(row.cells)} cells in a row of {len(self.columns)} columns")
+
+
+def essential(notes: Sequence[str]) -> tuple[str, ...]:
+    """Return the notes that are no details."""
+    return tuple(note for note in notes if not isinstance(note, Detail))
 
 
 def is_text(table: Table, place: int) -> bool:
