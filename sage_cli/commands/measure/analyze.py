@@ -23,12 +23,13 @@ from sage_cli.analysis.selection import (
     with_base,
 )
 from sage_cli.analysis.token_table import TokenTable
+from sage_cli.commands.measure.right_texts import modes_readers, reading_facts, text_readers
 from sage_cli.config.describe import samples_in_words
 from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import DataError
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.evaluate import Evaluation
-from sage_cli.evaluation.exact.chances import Chances, ExactReader, exact_reader
+from sage_cli.evaluation.exact.chances import Chances
 from sage_cli.evaluation.exact.others import Others
 from sage_cli.evaluation.provenance import configured_provenance, provenance_of
 from sage_cli.evaluation.stored import missing
@@ -112,7 +113,7 @@ def plan(
     benchmarks = only(evaluation.benchmarks, request.problems)
     subjects = _subjects(analysis, evaluation, names, request.base, benchmarks)
     if analysis.chances:
-        facts |= _reading_facts(_readers(subjects, benchmarks, spec, options))
+        facts |= reading_facts(text_readers(subjects, benchmarks, spec, options))
         return [Described(f"analyze {name}", facts)]
     policies = [subject.policy for subject in subjects]
     facts["samples"] = samples_in_words(spec.evaluation)
@@ -123,6 +124,8 @@ def plan(
     if any(one.graded < one.wanted for one in stored):
         facts["to be sampled by"] = _sampling(subjects, request)
     facts |= _scoring_facts(analysis, subjects, benchmarks, spec)
+    texts = reading_facts(modes_readers(analysis, subjects, benchmarks, spec, options))
+    facts |= {f"chances of {key}": reading for key, reading in texts.items()}
     return [Described(f"analyze {name}", facts)]
 
 
@@ -197,10 +200,15 @@ def _of_samples(
                 stored = analysis.scorer == "self if stored"
                 own = (scorer.if_stored if stored else scorer.score)(own, subject.samples)
             answers[benchmark.name].append(own)
+    chances = {
+        (reader.benchmark.name, subject.policy.label): reader.read(progress)
+        for subject, reader in modes_readers(analysis, subjects, benchmarks, spec, options)
+    }
     return Inputs(
         answers={name: tuple(of) for name, of in answers.items()},
         modes=modes,
         tokens=tokens,
+        chances=chances,
         options=options,
         provenance=provenance_of([one.samples for one in subjects], benchmarks, spec),
     )
@@ -216,7 +224,7 @@ def _of_chances(
     """Return the exact chances of policies' right texts, and other samples where all are stored."""
     chances: dict[tuple[str, str], Chances] = {}
     others: dict[tuple[str, str], Others] = {}
-    for subject, reader in _readers(subjects, benchmarks, spec, options):
+    for subject, reader in text_readers(subjects, benchmarks, spec, options):
         benchmark = reader.benchmark
         key = benchmark.name, subject.policy.label
         chances[key] = reader.read(progress)
@@ -230,30 +238,6 @@ def _of_chances(
         options=options,
         provenance=provenance_of([one.samples for one in subjects], benchmarks, spec),
     )
-
-
-def _readers(
-    subjects: Sequence[Subject],
-    benchmarks: Sequence[Benchmark],
-    spec: EvaluationSpec,
-    options: Options,
-) -> list[tuple[Subject, ExactReader]]:
-    """Return what reads right texts, of each policy on each benchmark."""
-    return [
-        (subject, exact_reader(subject.samples, benchmark, spec.data, options.temperatures))
-        for subject in subjects
-        for benchmark in benchmarks
-    ]
-
-
-def _reading_facts(readers: Sequence[tuple[Subject, ExactReader]]) -> dict[str, str]:
-    """Return how many right texts policies would have to read."""
-    facts = {}
-    for subject, reader in readers:
-        lacking, whole = reader.missing()
-        key = f"{subject.policy.label} on {reader.benchmark.name}"
-        facts[key] = f"{lacking:,} of {whole:,} right texts to read"
-    return facts
 
 
 def _scoring_facts(
