@@ -23,7 +23,7 @@ from sage_cli.reports.tables.table import Table, essential
 from sage_cli.store.atomic import write_text
 from sage_cli.store.json_files import json_text
 
-FIGURES_VERSION = 4
+FIGURES_VERSION = 5
 """Raised when figures of the same data look different, so that stored ones are replaced."""
 
 
