@@ -30,7 +30,8 @@ class Options:
     """Confidence and resamples of intervals, deltas for `support`, detectors for `patterns`.
 
     `methods` are for `reweigh`, `guides` and the `temperature` of their training for `signals`,
-    `ks` and all temperatures, that of the evaluation being `temperature`, for `exact`.
+    `ks` and all temperatures, that of the evaluation being `temperature`, for `exact`; `ks` and
+    `temperature` for `modes`.
     """
 
     confidence: float = 0.95

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from sage_cli.analysis.rows import Rows, html_table
 from sage_cli.analysis.run_curves import Picture, RunCounts, compared, curves_picture
 from sage_cli.analysis.run_measurements import RunMeasurements
+from sage_cli.models.policies.one_method import refuse_several_methods
+from sage_cli.models.policies.policy import Policy
 from sage_cli.settings.sections.records import default_root
 from sage_cli.store.runs.run import Run, Runs
 from sage_cli.store.runs.run_facts import RunFacts, expanded, selected
@@ -156,8 +158,12 @@ class OpenedRuns:
         """Return pass@k of a less b with interval and p, a row per benchmark and k of `1,8,64`.
 
         Several runs a side are trainings of one method. `named` are benchmark, samples, seeds
-        and judge, as in `OpenedRun.counts`. Raises StoreError where samples or grades are missing.
+        and judge, as in `OpenedRun.counts`. Raises StoreError where samples or grades are missing,
+        and ConfigurationError for runs of a side that differ in more than seeds.
         """
+        sides = [[Policy.of_run(self[name].run) for name in _names(side)] for side in (a, b)]
+        for side, other in (sides, sides[::-1]):
+            refuse_several_methods(side, other, Runs(self.root))
         return compared(self._counts(a, **named), self._counts(b, **named), k)
 
     def curves(self, *names: str, **named: Any) -> Picture:
@@ -172,7 +178,7 @@ class OpenedRuns:
         seeds: int | None = None,
         judge: str | None = None,
     ) -> list[RunCounts]:
-        runs = [self[name].run for name in ((names,) if isinstance(names, str) else names)]
+        runs = [self[name].run for name in _names(names)]
         return [
             RunCounts.of(
                 RunMeasurements.of(run, benchmark, samples, seeds, judge),
@@ -184,6 +190,10 @@ class OpenedRuns:
     def _repr_html_(self) -> str:
         """Return a table of the runs, which notebooks show."""
         return self.table()._repr_html_()
+
+
+def _names(names: str | Sequence[str]) -> Sequence[str]:
+    return (names,) if isinstance(names, str) else names
 
 
 def open_runs(root: Path | str | None = None) -> OpenedRuns:

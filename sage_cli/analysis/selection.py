@@ -163,14 +163,12 @@ def options_of(analysis: Analysis, spec: EvaluationSpec, request: Request) -> Op
         options = replace(options, guides=guides, temperature=request.temperature)
     if "algo" in analysis.options:
         options = replace(options, methods=request.methods)
+    if "k" in analysis.options:
+        ks, own = tuple(parse_ks(spec.evaluation.k)), spec.sampling.temperature
+        options = replace(options, ks=ks, temperature=own, temperatures=(own,))
     if "temperatures" in analysis.options:
-        own = spec.sampling.temperature
-        options = replace(
-            options,
-            temperature=own,
-            temperatures=tuple(sorted({own, *_temperatures(request.temperatures)})),
-            ks=tuple(parse_ks(spec.evaluation.k)),
-        )
+        temperatures = {options.temperature, *_temperatures(request.temperatures)}
+        options = replace(options, temperatures=tuple(sorted(temperatures)))
     return options
 
 

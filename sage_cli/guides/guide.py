@@ -164,11 +164,12 @@ class Guide(Extensible):
         return getattr(self, "teacher", ""), getattr(self, "teacher_revision", None)
 
     def describe(self) -> str:
-        """Return `branch (tau 0.465, rho 0.775, signal policy, q in [0.6, 1.4])`."""
+        """Return `branch (tau 0.465, rho 0.775, signals of the policy, q in [0.6, 1.4])`."""
         settings = self.model_dump(mode="json", exclude={"name", "q_min", "q_max"})
         # a guide's own settings before those that its base classes share
         own = {name: settings[name] for name in get_annotations(type(self)) if name in settings}
-        listed = "".join(f"{name} {value}, " for name, value in {**own, **settings}.items())
+        words = {"signal": "signals of the"}
+        listed = "".join(f"{words.get(k, k)} {value}, " for k, value in {**own, **settings}.items())
         return f"{self.name} ({listed}q in [{self.q_min:g}, {self.q_max:g}])"
 
     @classmethod

@@ -11,8 +11,7 @@ from typing_extensions import TypedDict
 
 from sage_cli.metrics import Comparison, Crossing, Support, VarianceComponents
 from sage_cli.metrics.counts import FloatArray
-from sage_cli.metrics.design.precision import POWER
-from sage_cli.reports.comparison_notes import comparison_notes
+from sage_cli.reports.comparison_notes import comparison_notes, reading_notes, unchecked_notes
 from sage_cli.reports.contrast import (
     Contrast,
     ContrastJson,
@@ -26,7 +25,7 @@ from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures.curves import draw_curves
 from sage_cli.reports.passk import powers_of_two
 from sage_cli.reports.provenance import Provenance
-from sage_cli.reports.tables.table import Column, Measure, Row, Table, columns
+from sage_cli.reports.tables.table import Column, Detail, Measure, Row, Table, columns
 
 AVERAGE = "average"
 DIFFERENCE_COLUMNS = "difference, safe, detectable, p, p (Holm)"
@@ -37,7 +36,7 @@ AVERAGE_NOTE = (
 
 
 VARIANCE_NOTES = (
-    "standard deviations of one evaluation's mean pass@k, if only this were drawn anew; "
+    "standard deviations of one evaluation's mean pass@k, if only this were sampled anew; "
     "'problems' holds the sampling too",
     "– : unknown. Sampling needs 2k samples per problem, seeds need two of their kind.",
 )
@@ -90,11 +89,14 @@ class ComparisonData(TypedDict):
     holm: HolmJson
 
 
-def comparison_document(comparisons: Mapping[str, Comparison], provenance: Provenance) -> Document:
+def comparison_document(
+    comparisons: Mapping[str, Comparison], provenance: Provenance, unchecked: Sequence[str] = ()
+) -> Document:
     """Return the report of benchmark -> comparison of the same two sides.
 
-    Tables show the powers of two among the ks to be shown, and sources of uncertainty at fewer ks;
-    picture, CSV (a file per benchmark) and JSON have every k.
+    `unchecked` are models of a side of several that have no stored settings. Tables show the
+    powers of two among the ks to be shown, and sources of uncertainty at fewer ks; picture, CSV (a
+    file per benchmark) and JSON have every k.
     """
     first = next(iter(comparisons.values()))
     shown = powers_of_two(first.shown)
@@ -134,14 +136,10 @@ def comparison_document(comparisons: Mapping[str, Comparison], provenance: Prove
         },
         figures=(Figure("compare", partial(draw_curves, panels, differences=differences)),),
         notes=(
-            "detectable: the smallest true difference that these problems, samples and seeds would "
-            f"have shown in {POWER:.0%} of repetitions, at {1 - first.difference.confidence:.0%} "
-            "two-sided: the interval's reach and t standard errors (Bloom 1995); a lower bound "
-            "where few problems differ so far; – : none, or unknown",
-            "safe: Gaffke's bounds alone, which hold whatever the problems' differences are; the "
-            "interval of the difference is narrower and errs where rare problems lose much",
-            f"p (Holm): adjusted for the {tests} tests of these tables, k = "
-            f"{', '.join(map(str, shown))} on {', '.join(rows)}",
+            *unchecked_notes(unchecked),
+            *reading_notes([one.difference for one in rows.values()]),
+            f"p (Holm): adjusted for the {tests} tests of these tables",
+            Detail(f"these are k = {', '.join(map(str, shown))} on {', '.join(rows)}"),
         ),
     )
 
@@ -167,7 +165,9 @@ def variance_table(
         if k in ks
     ]
     heads = columns("model, k, problems, sampling, evaluation seeds, training seeds")
-    return Table(f"sources of uncertainty on {benchmark}", heads, tuple(rows), VARIANCE_NOTES)
+    return Table(
+        f"sources of uncertainty on {benchmark}", heads, tuple(rows), VARIANCE_NOTES, detail=True
+    )
 
 
 def _sources(one: VarianceComponents) -> tuple[FloatArray, ...]:

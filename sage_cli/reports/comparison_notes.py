@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 from sage_cli.metrics import Comparison, Crossing, Difference, Support, pooled
 from sage_cli.metrics.comparisons.pooled_null import different_seeds, grade_correlation
+from sage_cli.metrics.design.precision import POWER
+from sage_cli.reports.tables.table import Detail
 
 
 def comparison_notes(comparison: Comparison) -> list[str]:
@@ -14,31 +16,31 @@ def comparison_notes(comparison: Comparison) -> list[str]:
     names, difference = (comparison.a.label, comparison.b.label), comparison.difference
     notes = [interval_note(names, difference), *fragile_notes(difference, comparison.shown)]
     if comparison.crossing is not None:
-        notes.append(crossing_note(names, comparison.crossing, difference.ks))
-    notes += seeds_notes(comparison)
+        notes += crossing_notes(names, comparison.crossing, difference.ks)
+    notes += map(Detail, seeds_notes(comparison))
     if comparison.support is not None:
         notes += support_notes(names, comparison.support)
     return notes
 
 
-def crossing_note(names: tuple[str, str], crossing: Crossing, ks: Sequence[int]) -> str:
-    """Return a sentence on where the curves cross, with an estimate only if it is established."""
+def crossing_notes(names: tuple[str, str], crossing: Crossing, ks: Sequence[int]) -> list[str]:
+    """Return a sentence on where the curves cross, if that is established, and its estimates."""
     if not crossing.leader:
-        return "the curves are equal, or have one k or one problem only: no crossing to speak of"
+        return ["the curves are equal, or have one k or one problem only: no crossing to speak of"]
     leader, follower = names if crossing.leader == "a" else names[::-1]
-    level = f"{100 * crossing.confidence:g} % interval"
-    share = f"{crossing.share:.0%} of resamples cross"
+    level, span = f"{100 * crossing.confidence:g} % interval", _span(crossing, ks)
     if crossing.established:
-        return (
-            f"{leader} leads at small k and {follower} beyond a k between {crossing.low:.3g} and "
-            f"{crossing.high:.3g} ({level}; {share}; estimate {crossing.k:.3g}, which is too low "
-            "where the interval is wide)"
-        )
-    why = "not sure that one leads before and the other after it"
-    if math.isnan(crossing.k):
-        why = f"{leader} is not below {follower} at any k"
-    span = f"{level} {_end(crossing.low, ks)} to {_end(crossing.high, ks)}; {share}"
-    return f"no crossing established: {why} ({span})"
+        found = f"{leader} leads at small k and {follower} at large k: they cross at k = {span}"
+        advice = "; quote the interval, since the estimate of a late crossing is too low"
+        found, estimates = f"{found} ({level})", [f"estimate {crossing.k:.3g}{advice}"]
+    elif math.isnan(crossing.k):
+        found = f"no crossing is established: {leader} is not below {follower} at any k"
+        estimates = [f"{level} {span}"]
+    else:
+        found = "no crossing is established: the lead before it, or the one after it, may be chance"
+        estimates = [f"estimate {crossing.k:.3g}, {level} {span}"]
+    estimates.append(f"{crossing.share:.0%} of the resampled sets of problems cross")
+    return [found, Detail(f"crossing: {'; '.join(estimates)}")]
 
 
 def support_notes(names: tuple[str, str], support: Support) -> list[str]:
@@ -46,14 +48,44 @@ def support_notes(names: tuple[str, str], support: Support) -> list[str]:
     a, b = names
     test = "McNemar's" if support.paired else "Fisher's"
     return [
-        f"solved by {a} alone: {len(support.gained)} problems, {support.gained_by_chance:.1f} "
-        f"expected if both were equal; beyond chance by {test} test after Holm, at "
-        f"{100 * support.confidence:g} %: {len(support.surely_gained)}",
-        f"solved by {b} alone: {len(support.lost)}, {support.lost_by_chance:.1f} expected; "
-        f"beyond chance: {len(support.surely_lost)}",
-        f"solved by both: {len(support.kept)}; by neither: {len(support.absent)} "
-        f"(success probabilities below {support.visible:.2g} can go unseen)",
+        f"solved by {a} alone: {len(support.gained)} problems, by {b} alone: {len(support.lost)} "
+        f"({support.gained_by_chance:.1f} and {support.lost_by_chance:.1f} expected if both were "
+        "equal)",
+        Detail(
+            f"beyond chance by {test} test after Holm, at {100 * support.confidence:g} %: "
+            f"{len(support.surely_gained)} solved by {a} alone, {len(support.surely_lost)} by {b}"
+        ),
+        Detail(
+            f"solved by both: {len(support.kept)}; by neither: {len(support.absent)} "
+            f"(success probabilities below {support.visible:.2g} can go unseen)"
+        ),
     ]
+
+
+def reading_notes(differences: Sequence[Difference]) -> list[str]:
+    """Return notes on which interval to quote and on what `detectable` says."""
+    test = f"at {1 - differences[0].confidence:.0%} two-sided"
+    notes = [
+        f"detectable: a true difference of this size is found in {POWER:.0%} of repetitions, "
+        f"{test}; a difference that is not significant and could be as large as detectable is "
+        "undecided, not absent",
+        Detail(
+            "detectable is the distance from the difference to the end of its interval on the side "
+            "of 0, and t(.80) times the standard error of that end (Bloom 1995); a lower bound "
+            "where few problems differ so far; – : none, or unknown"
+        ),
+    ]
+    if any(one.safe is not None for one in differences):
+        notes = [
+            "quote the interval beside the difference; safe is wider and holds even where rare "
+            "problems lose much",
+            *notes,
+            Detail(
+                "safe: Gaffke's bounds alone, which hold whatever the problems' differences are; "
+                "the interval of the difference is narrower and errs where rare problems lose much"
+            ),
+        ]
+    return notes
 
 
 def interval_note(names: tuple[str, str], difference: Difference) -> str:
@@ -70,6 +102,10 @@ def interval_note(names: tuple[str, str], difference: Difference) -> str:
     several, single = names if runs[0] > 1 else names[::-1]
     seeds = f"{max(runs)} training seeds of {several}"
     return f"{level} and {seeds}, both random; {single} is this one model"
+
+
+def _span(crossing: Crossing, ks: Sequence[int]) -> str:
+    return f"{_end(crossing.low, ks)} to {_end(crossing.high, ks)}"
 
 
 def _end(k: float, ks: Sequence[int]) -> str:
@@ -96,9 +132,9 @@ def seeds_notes(comparison: Comparison) -> list[str]:
     a, b = (pooled(side.runs[0]) for side in (comparison.a, comparison.b))
     if different_seeds(a, b):
         return [
-            "the two sides have different evaluation seeds, so that they don't share their random "
-            "numbers: what sampling adds to a difference is about 1.2 times (a base and its RL "
-            "policy) to 2 times (two RL policies of a base) what it is with equal seeds"
+            "the two sides have different evaluation seeds, so they don't share their random "
+            "numbers: the sampling's part of a difference is about 1.2 times (an initial policy "
+            "and its RL policy) to 2 times (two RL policies) that with equal seeds"
         ]
     correlation = grade_correlation(a, b)
     if math.isnan(correlation):
@@ -106,4 +142,14 @@ def seeds_notes(comparison: Comparison) -> list[str]:
     return [
         "both sides share their random numbers sample by sample (equal evaluation seeds): within "
         f"a problem grades correlate {correlation:.2f}"
+    ]
+
+
+def unchecked_notes(names: Sequence[str]) -> list[str]:
+    """Return a warning for models that are taken as seeds of a method, with settings unknown."""
+    if not names:
+        return []
+    return [
+        f"{', '.join(names)}: no settings are stored, so it isn't checked that the models of a "
+        "side are training seeds of one method"
     ]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -19,11 +19,11 @@ from sage_cli import __version__
 from sage_cli.json_value import json_value
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.tables.render import to_csv, to_latex, to_markdown
-from sage_cli.reports.tables.table import Table
+from sage_cli.reports.tables.table import Table, essential
 from sage_cli.store.atomic import write_text
 from sage_cli.store.json_files import json_text
 
-FIGURES_VERSION = 4
+FIGURES_VERSION = 5
 """Raised when figures of the same data look different, so that stored ones are replaced."""
 
 
@@ -98,6 +98,13 @@ class Document:
     @cached_property
     def _csv(self) -> dict[str, str]:
         return {f"{stem}.csv": to_csv(table) for stem, table in self.sheets.items()}
+
+    @property
+    def essentials(self) -> Document:
+        """Return it without notes and tables that are details."""
+        shown = (one for one in self.tables if not one.detail)
+        tables = tuple(replace(one, notes=essential(one.notes)) for one in shown)
+        return replace(self, tables=tables, notes=essential(self.notes))
 
     def as_json(self) -> dict[str, Any]:
         """Return one object: `name`, `title`, `provenance`, the data, and the content's hash."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from typing_extensions import TypedDict
 
+from sage_cli.grading.grades import STATUSES
 from sage_cli.metrics import Counts
 
 
@@ -60,7 +61,7 @@ def record(measured: Measured) -> MeasuredJson:
 
 
 def grade_notes(measured: Sequence[Measured]) -> tuple[str, ...]:
-    """Return notes as `grpo on aime, evaluation seed 0: 40 right, 8 wrong; 2 truncated`."""
+    """Return notes as `grpo on aime, evaluation seed 0: 40 right, 8 wrong; 2 of them truncated`."""
     return tuple(
         f"{one.policy} on {one.benchmark}, evaluation seed {one.seed}: {_grades(one)}"
         for one in measured
@@ -68,5 +69,7 @@ def grade_notes(measured: Sequence[Measured]) -> tuple[str, ...]:
 
 
 def _grades(measured: Measured) -> str:
-    counted = ", ".join(f"{count} {status}" for status, count in measured.statuses.items())
-    return counted + (f"; {measured.truncated} truncated" if measured.truncated else "")
+    """Return the numbers of grades, in the order of `STATUSES`."""
+    given = sorted(measured.statuses, key=lambda status: (*STATUSES, status).index(status))
+    counted = ", ".join(f"{measured.statuses[status]:,} {status}" for status in given)
+    return counted + (f"; {measured.truncated:,} of them truncated" if measured.truncated else "")

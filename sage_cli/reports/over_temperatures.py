@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from math import nan
 from typing import Any
@@ -87,13 +88,32 @@ def over_temperatures_document(
     }
     return Document(
         name="temperatures",
-        title="pass@k over temperatures",
+        title=f"{'worked ' if all(exact.values()) else ''}pass@k over temperatures",
         data=data,
         provenance=provenance,
-        tables=(*values.values(), *best.values(), *equal.values()),
+        tables=(
+            *(
+                _named(table, exact[name])
+                for shown in (values, best)
+                for name, table in shown.items()
+            ),
+            *(_named(table, exact[name]) for (name, _), table in equal.items()),
+        ),
         figures=(Figure("temperatures", partial(draw_trade, curves, most)),),
         notes=_notes(exact, confidence, temperatures[at]),
     )
+
+
+def _named(table: Table, exact: bool) -> Table:
+    """Return a table with `worked` in its title and headings if its pass@k is; JSON has no such."""
+    if not exact:
+        return table
+    heads = (replace(one, name=_worked(one.name)) for one in table.columns)
+    return replace(table, title=_worked(table.title), columns=tuple(heads))
+
+
+def _worked(text: str) -> str:
+    return text.replace("pass@", "worked pass@")
 
 
 def _records(tables: Mapping[str, Table]) -> list[Record]:
@@ -184,7 +204,8 @@ def _notes(exact: Mapping[str, bool], confidence: float, at: float) -> tuple[str
     by_chances = [name for name, is_exact in exact.items() if is_exact]
     worked = [
         f"on {', '.join(by_chances)} it is worked pass@k, from the exact chances of listed right "
-        "texts: there is no sampling error, and right answers by other texts are not in it"
+        "texts: there is no sampling error, and right answers by other texts are not in it, so it "
+        "is at most the pass@k of `sage passk`, which counts all right answers"
     ]
     return (
         *(worked if by_chances else []),

@@ -163,7 +163,7 @@ def power_document(bases: Sequence[Base], provenance: Provenance) -> Document:
             for name, base, table in zip(names, bases, tables, strict=True)
         },
         figures=(Figure("power", partial(draw_power, bases)),),
-        notes=_notes(question),
+        notes=(*_notes(question), *_unbounded_notes(bases)),
     )
 
 
@@ -180,8 +180,31 @@ def power_table(base: Base) -> Table:
     measured = ", ".join(f"pass@{k} {value:.3f}" for k, value in own.items())
     known = f"{len(base.counts)} problems counted, {measured or 'too few samples for k'}"
     title = f"smallest detectable {question.change} on {base.benchmark} from {base.label}"
-    heads, notes = columns("problems, samples, seeds"), (f"{base.label}: {known}",)
-    return Table(title, (*heads, *changes), rows, (*notes, _correlation_note(question)))
+    notes = (f"{base.label}: {known}", *_beyond_counts(base), _correlation_note(question))
+    return Table(title, (*columns("problems, samples, seeds"), *changes), rows, notes)
+
+
+def _beyond_counts(base: Base) -> list[str]:
+    """Return a warning for the ks above the counted samples."""
+    counted = int(base.counts.n_P.min())
+    beyond = ", ".join(f"pass@{k}" for k in base.question.ks if k > counted)
+    if not beyond:
+        return []
+    return [
+        f"{beyond}: {counted:,} samples a problem are counted, so this rests on the Beta "
+        "distribution fitted to the problems' success probabilities"
+    ]
+
+
+def _unbounded_notes(bases: Sequence[Base]) -> list[str]:
+    """Return what an end of inf says, if there is one."""
+    if not any(np.isinf(base.ends_2QK).any() for base in bases):
+        return []
+    change = bases[0].question.change
+    return [
+        f"inf: on some resampled sets of problems no {change} is large enough to be detected, so "
+        "the interval has no upper end; count more problems"
+    ]
 
 
 def _pass_at_ks(counts: Counts, ks: Sequence[int]) -> dict[int, float]:

@@ -19,12 +19,16 @@ HEADER_WIDTH = 12
 """Width in characters at which headings of narrow columns are broken."""
 
 
-def print_document(document: Document, console: Console) -> None:
-    """Print the tables and the notes."""
-    for table in document.tables:
+def print_document(document: Document, console: Console, *, details: bool = False) -> None:
+    """Print the tables and the notes; with `details` also those that are details."""
+    shown = document if details else document.essentials
+    for table in shown.tables:
         print_table(table, console)
-    for note in document.notes:
+    for note in shown.notes:
         console.print(Text(note, style="dim"))
+    if not details and shown != document:
+        more = f"more notes are in {document.name}.md; --notes prints them"
+        console.print(Text(more, style="dim"))
 
 
 def print_table(table: Table, console: Console) -> None:

@@ -27,7 +27,7 @@ class ReportedCompletion:
 
 @dataclass(frozen=True)
 class TokenReport:
-    """Completions of `policy` under `guide` (its name and settings in words) at a step.
+    """Completions of `policy` under `guide` (its name and settings in words) at a step from 0.
 
     `tau` is the branch guide's threshold, None for other guides; `summary` is over all tokens.
     """
@@ -41,6 +41,18 @@ class TokenReport:
     completions: tuple[ReportedCompletion, ...]
     summary: dict[str, float]
     notes: tuple[str, ...] = ()
+
+    @property
+    def heading(self) -> str:
+        """Return the guide and the step of training, counted from 1 as in metrics.jsonl."""
+        return f"guide {self.guide}, as at training step {self.step + 1}"
+
+    @property
+    def basis(self) -> str:
+        """Return a sentence on how few completions the numbers are about."""
+        count = len(self.completions)
+        these = f"{count} completions" if count > 1 else "1 completion"
+        return f"numbers are over the tokens of {these} alone; --limit N takes more problems"
 
     @property
     def entropy_scale(self) -> float:
@@ -71,8 +83,9 @@ def summary_table(report: TokenReport) -> Table:
     tokens = sum(len(one.tokens) for one in report.completions)
     rows.append(Row(_cells("all", f"{right}/{len(rows)} right", tokens, report.summary), "all"))
     notes = (
-        f"guide {report.guide}, at step {report.step}",
-        "log q: mean; entropy in nats",
+        report.heading,
+        report.basis,
+        "q≠1, clamped: shares of tokens; log q: mean; p50 to p99: percentiles of entropy, in nats",
         *report.notes,
     )
     return Table(report.policy, tuple(columns), tuple(rows), notes)

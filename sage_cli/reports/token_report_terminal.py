@@ -44,8 +44,16 @@ def to_rich(report: TokenReport) -> Table:
     return shown
 
 
-def legend(report: TokenReport) -> Text:
-    """Return what the styles mean, in their own styles."""
+def legend(report: TokenReport, *, coloured: bool = True) -> Text:
+    """Return what the styles mean, in their own styles; if not `coloured`, where they are shown.
+
+    Without colours such a legend would be a row of numbers.
+    """
+    if not coloured:
+        return Text(
+            f"a terminal shows q ({report.q_min:g} to {report.q_max:g}) as the tokens' background "
+            "and entropy as their weight; --html FILE writes a page with both"
+        )
     text = Text("q  ")
     for q in (report.q_min, (1 + report.q_min) / 2, 1.0, (1 + report.q_max) / 2, report.q_max):
         text.append(f" {q:g} ", token_style(report.pull(q), 0.3))

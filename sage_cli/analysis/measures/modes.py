@@ -14,6 +14,7 @@ from sage_cli.analysis.answers import Answers
 from sage_cli.analysis.tables import PolicyMeans
 from sage_cli.errors import DataError
 from sage_cli.metrics.counts import FloatArray
+from sage_cli.metrics.counts.exact import worked_pass_at_k
 from sage_cli.problems.generated.generator import Generator
 from sage_cli.problems.registry import generated
 from sage_cli.reports.document import Document, Figure
@@ -29,10 +30,16 @@ OTHER = "other"
 
 
 class ModesData(TypedDict):
-    """Each mode's chances and shares, and the differences to the first policy."""
+    """Each mode's chances and shares, and the differences to the first policy.
+
+    `worked` is worked pass@k at the largest k, with and without guesses; empty where the generator
+    lists no right texts.
+    """
 
     modes: list[Record]
     differences: list[Record]
+    worked: list[Record]
+    worked_differences: list[Record]
 
 
 def modes(inputs: Inputs) -> Document:
@@ -51,21 +58,68 @@ def modes(inputs: Inputs) -> Document:
                 means.add(benchmark, name, {one: of[mode][measure] for one, of in shares.items()})
                 values = means.means[benchmark][name]
                 panels.setdefault(measure, {})[f"{benchmark} {mode}"] = values
+    worked, most = _worked(inputs), max(inputs.options.ks)
+    about = f"worked pass@{most}, from exact chances of right texts"
     return Document(
         name="modes",
         title="modes of solving",
         provenance=inputs.provenance,
-        data=ModesData(modes=means.records("value"), differences=means.difference_records()),
-        tables=means.tables("modes of solving"),
+        data=ModesData(
+            modes=means.records("value"),
+            differences=means.difference_records(),
+            worked=worked.records("value"),
+            worked_differences=worked.difference_records(),
+        ),
+        tables=(
+            *means.tables("modes of solving"),
+            *(worked.tables(about) if worked.means else ()),
+        ),
         sheets={"modes": means.sheet("value")},
         figures=(Figure("modes", partial(draw_dot_plot, panels, "mean over problems")),),
         notes=(
+            *(note for name in inputs.answers for note in legend(name, generator_with_modes(name))),
             f"{EXACT}: the probability of the words that announce the mode, from the model itself "
             "at the sampling temperature; it has no sampling error, its interval is over problems",
             f"{RIGHT_IF}: over the problems on which a sample takes the mode; {AMONG_RIGHT}: over "
             "those that have a right sample",
+            *_worked_notes(inputs),
         ),
     )
+
+
+def _worked(inputs: Inputs) -> PolicyMeans:
+    """Return worked pass@k at the largest k: of all listed right texts, and without guesses."""
+    worked, k = PolicyMeans("measure", inputs.options), max(inputs.options.ks)
+    for benchmark in dict.fromkeys(name for name, _ in inputs.chances):
+        chances = {own: of for (name, own), of in inputs.chances.items() if name == benchmark}
+        with_guesses = any(of.guesses for of in chances.values())
+        for guesses in (True, False) if with_guesses else (True,):
+            name = f"worked pass@{k}" + ("" if guesses else " without guesses")
+            at = inputs.options.temperature
+            values = {
+                own: worked_pass_at_k(of.at(at, guesses=guesses), [k])[:, 0]
+                for own, of in chances.items()
+            }
+            worked.add(benchmark, name, values)
+    return worked
+
+
+def _worked_notes(inputs: Inputs) -> list[str]:
+    if not inputs.chances:
+        return []
+    return [
+        "worked pass@k: the chance that one of k samples is a right text that the generator lists; "
+        "without guesses, a right text of a guessing mode does not count"
+    ]
+
+
+def legend(benchmark: str, kind: type[Generator]) -> list[str]:
+    """Return a note on what the modes do, in the generator's words; none if it has no words."""
+    said = [
+        f"{mode}: {words}" + (" (a guess)" if mode in kind.guesses else "")
+        for mode, words in kind.mode_words.items()
+    ]
+    return [f"modes of {benchmark}: {', '.join(said)}; {OTHER}: announces none"] if said else []
 
 
 def generator_with_modes(benchmark: str) -> type[Generator]:
@@ -117,4 +171,5 @@ MODES = Analysis(
     modes,
     ModesData,
     scorer="modes",
+    options=frozenset({"k"}),
 )

@@ -79,7 +79,7 @@ def command(
         ),
     ] = None,
     k: Annotated[
-        str | None, typer.Option("--k", help="For exact: any values of k, as 1,64,4096.")
+        str | None, typer.Option("--k", help="For exact and modes: any values of k, as 1,64,4096.")
     ] = None,
     benchmark: Benchmark = None,
     n: Samples = None,
@@ -107,7 +107,7 @@ def command(
     named, labels = labelled_names(names or [])
     flags = evaluation_flags(benchmark, k, n, seeds, limit, allow_template_mismatch)
     settings = load_for_measuring(
-        named, preset, config, set_, runs, any_k=analysis.chances, evaluation=flags
+        named, preset, config, set_, runs, any_k="k" in analysis.options, evaluation=flags
     ).config
     flags = {"--benchmark": benchmark, "--n": n, "--seeds": seeds, "--limit": limit}
     sampling = _words(

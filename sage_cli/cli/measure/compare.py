@@ -24,7 +24,7 @@ from sage_cli.cli.options import (
     load_config,
 )
 from sage_cli.cli.terminal.live import Live
-from sage_cli.cli.terminal.reporting import Out, show_report
+from sage_cli.cli.terminal.reporting import Notes, Out, show_report
 from sage_cli.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ def command(
     set_: Sets = None,
     runs: RunRoot = None,
     out: Out = None,
+    notes: Notes = False,
     json: Json = False,
 ) -> None:
     """Compare pass@k of two models, or of a method's training seeds with another's or a base."""
@@ -79,12 +80,12 @@ def command(
     else:
         settings = load_config(preset, config, set_, run={"root": runs}).config
     if at is not None or temperature is not None:
-        _at_equal_accuracy(Evaluation.of_config(settings), pairs, at, temperature, out, json)
+        _at_equal_accuracy(Evaluation.of_config(settings), pairs, at, temperature, out, json, notes)
         return
     with Live() as live:
         labels = (pairs[0][1], pairs[1][1])
         report = compare(Evaluation.of_config(settings), sides[0], sides[1], k, live, labels)
-    show_report(report, json, out)
+    show_report(report, json, out, notes=notes)
 
 
 def _at_equal_accuracy(
@@ -94,6 +95,7 @@ def _at_equal_accuracy(
     temperature: str | None,
     out: Path | None,
     json: bool,
+    notes: bool,
 ) -> None:
     """Compare two models where both have the same pass@1, over temperatures."""
     from sage_cli.commands.measure.temperatures import (
@@ -125,4 +127,4 @@ def _at_equal_accuracy(
             labels,
             exactly=True,
         )
-    show_report(report, json, out)
+    show_report(report, json, out, notes=notes)

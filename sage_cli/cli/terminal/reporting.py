@@ -36,11 +36,17 @@ Out = Annotated[
     ),
 ]
 
+Notes = Annotated[
+    bool, typer.Option("--notes", help="Print all notes and tables that the report's files have.")
+]
 
-def show_report(report: Report, json: bool = False, out: Path | None = None) -> None:
+
+def show_report(
+    report: Report, json: bool = False, out: Path | None = None, *, notes: bool = False
+) -> None:
     """Print tables, notes and the files' folder, or all numbers as JSON.
 
-    The report's first figure is saved as `out`.
+    Details are printed with `notes`. The report's first figure is saved as `out`.
     """
     if out is not None and report.document.figures:
         report.document.figures[0].save(out)
@@ -49,7 +55,7 @@ def show_report(report: Report, json: bool = False, out: Path | None = None) -> 
         return
     from sage_cli.reports.terminal import print_document
 
-    print_document(report.document, console)
+    print_document(report.document, console, details=notes)
     if out is not None:
         console.print(f"figure: [bold]{escape(str(out))}[/]", soft_wrap=True)
     console.print(f"files: [bold]{escape(str(report.folder))}[/]", soft_wrap=True)

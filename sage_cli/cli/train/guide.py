@@ -126,5 +126,6 @@ def _print(report: TokenReport) -> None:
         console.print(completion_text(one, report))
         if found := strongest(one):
             console.print(f"[dim]shaped most: {escape(found)}[/]")
-    console.print("", legend(report), "", sep="\n")
+    coloured = console.color_system is not None and not console.no_color
+    console.print("", legend(report, coloured=coloured), "", sep="\n")
     console.print(to_rich(report))

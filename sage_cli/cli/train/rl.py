@@ -90,7 +90,7 @@ def command(
         return
     with Live() as live:
         run = training.carry_out(live, fresh=fresh, replace_parent=replace_parent)
-    more = "" if measure else "  (`sage passk` measures it)"
+    more = "" if measure else f"  (`sage passk {run.id}` measures it)"
     show_trained(f"trained: [bold]{run.folder}[/]{more}", run, measured=measure, json=json)
 
 

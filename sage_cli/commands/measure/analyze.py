@@ -24,11 +24,12 @@ from sage_cli.analysis.selection import (
 )
 from sage_cli.analysis.token_signals import TokenReaders
 from sage_cli.analysis.token_table import TokenTable
+from sage_cli.commands.measure.right_texts import modes_readers, text_readers
 from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import DataError
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.evaluate import Evaluation
-from sage_cli.evaluation.exact.chances import Chances, ExactReader, exact_reader
+from sage_cli.evaluation.exact.chances import Chances
 from sage_cli.evaluation.exact.others import Others
 from sage_cli.evaluation.provenance import configured_provenance, provenance_of
 from sage_cli.evaluation.stored import missing
@@ -168,10 +169,15 @@ def _of_samples(
                 stored = analysis.scorer == "self if stored"
                 own = (scorer.if_stored if stored else scorer.score)(own, subject.samples)
             answers[benchmark.name].append(own)
+    chances = {
+        (reader.benchmark.name, subject.policy.label): reader.read(progress)
+        for subject, reader in modes_readers(analysis, subjects, benchmarks, spec, options)
+    }
     return Inputs(
         answers={name: tuple(of) for name, of in answers.items()},
         modes=modes,
         tokens=tokens,
+        chances=chances,
         options=options,
         provenance=provenance_of([one.samples for one in subjects], benchmarks, spec),
     )
@@ -187,7 +193,7 @@ def _of_chances(
     """Return the exact chances of policies' right texts, and other samples where all are stored."""
     chances: dict[tuple[str, str], Chances] = {}
     others: dict[tuple[str, str], Others] = {}
-    for subject, reader in readers_of(subjects, benchmarks, spec, options):
+    for subject, reader in text_readers(subjects, benchmarks, spec, options):
         benchmark = reader.benchmark
         key = benchmark.name, subject.policy.label
         chances[key] = reader.read(progress)
@@ -201,20 +207,6 @@ def _of_chances(
         options=options,
         provenance=provenance_of([one.samples for one in subjects], benchmarks, spec),
     )
-
-
-def readers_of(
-    subjects: Sequence[Subject],
-    benchmarks: Sequence[Benchmark],
-    spec: EvaluationSpec,
-    options: Options,
-) -> list[tuple[Subject, ExactReader]]:
-    """Return what reads right texts, of each policy on each benchmark."""
-    return [
-        (subject, exact_reader(subject.samples, benchmark, spec.data, options.temperatures))
-        for subject in subjects
-        for benchmark in benchmarks
-    ]
 
 
 def token_readers(

@@ -11,16 +11,15 @@ from sage_cli.analysis.registry import find_analysis
 from sage_cli.analysis.scoring import scorers
 from sage_cli.analysis.selection import Request, chosen_runs, only, options_of
 from sage_cli.commands.measure.analyze import (
-    readers_of,
     sampling_command,
     subjects_of,
     token_readers,
 )
+from sage_cli.commands.measure.right_texts import modes_readers, reading_facts, text_readers
 from sage_cli.config.describe import samples_in_words
 from sage_cli.config.specs import EvaluationSpec
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.evaluate import Evaluation
-from sage_cli.evaluation.exact.chances import ExactReader
 from sage_cli.evaluation.stored import missing
 from sage_cli.planning.dry_run import Described
 from sage_cli.progress import Silent
@@ -41,7 +40,7 @@ def plan(
     benchmarks = only(evaluation.benchmarks, request.problems)
     subjects = subjects_of(analysis, evaluation, names, request.base, benchmarks)
     if analysis.chances:
-        facts |= _reading_facts(readers_of(subjects, benchmarks, spec, options))
+        facts |= reading_facts(text_readers(subjects, benchmarks, spec, options))
         return [Described(f"analyze {name}", facts)]
     policies = [subject.policy for subject in subjects]
     facts["samples"] = samples_in_words(spec.evaluation)
@@ -52,17 +51,9 @@ def plan(
     if any(one.graded < one.wanted for one in stored):
         facts["to be sampled by"] = sampling_command(subjects, request)
     facts |= _scoring_facts(analysis, subjects, benchmarks, spec, options)
+    texts = reading_facts(modes_readers(analysis, subjects, benchmarks, spec, options))
+    facts |= {f"chances of {key}": reading for key, reading in texts.items()}
     return [Described(f"analyze {name}", facts)]
-
-
-def _reading_facts(readers: Sequence[tuple[Subject, ExactReader]]) -> dict[str, str]:
-    """Return how many right texts policies would have to read."""
-    facts = {}
-    for subject, reader in readers:
-        lacking, whole = reader.missing()
-        key = f"{subject.policy.label} on {reader.benchmark.name}"
-        facts[key] = f"{lacking:,} of {whole:,} right texts to read"
-    return facts
 
 
 def _scoring_facts(

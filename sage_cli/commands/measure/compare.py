@@ -13,6 +13,7 @@ from sage_cli.file_hash import file_hash
 from sage_cli.metrics import Comparison, Counts, Side, compare_sides, parse_ks, read_counts
 from sage_cli.metrics.counts.counts_file import is_counts_file
 from sage_cli.models.policies.names import named_policy, refuse_equal_labels
+from sage_cli.models.policies.one_method import refuse_several_methods, unchecked
 from sage_cli.models.policies.policy import Policy
 from sage_cli.progress import Progress
 from sage_cli.reports.comparison import comparison_document
@@ -51,6 +52,9 @@ def compare(
     content = {name: one.label if one.run else one.fingerprint for name, one in policies.items()}
     refuse_twice(a, b, hashes | content)
     refuse_equal_labels(list(policies.values()))
+    sides = [[policies[name] for name in side if name in policies] for side in (a, b)]
+    refuse_several_methods(sides[0], sides[1], runs)
+    refuse_several_methods(sides[1], sides[0], runs)
     counts, provenance = _measured(evaluation, policies, progress)
     counts |= {name: {"counts": [one]} for name, one in read.items()}
     provenance = replace(provenance, files=hashes or None)
@@ -68,7 +72,9 @@ def compare(
             labels=labels,
             bases=bases,
         )
-        document = comparison_document(comparisons, provenance)
+        unknown = [name for side in (a, b) if len(side) > 1 for name in side if name in read]
+        unknown += [label for side in sides for label in unchecked(side, runs)]
+        document = comparison_document(comparisons, provenance, unknown)
         return document.write(_folder(evaluation.root, comparisons, ks, settings.confidence))
 
 

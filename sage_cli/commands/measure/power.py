@@ -29,6 +29,8 @@ from sage_cli.store.surroundings import surroundings
 
 SAMPLES = (64, 256, 1024)
 """Samples per problem that are tried if none are given."""
+KS = (1, 16, 256, 4096)
+"""The k that are shown if none are given, as far as samples are counted."""
 Counted = tuple[str, str, Counts]
 """A base's label, the benchmark, and its counts."""
 
@@ -55,14 +57,14 @@ def power(
     A name is a file of counts, or a run or model whose stored samples are counted; without names
     it is the latest run. Nothing is sampled. Without `problems`, as many as were counted, twice and
     four times that; without `samples`, 64, 256 and 1,024; without `k`, 1 and the powers of 16 up to
-    the samples. `like` is a run from whose stored grades the correlation with each base's is
-    estimated. With `difference` the cheapest designs are sought that detect it between two methods
-    at the largest k.
+    the counted samples and those of the designs. `like` is a run from whose stored grades the
+    correlation with each base's is estimated. With `difference` the cheapest designs are sought
+    that detect it between two methods at the largest k.
     """
     n = whole_numbers("--samples", samples) if samples else SAMPLES
     s = whole_numbers("--seeds", seeds)
     p = whole_numbers("--problems", problems) if problems else None
-    ks = parse_ks(k, n[-1]) if k else tuple(k for k in (1, 16, 256, 4096) if k <= n[-1])
+    typed_ks = parse_ks(k, n[-1]) if k else ()
     if not 0 <= heterogeneity <= 10:
         raise ConfigurationError(
             f"--heterogeneity is {heterogeneity:g}: it is a standard deviation of log-odds, from 0 "
@@ -74,11 +76,13 @@ def power(
             f"--correlation is {correlation:g}" + (f" beside --like {like}" if like else ""),
             "give a number from 0 to 1, or --like RUN to have it estimated",
         )
+    with progress.doing("counting what is stored of the bases"):
+        bases, provenance = _bases(evaluation, names)
+    known = min(n[-1], *(int(counts.n_P.min()) for _, _, counts in bases))
+    ks = typed_ks or tuple(k for k in KS if k <= max(known, 1))
     wish = _wish(evaluation, difference, max(ks), spread, seconds)
     if wish is not None:
         wish = replace(wish, problems=p or (), samples=n if samples else ())
-    with progress.doing("counting what is stored of the bases"):
-        bases, provenance = _bases(evaluation, names)
     counted = min(len(counts) for _, _, counts in bases)
     designs = tuple(Design(*one) for one in product(p or (counted, 2 * counted, 4 * counted), n, s))
     fixed = CORRELATION if correlation is None else correlation

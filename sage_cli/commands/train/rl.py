@@ -170,7 +170,7 @@ class RlTraining(TrainingRun):
 
     def found(self, run: Run, progress: Progress) -> None:
         """Say that `run` was finished before, and note that it was asked for again."""
-        progress.say(f"[bold]{run.id}[/] is trained already")
+        progress.say(f"[bold]{run.id}[/] is trained already; --fresh trains it again")
         if self.record.sweep is None:
             run.ask()
         if is_launched():

@@ -77,7 +77,7 @@ class SftTraining(TrainingRun):
 
     def found(self, run: Run, progress: Progress) -> None:
         """Say that `run` was finished before."""
-        progress.say(f"[bold]{run.id}[/] is trained already")
+        progress.say(f"[bold]{run.id}[/] is trained already; --fresh trains it again")
 
     def prepare(self, resumed: Run | None, progress: Progress) -> Callable[[Run], None]:
         """Load demonstrations and model, and return the function that trains the model."""

@@ -132,6 +132,11 @@ class Arithmetic(Generator):
     splits = ("test", "validation", "training")
     settings = ArithmeticSection
     modes = {strategy: f"{strategy}:" for strategy in "SRD"}  # noqa: RUF012
+    mode_words = {  # noqa: RUF012
+        "S": "splits the second factor",
+        "R": "swaps the factors and splits the first",
+        "D": "writes the product in one step",
+    }
     guesses = frozenset("D")
     section: ArithmeticSection
 

@@ -41,6 +41,8 @@ class Generator(ABC):
     """Names of the data sets whose rows it makes its problems from."""
     modes: ClassVar[Mapping[str, str]] = {}
     """Ways of solving that a completion announces: name -> the words that it begins with."""
+    mode_words: ClassVar[Mapping[str, str]] = {}
+    """What a completion of each of `modes` does, in words: name -> `splits the second factor`."""
     guesses: ClassVar[frozenset[str]] = frozenset()
     """Ways of `right_texts` that show no working: an answer that is right by luck."""
     version: ClassVar[int] = 1

@@ -135,6 +135,10 @@ class RareWay(Generator):
     splits = ("test", "validation", "training")
     settings = RareWaySection
     modes = {way: f"{way}:" for way in "CR"}  # noqa: RUF012
+    mode_words = {  # noqa: RUF012
+        "C": "multiplies from left to right",
+        "R": "begins with the last two factors",
+    }
     section: RareWaySection
 
     @classmethod

@@ -52,6 +52,12 @@ class Measure:
         return {k: v for k, v in named.items() if v is not None and not math.isnan(v)}
 
 
+class Detail(str):
+    """A note of method or provenance, which a report's files and `--notes` show."""
+
+    __slots__ = ()
+
+
 Cell = str | int | Measure
 
 Scores = Mapping[str, Mapping[int, Measure]]
@@ -85,17 +91,26 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows below columns, with notes for judging the numbers."""
+    """Rows below columns, with notes for judging the numbers.
+
+    Like a `Detail`, a table that is a `detail` is in a report's files, and printed by `--notes`.
+    """
 
     title: str
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
     notes: tuple[str, ...] = ()
+    detail: bool = False
 
     def __post_init__(self) -> None:
         for row in self.rows:
             if len(row.cells) != len(self.columns):
                 raise ValueError(f"{len(row.cells)} cells in a row of {len(self.columns)} columns")
+
+
+def essential(notes: Sequence[str]) -> tuple[str, ...]:
+    """Return the notes that are no details."""
+    return tuple(note for note in notes if not isinstance(note, Detail))
 
 
 def is_text(table: Table, place: int) -> bool:
@@ -106,16 +121,15 @@ def is_text(table: Table, place: int) -> bool:
 def narrowed(table: Table, fits: Callable[[Table], bool]) -> list[Table]:
     """Return `table` if it fits, else several, each with as many parts as fit.
 
-    Columns of no part are in each. If no column has a part, the first columns that make all rows
-    distinct are in each, and every other column is a part.
+    Columns of no part are in each. If all are of one part, every column of it is a part. If no
+    column has a part, the first columns that make all rows distinct are in each, and every other
+    column is a part.
     """
     if fits(table):
         return [table]
-    named = any(map(_part, table.columns))
+    named = len({part for column in table.columns if (part := _part(column))}) > 1
     if not named:
-        keys = _key_columns(table)
-        others = tuple(replace(column, part=column.name) for column in table.columns[keys:])
-        table = replace(table, columns=(*table.columns[:keys], *others))
+        table = _apart(table)
     names = list(dict.fromkeys(part for column in table.columns if (part := _part(column))))
     if len(names) < 2:
         return [table]
@@ -133,6 +147,17 @@ def narrowed(table: Table, fits: Callable[[Table], bool]) -> list[Table]:
         for parts, title in zip(packed, titles, strict=True)
     ]
     return [*split[:-1], replace(split[-1], notes=table.notes)]
+
+
+def _apart(table: Table) -> Table:
+    """Return a table of one part or none with its columns as parts, but those that are in each."""
+    shared = [not _part(column) for column in table.columns]
+    if all(shared):
+        keys = _key_columns(table)
+        shared = [place < keys for place in range(len(shared))]
+    heads = zip(table.columns, shared, strict=True)
+    apart = (one if is_shared else replace(one, part=one.name) for one, is_shared in heads)
+    return replace(table, columns=tuple(apart))
 
 
 def _key_columns(table: Table) -> int:

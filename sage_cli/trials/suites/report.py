@@ -19,6 +19,7 @@ from sage_cli.reports.tables.published import other_table
 from sage_cli.store.atomic import write_text
 from sage_cli.store.json_files import compact_json
 from sage_cli.store.surroundings import surroundings
+from sage_cli.trials.suites.declaration import BASE
 from sage_cli.trials.suites.planned import PlannedSuite
 from sage_cli.trials.suites.registered.standing import Standing
 from sage_cli.trials.suites.results import PartResult
@@ -26,6 +27,7 @@ from sage_cli.trials.suites.sections.differences import differences
 from sage_cli.trials.suites.sections.exact import exact
 from sage_cli.trials.suites.sections.interactions import interactions_section
 from sage_cli.trials.suites.sections.measured import curves, measured, published_alone, summary
+from sage_cli.trials.suites.sections.names import for_people, named
 from sage_cli.trials.suites.sections.power import power
 from sage_cli.trials.suites.sections.problems import problems
 from sage_cli.trials.suites.sections.registered import registered, registered_fact
@@ -76,8 +78,8 @@ def chapters(
         Chapter(
             one.suite.name,
             one.suite.title,
-            _sections(one, analyses.get(one.suite.name, ())),
-            summary(one),
+            _shown(one, analyses.get(one.suite.name, ())),
+            named(summary(one)),
         )
         for one in found
     ]
@@ -128,13 +130,19 @@ def _facts(
         facts["changed"] = ", ".join(plan.overrides.sets)
     if claims:
         facts["claims"] = ", ".join(f"{verdict} ({count})" for verdict, count in claims.items())
-    lost = [one.shown for result in found for one in result.methods if one.why]
+    lost = [named(one.shown) for result in found for one in result.methods if one.why]
     if lost:
         facts["incomplete"] = "; ".join(lost)
     chosen = [sentence for one in found for sentence in one.suite.chosen]
     if chosen:
         facts["chosen where the paper is silent"] = " ".join(chosen)
     return facts
+
+
+def _shown(result: PartResult, analyses: Sequence[Document]) -> list[Document]:
+    """Return the sections as people read them."""
+    sections = _sections(result, analyses)
+    return list(map(for_people, sections)) if BASE in result.suite.methods else sections
 
 
 def _sections(result: PartResult, analyses: Sequence[Document]) -> list[Document]:

@@ -110,6 +110,14 @@ def test_a_comparison_has_intervals(two):
     assert back[0]["difference"] == -rows[0]["difference"]
 
 
+def test_runs_of_a_side_are_seeds_of_one_method(two):
+    file = next(two.glob("*22222222")) / "config.json"
+    config = json.loads(file.read_text())
+    file.write_text(json.dumps({**config, "guide": {"name": "none"}}))
+    with pytest.raises(ConfigurationError, match=r"differ in guide\.name"):
+        open_runs(two).compare(["22222222", "11111111"], "11111111")
+
+
 def test_a_comparison_needs_samples(two):
     with pytest.raises(StoreError, match="fewer than 3 graded samples") as error:
         open_runs(two).compare("22222222", "11111111", samples=3)

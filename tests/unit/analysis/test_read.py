@@ -11,6 +11,7 @@ from sage_cli.analysis.measures.entropy import entropies, entropy
 from sage_cli.analysis.measures.modes import generator_with_modes, mode_shares, modes
 from sage_cli.analysis.measures.perplexity import beyond, beyond_others, perplexities, perplexity
 from sage_cli.errors import DataError
+from sage_cli.evaluation.exact.chances import Chances
 from sage_cli.problems.generated.arithmetic import Arithmetic
 
 
@@ -102,6 +103,45 @@ def test_modes_by_hand(tmp_path):
     )
     found = {row["mode"]: row["value"] for row in document.data["modes"]}
     assert found["S: exact chance"] == pytest.approx(0.6)
+
+
+def test_modes_are_explained_and_pass_at_k_is_worked_with_and_without_guesses(tmp_path):
+    answers = [answered(tmp_path, name, {"a": [Sample("S:1")]}) for name in ("sft", "rl")]
+    chances = {
+        ("arithmetic", name): Chances(
+            ("a",), ("S", "R", "D"), frozenset("D"), (1.0,), np.array([[[s, 0.0, d]]])
+        )
+        for name, s, d in (("sft", 0.1, 0.4), ("rl", 0.25, 0.0))
+    }
+    exact = {"a": {"S": 1.0, "R": 0.0, "D": 0.0}}
+    read = {("arithmetic", name): exact for name in ("sft", "rl")}
+    document = modes(
+        Inputs(
+            {"arithmetic": tuple(answers)}, modes=read, chances=chances,
+            options=Options(resamples=200, ks=(1, 2)),
+        )
+    )  # fmt: skip
+    # 1 - (1 - .1 - .4)^2 and 1 - (1 - .1)^2; 1 - (1 - .25)^2 in both rows
+    worked = {(row["measure"], row["policy"]): row["value"] for row in document.data["worked"]}
+    assert worked == {
+        ("worked pass@2", "sft"): pytest.approx(0.75),
+        ("worked pass@2", "rl"): pytest.approx(0.4375),
+        ("worked pass@2 without guesses", "sft"): pytest.approx(0.19),
+        ("worked pass@2 without guesses", "rl"): pytest.approx(0.4375),
+    }
+    gaps = [row["difference"] for row in document.data["worked_differences"]]
+    assert gaps == [pytest.approx(0.4375 - 0.75), pytest.approx(0.4375 - 0.19)]
+    assert document.tables[2].title.startswith("worked pass@2, from exact chances")
+    assert document.notes[0] == (
+        "modes of arithmetic: S: splits the second factor, R: swaps the factors and splits the "
+        "first, D: writes the product in one step (a guess); other: announces none"
+    )
+
+
+def test_every_mode_of_a_generator_of_ours_has_words():
+    for name in ("arithmetic", "rare-way"):
+        kind = generator_with_modes(name)
+        assert list(kind.mode_words) == list(kind.modes)
 
 
 def test_modes_need_problems_whose_completions_announce_them(tmp_path):

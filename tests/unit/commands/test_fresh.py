@@ -57,6 +57,16 @@ def test_what_is_refused_before_the_training_leaves_the_old_run(settings, base):
     assert not run.replacement.folder.exists()
 
 
+def test_a_run_that_is_there_says_how_it_is_trained_again(settings, base):
+    run = finish(RlTraining.of(settings).planned, parent=base.id)
+    for training, found in ((RlTraining, run), (SftTraining, base)):
+        said: list[str] = []
+        progress = Silent()
+        progress.say = said.append
+        training.of(settings).found(found, progress)
+        assert said == [f"[bold]{found.id}[/] is trained already; --fresh trains it again"]
+
+
 def test_a_base_that_is_begun_anew_stays_the_base_until_the_new_one_is_finished(settings, base):
     stage_replacement(base)
     assert InitialPolicy.of(settings).carry_out(Silent()).run == base

@@ -10,8 +10,9 @@ from scipy.stats import t
 from sage_cli.metrics import Counts, Crossing, Side, compare_sides, find_crossing
 from sage_cli.metrics.counts import SampleGrades
 from sage_cli.reports.comparison import comparison_document, comparison_json
-from sage_cli.reports.comparison_notes import crossing_note
+from sage_cli.reports.comparison_notes import crossing_notes
 from sage_cli.reports.contrast import contrast
+from sage_cli.reports.document import markdown
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.tables.render import to_csv
 
@@ -42,10 +43,35 @@ def test_table_and_notes() -> None:
         "another training seed gives another model"
     )
     assert document.data["comparisons"]["aime"]["about"] == "models"
-    assert table.notes[1].startswith("no crossing established: ")
-    assert table.notes[2].startswith("solved by grpo alone: 0 problems, ")
-    assert table.notes[3].startswith("solved by base alone: 1, ")
-    assert table.notes[4].startswith("solved by both: 1; by neither: 0 ")
+    assert table.notes[1].startswith("no crossing is established: ")
+    assert table.notes[2].startswith("crossing: estimate 2, 95 % interval ")
+    assert table.notes[3].startswith("solved by grpo alone: 0 problems, by base alone: 1 (")
+    assert table.notes[4].startswith("beyond chance by Fisher's test after Holm, at 95 %: 0 ")
+    assert table.notes[5].startswith("solved by both: 1; by neither: 0 ")
+
+
+def test_the_terminal_has_what_decides_the_reading_and_the_files_everything() -> None:
+    sides = Side("rl", ([graded(["0111", "0011"], 0)],)), Side("sft", ([graded(["0011"] * 2, 0)],))
+    document = comparison_document({"aime": compare_sides(*sides, KS)}, Provenance())
+    shown = document.essentials
+    assert [table.title for table in shown.tables] == ["rl against sft on aime: two models"]
+    notes = [*shown.tables[0].notes, *shown.notes]
+    begin = (
+        "95 % intervals",
+        "no crossing",
+        "solved by",
+        "quote the interval",
+        "detectable:",
+        "p (Holm)",
+    )
+    assert len(notes) == len(begin)
+    for note, words in zip(notes, begin, strict=True):
+        assert note.startswith(words)
+    assert notes[4].endswith("could be as large as detectable is undecided, not absent")
+    text = markdown(document)
+    for word in ("Bloom 1995", "Gaffke", "share their random numbers", "sources of uncertainty"):
+        assert word in text
+        assert word not in markdown(shown)
 
 
 def test_what_a_comparison_is_about_stands_in_its_title_its_note_and_its_data() -> None:
@@ -119,24 +145,26 @@ def test_whether_random_numbers_are_shared_is_said(seed: int, test: str, shared:
 
 def test_curves_that_never_cross_say_so() -> None:
     crossing = find_crossing(counts([1] * 9), counts([3] * 9), KS[:2])
-    assert crossing_note(("a", "b"), crossing, KS[:2]) == (
-        "no crossing established: b is not below a at any k "
-        "(95 % interval beyond 2 to beyond 2; 0% of resamples cross)"
-    )
+    assert crossing_notes(("a", "b"), crossing, KS[:2]) == [
+        "no crossing is established: b is not below a at any k",
+        "crossing: 95 % interval beyond 2 to beyond 2; 0% of the resampled sets of problems cross",
+    ]
     equal = find_crossing(counts([1] * 9), counts([1] * 9), KS)
-    assert "no crossing" in crossing_note(("a", "b"), equal, KS)
+    assert "no crossing" in crossing_notes(("a", "b"), equal, KS)[0]
 
 
 def test_only_an_established_crossing_is_told_and_the_data_has_every_estimate() -> None:
     found = Crossing("a", 4.04, 2.9, 6.1, 1.0, 0.95, established=True)
-    span = "(95 % interval 2.9 to 6.1; 100% of resamples cross)"
-    assert crossing_note(("rl", "sft"), found, KS) == (
-        "rl leads at small k and sft beyond a k between 2.9 and 6.1 (95 % interval; 100% of "
-        "resamples cross; estimate 4.04, which is too low where the interval is wide)"
-    )
-    assert crossing_note(("rl", "sft"), replace(found, established=False), KS) == (
-        f"no crossing established: not sure that one leads before and the other after it {span}"
-    )
+    share = "100% of the resampled sets of problems cross"
+    assert crossing_notes(("rl", "sft"), found, KS) == [
+        "rl leads at small k and sft at large k: they cross at k = 2.9 to 6.1 (95 % interval)",
+        "crossing: estimate 4.04; quote the interval, since the estimate of a late crossing is too "
+        f"low; {share}",
+    ]
+    assert crossing_notes(("rl", "sft"), replace(found, established=False), KS) == [
+        "no crossing is established: the lead before it, or the one after it, may be chance",
+        f"crossing: estimate 4.04, 95 % interval 2.9 to 6.1; {share}",
+    ]
     sides = Side("grpo", ([counts([4, 0])],)), Side("base", ([counts([1, 1])],))
     one = compare_sides(*sides, KS)
     written = comparison_json(one, contrast(one))["crossing"]
@@ -183,7 +211,7 @@ def test_p_values_are_adjusted_over_all_tables_and_the_average_has_an_interval()
     data, average = document.data["comparisons"], document.data["average"]
     assert document.data["holm"] == {"k": [1, 2, 4], "over": ["aime", "amc23", "average"],
                                      "tests": 9}  # fmt: skip
-    assert "adjusted for the 9 tests" in document.notes[2]
+    assert sum("adjusted for the 9 tests" in note for note in document.notes) == 1
     every = [*data.values(), average]
     # Holm by hand: the smallest of nine p-values counts nine times, the largest once or as before
     raw = np.array([one["p"][place] for one in every for place in (0, 1, 3)])
@@ -209,7 +237,7 @@ def test_the_smallest_detectable_difference_stands_beside_each(tmp_path: Path) -
     assert found == pytest.approx(expected, rel=0.1)
     gap = document.data["comparisons"]["aime"]
     assert found > abs(gap["difference"][0] - gap["low" if gap["difference"][0] > 0 else "high"][0])
-    assert "80% of repetitions, at 5% two-sided" in document.notes[0]
+    assert any("80% of repetitions, at 5% two-sided" in note for note in document.notes)
     assert document.data["average"] is None
     report = document.write(tmp_path)
     assert "<!-- difference -->" in (report.folder / "compare.svg").read_text()

@@ -80,7 +80,10 @@ def test_the_document_holds_numbers_the_counts_behind_them_and_the_grades() -> N
     assert document.tables[0].notes == (
         "4 samples per problem, 2 evaluation seeds, temperature 0.6, grading strict",
     )
-    assert document.notes[0] == "ours on aime, evaluation seed 0: 2 right, 6 wrong; 1 truncated"
+    assert (
+        document.notes[0]
+        == "ours on aime, evaluation seed 0: 2 right, 6 wrong; 1 of them truncated"
+    )
     assert len(document.notes) == 4
 
 

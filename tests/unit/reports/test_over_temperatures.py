@@ -59,3 +59,22 @@ def test_notes_name_what_is_exact_and_one_policy_has_no_pair():
     assert "worked pass@k" in alone.notes[0]
     assert alone.data["equal_accuracy"] == []
     assert len(alone.tables) == 2
+
+
+def test_worked_pass_at_k_is_called_so_in_titles_and_headings_and_not_in_json():
+    both = {
+        ("dev", "a"): passed((0.5, 0.6), (0.4, 0.7), (0.2, 0.8)),
+        ("dev", "b"): passed((0.35, 0.5), (0.3, 0.7), (0.1, 0.65)),
+    }
+    worked, sampled = document(both, exact=True), document(both)
+    assert [table.title for table in worked.tables] == [
+        "worked pass@k on dev, by temperature",
+        "each policy at its best temperature on dev",
+        "a less b on dev, at equal worked pass@1",
+    ]
+    heads = [[column.name for column in table.columns] for table in worked.tables]
+    assert heads[0] == ["policy", "T", "worked pass@1", "worked pass@8"]
+    assert heads[1][-1] == "worked pass@k there"
+    assert worked.title == "worked pass@k over temperatures"
+    assert worked.data["values"] == sampled.data["values"]
+    assert not any("worked" in table.title for table in sampled.tables)

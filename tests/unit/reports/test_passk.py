@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sage_cli.metrics import Counts, curve
-from sage_cli.reports.measurement import Measured
+from sage_cli.reports.measurement import Measured, grade_notes
 from sage_cli.reports.passk import Line, passk_document, powers_of_two
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.tables.render import to_csv
@@ -34,7 +34,18 @@ def test_people_read_the_powers_of_two_with_a_column_per_policy() -> None:
     assert [str(row.cells[1])[:7] for row in aime.rows] == ["0.625 [", "0.750 [", "1.000 ["]
     assert len(amc23.columns) == 2
     assert aime.notes == ("95 % bands over 2 problems",)
-    assert document.notes == ("base on aime, evaluation seed 7: 5 right, 3 wrong; 2 truncated",)
+    assert document.notes == (
+        "base on aime, evaluation seed 7: 5 right, 3 wrong; 2 of them truncated",
+    )
+
+
+def test_grades_are_in_one_order_with_separated_thousands() -> None:
+    statuses = {"wrong": 36371, "unparseable": 308, "error": 2, "right": 14521}
+    measured = Measured("rl", "aime", 0, COUNTS, statuses, 1158, "abc")
+    assert grade_notes([measured]) == (
+        "rl on aime, evaluation seed 0: 14,521 right, 36,371 wrong, 308 unparseable, 2 error; "
+        "1,158 of them truncated",
+    )
 
 
 def test_programs_get_every_k_and_every_count() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -10,7 +11,7 @@ from sage_cli.reports.document import Document
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.sweeps.data import SweepTrial
 from sage_cli.reports.sweeps.document import sweep_document
-from sage_cli.reports.tables.table import Column, Measure, Row, Table
+from sage_cli.reports.tables.table import Column, Detail, Measure, Row, Table
 from sage_cli.reports.terminal import print_document
 
 TABLE = Table(
@@ -44,6 +45,22 @@ def test_where_it_does_not_fit_each_group_is_a_table() -> None:
     assert max(map(len, narrow.splitlines())) <= 56
     assert "…" not in narrow
     assert narrow.count("5 % noise") == 1
+
+
+def test_details_are_printed_where_they_are_asked_for() -> None:
+    table = replace(TABLE, notes=("essential", Detail("Bloom 1995")))
+    document = Document("x", "x", {}, tables=(table, replace(TABLE, title="sources", detail=True)))
+    printed = {}
+    for details in (False, True):
+        console = Console(file=io.StringIO(), width=80, color_system=None)
+        print_document(document, console, details=details)
+        printed[details] = console.file.getvalue()  # type: ignore[attr-defined]
+    for word in ("Bloom 1995", "sources"):
+        assert (word in printed[False], word in printed[True]) == (False, True)
+    assert "essential" in printed[False]
+    assert printed[False].endswith("more notes are in x.md; --notes prints them\n")
+    assert "more notes" not in printed[True]
+    assert "more notes" not in shown(120)
 
 
 RUNS = ("rl-grpo-branch-seed1-4f3a", "rl-dapo-none-seed1-77aa")

@@ -88,6 +88,20 @@ def test_without_colours_the_numbers_are_there():
     assert "from 2.25" in shown(legend(view()))  # three quarters of 3 nats
 
 
+def test_where_colours_are_missing_the_legend_says_where_they_are():
+    assert "entropy, nats" in shown(legend(view()))
+    said = " ".join(shown(legend(view(), coloured=False)).split())
+    assert said.startswith("a terminal shows q (0.6 to 1.4) as the tokens' background")
+    assert "from 2.25" not in said
+
+
+def test_steps_count_from_one_and_few_completions_are_said_to_be_few():
+    # the report's step 9 is the tenth
+    written = " ".join(shown(to_rich(view())).split())
+    assert "guide branch (tau 0.6), as at training step 10" in written
+    assert "numbers are over the tokens of 2 completions alone" in written
+
+
 def test_the_terminals_table_fits_eighty_columns():
     lines = shown(to_rich(view()), 80).splitlines()
     assert max(map(len, lines)) <= 80

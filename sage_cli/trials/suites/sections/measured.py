@@ -122,7 +122,7 @@ def _notes(result: PartResult) -> list[str]:
     notes = [
         f"{first.evaluation.samples} samples per problem, evaluation seeds: "
         f"{first.evaluation.seeds}, training seeds: {trainings}, temperature "
-        f"{first.sampling.temperature:g}; ± over {over}, of a base over evaluation seeds"
+        f"{first.sampling.temperature:g}; ± over {over}, of an initial policy over evaluation seeds"
     ]
     notes += [f"{label} is {other} under this model" for label, other in result.same.items()]
     return notes

@@ -12,7 +12,7 @@ export const guide = {
   load: async (params, get) => get("guide", { run: params.run }),
   view({ policy, report }) {
     return [
-      h("p", {}, `${visible(report.guide)}, at optimiser step ${report.step}; q is held between ${report.q_min} and ${report.q_max}`, report.tau === null ? "" : `; τ is ${report.tau}`),
+      h("p", {}, `guide ${visible(report.guide)}, as at training step ${report.step + 1}; q is held between ${report.q_min} and ${report.q_max}`, report.tau === null ? "" : `; τ is ${report.tau}`),
       report.notes.map((note) => h("p", { class: "quiet" }, visible(note))),
       h("p", { class: "leads" }, h("a", { class: "button", href: href("run", { run: policy.split("@")[0] }) }, "The run")),
       h("div", { class: "scroll", id: "scroll-guide", tabindex: "0", role: "region", "aria-label": "each completion in numbers" }, summary(report)),

@@ -45,9 +45,15 @@ def test_a_run_without_a_guide_shows_branch_and_says_so(sage, run):
     assert typed.code == 0
     said = "rl-x has no guide: branch with the preset's values, where not set otherwise"
     assert said in typed.words
-    assert "guide branch (tau 0.465, rho 0.775, signal policy, q in [0.6, 1.4]), at step 4" in (
-        typed.words
-    )
+    # the record's step 5, as in metrics.jsonl
+    assert (
+        "guide branch (tau 0.465, rho 0.775, signals of the policy, q in [0.6, 1.4]), as at "
+        "training step 5"
+    ) in typed.words
+    assert "numbers are over the tokens of 2 completions alone" in typed.words
+    # the test's output is no terminal: a legend of colours would have none
+    assert "entropy, nats" not in typed.words
+    assert "a terminal shows q (0.6 to 1.4) as the tokens' background" in typed.words
     page = (typed.folder / "page.html").read_text()
     held = json.loads(re.search(r'id="data">(.*?)</script>', page)[1])
     assert held["begin"] == f"#/guide?run={one.id}"

@@ -226,6 +226,7 @@ def test_modes_are_asked_of_the_model_itself(sage, models):
     assert found["S: share of samples", "b"] == 0.5
     planned = json.loads(sage("modes", "--dry-run", "--json").stdout)["stages"][0]
     assert planned["b reads b on arithmetic"] == "0 of 3 prompts to read"
+    assert planned["chances of b on arithmetic"] == "0 of 9 right texts to read"
     (kept,) = sage.root.glob(f"samples/{_set_of(sage, 'b')}/scores/modes-*.json")
     kept.write_text("{torn")
     again = json.loads(sage("modes", "--json").stdout)["modes"]

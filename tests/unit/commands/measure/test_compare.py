@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from shown_runs import stored_run
 
 from sage_cli.commands.measure.compare import compare, compare_named, is_training
 from sage_cli.config.load import load
@@ -162,3 +163,39 @@ def test_sides_are_called_as_they_are_labelled() -> None:
     assert comparison == ("Base", "good-1")
     with pytest.raises(ConfigurationError, match="both sides would be called 'X'"):
         compare_named(["base-1"], ["good-1"], counts_of, [1], labels=("X", "X"))
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_two_methods_on_one_side_are_no_seeds_of_one(tmp_path: Path, turned: bool) -> None:
+    root = tmp_path / "runs"
+    guided = {"anchor": {"kl": "reverse"}, "guide": {"name": "branch"}}
+    runs = [
+        stored_run(root, label, identity, settings={"rl": {"algo": "dapo"}, **settings}).id
+        for label, identity, settings in (
+            ("branch", "1", guided), ("kl", "2", {"anchor": {"kl": "reverse"}}), ("x", "3", {}),
+        )
+    ]  # fmt: skip
+    sides = (runs[2:], runs[:2]) if turned else (runs[:2], runs[2:])
+    config = load(sets=[f"run.root={root}"]).config
+    with pytest.raises(ConfigurationError, match=r"differ in guide.name \(branch and none\)"):
+        compare(Evaluation.of_config(config), *sides, None, Silent())
+    assert not (root / "reports").exists()
+
+
+def test_counts_of_several_seeds_are_told_to_be_unchecked(tmp_path: Path) -> None:
+    for name in ("one", "two", "base"):
+        rows = [
+            {"problem": f"p{i}", "n": 16, "c": int(c)} for i, c in enumerate(counts(len(name)).c_P)
+        ]
+        rows[0]["c"] = len(list(tmp_path.iterdir()))
+        (tmp_path / f"{name}.json").write_text(json.dumps(rows))
+    one, two, base = (str(tmp_path / f"{name}.json") for name in ("one", "two", "base"))
+    config = load(sets=[f"run.root={tmp_path}/runs"]).config
+    evaluation = Evaluation.of_config(config)
+    told = [
+        [note for note in compare(evaluation, a, [base], "1", Silent()).document.notes
+         if "isn't checked" in note]
+        for a in ([one, two], [one])
+    ]  # fmt: skip
+    assert [len(notes) for notes in told] == [1, 0]
+    assert told[0][0].startswith(f"{one}, {two}: no settings are stored")

@@ -92,7 +92,28 @@ def test_without_numbers_it_is_as_many_problems_as_counted_and_more(
     designs = document.data["bases"][0]["designs"]
     assert sorted({one["problems"] for one in designs}) == [40, 80, 160]
     assert sorted({one["samples"] for one in designs}) == [64, 256, 1024]
-    assert document.data["k"] == [1, 16, 256]
+    # 64 samples a problem are counted: pass@256 would rest on the fitted distribution
+    assert document.data["k"] == [1, 16]
+
+
+def test_k_above_the_counts_and_an_open_interval_are_explained(
+    evaluation: Evaluation, tmp_path: Path
+) -> None:
+    base = counted(tmp_path, "base.csv")
+    asked = {"problems": "40", "samples": "256"}
+    beyond = power(evaluation, [base], Silent(), **asked, k="1,256").document
+    (note,) = [note for note in beyond.tables[0].notes if "rests on the Beta" in note]
+    assert note.startswith("pass@256: 64 samples a problem are counted")
+    within = power(evaluation, [base], Silent(), **asked, k="1,16").document
+    assert not any("rests on the Beta" in note for note in within.tables[0].notes)
+    assert not any(note.startswith("inf: ") for note in within.notes)
+    # 30 easy problems and 10 hard ones: some resampled sets hold hardly a hard one to gain on
+    rows = [f"p{i},64,{32 if i < 30 else 1}" for i in range(40)]
+    (tmp_path / "split.csv").write_text("\n".join(["problem,n,c", *rows]))
+    asked = {"problems": "40", "samples": "64", "k": "16"}
+    split = power(evaluation, [str(tmp_path / "split.csv")], Silent(), **asked).document
+    assert np.isinf(split.data["bases"][0]["designs"][0]["high"]).any()
+    assert any(note.startswith("inf: on some resampled sets of problems") for note in split.notes)
 
 
 @pytest.mark.parametrize("text", ["30,,60", "0", "3.5", "many", "100001", ""])

@@ -218,7 +218,8 @@ def test_end_of_sequence_counts_where_it_was_drawn(base):
 def test_guides_in_words(made):
     config, _ = made
     assert (
-        config.guide.describe() == "branch (tau 0.465, rho 0.775, signal policy, q in [0.6, 1.4])"
+        config.guide.describe()
+        == "branch (tau 0.465, rho 0.775, signals of the policy, q in [0.6, 1.4])"
     )
     assert load(sets=SIZE).config.guide.describe() == "none (q in [0.6, 1.4])"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sage_cli.reports.tables.table import Column, Row, Table, narrowed
 
 COLUMNS = (Column("model"), Column("1", "a"), Column("8", "a"), Column("1", "b"), Column("n", "c"))
@@ -43,6 +45,15 @@ def test_without_parts_every_column_but_the_first_is_one():
     first, last = narrowed(table, lambda table: len(table.columns) <= 3)
     assert (first.title, first.rows) == ("t", (Row((1, 2, 3)),))
     assert (last.title, last.rows) == ("t (continued)", (Row((1, 4)),))
+
+
+def test_the_columns_of_one_part_are_taken_apart():
+    columns = (Column("p"), Column("n"), *(Column(f"pass@{k}", "gain") for k in (1, 16, 256)))
+    table = Table("t", columns, (Row((40, 64, 1, 2, 3)), Row((40, 128, 4, 5, 6))), ("note",))
+    first, last = narrowed(table, lambda table: len(table.columns) <= 4)
+    assert first.columns == (*columns[:2], *(replace(one, part=one.name) for one in columns[2:4]))
+    assert [column.name for column in last.columns] == ["p", "n", "pass@256"]
+    assert (first.title, last.title, last.notes) == ("t", "t (continued)", ("note",))
 
 
 def test_the_columns_that_tell_the_rows_apart_stand_in_every_part():

@@ -14,6 +14,7 @@ from sage_cli.trials.suites.declaration import Suite
 from sage_cli.trials.suites.sections.decided import decide
 from sage_cli.trials.suites.sections.differences import contrasts, differences
 from sage_cli.trials.suites.sections.measured import curves, measured, summary
+from sage_cli.trials.suites.sections.names import for_people, named
 from sage_cli.trials.suites.sections.power import power
 from sage_cli.trials.suites.sections.problems import problems
 from sage_cli.trials.suites.sections.runs import runs, spent
@@ -209,6 +210,29 @@ def test_curves_power_and_runs_name_the_methods() -> None:
     assert [row.cells[0] for row in table.rows] == [20, 80]
     states = [row.cells[3] for row in runs(found).tables[0].rows]
     assert states == ["not trained yet"] * 3
+
+
+def test_people_read_initial_policy_and_programs_base() -> None:
+    found = result(suite(), {**NEVER, **GRPO})
+    assert found.base is not None
+    for section in (curves(found), problems(found, found.base)):
+        (drawn,) = for_people(section).figures
+        (panels,) = drawn.draw.args  # type: ignore[attr-defined]
+        assert list(panels["arithmetic"]) == ["initial policy", "grpo"]
+        assert drawn.draw.func == section.figures[0].draw.func  # type: ignore[attr-defined]
+    shown = for_people(measured(found))
+    assert [row.cells[0] for row in shown.tables[0].rows][:2] == ["initial policy", "grpo"]
+    assert shown.notes[0].startswith("initial policy on arithmetic, evaluation seed 0: ")
+    assert shown.data == measured(found).data
+    assert shown.data["rows"][0]["model"] == "base"
+    assert str(shown.sheets["measured"].rows[0].cells[0]) == "base"
+
+
+def test_other_words_with_base_in_them_stay() -> None:
+    claim = "grpo > base at pass@1, base ~ grpo-base"
+    assert named(claim) == "grpo > initial policy at pass@1, initial policy ~ grpo-base"
+    for text in ("anchor.reference=base", "runs/base", "base-2", "based"):
+        assert named(text) == text
 
 
 def test_power_is_about_each_benchmarks_own_problems(tmp_path: Path) -> None:
