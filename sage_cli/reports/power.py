@@ -224,7 +224,7 @@ def _notes(question: Question) -> tuple[str, ...]:
     return (
         *_alone(question),
         f"detected: in {POWER:.0%} of repetitions by a paired test at "
-        f"{1 - question.confidence:.0%} two-sided; base and trained policy answer the same "
+        f"{1 - question.confidence:.0%} two-sided; initial and trained policy answer the same "
         "problems",
         "assumed: problems like these, and a training that moves every problem's log-odds "
         f"{changes}",
@@ -250,7 +250,7 @@ def _alone(question: Question) -> tuple[str, ...]:
 def _correlation_note(question: Question) -> str:
     source = f"estimated from {question.like}" if question.like else "--correlation, or --like RUN"
     return (
-        f"grades of base and trained policy on a sample correlate {question.correlation:.2f}, "
+        f"grades of initial and trained policy on a sample correlate {question.correlation:.2f}, "
         f"since both share their random numbers ({source}); with another evaluation seed on one "
         "side they don't: --correlation 0"
     )

@@ -200,8 +200,8 @@ def _table(objective: str, data: ConfirmData, result: SweepResult) -> Table:
         rows.append(Row((*said, *cells, len(one["runs"]) - failed)))
     columns = (
         *map(Column, ("trial", "settings")),
-        *(Column(name, "search") for name in ("value", "less base")),
-        *(Column(name, "confirmed") for name in ("value", "less base", "seeds")),
+        *(Column(name, "search") for name in ("value", "less initial policy")),
+        *(Column(name, "confirmed") for name in ("value", "less initial policy", "seeds")),
     )
     return Table(f"{objective}: search and confirmation", columns, tuple(rows))
 

@@ -15,7 +15,7 @@ def winner_table(result: SweepResult) -> Table:
     known = any(one.optimism and one.optimism.estimate is not None for one in winners)
     rows: list[tuple[str, list[Cell]]] = [
         ("trial", [str(one.best + 1) for one in winners]),
-        ("less base", [gap_measure(one.over_base) for one in winners]),
+        ("less initial policy", [gap_measure(one.over_base) for one in winners]),
         ("second best trial", [_number(one.second) for one in winners]),
         ("less second best", [gap_measure(one.over_second) for one in winners]),
     ]
@@ -58,7 +58,7 @@ def describe_winner(one: Winner) -> list[str]:
     """Return a sentence for each thing that is known of the best trial."""
     said = []
     if one.over_base is not None:
-        said.append(f"less base: {_gap(one.over_base)}")
+        said.append(f"less initial policy: {_gap(one.over_base)}")
     if one.over_second is not None and one.second is not None:
         said.append(f"less the second best, trial {one.second + 1}: {_gap(one.over_second)}")
     if one.optimism is not None:
@@ -71,7 +71,7 @@ def short_note(result: SweepResult, objective: str) -> str:
     one = result.findings.winners.get(objective)
     if one is None:
         return ""
-    lines = [f"best less base {_gap(one.over_base)}"] if one.over_base else []
+    lines = [f"best less initial policy {_gap(one.over_base)}"] if one.over_base else []
     if one.optimism is not None:
         lines.append(f"optimism {_span(one.optimism)}")
     return "\n".join(lines)

@@ -44,7 +44,7 @@ def _table(table: Table) -> Table:
 
 def _note(note: str) -> str:
     """Return a note whose subject is the method under its name; elsewhere `base` is a word."""
-    return re.sub(rf"^{BASE}(?= on |: )", INITIAL, note)
+    return re.sub(rf"(?:(?<=less )|^){BASE}(?= on |: )", INITIAL, note)
 
 
 def _cell(cell: Cell) -> Cell:

@@ -36,7 +36,7 @@ def problems(result: PartResult, base: MethodResult) -> Document:
     sheet = Table("", columns("benchmark, problem, method, n, c"), tuple(each))
     return Document(
         name="problems",
-        title="Problem by problem, base and trained",
+        title="Problem by problem, before and after training",
         data={"strips": shares},
         tables=(table,),
         sheets={"problems": sheet},

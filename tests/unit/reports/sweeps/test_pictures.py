@@ -77,8 +77,8 @@ def test_a_surface_has_every_measured_point_and_the_others_by_their_state(
     assert words_in(found["slices"], "base") == [2]  # one beside each row
     assert words_in(found["pareto"], "base", "Pareto front") == [1, 1]
     for stem, count in (("surface", 2), ("slices", 2), ("pareto", 0)):
-        assert found[stem].count("<!-- best less base +0.") == count, stem
-    assert found["pareto"].count(": best less base +0.") == 2
+        assert found[stem].count("<!-- best less initial policy +0.") == count, stem
+    assert found["pareto"].count(": best less initial policy +0.") == 2
 
 
 @pytest.mark.parametrize("count", [0, 1, 2])

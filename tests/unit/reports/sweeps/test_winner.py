@@ -42,8 +42,8 @@ def test_the_table_names_trials_by_number_and_pairs_them_with_base_and_second() 
         float(line.split(",")[3]) for line in to_csv(trials).splitlines()[1:] if ",," not in line
     ]
     assert abs(rows["less second best"].value - (values[2] - values[1])) < 1e-9
-    assert rows["less base"].interval is not None
-    assert rows["less base"].value > rows["less second best"].value
+    assert rows["less initial policy"].interval is not None
+    assert rows["less initial policy"].value > rows["less second best"].value
     assert set(rows) >= {"optimism at least", "optimism at most"}
     assert "does not show how seeds vary" in table.notes[-1]
 
@@ -53,14 +53,14 @@ def test_with_several_seeds_the_optimism_is_estimated() -> None:
     rows = {row.cells[0]: row.cells[1] for row in table.rows}
     assert "optimism at least" not in rows
     assert 0 <= rows["optimism"].value < 0.1
-    assert str(rows["less base"]) == "–"  # it is not measured
+    assert str(rows["less initial policy"]) == "–"  # it is not measured
     assert len(table.notes) == 2
 
 
 def test_one_trial_has_no_second_and_without_counts_nothing_is_said() -> None:
     alone = document(count=1, base=done({}, 9, -1.0))
     rows = {row.cells[0]: str(row.cells[1]) for row in alone.tables[1].rows}
-    assert rows["less base"].startswith("+0.")
+    assert rows["less initial policy"].startswith("+0.")
     assert [rows[name] for name in ("second best trial", "less second best")] == ["–", "–"]
     assert len(alone.tables[1].notes) == 1
     uncounted = [SweepTrial(at(GRID, 0.8, 0.1), "done", (0.4,), ("rl-1",))]
@@ -82,7 +82,7 @@ def test_sentences_say_estimate_or_bounds() -> None:
     assert "at least" in said[1]
     (estimated,) = document(3, done({}, 9, -1.0)).data["winners"].values()
     base, _, chosen = describe_winner(estimated)
-    assert base.startswith("less base: +0.")
+    assert base.startswith("less initial policy: +0.")
     assert chosen == f"optimism of the choice: about {estimated.optimism.estimate:.3f}"
 
 
@@ -105,5 +105,5 @@ def test_a_report_that_is_read_again_without_counts_has_the_same_table(tmp_path)
     replace(found, figures=()).write(tmp_path)
     again = from_data(read_object(file, ""))
     assert sweep_tables(again) == found.tables
-    assert short_note(again, "pass@1").startswith("best less base +0.")
+    assert short_note(again, "pass@1").startswith("best less initial policy +0.")
     assert short_note(again, "pass@2") == ""
