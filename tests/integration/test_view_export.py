@@ -84,7 +84,7 @@ def own(root: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]
     [
         ("suite", ["two methods", "a note with <b>markup</b>", "Where it came from", "abc"]),
         ("sweep", ["sage rl --guide branch --set guide.tau=0.3", "the GPU is full", "Trials"]),
-        ("guide", ["branch (tau 0.465), at optimiser step 2", "a <b>note</b>", "no answer"]),
+        ("guide", ["branch (tau 0.465), as at training step 3", "a <b>note</b>", "no answer"]),
     ],
 )
 def test_the_page_that_a_command_writes(
