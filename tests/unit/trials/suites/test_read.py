@@ -12,8 +12,8 @@ from sage_cli.trials.suites.read import read_suite, suite_names, with_included
 
 PAPERS = ["figure2", "figure3", "figure4", "figure6", "figure7", "paper",
           "table1", "table2", "table3", "table4", "table5", "table6", "table9"]  # fmt: skip
-OWN = ["advantages", "anchors", "atlas", "claim", "demo", "found", "neighbours", "orthogonal",
-       "strong-guide", "study"]  # fmt: skip
+OWN = ["advantages", "anchors", "atlas", "atlas-paths", "claim", "demo", "found", "neighbours",
+       "orthogonal", "strong-guide", "study"]  # fmt: skip
 EXACT = "methods: {grpo: grpo}\nmeasured: exact\n"
 TRADE = "{name: t, method: grpo, against: grpo}"
 EVERY = sorted([*PAPERS, *OWN])
