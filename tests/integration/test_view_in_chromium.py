@@ -158,7 +158,7 @@ def test_a_policy_has_one_colour_everywhere(page: Browser, problem: str) -> None
         own = page.js(f"{named} return of(/^(rl-)?dapo-branch(-b+)?$/).map((one) => {look})")
         assert own, where
         found |= set(own)
-        initial = page.js(f"{named} return of(/^(sft-|base)/).map((one) => {look})")
+        initial = page.js(f"{named} return of(/^(sft-|initial policy)/).map((one) => {look})")
         assert set(initial) == {"currentColor "}, where  # ink, on every page
     assert len(found) == 1
 
