@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sage_cli.errors import SageError, StoreError
+from sage_cli.errors import ConfigurationError, SageError, StoreError
 from sage_cli.view.json_types.measured import Absent
 from sage_cli.view.query import Query
 from sage_cli.view.stored.columns import Columns, StoredColumns
@@ -118,6 +118,8 @@ def _passk(api: Api, query: Query) -> Any:
 
 def _difference(api: Api, query: Query) -> Any:
     names = [query.required("a"), query.required("b")]
+    if names[0] == names[1]:
+        raise ConfigurationError(f"{names[0]} is named twice", "name two different policies")
     found = api.measured(names, query.required("benchmark"))
     shown = found.with_columns(api.columns)
     if len(shown) < 2:

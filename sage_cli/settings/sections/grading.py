@@ -32,7 +32,7 @@ class GradingSection(Section):
     Math-Verify search the whole completion, as the authors do, and needs its mode."""
     workers: int = Field(1, ge=1, json_schema_extra=COSMETIC)
     """Processes that grade."""
-    timeout_s: int = Field(5, ge=1)
+    timeout_s: int = Field(5, ge=1, le=86_400)
     """Seconds for one answer; what takes longer has the status `timeout`."""
     memory_mb: int = Field(1024, ge=128)
     """Memory of a grading process."""

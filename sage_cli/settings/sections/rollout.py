@@ -52,7 +52,7 @@ class VllmRolloutSection(Section):
     """The address of `vllm serve`."""
     server_model: str | None = Field(None, json_schema_extra=COSMETIC)
     """What the server calls the model, where it can't tell that it is the one trained."""
-    server_timeout_s: float = Field(240, gt=0, json_schema_extra=COSMETIC)
+    server_timeout_s: float = Field(240, gt=0, le=86_400, json_schema_extra=COSMETIC)
     """How long a server may take to come up."""
     server_group_port: int = Field(51216, ge=1, le=65535, json_schema_extra=COSMETIC)
     """Where trainer and server meet to hand weights over; one for each training of a machine."""

@@ -43,7 +43,7 @@ class SamplingSection(DecodingSection):
     server_form: ServerForm = "completions"
     """`completions` sends the prompt as it is, `chat` messages, to which the server applies its
     own template: another prompt, whose samples are kept apart."""
-    timeout_s: float = Field(600, gt=0, json_schema_extra=COSMETIC)
+    timeout_s: float = Field(600, gt=0, le=86_400, json_schema_extra=COSMETIC)
     """How long one request to a server may take."""
     server_attempts: int = Field(10, ge=1, json_schema_extra=COSMETIC)
     """How often a request is sent before the servers are given up."""

@@ -12,8 +12,8 @@ from urllib.parse import urlencode
 import numpy as np
 
 from sage_cli.errors import SageError
-from sage_cli.store.json_files import compact_json
 from sage_cli.view.api import Api
+from sage_cli.view.export.page_file import in_script
 from sage_cli.view.json_types.export import Export, HeldPolicy
 from sage_cli.view.json_types.measured import DifferenceView, SampleRow
 from sage_cli.view.stored.columns import Columns, Filters
@@ -49,23 +49,35 @@ class _Held:
 
     def add(self, api: Api, name: str, **values: str) -> bool:
         """Add an answer if it fits; else note that it was left out."""
+        what = " ".join((name, *values.values()))
         try:
             answer = api.answer(name, values)
         except SageError as error:
-            self.left_out.append(f"{name} {' '.join(values.values())}: {error.cause}")
+            self.left_out.append(f"{what}: {error.cause}")
             return False
-        size = len(compact_json(answer))
-        if size > self.left:
-            self.left_out.append(f"{name} {' '.join(values.values())}: no room")
+        if not self.fits(answer, what):
             return False
-        self.left -= size
         query = urlencode(sorted(values.items()))
         self.answers[f"{name}?{query}" if query else name] = answer
         return True
 
+    def fits(self, value: object, what: str) -> bool:
+        """Return whether `value` fits, and take its room; else note that `what` is left out."""
+        size = _bytes(value)
+        if size > self.left:
+            self.left_out.append(f"{what}: no room")
+            return False
+        self.left -= size
+        return True
+
+
+def _bytes(value: object) -> int:
+    """Return the size of a value in the page."""
+    return len(in_script(value).encode())
+
 
 def contents(root: Path, selection: Selection, limit_bytes: int) -> Export:
-    """Return what is stored of a selection, at most `limit_bytes` long as JSON.
+    """Return what is stored of a selection, at most `limit_bytes` long in the page.
 
     Samples take what the rest leaves: as many of each problem, the first ones.
     """
@@ -103,12 +115,12 @@ def _answers(api: Api, held: _Held, selection: Selection) -> dict[str, Any]:
     wanted = set(selection.runs)
     runs["runs"] = [row for row in runs["runs"] if row["values"]["id"] in wanted]
     held.answers["runs"] = runs
-    held.left -= len(compact_json(runs))
+    held.left -= _bytes(runs)
     sweeps, suites = api.answer("sweeps", {}), api.answer("suites", {})
     sweeps["sweeps"] = [one for one in sweeps["sweeps"] if one["name"] in selection.sweeps]
     suites["suites"] = [one for one in suites["suites"] if one["name"] in selection.suites]
     held.answers |= {"sweeps": sweeps, "suites": suites, **selection.answers}
-    held.left -= len(compact_json(selection.answers))
+    held.left -= _bytes(selection.answers)
     for name in selection.sweeps:
         held.add(api, "sweep", sweep=name)
     for name in selection.suites:
@@ -119,8 +131,7 @@ def _answers(api: Api, held: _Held, selection: Selection) -> dict[str, Any]:
             continue
         names = held.answers[f"run?{urlencode({'run': id_})}"]["records"]
         found = api.answer("records", {"run": id_, "names": ",".join(names)})
-        if (size := len(compact_json(found))) <= held.left:
-            held.left -= size
+        if held.fits(found, f"records {id_}"):
             records[id_] = found
         held.add(api, "rollouts", run=id_)
         held.add(api, "ledger", run=id_)
@@ -142,15 +153,15 @@ def _differences(api: Api, shown: Sequence[Measured], held: _Held) -> list[Diffe
     """Return the paired differences of policies on one benchmark, those to the first ones first."""
     found: list[DifferenceView] = []
     pairs = [(b, a) for a, b in combinations(shown, 2) if a.benchmark.name == b.benchmark.name]
+    if len(pairs) > MOST_PAIRS:
+        held.left_out.append(f"{len(pairs) - MOST_PAIRS} of {len(pairs)} paired differences")
     for a, b in pairs[:MOST_PAIRS]:
         try:
             columns = [(one, api.columns.of(one)) for one in (a, b)]
             difference = difference_view(columns[0], columns[1], None)
         except SageError:  # not measured; the page of each says so
             continue
-        size = len(compact_json(difference))
-        if size <= held.left:
-            held.left -= size
+        if held.fits(difference, f"the difference of {a.label} and {b.label}"):
             found.append(difference)
     return found
 
@@ -164,7 +175,10 @@ def _policy(api: Api, one: Measured, room: int, held: _Held) -> HeldPolicy | Non
     except (SageError, OSError) as error:
         held.left_out.append(f"samples of {one.label}: {error}")
         return None
-    room -= len(compact_json([passk, problems]))
+    room -= _bytes([passk, problems])
+    if room < 0:
+        held.left_out.append(f"samples and curves of {one.label}: no room")
+        return None
     return {
         "policy": one.label,
         "benchmark": one.benchmark.name,
@@ -183,12 +197,12 @@ def _samples(one: Measured, columns: Columns, room: int) -> list[SampleRow]:
     if not places or room <= 0:
         return []
     first = rows_of(one.label, columns, places[0], SHOWN_CHARACTERS)
-    each = max(1, len(compact_json(first)))
+    each = max(1, _bytes(first))
     wanted = [place for of in places[: max(1, room // each)] for place in of]
     rows = rows_of(one.label, columns, sorted(wanted), SHOWN_CHARACTERS)
     order: Mapping[str, int] = {id_: i for i, id_ in enumerate(columns.problems)}
     rows.sort(key=lambda row: (order[row["problem"]], row["seed"], row["index"]))
-    while rows and len(compact_json(rows)) > room:
+    while rows and _bytes(rows) > room:
         rows = rows[: int(len(rows) * 0.8)]
     return rows
 

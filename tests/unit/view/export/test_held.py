@@ -5,7 +5,9 @@ import json
 from shown_runs import stored_run
 
 from sage_cli.store.json_files import compact_json
+from sage_cli.view.export import held as holding
 from sage_cli.view.export.held import Selection, contents
+from sage_cli.view.export.page_file import in_script
 from sage_cli.view.export.selection import selection_of, with_guide
 
 BASE, BRANCH, PLAIN = "sft-arithmetic-aaaaaaaa", "rl-dapo-branch-bbbbbbbb", "rl-dapo-cccccccc"
@@ -82,3 +84,38 @@ def test_what_does_not_fit_is_named(shown):
     assert any(line.startswith(f"run {PLAIN}: no room") for line in held["left_out"])
     assert "Left out" in held["said"]
     json.loads(compact_json(held))
+
+
+def test_the_bound_counts_bytes_as_the_page_has_them(tmp_path):
+    # in the page "<" is \\u003c, six bytes, and "é" has two: eleven for three characters
+    run = stored_run(tmp_path, "one", "a", lambda _, at: ("<é" * 500, "right"), kind="sft")
+    assert len(in_script("<é").encode()) == 2 + 6 + 2
+    whole = len(in_script(contents(tmp_path, Selection([run.id]), 2**24)).encode())
+    limit = whole - 100_000
+    held = contents(tmp_path, Selection([run.id]), limit)
+    assert 6 <= len(held["policies"][0]["samples"]) < 48
+    assert len(in_script(held).encode()) <= limit + 2_000
+
+
+def test_records_curves_and_differences_without_room_are_named(shown, monkeypatch):
+    ids = [BASE, PLAIN]
+    whole = contents(shown, Selection(ids), 2**24)
+    monkeypatch.setattr(holding, "MOST_PAIRS", 0)
+    assert contents(shown, Selection(ids), 2**24)["left_out"] == ["1 of 1 paired differences"]
+    monkeypatch.setattr(holding, "MOST_PAIRS", 24)
+    sizes = (whole["records"][BASE], whole["records"][PLAIN], whole["differences"][0])
+    told = set()
+    for limit in range(2_000, 40_000, max(1, min(len(in_script(one)) for one in sizes) // 2)):
+        held = contents(shown, Selection(ids), limit)
+        lines = held["left_out"]
+        told.update(lines)
+        for id_ in ids:
+            absent = id_ not in held["records"]
+            assert absent == any(f"{what} {id_}: no room" in lines for what in ("run", "records"))
+            absent = id_ not in [one["policy"] for one in held["policies"]]
+            assert absent == (f"samples and curves of {id_}: no room" in lines)
+        absent = not held["differences"]
+        assert absent == (f"the difference of {PLAIN} and {BASE}: no room" in lines)
+    assert f"records {PLAIN}: no room" in told
+    assert f"samples and curves of {PLAIN}: no room" in told
+    assert f"the difference of {PLAIN} and {BASE}: no room" in told

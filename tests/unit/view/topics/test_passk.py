@@ -6,7 +6,7 @@ import pytest
 from shown_runs import SAMPLES, by_chance, stored_run
 
 from sage_cli.config.load import load
-from sage_cli.errors import StoreError
+from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.evaluation.exact.chances import ExactReader
 from sage_cli.view.api import Api
 from sage_cli.view.topics.passk import curve_points
@@ -64,6 +64,8 @@ def test_paired_differences(api):
     assert other["mean"] == pytest.approx([-5 / 16])
     with pytest.raises(StoreError, match="nobody"):
         api.answer("difference", {"a": BASE, "b": "nobody", "benchmark": "arithmetic"})
+    with pytest.raises(ConfigurationError, match="is named twice"):
+        api.answer("difference", {"a": BASE, "b": BASE, "benchmark": "arithmetic"})
 
 
 def test_the_settings_are_those_of_the_measurement(tmp_path):
