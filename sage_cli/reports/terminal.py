@@ -18,6 +18,9 @@ LONG_WORD = 24
 HEADER_WIDTH = 12
 """Width in characters at which headings of narrow columns are broken."""
 
+CORNERS = ("┓", "+")
+"""How the first line of a whole table ends, with lines and on a terminal without."""
+
 
 def print_document(document: Document, console: Console, *, details: bool = False) -> None:
     """Print the tables and the notes; with `details` also those that are details."""
@@ -35,9 +38,10 @@ def print_table(table: Table, console: Console) -> None:
     """Print a table with its title and notes, in parts if it is wider than the console."""
 
     def fits(part: Table) -> bool:
-        lines = console.render_lines(to_rich(part), pad=False)
-        text = "\n".join("".join(segment.text for segment in line) for line in lines)
-        return all(word in text for word in _unbroken(part))
+        rendered = console.render_lines(to_rich(part), pad=False)
+        lines = ["".join(segment.text for segment in line) for line in rendered]
+        text = "\n".join(lines)
+        return lines[0].endswith(CORNERS) and all(word in text for word in _unbroken(part))
 
     # not rich's own title and caption, which would be as narrow as the table
     for part in narrowed(table, fits):
