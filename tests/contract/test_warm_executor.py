@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from executor_contract import ExecutorContract, shell
 from local_deaths import LocalDeaths
 
-from sage_cli.trials.executors.contract import ExecutorContract, shell
 from sage_cli.trials.executors.executor import End, Fate, Resources
 from sage_cli.trials.executors.local_executor import LocalExecutor
 from sage_cli.trials.executors.process_guard import LINUX
