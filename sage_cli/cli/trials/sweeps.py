@@ -59,9 +59,7 @@ def show(name: Name, runs: RunRoot = None, json: Json = False) -> None:
     sweep = _sweeps(runs).find(name)
     result = sweep.result
     if json:
-        from sage_cli.reports.sweeps.plain import to_data
-
-        emit({"sweep": _facts(sweep), "report": result and to_data(result)})
+        emit({"sweep": _facts(sweep), "report": result})
         return
     facts = _facts(sweep)
     counts = ", ".join(f"{facts['trials'].get(state, 0)} {state}" for state in STATES)

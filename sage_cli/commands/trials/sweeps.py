@@ -90,7 +90,7 @@ def importances(sweep: StoredSweep) -> Mapping[str, Mapping[str, Effect]]:
         raise StoreError(
             f"the importance of the parameters of {sweep.name} is not known yet: "
             f"{done} of its trials {'is' if done == 1 else 'are'} done",
-            f"it takes {trials_needed(result.axes)} done trials or more, of different values",
+            f"it takes {trials_needed(result.space)} done trials or more, of different values",
         )
     return result.importances
 
@@ -173,11 +173,11 @@ def _best(result: SweepResult, objective: str, sweep: StoredSweep) -> Best:
     return {
         "objective": objective,
         "number": place + 1,
-        "value": trial.values[result.objectives.index(objective)],
-        "interval": result.interval(place, objective),
+        "value": trial.values[objective],
+        "interval": (trial.intervals or {}).get(objective),
         "words": command_of(sweep, trial),
-        "alike": tuple(same) if objective in result.findings.rankings else None,
-        "winner": result.findings.winners.get(objective),
+        "alike": tuple(same) if objective in result.rankings else None,
+        "winner": result.winners.get(objective),
         "settings": dict(trial.settings),
         "runs": trial.runs,
     }

@@ -31,8 +31,8 @@ def parameter_effects(
     done = [one for one in trials if one.state == "done" and one.values is not None]
     columns = {axis.name: _column(axis, done) for axis in axes}
     found = {}
-    for place, objective in enumerate(objectives):
-        value_M = np.array([trial.values[place] for trial in done if trial.values is not None])
+    for objective in objectives:
+        value_M = np.array([trial.values[objective] for trial in done if trial.values is not None])
         finite_M = np.isfinite(value_M)
         varied = {name: column_MA[finite_M] for name, column_MA in columns.items()}
         if seen := effects(varied, value_M[finite_M]):

@@ -22,17 +22,16 @@ def draw_parallel(result: SweepResult, stem: Path) -> None:
 
     A trial without one of the parameters has a gap there.
     """
-    trials = tuple(trial for _, trial, _ in result.done)
-    value_MO = np.array([values for _, _, values in result.done])
-    scales = [Scale(axis, trials) for axis in result.axes]
+    trials = tuple(result.done.values())
+    value_MO = np.array([[*result.value_at(name).values()] for name in result.objectives]).T
+    scales = [Scale(axis, trials) for axis in result.space]
     columns = [_placed(scale, trials) for scale in scales]
     columns += [_between(value_MO[:, o], *_ends(value_MO[:, o])) for o in range(value_MO.shape[1])]
     place_MA = np.array(columns).T
     region = region_of_interest(value_MO[:, 0].tolist(), value_MO[:, 0].max(), LEAST_SPAN / 5)
     colour = value_scale(region)
-    places = [place for place, _, _ in result.done]
     first = result.best(result.objectives[0])
-    best = None if first is None else places.index(first)
+    best = None if first is None else [*result.done].index(first)
     with drawing(stem, GAP_IN * len(columns) + 1.2, HEIGHT_IN) as figure:
         axes = figure.subplots()
         across = range(len(columns))
@@ -71,7 +70,7 @@ def _ends(value_M: Any) -> tuple[float, float]:
 
 def _frame(axes: Any, result: SweepResult) -> None:
     """Draw the vertical axes with their names."""
-    names = [axis.label for axis in result.axes] + list(result.objectives)
+    names = [axis.label for axis in result.space] + list(result.objectives)
     axes.grid(visible=False)
     axes.spines[:].set_visible(False)
     axes.set_yticks([])

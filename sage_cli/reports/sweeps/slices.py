@@ -25,7 +25,7 @@ def draw_slices(result: SweepResult, stem: Path) -> None:
     unknown, those with the highest value. Trials without a value stand at the bottom. The points of
     a single parameter are joined by a line.
     """
-    scales = [Scale(axis, result.trials) for axis in result.axes]
+    scales = [Scale(axis, result.trials) for axis in result.space]
     rows, columns = len(result.objectives), len(scales)
     width_in = PANEL_IN[0] * columns if columns > 1 else 4.6
     with drawing(stem, width_in, PANEL_IN[1] * rows + 0.5) as figure:
@@ -42,11 +42,7 @@ def draw_slices(result: SweepResult, stem: Path) -> None:
             axes.set_xlim(*scale.ends)
             scale.mark(axes.xaxis)
         ringed = [_ringed(result, objective) for objective in result.objectives]
-        words = (
-            {"best": INDISTINGUISHABLE if result.findings.rankings else "best"}
-            if any(ringed)
-            else {}
-        )
+        words = {"best": INDISTINGUISHABLE if result.rankings else "best"} if any(ringed) else {}
         if any(len(rings) < len(result.done) for rings in ringed):
             words["worse"] = "other trials" if any(ringed) else "trials"
         legend(figure, words | states_of(result), 3 if columns <= 2 else 6)
@@ -54,24 +50,24 @@ def draw_slices(result: SweepResult, stem: Path) -> None:
 
 def _draw(axes: Any, result: SweepResult, objective: str, scale: Scale, last: bool) -> None:
     """Draw the trials that have this parameter, and the base as a line, named at the `last`."""
-    which, ringed = result.objectives.index(objective), _ringed(result, objective)
+    ringed = _ringed(result, objective)
     if result.base is not None and result.base.values is not None:
-        height = result.base.values[which]
+        height = result.base.values[objective]
         axes.axhline(height, color=INK, linewidth=0.9, linestyle=(0, (4, 3)), zorder=1)
         if last:
             style = {"xycoords": ("axes fraction", "data"), "va": "center", "color": INK}
             say(axes, "base", (1, height), (3, 0), fontsize=8, annotation_clip=False, **style)
     there = [
-        (scale.place(trial.settings[scale.axis.key]), values[which], place)
-        for place, trial, values in result.done
-        if scale.axis.key in trial.settings
+        (scale.place(setting), value, place)
+        for place, value in result.value_at(objective).items()
+        if (setting := result.trials[place].settings.get(scale.axis.key)) is not None
     ]
-    if len(result.axes) == 1 and scale.axis.is_number:
+    if len(result.space) == 1 and scale.axis.is_number:
         points = np.array([(x, y) for x, y, _ in sorted(there)]).reshape(-1, 2)
         axes.plot(*points.T, color=WORSE, linewidth=1.2, zorder=2)
     for x, y, place in there:
-        if (ends := result.interval(place, objective)) is not None:
-            axes.vlines(x, *ends, color=FAINT, linewidth=0.8, alpha=0.6, zorder=2)
+        if (intervals := result.trials[place].intervals) is not None:
+            axes.vlines(x, *intervals[objective], color=FAINT, linewidth=0.8, alpha=0.6, zorder=2)
         mark(axes, x, y, "worse", zorder=3)
         if place in ringed:
             mark(axes, x, y, "best", zorder=4)
@@ -83,8 +79,7 @@ def _draw(axes: Any, result: SweepResult, objective: str, scale: Scale, last: bo
 
 def _ringed(result: SweepResult, objective: str) -> frozenset[int]:
     """Return the places of the trials that may be the best; none if that would be all."""
-    which = result.objectives.index(objective)
-    value_at = {place: values[which] for place, _, values in result.done}
+    value_at = result.value_at(objective)
     highest = (place for place, value in value_at.items() if value == max(value_at.values()))
     ringed = result.indistinguishable(objective) or frozenset(highest)
     return ringed if len(ringed) < len(value_at) else frozenset()
@@ -92,7 +87,7 @@ def _ringed(result: SweepResult, objective: str) -> frozenset[int]:
 
 def _note(result: SweepResult, objective: str) -> str:
     """Return a note on an objective's rings and its best trial."""
-    if not result.findings.rankings:
+    if not result.rankings:
         return "noise unknown"
     nothing = len(result.done) > 1 and not _ringed(result, objective)
     rings = "all trials are indistinguishable from the best" if nothing else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from sage_cli.problems.load import benchmark_names
 from sage_cli.reports.document import Document, Report
 from sage_cli.reports.sweeps.data import (
     Axis,
+    CountedTrial,
     LearningCurve,
     SweepResult,
     SweepTrial,
@@ -82,13 +83,14 @@ def _trial(one: StudyTrial, sweep: Sweep, goes_on: bool) -> SweepTrial:
     """A trial with all of its measured seeds, those of a race among them."""
     found, missing = _stored(one, sweep)
     state = _unfinished(sweep, goes_on)
-    trial = SweepTrial(one.point, state, runs=tuple(found), curve=_curve(one, sweep))
+    trial = CountedTrial(one.point, state, runs=tuple(found), curve=_curve(one, sweep))
     if one.state is State.DONE and missing is not None:
         # the study has its values, but their noise is unknown
-        return replace(trial, state="missing", values=one.values, missing=missing)
+        values = _named(sweep, one.values or ())
+        return replace(trial, state="missing", values=values, missing=missing)
     if one.state is State.DONE:
         scores = [score(sweep.config.sweep.objectives, counts) for counts in found.values()]
-        values, counts = mean_scores(scores), tuple(found.values())
+        values, counts = _named(sweep, mean_scores(scores)), tuple(found.values())
         return replace(trial, state="done", values=values, counts=counts)
     if one.state in (State.FAILED, State.INFEASIBLE):
         lines = tuple(one.attrs.get("lines", ()))
@@ -97,6 +99,10 @@ def _trial(one: StudyTrial, sweep: Sweep, goes_on: bool) -> SweepTrial:
     if one.state is State.PRUNED:
         return replace(trial, state="pruned", pruned=str(one.attrs.get("reason")))
     return trial
+
+
+def _named(sweep: Sweep, values: Sequence[float]) -> dict[str, float]:
+    return dict(zip((one.name for one in sweep.config.sweep.objectives), values, strict=True))
 
 
 def _curve(one: StudyTrial, sweep: Sweep) -> LearningCurve | None:
@@ -119,8 +125,8 @@ def _base(sweep: Sweep) -> SweepTrial | None:
     counts = sweep.results(sweep.initial)
     if counts is None:
         return None
-    values = score(sweep.config.sweep.objectives, counts)
-    return SweepTrial({}, "done", values, (sweep.initial.policy.label,), (counts,))
+    values = _named(sweep, score(sweep.config.sweep.objectives, counts))
+    return CountedTrial({}, "done", values, runs=(sweep.initial.policy.label,), counts=(counts,))
 
 
 def _reported(sweep: Sweep) -> str | None:
@@ -157,12 +163,11 @@ def _summary(result: SweepResult) -> dict[str, Any]:
     found: dict[str, Any] = {
         f"trials/{state}": states.count(state) for state in dict.fromkeys(states)
     }
-    for which, objective in enumerate(result.objectives):
-        place = result.best(objective)
-        values = None if place is None else result.trials[place].values
-        if place is None or values is None:
+    for objective in result.objectives:
+        if (place := result.best(objective)) is None:
             continue
         trial, name = result.trials[place], f"best/{objective}"
         found |= {f"{name}/{key}": value for key, value in trial.settings.items()}
-        found |= {f"{name}/value": values[which], f"{name}/runs": " ".join(trial.runs)}
+        found[f"{name}/value"] = result.value_at(objective)[place]
+        found[f"{name}/runs"] = " ".join(trial.runs)
     return found

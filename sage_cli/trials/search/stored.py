@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sage_cli.errors import StoreError
-from sage_cli.reports.sweeps.data import SweepResult
-from sage_cli.reports.sweeps.plain import from_data
+from sage_cli.reports.sweeps.data import SweepResult, from_data
 from sage_cli.store.atomic import write_text
 from sage_cli.store.json_files import read_object
 from sage_cli.store.lock import DRIVER, driver, holder_of
@@ -57,7 +56,7 @@ class StoredSweep:
         data = read_object(path, AGAIN)
         try:
             return from_data(data)
-        except (KeyError, TypeError, ValueError) as error:
+        except (AttributeError, TypeError) as error:
             raise StoreError(
                 f"{path} was written by another version of sage, or edited: "
                 f"{type(error).__name__}: {error}",

@@ -7,7 +7,7 @@ from typing import Any
 from typing_extensions import TypedDict
 
 from sage_cli.reports.shown import ShownReport, ShownTable
-from sage_cli.reports.sweeps.plain import SweepData
+from sage_cli.reports.sweeps.data import SweepResult
 from sage_cli.trials.suites.task_states import TaskState
 from sage_cli.view.json_types.look import Look
 
@@ -40,7 +40,7 @@ class SweepView(TypedDict):
     sweep: SweepRow
     folder: str
     command: str | None
-    report: SweepData | None
+    report: SweepResult | None
     tables: list[ShownTable]
     commands: dict[str, str]
     provenance: dict[str, Any]
