@@ -24,8 +24,7 @@ from sage_cli.trials.search.space.read import guide_of, read_space
 from sage_cli.trials.suites.overrides import Overrides
 from sage_cli.trials.suites.planned import Part, PlannedSuite, planned
 from sage_cli.trials.suites.registered.standing import note_registration
-from sage_cli.trials.suites.task_states import TaskStates
-from sage_cli.trials.task import DONE, TO_DO, Task
+from sage_cli.trials.task import DONE, TO_DO, Task, TaskStates
 
 if TYPE_CHECKING:
     from sage_cli.trials.suites.report import SuiteReport

@@ -22,7 +22,7 @@ from sage_cli.metrics.comparisons.winner import Winner
 from sage_cli.metrics.importance import Effect
 from sage_cli.progress import Progress
 from sage_cli.reports.sweeps.data import SweepResult, SweepTrial, Value
-from sage_cli.reports.sweeps.effects import trials_needed
+from sage_cli.reports.sweeps.findings import trials_needed
 from sage_cli.settings.presets import read_layer
 from sage_cli.store.atomic import write_json
 from sage_cli.store.json_files import read_object

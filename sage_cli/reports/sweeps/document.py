@@ -11,11 +11,10 @@ from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.sweeps.data import Axis, SweepResult, SweepTrial
 from sage_cli.reports.sweeps.findings import sweep_result
 from sage_cli.reports.sweeps.heatmap import draw_heatmaps
-from sage_cli.reports.sweeps.importance import draw_importances
 from sage_cli.reports.sweeps.learning import draw_learning
 from sage_cli.reports.sweeps.parallel import draw_parallel, fits_parallel
 from sage_cli.reports.sweeps.pareto import draw_pareto
-from sage_cli.reports.sweeps.slices import draw_slices
+from sage_cli.reports.sweeps.slices import draw_importances, draw_slices
 from sage_cli.reports.sweeps.surface import draw_surfaces
 from sage_cli.reports.sweeps.table import sweep_tables
 from sage_cli.settings.objective import Objective

@@ -6,16 +6,18 @@ from pathlib import Path
 from typing import Any
 
 from sage_cli.reports.figures.figure import FAINT, GRID, INK, drawing, say
-from sage_cli.reports.sweeps.colour import (
+from sage_cli.reports.sweeps.data import Axis, SweepResult, as_text
+from sage_cli.reports.sweeps.marks import (
+    BEST,
     HIGHEST,
+    INDISTINGUISHABLE,
     LOWEST,
     Region,
     colour_bar,
+    colours,
     region_of_interest,
     value_scale,
 )
-from sage_cli.reports.sweeps.data import Axis, SweepResult, as_text
-from sage_cli.reports.sweeps.marks import BEST, INDISTINGUISHABLE, colours
 from sage_cli.reports.sweeps.table import describe_noise
 from sage_cli.reports.sweeps.winner import short_note
 

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from sage_cli.reports.figures.figure import FAINT, INK, drawing, say
-from sage_cli.reports.sweeps.colour import colour_bar, region_of_interest, value_scale
 from sage_cli.reports.sweeps.data import Axis, SweepResult
 from sage_cli.reports.sweeps.heatmap import LEAST_SPAN
-from sage_cli.reports.sweeps.marks import BEST
+from sage_cli.reports.sweeps.marks import BEST, colour_bar, region_of_interest, value_scale
 from sage_cli.reports.sweeps.scale import Scale
 
 GAP_IN, HEIGHT_IN = 1.7, 3.2

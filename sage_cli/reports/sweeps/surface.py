@@ -9,10 +9,19 @@ import numpy as np
 
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.reports.figures.figure import drawing, say
-from sage_cli.reports.sweeps.colour import Region, colour_bar, region_of_interest, value_colours
 from sage_cli.reports.sweeps.data import SweepResult
 from sage_cli.reports.sweeps.heatmap import LEAST_SPAN
-from sage_cli.reports.sweeps.marks import INDISTINGUISHABLE, WITHOUT, legend, mark, states_of
+from sage_cli.reports.sweeps.marks import (
+    INDISTINGUISHABLE,
+    WITHOUT,
+    Region,
+    colour_bar,
+    legend,
+    mark,
+    region_of_interest,
+    states_of,
+    value_colours,
+)
 from sage_cli.reports.sweeps.scale import Scale
 from sage_cli.reports.sweeps.winner import short_note
 

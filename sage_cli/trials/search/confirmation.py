@@ -12,8 +12,7 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.trials.search.prepared import Sweep, measured_benchmarks
-from sage_cli.trials.search.results import stored_results
-from sage_cli.trials.search.scores import ByBenchmark
+from sage_cli.trials.search.scores import ByBenchmark, stored_results
 from sage_cli.trials.search.shared import point_config
 from sage_cli.trials.stored import StoredMeasurements
 from sage_cli.trials.task import Task

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from math import isnan
 from typing import TYPE_CHECKING, Any
 
 from sage_cli.config.specs import EvaluationSpec
@@ -25,7 +26,7 @@ from sage_cli.reports.sweeps.table import trials_table
 from sage_cli.reports.tables.render import to_records
 from sage_cli.settings.sections.records import TrackingSection
 from sage_cli.store.mirrors.wandb_sweep import SweepPicture, mirror_sweep
-from sage_cli.trials.search.learning_curves import learning_curve
+from sage_cli.store.runs.run import Run
 from sage_cli.trials.search.prepared import Sweep
 from sage_cli.trials.search.scores import ByBenchmark, mean_scores, score
 from sage_cli.trials.search.space.space import Parameter, Range
@@ -34,6 +35,11 @@ from sage_cli.trials.search.study.study_trial import State, StudyTrial
 
 if TYPE_CHECKING:
     from sage_cli.trials.search.study.study import Study
+
+POINTS = 40
+"""The most points of a curve: longer ones are means over equal numbers of steps."""
+SHOWN = ("eval/pass@1", "eval/exact@1", "reward")
+"""The records that a curve may have, the first that a run has."""
 
 
 def outcome(sweep: Sweep, study: Study, under_way: Collection[int]) -> Document:
@@ -171,3 +177,30 @@ def _summary(result: SweepResult) -> dict[str, Any]:
         found[f"{name}/value"] = result.value_at(objective)[place]
         found[f"{name}/runs"] = " ".join(trial.runs)
     return found
+
+
+def learning_curve(run: Run | None) -> LearningCurve | None:
+    """Return a run's pass@1 on validation problems, or its reward; None without either.
+
+    The reward of a long run is averaged over windows, each at its last step.
+    """
+    if run is None or not run.metrics.path.is_file():
+        return None
+    records = run.metrics.read()
+    for key in SHOWN:
+        points = [(int(one["step"]), float(one[key])) for one in records if _has(one, key)]
+        if points:
+            return LearningCurve(key, _thinned(points))
+    return None
+
+
+def _has(record: dict[str, Any], key: str) -> bool:
+    value = record.get(key)
+    return isinstance(value, int | float) and not isnan(value)
+
+
+def _thinned(points: Sequence[tuple[int, float]]) -> tuple[tuple[int, float], ...]:
+    """Return `POINTS` windows' last steps and means, or the points if they are not more."""
+    size = -(-len(points) // POINTS)
+    windows = [points[start : start + size] for start in range(0, len(points), size)]
+    return tuple((one[-1][0], sum(value for _, value in one) / len(one)) for one in windows)

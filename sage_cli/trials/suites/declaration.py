@@ -12,10 +12,8 @@ from sage_cli.config.fields import setting, settings
 from sage_cli.errors import ConfigurationError
 from sage_cli.settings.base import Section
 from sage_cli.trials.suites.claims import Claim, parse_claim
-from sage_cli.trials.suites.interaction import Interaction
+from sage_cli.trials.suites.comparisons import Interaction, Stop, Trade, listed
 from sage_cli.trials.suites.starts import FEWEST_STARTS
-from sage_cli.trials.suites.stop import Stop
-from sage_cli.trials.suites.trade import Trade, listed
 from sage_cli.trials.tasks import ExactReading
 
 PAPERS_PRESET = "qwen2.5-math-7b"

@@ -28,8 +28,7 @@ from sage_cli.trials.suites.sections.exact import exact
 from sage_cli.trials.suites.sections.interactions import interactions_section
 from sage_cli.trials.suites.sections.measured import curves, measured, published_alone, summary
 from sage_cli.trials.suites.sections.names import for_people, named
-from sage_cli.trials.suites.sections.power import power
-from sage_cli.trials.suites.sections.problems import problems
+from sage_cli.trials.suites.sections.problems import power, problems
 from sage_cli.trials.suites.sections.registered import registered, registered_fact
 from sage_cli.trials.suites.sections.runs import runs, spent, tasks
 from sage_cli.trials.suites.sections.stopping import stopping_rule

@@ -8,7 +8,7 @@ from typing_extensions import TypedDict
 
 from sage_cli.reports.shown import ShownReport, ShownTable
 from sage_cli.reports.sweeps.data import SweepResult
-from sage_cli.trials.suites.task_states import TaskState
+from sage_cli.trials.task import TaskState
 from sage_cli.view.json_types.look import Look
 
 

@@ -15,7 +15,7 @@ from sage_cli.reports.shown import SHOWN, ShownReport, ShownSection
 from sage_cli.store.json_files import TornError, read_object
 from sage_cli.store.lock import holder_of
 from sage_cli.trials.failures import last_lines, stored_failures
-from sage_cli.trials.suites.task_states import stored_states
+from sage_cli.trials.task import stored_states
 from sage_cli.view.json_types.look import Look
 from sage_cli.view.json_types.trials import SuiteRow, SuitesView, SuiteView, TaskRow
 from sage_cli.view.stored.runs_read import is_one_part, look_of

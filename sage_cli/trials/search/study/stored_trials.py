@@ -12,9 +12,9 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from sage_cli.trials.search.space.space import Point, point_key
 from sage_cli.trials.search.study.optuna_space import OptunaSpace
+from sage_cli.trials.search.study.samplers import INFEASIBLE, TaughtStudy
 from sage_cli.trials.search.study.storage import patiently
 from sage_cli.trials.search.study.study_trial import State, StudyTrial
-from sage_cli.trials.search.study.taught import INFEASIBLE, TaughtStudy
 
 log = logging.getLogger(__name__)
 VALIDATION, REPEATS, WITHDRAWN = "validation at ", "repeats", "withdrawn"

@@ -16,11 +16,10 @@ from sage_cli.store.identity import identity_of
 from sage_cli.trials.search.lease import Lease, Owner
 from sage_cli.trials.search.space.space import Point, Space, from_plain, point_key
 from sage_cli.trials.search.study.optuna_space import OptunaSpace, ordered_lists
-from sage_cli.trials.search.study.samplers import sampler
+from sage_cli.trials.search.study.samplers import INFEASIBLE, sampler
 from sage_cli.trials.search.study.storage import open_storage, patiently
 from sage_cli.trials.search.study.stored_trials import REPEATS, WITHDRAWN, StoredTrials
 from sage_cli.trials.search.study.study_trial import State, StudyTrial
-from sage_cli.trials.search.study.taught import INFEASIBLE
 
 PATIENCE = 25
 """How often in a row a sampler may propose a known point before it is no longer asked."""

@@ -15,8 +15,7 @@ from sage_cli.trials.suites.sections.decided import decide
 from sage_cli.trials.suites.sections.differences import contrasts, differences
 from sage_cli.trials.suites.sections.measured import curves, measured, summary
 from sage_cli.trials.suites.sections.names import for_people, named
-from sage_cli.trials.suites.sections.power import power
-from sage_cli.trials.suites.sections.problems import problems
+from sage_cli.trials.suites.sections.problems import power, problems
 from sage_cli.trials.suites.sections.runs import runs, spent
 
 METHODS = {"base": "base", "grpo": "grpo", "grpo-branch": "grpo/branch"}

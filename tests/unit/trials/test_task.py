@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from sage_cli.trials.suites.task_states import FILE, TaskStates, stored_states
+from sage_cli.trials.task import FILE, TaskStates, stored_states
 
 
 def task(name, needs=None, state="to do"):
