@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from typing_extensions import TypedDict
 
 from sage_cli.metrics import parse_ks
 from sage_cli.metrics.comparisons.interaction import Interactions, interactions
@@ -18,7 +17,7 @@ from sage_cli.metrics.intervals.interval import Interval
 from sage_cli.metrics.intervals.multiplicity import holm
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures.dot_plot import draw_dot_plot
-from sage_cli.reports.tables.render import Record, to_records
+from sage_cli.reports.tables.render import to_records
 from sage_cli.reports.tables.table import Measure, Row, Table, columns
 from sage_cli.trials.suites.comparisons import Interaction
 from sage_cli.trials.suites.exact import ReadReplicate
@@ -27,13 +26,6 @@ from sage_cli.trials.suites.results import PartResult
 DIGITS = 4
 THESE, OTHERS = "these policies", "other policies"
 Read = Mapping[str, Sequence[ReadReplicate]]
-
-
-class InteractionsData(TypedDict):
-    """The interactions as declared, and their estimates."""
-
-    declared: list[Record]
-    interactions: list[Record]
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,14 +55,13 @@ def interactions_section(result: PartResult) -> Document:
         if len(there) > 1 and next(iter(declared.gains)) in there:
             found += _found(declared, there, result.read, ks, options)
     table = _table(found)
-    data: InteractionsData = {
-        "declared": [one.model_dump(mode="json") for one in result.suite.interactions],
-        "interactions": to_records(table),
-    }
     return Document(
         name="interactions",
         title="Interactions: is the gain the same with every method?",
-        data=data,
+        data={
+            "declared": [one.model_dump(mode="json") for one in result.suite.interactions],
+            "interactions": to_records(table),
+        },
         tables=(table,),
         sheets={"interactions": table},
         figures=tuple(_figure(found, name) for name in dict.fromkeys(_name(one) for one in found)),

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from typing_extensions import TypedDict
 
 from sage_cli.metrics.intervals.sequential import Look, looks_at
 from sage_cli.reports.document import Document
-from sage_cli.reports.tables.render import Record, to_records
+from sage_cli.reports.tables.render import to_records
 from sage_cli.reports.tables.table import Measure, Row, Table, columns
 from sage_cli.trials.suites.comparisons import Stop, Trade
 from sage_cli.trials.suites.results import PartResult
@@ -119,15 +118,6 @@ def _differences(
     return by_start
 
 
-class StoppingData(TypedDict):
-    """The decision with its reason, and each look at the first primary trade."""
-
-    trade: str
-    decision: str
-    why: str
-    looks: list[Record]
-
-
 def stopping_rule(result: PartResult) -> Document:
     """Return the section of a suite's stopping rule."""
     found = stopping(result)
@@ -146,17 +136,16 @@ def stopping_rule(result: PartResult) -> Document:
     )  # fmt: skip
     heads = columns("initial policies, difference, level, interval")
     table = Table(f"Stopping rule: {found.decision}", heads, rows, (found.why,))
-    data: StoppingData = {
-        "trade": found.trade.name,
-        "decision": found.decision,
-        "why": found.why,
-        "looks": to_records(table),
-    }
     bound = "" if rule.within is None else f", or lies within ± {rule.within:g}"
     return Document(
         name="stopping",
         title="May the study stop?",
-        data=data,
+        data={
+            "trade": found.trade.name,
+            "decision": found.decision,
+            "why": found.why,
+            "looks": to_records(table),
+        },
         tables=(table,),
         sheets={"stopping": table},
         notes=(
