@@ -30,6 +30,16 @@ DONE, TO_DO, FAILED = "done", "to do", "failed"
 FILE = "state.json"
 
 
+class TaskState(TypedDict):
+    """A task: its command, the task that it needs, and its state when that was last noted."""
+
+    name: str
+    title: str
+    command: str
+    needs: str | None
+    state: str
+
+
 @dataclass(eq=False)
 class Task:
     """`words` of a `sage` command line under `config`, due until `done` finds its result stored.
@@ -92,23 +102,22 @@ class Task:
             return "trained, to be measured" if found == "finished" else found
         return TO_DO
 
+    def as_json(self) -> TaskState:
+        """Return its command, the task that it needs, and its state."""
+        return {
+            "name": self.name,
+            "title": self.title,
+            "command": self.typed,
+            "needs": self.needs.name if self.needs else None,
+            "state": self.state,
+        }
+
 
 def left_and_states(tasks: Sequence[Task]) -> tuple[list[Task], dict[str, str]]:
     """Return the tasks that are not done, and by title the name and state of each task."""
-    states = [task.state for task in tasks]
-    left = [task for task, state in zip(tasks, states, strict=True) if state != DONE]
-    named = zip(tasks, states, strict=True)
-    return left, {task.title: f"{task.name}: {state}" for task, state in named}
-
-
-class TaskState(TypedDict):
-    """A task: its command, the task that it needs, and its state when that was last noted."""
-
-    name: str
-    title: str
-    command: str
-    needs: str | None
-    state: str
+    stated = [(task, task.state) for task in tasks]
+    left = [task for task, state in stated if state != DONE]
+    return left, {task.title: f"{task.name}: {state}" for task, state in stated}
 
 
 class TaskStates:
@@ -116,16 +125,7 @@ class TaskStates:
 
     def __init__(self, folder: Path, tasks: Sequence[Task]) -> None:
         self._file = folder / FILE
-        self._tasks: dict[str, TaskState] = {
-            task.name: {
-                "name": task.name,
-                "title": task.title,
-                "command": task.typed,
-                "needs": task.needs.name if task.needs else None,
-                "state": task.state,
-            }
-            for task in tasks
-        }
+        self._tasks = {task.name: task.as_json() for task in tasks}
         self._write()
 
     def note(self, name: str, state: str) -> None:
