@@ -195,15 +195,17 @@ class Suite(Section):
 
     @model_validator(mode="after")
     def _names_its_own_methods(self) -> Suite:
-        self._require("against", *self.against)
-        for claim in self.read_claims:
-            self._require(f"the claim '{claim.text}'", claim.a, claim.b)
-        for analysis in self.analyses:
-            self._require(f"the analysis {analysis.name}", *analysis.methods)
-        for trade in self.trades:
-            self._require(f"the trade {trade.name}", *trade.labels)
-        for one in self.interactions:
-            self._require(f"the interaction {one.name}", *one.labels)
+        named = {
+            "against": self.against,
+            **{f"the claim '{one.text}'": (one.a, one.b) for one in self.read_claims},
+            **{f"the analysis {one.name}": one.methods for one in self.analyses},
+            **{f"the trade {one.name}": one.labels for one in self.trades},
+            **{f"the interaction {one.name}": one.labels for one in self.interactions},
+        }
+        for what, labels in named.items():
+            if unknown := [label for label in labels if label not in self.methods]:
+                known = ", ".join(self.methods)
+                raise ValueError(f"{what} names the method '{unknown[0]}', known: {known}")
         return self
 
     @model_validator(mode="after")
@@ -262,8 +264,3 @@ class Suite(Section):
                 "analyses": tuple(one for one in self.analyses if {*one.methods} <= left.keys()),
             }
         )
-
-    def _require(self, what: str, *labels: str) -> None:
-        if unknown := [label for label in labels if label not in self.methods]:
-            known = ", ".join(self.methods)
-            raise ValueError(f"{what} names the method '{unknown[0]}', known: {known}")

@@ -10,7 +10,7 @@ from sage_cli.json_value import json_value
 from sage_cli.store.atomic import write_json
 from sage_cli.trials.suites.planned import PlannedSuite
 from sage_cli.trials.suites.registered.decided import decides
-from sage_cli.trials.suites.registered.departures import Departure, departures
+from sage_cli.trials.suites.registered.departures import Departure, departure, departures
 from sage_cli.trials.suites.registered.register import begun_runs
 from sage_cli.trials.suites.registered.registration import (
     Decides,
@@ -37,20 +37,10 @@ class Standing:
     @property
     def marks(self) -> list[Departure]:
         """Return every departure, changes of the file and lateness first."""
-        late = self.registration["late"]
-        first: list[Departure] = [
-            {"kind": "registration", "name": why, "registered": self.hash, "now": "changed"}
-            for why in self.changed
-        ]
-        if late:
-            first.append(
-                {
-                    "kind": "late",
-                    "name": f"registered when {len(late)} of its runs had begun",
-                    "registered": "before the first run",
-                    "now": ", ".join(late),
-                }
-            )
+        first = [departure("registration", why, self.hash, "changed") for why in self.changed]
+        if late := self.registration["late"]:
+            name = f"registered when {len(late)} of its runs had begun"
+            first.append(departure("late", name, "before the first run", late))
         return [*first, *self.departures]
 
     @property
