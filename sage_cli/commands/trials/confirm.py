@@ -25,8 +25,8 @@ from sage_cli.trials.executors.build import build_executor
 from sage_cli.trials.failures import Failure, all_failed
 from sage_cli.trials.run_tasks import run_tasks
 from sage_cli.trials.search.confirmation import FRESH, Confirmation
+from sage_cli.trials.search.folder import CONFIG, SweepFolder
 from sage_cli.trials.search.prepared import prepared
-from sage_cli.trials.search.stored import StoredSweep
 from sage_cli.trials.task import left_and_states
 
 TOP = 3
@@ -34,7 +34,7 @@ TOP = 3
 
 
 def planned(
-    sweep: StoredSweep,
+    sweep: SweepFolder,
     seeds: int,
     top: int | None = None,
     objective: str | None = None,
@@ -56,11 +56,11 @@ def planned(
         raise ConfigurationError(
             f"--top {top}: {sweep.name} has {count}", f"confirm all of them with --top {there}"
         )
-    root = {"run": {"root": sweep.folder.parent.parent}}
+    root = {"run": {"root": sweep.path.parent.parent}}
     settings_of(sweep)  # so that no option is blamed for what is stored
-    stored = read_layer(sweep.folder / "config.json")
+    stored = read_layer(sweep.path / CONFIG)
     search = prepared(load(stored=stored, flags={**(flags or {}), **root}, sets=sets).config)
-    if search.folder.path.resolve() != sweep.folder.resolve():
+    if search.folder.path.resolve() != sweep.path.resolve():
         raise ConfigurationError(
             f"these settings belong to the sweep {search.folder.name}, not to {sweep.name}",
             "leave out every --set that changes what a trial is trained with or searched on",
@@ -73,7 +73,7 @@ def planned(
     return found
 
 
-def confirm(sweep: StoredSweep, plan: Confirmation, progress: Progress) -> Report:
+def confirm(sweep: SweepFolder, plan: Confirmation, progress: Progress) -> Report:
     """Train and measure what the confirmation lacks, and report; typed again it resumes.
 
     Raises TrainingError if no trial has a result.

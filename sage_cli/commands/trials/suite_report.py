@@ -17,7 +17,7 @@ from sage_cli.reports.document import Document
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.sweeps.document import document_of
 from sage_cli.trials.failures import stored_failures
-from sage_cli.trials.search.stored import StoredSweep
+from sage_cli.trials.search.folder import SweepFolder
 from sage_cli.trials.suites.declaration import Analysis
 from sage_cli.trials.suites.overrides import Overrides
 from sage_cli.trials.suites.planned import Part, PlannedSuite, planned
@@ -114,7 +114,7 @@ def _analysed(analysis: Analysis, part: Part, progress: Progress) -> Document:
 def _swept(task: SweepTask) -> Document:
     """The last report of a sweep's driver, or why there is none."""
     try:
-        result = StoredSweep(task.folder).result
+        result = SweepFolder(task.folder).result
     except StoreError as error:
         why = error.cause
     else:

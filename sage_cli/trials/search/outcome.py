@@ -27,10 +27,10 @@ from sage_cli.reports.tables.render import to_records
 from sage_cli.settings.sections.records import TrackingSection
 from sage_cli.store.mirrors.wandb_sweep import SweepPicture, mirror_sweep
 from sage_cli.store.runs.run import Run
+from sage_cli.trials.search.folder import SweepFolder
 from sage_cli.trials.search.prepared import Sweep
 from sage_cli.trials.search.scores import ByBenchmark, mean_scores, score
 from sage_cli.trials.search.space.space import Parameter, Range
-from sage_cli.trials.search.stored import StoredSweep
 from sage_cli.trials.search.study.study_trial import State, StudyTrial
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def _reported(sweep: Sweep) -> str | None:
 
 def mirror_report(report: Report, facts: Mapping[str, Any], tracking: TrackingSection) -> None:
     """Show a sweep's report in W&B, as `tracking` asks; `facts` say what was searched and how."""
-    result = StoredSweep(report.folder).result
+    result = SweepFolder(report.folder).result
     assert result is not None  # `report` was written there
     picture = SweepPicture(
         config={name: value for name, value in facts.items() if name != "storage"},

@@ -9,7 +9,7 @@ from typing import Any
 from sage_cli.errors import SageError, StoreError
 from sage_cli.reports.shown import ShownTable, shown_table
 from sage_cli.reports.sweeps.table import sweep_tables
-from sage_cli.trials.search.stored import StoredSweep, Sweeps
+from sage_cli.trials.search.folder import SweepFolder, Sweeps
 from sage_cli.view.json_types.trials import SweepRow, SweepsView, SweepView
 from sage_cli.view.stored.runs_read import is_one_part
 
@@ -24,7 +24,7 @@ def sweep_view(root: Path, name: str) -> SweepView:
     folder = Sweeps(root).root / name
     if not is_one_part(name) or not folder.is_dir():
         raise StoreError(f"there is no sweep '{name}'", "the list has those that are there")
-    sweep, report, why = StoredSweep(folder), None, None
+    sweep, report, why = SweepFolder(folder), None, None
     tables: list[ShownTable] = []
     commands: dict[str, str] = {}
     provenance: dict[str, Any] = {}
@@ -50,7 +50,7 @@ def sweep_view(root: Path, name: str) -> SweepView:
     }
 
 
-def _row(sweep: StoredSweep) -> SweepRow:
+def _row(sweep: SweepFolder) -> SweepRow:
     try:
         state, why = sweep.state, None
     except (SageError, OSError) as error:
