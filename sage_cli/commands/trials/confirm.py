@@ -135,7 +135,6 @@ def dry_run(plan: Confirmation) -> list[Described]:
 
 
 def _places(result: SweepResult, objectives: Sequence[str], top: int) -> list[int]:
-    """Return the places of the best trials by each objective, each once, best first."""
     found: dict[int, None] = {}
     for objective in objectives:
         found |= dict.fromkeys(result.ranked(objective)[:top])

@@ -171,7 +171,6 @@ def _shown(task: Task) -> TaskJson:
 
 
 def _notes(plan: PlannedSuite) -> list[str]:
-    """Notes on the names and numbers of a plan."""
     notes = ["measurements that share samples are counted as if each sampled its own"]
     models: dict[str, str | None] = {}
     for part in plan.parts:

@@ -140,7 +140,6 @@ def confirmed_document(
 def _values(
     objective: Objective, trials: Sequence[FreshTrial]
 ) -> tuple[ObjectiveValues, list[FloatArray]]:
-    """Return the trials' values by problem, and those of their initial policies."""
     every = [*(one.counts for one in trials), *((one.initial,) for one in trials)]
     both = objective_values(objective, every)
     models, bases = both.models[: len(trials)], both.models[len(trials) :]

@@ -54,7 +54,6 @@ def document_of(result: SweepResult, provenance: Provenance) -> Document:
 
 
 def _figures(result: SweepResult) -> tuple[Figure, ...]:
-    """Return the pictures that `result` has the data for."""
     axes, trials = result.space, result.trials
     plane = len(axes) == 2 and all(axis.key in trial.settings for trial in trials for axis in axes)
     grid = plane and all(axis.values is not None for axis in axes)

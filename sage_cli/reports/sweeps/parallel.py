@@ -68,7 +68,6 @@ def _ends(value_M: Any) -> tuple[float, float]:
 
 
 def _frame(axes: Any, result: SweepResult) -> None:
-    """Draw the vertical axes with their names."""
     names = [axis.label for axis in result.space] + list(result.objectives)
     axes.grid(visible=False)
     axes.spines[:].set_visible(False)
@@ -97,7 +96,6 @@ def _tick_labels(scale: Scale) -> list[tuple[float, str]]:
 
 
 def _ticks(axes: Any, column: int, ticks: list[tuple[float, str]]) -> None:
-    """Write the ticks at the left of a vertical axis."""
     for place, words in ticks:
         # white behind the words: lines of trials cross them
         box = {"facecolor": "white", "edgecolor": "none", "pad": 0.8, "alpha": 0.8}

@@ -49,7 +49,6 @@ def draw_pareto(result: SweepResult, stem: Path) -> None:
 
 
 def _note(result: SweepResult) -> str:
-    """Return what is known of the best trial by each objective, a line for each."""
     if not result.rankings:
         return "noise unknown"
     notes = {name: short_note(result, name) for name in result.objectives}
@@ -59,7 +58,6 @@ def _note(result: SweepResult) -> str:
 def _crossed(
     axes: Any, at: tuple[float, float], trial: SweepTrial, result: SweepResult, colour: str
 ) -> None:
-    """Draw a point's two intervals."""
     if trial.intervals is not None:
         wide, high = (trial.intervals[name] for name in result.objectives)
         axes.hlines(at[1], *wide, color=colour, linewidth=0.8, alpha=0.35, zorder=2)

@@ -87,7 +87,6 @@ def _ringed(result: SweepResult, objective: str) -> frozenset[int]:
 
 
 def _note(result: SweepResult, objective: str) -> str:
-    """Return a note on an objective's rings and its best trial."""
     if not result.rankings:
         return "noise unknown"
     nothing = len(result.done) > 1 and not _ringed(result, objective)

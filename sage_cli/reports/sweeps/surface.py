@@ -73,7 +73,6 @@ def colour_region(value_M: FloatArray) -> Region:
 def _draw(
     figure: Any, axes: Any, result: SweepResult, objective: str, scales: tuple[Scale, Scale]
 ) -> None:
-    """Draw one objective's surface, if its points have one, and all trials."""
     value_at, alike = result.value_at(objective), result.indistinguishable(objective)
     points = [
         tuple(scale.place(trial.settings[scale.axis.key]) for scale in scales)

@@ -107,14 +107,12 @@ class LocalExecutor(Executor):
         return task or cold()
 
     def _environment(self, command: Command, gpus: Sequence[str] = ()) -> dict[str, str]:
-        """The environment of a command that gets these GPUs."""
         environment = environment_of(command, os.environ)
         if self._has_gpus:
             environment["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
         return environment
 
     def _end(self, names: Sequence[str] | Mapping[str, _Job]) -> None:
-        """Ask all jobs to end, then wait for each."""
         guards = [self._jobs[name].guarded for name in names if name in self._jobs]
         for guarded in guards:
             guarded.ask_to_end()

@@ -107,7 +107,6 @@ class WarmTask:
 
     @property
     def _lines(self) -> list[str]:
-        """The whole lines of the report."""
         return self._said.decode().split("\n")[:-1]
 
     def _read(self) -> bool:

@@ -159,7 +159,6 @@ def mirror_report(report: Report, facts: Mapping[str, Any], tracking: TrackingSe
 
 
 def _states(result: SweepResult) -> list[str]:
-    """Of the table's rows."""
     return [*(["base"] if result.base else []), *(trial.state for trial in result.trials)]
 
 

@@ -11,8 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator, mo
 from sage_cli.config.fields import setting, settings
 from sage_cli.errors import ConfigurationError
 from sage_cli.settings.base import Section
-from sage_cli.trials.suites.claims import Claim, parse_claim
-from sage_cli.trials.suites.comparisons import Interaction, Stop, Trade, listed
+from sage_cli.trials.suites.comparisons import Claim, Interaction, Stop, Trade, listed, parse_claim
 from sage_cli.trials.suites.starts import FEWEST_STARTS
 from sage_cli.trials.tasks import ExactReading
 

@@ -117,7 +117,6 @@ def write_report(
 def _facts(
     plan: PlannedSuite, found: Sequence[PartResult], every: Sequence[Chapter]
 ) -> dict[str, str]:
-    """The facts at the top of the page."""
     claims = Counter(
         one["verdict"]
         for chapter in every
@@ -139,7 +138,6 @@ def _facts(
 
 
 def _shown(result: PartResult, analyses: Sequence[Document]) -> list[Document]:
-    """Return the sections as people read them."""
     sections = _sections(result, analyses)
     return list(map(for_people, sections)) if BASE in result.suite.methods else sections
 
@@ -173,7 +171,6 @@ def _sections(result: PartResult, analyses: Sequence[Document]) -> list[Document
 
 
 def _provenance(plan: PlannedSuite, found: Sequence[PartResult]) -> Provenance:
-    """The provenance: models by weights, problems by content, sample sets by key."""
     there = [method for result in found for method in result.there]
     replicates = [one for method in there for one in method.replicates]
     replicates += [

@@ -48,7 +48,6 @@ def _resolved(given: Any, info: ValidationInfo[SageConfig]) -> Any:
 
 
 def _multiples(factors: Any, key: str, config: SageConfig) -> list[float]:
-    """Return the configured value of `key` times each factor."""
     centre = dict(leaves(config.model_dump(mode="json"))).get(key)
     if not is_number(centre):
         raise ValueError(

@@ -172,7 +172,6 @@ class Study(StoredTrials):
         return True
 
     def _end(self, trial: StudyTrial, *, pruned: bool = False, **notes: Any) -> None:
-        """End a trial without values."""
         self._require_held()
         self.note(trial, **notes)
         self.end(trial, pruned=pruned)

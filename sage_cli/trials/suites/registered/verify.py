@@ -128,7 +128,6 @@ def _named(why: str, found: Sequence[Departure]) -> list[Departure]:
 
 
 def _plan_of(said: Decides, root: Path | None) -> PlannedSuite:
-    """Return the plan of what a page says that it decides."""
     typed = said["typed"]
     wanted = typed["initial_policies"]
     overrides = Overrides(
@@ -174,7 +173,6 @@ def _numbers(page: dict[str, Any], page_file: Path, plan: PlannedSuite) -> _Numb
 
 
 def _left_out(page: dict[str, Any], again: Mapping[str, Sequence[Document]]) -> list[Departure]:
-    """Return the sections that the measurements give and the page does not have."""
     there = {chapter["name"]: chapter["sections"] for chapter in page["chapters"]}
     return [
         departure(NUMBER, f"{chapter}: {section.name}: not on the page", None, "computed")

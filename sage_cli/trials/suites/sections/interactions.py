@@ -168,7 +168,6 @@ def _interval(interval: Interval, place: int) -> Measure:
 
 
 def _figure(found: Sequence[Found], name: tuple[str, str]) -> Figure:
-    """Return the forest of an interaction on a benchmark, a panel for each k."""
     draw = partial(draw_dot_plot, forest([one for one in found if _name(one) == name]))
     stem = "-".join(["interactions", *name]).replace(" ", "-")
     return Figure(stem, partial(draw, f"{name[0]}: difference in pass@k", zero=True))

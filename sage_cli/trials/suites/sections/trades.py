@@ -99,7 +99,6 @@ def _estimated(one: TradeResult) -> Measure:
 
 
 def _by_initial_policy(found: Sequence[TradeResult]) -> Table:
-    """Return a row for each trade, a column for each initial policy."""
     starts = list(dict.fromkeys(start for one in found for start in _by_start(one)))
     rows = []
     for one in found:

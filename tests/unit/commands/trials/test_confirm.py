@@ -73,9 +73,7 @@ def test_seeds_that_the_search_has_are_not_fresh(sweep: SweepFolder) -> None:
     with pytest.raises(ConfigurationError, match="the search has 1001 seeds per trial"):
         planned(sweep, 1, sets=["sweep.seeds=1001"])
     label = planned(sweep, 1, top=1).tasks()[-1].name
-    SweepRuns(sweep.path).append(
-        Entry(at(GRID, 1.2, 0.1), FRESH, label)
-    )  # an earlier confirmation
+    SweepRuns(sweep.path).append(Entry(at(GRID, 1.2, 0.1), FRESH, label))  # an earlier confirmation
     assert planned(sweep, 1, top=1)
     SweepRuns(sweep.path).append(Entry(at(GRID, 1.2, 0.1), 0, label))
     with pytest.raises(ConfigurationError, match=f"the run {label}.* would not be fresh"):

@@ -9,7 +9,7 @@ from suite_results import result
 
 from sage_cli.metrics.counts import SampleGrades
 from sage_cli.reports.tables.table import Measure
-from sage_cli.trials.suites.claims import Verdict
+from sage_cli.trials.suites.comparisons import Verdict
 from sage_cli.trials.suites.declaration import Suite
 from sage_cli.trials.suites.sections.decided import decide
 from sage_cli.trials.suites.sections.differences import contrasts, differences
