@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TypeAlias
@@ -16,7 +16,7 @@ from typing import TypeAlias
 from sage_cli.store.atomic import private
 from sage_cli.trials.executors import fork_server
 from sage_cli.trials.executors.executor import Command
-from sage_cli.trials.executors.guarded_process import PATIENCE_S, GuardedProcess
+from sage_cli.trials.executors.guarded_process import PATIENCE_S
 from sage_cli.trials.executors.process_guard import LINUX
 from sage_cli.trials.executors.warm_task import WarmTask
 
@@ -51,20 +51,18 @@ class WarmProcesses:
             self._seen.update(map(_surroundings, environments))
 
     def start(
-        self, command: Command, environment: Mapping[str, str], grace_s: float,
-        cold: Callable[[], GuardedProcess],
-    ) -> WarmTask | None:  # fmt: skip
+        self, command: Command, environment: Mapping[str, str], grace_s: float
+    ) -> WarmTask | None:
         """Have a command forked in an environment that was expected; None if it must start cold.
 
-        `cold` starts it if the warm process ends before it forks the command. Raises OSError if
-        the log can't be written or no process started.
+        Raises OSError if the log can't be written or no process started.
         """
         here = _surroundings(environment)
         if self._seen[here] < self._least:
             return None
         if (process := self._process(here, environment, command.log)) is None:
             return None
-        return process.fork(command, grace_s, cold)
+        return process.fork(command, grace_s)
 
     def close(self) -> None:
         """End all of them; what they forked continues."""
@@ -109,9 +107,7 @@ class _WarmProcess:
         """Its exit code, or minus the number of the signal that ended it; None while it runs."""
         return self._process.poll()
 
-    def fork(
-        self, command: Command, grace_s: float, cold: Callable[[], GuardedProcess]
-    ) -> WarmTask | None:
+    def fork(self, command: Command, grace_s: float) -> WarmTask | None:
         """Have a command forked, once the libraries are loaded; None if it can't be asked for."""
         minutes = command.resources.minutes
         asked = {
@@ -131,7 +127,7 @@ class _WarmProcess:
             sent = [owner_read, report_write, alive_write]
             for descriptor in sent:
                 theirs.callback(os.close, descriptor)
-            task = WarmTask(command, owner, report, alive, grace_s, cold)
+            task = WarmTask(owner, report, alive, grace_s)
             with suppress(OSError):  # it has just ended, which the task finds out
                 socket.send_fds(self._control, [message], [*sent, log.fileno()])
         return task

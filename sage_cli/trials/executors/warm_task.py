@@ -5,15 +5,12 @@ from __future__ import annotations
 import os
 import select
 import signal
-from collections.abc import Callable
 from contextlib import suppress
 
-from sage_cli.store.atomic import private
 from sage_cli.trials.executors import fork_server
-from sage_cli.trials.executors.executor import Command, End, Fate
-from sage_cli.trials.executors.guarded_process import PATIENCE_S, GuardedProcess
+from sage_cli.trials.executors.executor import End, Fate
+from sage_cli.trials.executors.guarded_process import PATIENCE_S
 
-GONE = "the warm process is gone, so this task is started cold"
 _LOST = -signal.SIGKILL
 """The code of a command whose guard was killed: every other signal is reported by the guard."""
 
@@ -21,34 +18,26 @@ _LOST = -signal.SIGKILL
 class WarmTask:
     """A command that a warm process was asked for. It ends with this process at the latest.
 
-    `owner`, `report` and `alive` are pipes to its guard, described in fork_server.py. If the warm
-    process ends before it forks the command, `cold` starts it, once.
+    `owner`, `report` and `alive` are pipes to its guard, described in fork_server.py. The end is
+    LOST if the warm process ends before it forks the command.
     """
 
-    def __init__(
-        self, command: Command, owner: int, report: int, alive: int, grace_s: float,
-        cold: Callable[[], GuardedProcess],
-    ) -> None:  # fmt: skip
-        self._command, self._grace_s, self._start_cold = command, grace_s, cold
+    def __init__(self, owner: int, report: int, alive: int, grace_s: float) -> None:
         self._owner, self._report, self._alive = owner, report, alive
+        self._grace_s = grace_s
         os.set_blocking(report, False)
         self._said = b""
         self._asked = False
         self._end: End | None = None
-        self._cold: GuardedProcess | None = None
 
     @property
     def process(self) -> int | None:
         """The watcher's process and process group; None until it has started."""
-        if self._cold is not None:
-            return self._cold.process
         first = self._lines[0].split() if self._lines else []
         return int(first[1]) if first else None
 
     def poll(self) -> End | None:
         """Return the end of the command once all its processes are gone; None before."""
-        if self._cold is not None:
-            return self._cold.poll()
         if self._end is None and self._is_unwatched(0):
             self._end = self._last_report()
         return self._end
@@ -56,16 +45,12 @@ class WarmTask:
     def ask_to_end(self) -> None:
         """Ask it to stop: SIGTERM, and SIGKILL after the grace."""
         self._asked = True
-        if self._cold is not None:
-            self._cold.ask_to_end()
-        elif self._end is None:
+        if self._end is None:
             with suppress(OSError):  # it has ended
                 os.write(self._owner, b"e")
 
     def wait_for_end(self) -> End:
         """Return the end of the command after `ask_to_end`, when all its processes are gone."""
-        if self._cold is not None:
-            return self._cold.wait_for_end()
         if self._end is None:
             self._read()
             # a command that has not started by now will find that its end was asked for
@@ -73,37 +58,26 @@ class WarmTask:
                 self._kill_group()
                 self._is_unwatched(None)
             self._end = self._last_report()
-        assert self._end is not None  # only a command that isn't asked to end starts cold
         return self._end
 
     def _is_unwatched(self, wait_s: float | None) -> bool:
         """Return True once no watcher holds its end of the pipe, waiting for that so long."""
         return _is_ready(self._alive, wait_s)
 
-    def _last_report(self) -> End | None:
-        """The end by the guard's last line; None if the command was started cold instead."""
+    def _last_report(self) -> End:
+        """The end by the guard's last line."""
         os.close(self._owner)  # a guard that still lives ends all
         while not self._read() and not (self._asked and self.process is None):
             _is_ready(self._report, None)
         for descriptor in (self._report, self._alive):
             os.close(descriptor)
-        if self.process is None and self._asked:
-            return End(Fate.ENDED, -signal.SIGTERM)
         if self.process is None:
-            self._begin_cold()
-            return None
+            return End(Fate.ENDED, -signal.SIGTERM) if self._asked else End(Fate.LOST)
         self._kill_group()
         fate, _, code = self._lines[-1].partition(" ")
         if fate in ("started", fork_server.UNGUARDED):
             return End(Fate.ENDED if self._asked else Fate.KILLED, _LOST)
         return End(Fate(fate), int(code))
-
-    def _begin_cold(self) -> None:
-        with suppress(OSError), open(self._command.log, "ab", opener=private) as log:
-            log.write(f"{GONE}\n".encode())
-        self._end = End(Fate.LOST)  # if it can't be started
-        self._cold = self._start_cold()
-        self._end = None
 
     @property
     def _lines(self) -> list[str]:
