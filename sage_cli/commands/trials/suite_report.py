@@ -25,9 +25,8 @@ from sage_cli.trials.suites.planned import Part, PlannedSuite, planned
 from sage_cli.trials.suites.read import registration_file
 from sage_cli.trials.suites.registered.found import found_results
 from sage_cli.trials.suites.registered.measurements_file import ENDING, write_measurements
-from sage_cli.trials.suites.registered.register import register
 from sage_cli.trials.suites.registered.registration import Registration
-from sage_cli.trials.suites.registered.standing import standing
+from sage_cli.trials.suites.registered.standing import register, standing
 from sage_cli.trials.suites.report import SuiteReport, chapters, write_report
 from sage_cli.view.export.own_page import write_own_page
 

@@ -12,8 +12,7 @@ from sage_cli.errors import ExecutorError
 from sage_cli.store.atomic import private
 from sage_cli.trials.executors.executor import Command, End, Executor, Fate
 from sage_cli.trials.executors.guarded_process import GRACE_S, GuardedProcess, environment_of
-from sage_cli.trials.executors.warm_process import WarmProcesses
-from sage_cli.trials.executors.warm_task import WarmTask
+from sage_cli.trials.executors.warm_process import WarmProcesses, WarmTask
 
 GONE = "the warm process is gone, so this task is started cold"
 
