@@ -15,7 +15,6 @@ from sage_cli.planning.dry_run import Described
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Report
 from sage_cli.reports.sweeps.confirmed import FreshTrial, confirmed_document
-from sage_cli.reports.sweeps.data import SweepResult
 from sage_cli.settings.presets import read_layer
 from sage_cli.store.lock import driver
 from sage_cli.store.mirrors.follower import require_mirrors
@@ -66,8 +65,9 @@ def planned(
             "leave out every --set that changes what a trial is trained with or searched on",
         )
     search.folder.refuse_other(search.determinants)
-    places = _places(result, names, min(TOP, there) if top is None else top)
-    points = {place: result.trials[place].settings for place in places}
+    most = min(TOP, there) if top is None else top
+    best = (place for one in names for place in result.ranked(one)[:most])
+    points = {place: result.trials[place].settings for place in best}
     found = Confirmation(search, points, seeds)
     found.require_fresh([run for trial in result.trials for run in trial.runs])
     return found
@@ -132,13 +132,6 @@ def dry_run(plan: Confirmation) -> list[Described]:
         **states,
     }
     return [Described(f"confirmation of {plan.sweep.folder.name}", facts)]
-
-
-def _places(result: SweepResult, objectives: Sequence[str], top: int) -> list[int]:
-    found: dict[int, None] = {}
-    for objective in objectives:
-        found |= dict.fromkeys(result.ranked(objective)[:top])
-    return list(found)
 
 
 def _fresh(plan: Confirmation, place: int, failures: Mapping[str, Failure]) -> FreshTrial:

@@ -146,20 +146,17 @@ def mirror_report(report: Report, facts: Mapping[str, Any], tracking: TrackingSe
     """Show a sweep's report in W&B, as `tracking` asks; `facts` say what was searched and how."""
     result = SweepFolder(report.folder).result
     assert result is not None  # `report` was written there
+    states = [*(["base"] if result.base else []), *(trial.state for trial in result.trials)]
     picture = SweepPicture(
         config={name: value for name, value in facts.items() if name != "storage"},
         trials=[
             {**row, "state": state}
-            for row, state in zip(to_records(trials_table(result)), _states(result), strict=True)
+            for row, state in zip(to_records(trials_table(result)), states, strict=True)
         ],
         pictures={path.stem: path for path in report.files if path.suffix == ".png"},
         summary=_summary(result),
     )
     mirror_sweep(report.folder, picture, tracking)
-
-
-def _states(result: SweepResult) -> list[str]:
-    return [*(["base"] if result.base else []), *(trial.state for trial in result.trials)]
 
 
 def _summary(result: SweepResult) -> dict[str, Any]:

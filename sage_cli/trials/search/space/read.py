@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -81,13 +82,11 @@ def guide_of(text: str) -> str | None:
         set(names) for key in keys if key.startswith("guide.") and (names := members_with(key))
     ]
     guides = set.intersection(*having) if having else set()
-    made = {name for name in guides if any(_made_from(name, other) for other in guides - {name})}
-    guides -= made
+    kinds = {name: Guide.named(name) for name in guides}
+    guides -= {
+        name for name, other in permutations(guides, 2) if issubclass(kinds[name], kinds[other])
+    }
     return guides.pop() if len(guides) == 1 else None
-
-
-def _made_from(name: str, other: str) -> bool:
-    return issubclass(Guide.named(name), Guide.named(other))
 
 
 def _written(text: str) -> tuple[dict[str, Any], str]:

@@ -29,6 +29,8 @@ third of a sweep of 30. Chosen on the made-up surfaces of benchmarks/bayes.py.""
 GOOD = 0.15
 """The share of the trials that tpe calls good; Optuna's is .1. Chosen as the least of .15, .2 and
 .33 with at most 12 of 30 diverged in benchmarks/diverging.py, on seeds of its own."""
+MOST_GOOD = 25
+"""Optuna's own limit."""
 LEAST = 2
 """Feasible points without which tpe and gp cannot model anything, and go on evenly."""
 POPULATION = 10
@@ -73,7 +75,10 @@ def sampler(
         return _Sobol(space.always, seed, rest=RandomSampler(seed=own))
     if name == "tpe":
         return TPESampler(
-            seed=own, n_startup_trials=STARTUP, constant_liar=True, gamma=_number_of_good
+            seed=own,
+            n_startup_trials=STARTUP,
+            constant_liar=True,
+            gamma=lambda trials: min(math.ceil(GOOD * trials), MOST_GOOD),
         )
     if name == "gp":
         return GPSampler(seed=own, n_startup_trials=STARTUP, warn_independent_sampling=False)
@@ -82,11 +87,6 @@ def sampler(
     if name == "nsga2":
         return NSGAIISampler(seed=own, population_size=POPULATION)
     return RandomSampler(seed=own)
-
-
-def _number_of_good(trials: int) -> int:
-    """Return the number of good trials among so many, at most Optuna's 25."""
-    return min(math.ceil(GOOD * trials), 25)
 
 
 class TaughtStudy(optuna.Study):

@@ -9,7 +9,6 @@ from typing import Any
 
 import optuna
 from numpy.random import default_rng
-from optuna.samplers import BaseSampler
 
 from sage_cli.store.identity import identity_of
 from sage_cli.trials.search.lease import Lease, Owner
@@ -181,12 +180,6 @@ class Study(StoredTrials):
         if self.lease is not None:
             self.lease.require()
 
-    def _sampler(self) -> BaseSampler:
-        withdrawn = len(self.withdrawn())
-        counted = self.asked()
-        ruled_out = sum(one.state is State.INFEASIBLE for one in self.trials())
-        return sampler(self.sampler, self.seed, counted, withdrawn, self._space, ruled_out)
-
     def _left(self, met: Mapping[Any, StudyTrial]) -> list[Point] | None:
         """The points without a trial; None if there are too many to list."""
         points = list(self.space.points()) if self.sampler == "grid" else self.space.listed()
@@ -194,7 +187,10 @@ class Study(StoredTrials):
 
     def _asked(self, met: Mapping[Any, StudyTrial]) -> StudyTrial | None:
         """What the sampler proposes; None if it is known, of which it is told the result."""
-        proposed = self.ask(self._sampler())
+        withdrawn, counted = len(self.withdrawn()), self.asked()
+        ruled_out = sum(one.state is State.INFEASIBLE for one in self.trials())
+        chooses = sampler(self.sampler, self.seed, counted, withdrawn, self._space, ruled_out)
+        proposed = self.ask(chooses)
         known = met.get(point_key(proposed.point))
         if known is None:
             return proposed

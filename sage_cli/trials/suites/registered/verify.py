@@ -75,7 +75,10 @@ def verify(page_file: Path, registration_file: Path | None, root: Path | None) -
         registration = read_registration(file)
         differences = _against_registration(said, registration)
         plan = _plan_of(said["decides"], root)
-        differences += _named("rebuilt", departures(said["decides"], decides(plan)))
+        differences += [
+            {**one, "name": f"{one['name']} (rebuilt from the page's declaration)"}
+            for one in departures(said["decides"], decides(plan))
+        ]
         numbers = _numbers(page, page_file, plan)
     except FileNotFoundError:
         raise StoreError(
@@ -121,10 +124,6 @@ def _against_registration(said: dict[str, Any], held: Registration) -> list[Depa
     if held["late"] and not any(one["kind"] == "late" for one in said["departures"]):
         found.append(departure("late", "not named on the page", held["late"], None))
     return found
-
-
-def _named(why: str, found: Sequence[Departure]) -> list[Departure]:
-    return [{**one, "name": f"{one['name']} ({why} from the page's declaration)"} for one in found]
 
 
 def _plan_of(said: Decides, root: Path | None) -> PlannedSuite:

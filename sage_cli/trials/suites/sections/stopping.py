@@ -78,9 +78,8 @@ def stopping(result: PartResult) -> Stopping:
     stop, read = result.suite.stop, result.read
     assert stop is not None
     trade = next(one for one in result.suite.trades if one.primary)
-    replicates = next(
-        one.trial.replicates for one in result.methods if one.label == _same(trade.method, result)
-    )
+    label = result.same.get(trade.method, trade.method)
+    replicates = next(one.replicates for one in result.methods if one.label == label)
     starts = list(dict.fromkeys(one.start for one in replicates))
     seeds = len(replicates) // len(starts)
     looks: list[Look] = []
@@ -97,10 +96,6 @@ def stopping(result: PartResult) -> Stopping:
         looks.append(looks_at(np.array([*means.values()]), stop.looks, stop.alpha)[-1])
     there = {one.start for one in read.get(trade.method, ())}
     return Stopping(trade, stop, looks, len(there), unreached)
-
-
-def _same(label: str, result: PartResult) -> str:
-    return result.same.get(label, label)
 
 
 def _differences(
