@@ -26,6 +26,7 @@ from sage_cli.trials.run_tasks import run_tasks
 from sage_cli.trials.search.confirmation import FRESH, Confirmation
 from sage_cli.trials.search.folder import CONFIG, SweepFolder
 from sage_cli.trials.search.prepared import prepared
+from sage_cli.trials.search.scores import stored_results
 from sage_cli.trials.task import left_and_states
 
 TOP = 3
@@ -137,12 +138,12 @@ def dry_run(plan: Confirmation) -> list[Described]:
 def _fresh(plan: Confirmation, place: int, failures: Mapping[str, Failure]) -> FreshTrial:
     """Return a trial's stored results; those that cannot be read, or failed, with the reason."""
     runs, counts, why = [], [], []
-    initial = plan.results(plan.initial(place))
+    initial = stored_results(plan.stored, plan.initial(place))
     for one in plan.replicates(place):
         label = one.policy.label
         runs.append(label)
         try:
-            found = plan.results(one)
+            found = stored_results(plan.stored, one)
         except SageError as error:
             why.append(f"{label}: {error.cause}")
             continue

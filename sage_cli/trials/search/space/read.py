@@ -14,14 +14,14 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from sage_cli.config.explain import remedy
+from sage_cli.config.explain import meant, remedy
 from sage_cli.config.layers import leaves
 from sage_cli.config.load import changed
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.guides import Guide
 from sage_cli.settings.presets import read_yaml, shipped
-from sage_cli.trials.search.space.keys import key_of, meant, members_with
+from sage_cli.trials.search.space.keys import key_of, members_with
 from sage_cli.trials.search.space.space import (
     Point,
     Space,

@@ -8,9 +8,10 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
+from sage_cli.config.explain import meant
 from sage_cli.config.layers import leaves
 from sage_cli.config.schema import SageConfig
-from sage_cli.trials.search.space.keys import choice_for, is_whole, key_of, meant, members_with
+from sage_cli.trials.search.space.keys import choice_for, is_whole, key_of, members_with
 from sage_cli.trials.search.space.space import (
     Parameter,
     Range,
