@@ -122,13 +122,13 @@ def test_a_teacher_reads_the_tokens_too(subject: Any, tmp_path: Path):
     parent = Policy(str(Runs(found.samples.root).find("sft-base").model))
     teacher = Policy(str(shutil.copytree(parent.path, tmp_path / "teacher")))
     grow(Path(teacher.path), 40)
-    guide = TeacherGuide(teacher=teacher.path, share=0.25, q_min=0.5, q_max=2)
+    guide = TeacherGuide(teacher=teacher.path, share=0.05, q_min=0.5, q_max=2)
     readers = TokenReaders.of(found, spec, (guide,), TEMPERATURE, Silent())
     assert len(readers.all) == 3  # the policy, its reference and the teacher
     table = readers.table(found.answers(benchmark, spec), (guide,))
     known, plain = (expected(one, found, benchmark, TEMPERATURE) for one in (teacher, parent))
     # q = (pi_T / pi_ref)^share within its clamp
-    log_q_T = np.clip(0.25 * (known - plain), np.log(0.5), np.log(2))
+    log_q_T = np.clip(0.05 * (known - plain), np.log(0.5), np.log(2))
     assert table.log_q_T["teacher"] == pytest.approx(log_q_T, abs=1e-5)
     assert 0 < np.sum(np.abs(log_q_T) < np.log(2)) < len(log_q_T)
 
