@@ -40,12 +40,12 @@ from simulated import (
 )
 
 from sage_cli.metrics import Crossing, curve_ks, find_crossing, pass_at_k
-from sage_cli.metrics.comparisons.paired_difference import Difference, gap_interval, gap_intervals
+from sage_cli.metrics.comparisons.differences import Difference, gap_interval, gap_intervals
 from sage_cli.metrics.comparisons.seed_noise import error_over
 from sage_cli.metrics.design.precision import Precision
 from sage_cli.metrics.intervals.distributions import two_sided_p, two_sided_reach
-from sage_cli.metrics.intervals.gaffke import gaffke
 from sage_cli.metrics.intervals.interval import Interval
+from sage_cli.metrics.intervals.resampling import gaffke
 
 KS = (1, 64, 256)
 RESAMPLES = 799

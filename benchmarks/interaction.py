@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_expit
 
-from sage_cli.metrics.comparisons.interaction import Interactions, interactions
+from sage_cli.metrics.comparisons.over_initial_policies import Interactions, interactions
 
 Array = NDArray[np.float64]
 

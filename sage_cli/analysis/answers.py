@@ -15,8 +15,7 @@ from sage_cli.evaluation.stored import counts_of
 from sage_cli.grading.grades import Grade
 from sage_cli.metrics import Counts, pooled
 from sage_cli.metrics.counts import FloatArray
-from sage_cli.metrics.counts.majority import RIGHT
-from sage_cli.metrics.counts.variety import entropy_of_counts
+from sage_cli.metrics.counts.answers import RIGHT, entropy_of_counts
 from sage_cli.problems.problem import Problem
 from sage_cli.store.samples.annotations import Annotations, GradeStore, ScoreStore
 from sage_cli.store.samples.completion import Completion

@@ -9,8 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sage_cli.analysis.rows import Rows, html_table
-from sage_cli.analysis.run_curves import Picture, RunCounts, compared, curves_picture
-from sage_cli.analysis.run_measurements import RunMeasurements
+from sage_cli.analysis.run_measurements import (
+    Picture,
+    RunCounts,
+    RunMeasurements,
+    compared,
+    curves_picture,
+)
 from sage_cli.models.policies.one_method import refuse_several_methods
 from sage_cli.models.policies.policy import Policy
 from sage_cli.settings.sections.records import default_root

@@ -2,8 +2,11 @@
 
 from sage_cli.metrics.comparisons.comparison import About, Comparison, Side, about, compare_sides
 from sage_cli.metrics.comparisons.crossing import Crossing, find_crossing
-from sage_cli.metrics.comparisons.method_difference import method_difference
-from sage_cli.metrics.comparisons.paired_difference import Difference, paired_difference
+from sage_cli.metrics.comparisons.differences import (
+    Difference,
+    method_difference,
+    paired_difference,
+)
 from sage_cli.metrics.comparisons.support import Support, compare_support
 from sage_cli.metrics.counts import Counts, pooled
 from sage_cli.metrics.counts.counts_file import read_counts

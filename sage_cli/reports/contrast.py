@@ -22,7 +22,7 @@ from sage_cli.metrics.comparisons.seed_noise import Pool
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.design.precision import precision
 from sage_cli.metrics.intervals.bands import pass_matrix
-from sage_cli.metrics.intervals.multiplicity import holm
+from sage_cli.metrics.intervals.distributions import holm
 from sage_cli.reports.tables.table import Measure
 
 Key = TypeVar("Key")

@@ -18,7 +18,7 @@ from sage_cli.metrics.comparisons.equal_accuracy import (
     equal_accuracy,
 )
 from sage_cli.metrics.counts import FloatArray
-from sage_cli.metrics.intervals.gaffke import gaffke
+from sage_cli.metrics.intervals.resampling import gaffke
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures.trade import draw_trade
 from sage_cli.reports.provenance import Provenance

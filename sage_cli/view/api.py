@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from sage_cli.errors import ConfigurationError, SageError, StoreError
-from sage_cli.view.json_types.measured import Absent
 from sage_cli.view.query import Query
 from sage_cli.view.stored.columns import Columns, StoredColumns
 from sage_cli.view.stored.policies import Measured, Policies
 from sage_cli.view.stored.runs_read import RunsRead
-from sage_cli.view.topics.passk import difference_view, passk_view
+from sage_cli.view.topics.passk import Absent, difference_view, passk_view
 from sage_cli.view.topics.problems import problem_view, problems_view
 from sage_cli.view.topics.run import guide_view, ledger_view, records_view, rollouts_view, run_view
 from sage_cli.view.topics.runs import runs_view

@@ -15,7 +15,7 @@ from sage_cli.analysis.answers import Answers
 from sage_cli.analysis.tables import PerProblem, PolicyMeans
 from sage_cli.analysis.texts import skeleton
 from sage_cli.metrics.counts import FloatArray
-from sage_cli.metrics.counts.variety import distinct_of, entropy_of_counts
+from sage_cli.metrics.counts.answers import distinct_of, entropy_of_counts
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures.dot_plot import draw_dot_plot
 from sage_cli.reports.tables.table import Column, Measure, Row, Table, columns

@@ -11,7 +11,7 @@ import numpy as np
 from typing_extensions import TypedDict
 
 from sage_cli.analysis.analysis import Analysis, Inputs, Options, TrainedRun
-from sage_cli.analysis.means import share_over_problems
+from sage_cli.analysis.tables import share_over_problems
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures.panels import Series, draw_steps
 from sage_cli.reports.tables.render import Record, to_records

@@ -4,17 +4,78 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from functools import partial
 
 from typing_extensions import TypedDict
 
-from sage_cli.analysis.analysis import Inputs
+from sage_cli.analysis.analysis import Analysis, Inputs
 from sage_cli.analysis.answers import Answers
-from sage_cli.analysis.means import mean_over_problems
-from sage_cli.analysis.measures.entropy import ANSWER, TOKEN, entropies
-from sage_cli.analysis.tables import Results
+from sage_cli.analysis.tables import (
+    PerProblem,
+    PolicyMeans,
+    Results,
+    by_problem,
+    mean_over_problems,
+)
 from sage_cli.errors import DataError
 from sage_cli.metrics import Support
-from sage_cli.reports.tables.table import Measure
+from sage_cli.metrics.counts import FloatArray
+from sage_cli.reports.document import Document, Figure
+from sage_cli.reports.figures.panels import draw_scatter
+from sage_cli.reports.tables.table import Measure, Row, Table, columns
+
+TOKEN, ANSWER = "token entropy (nats)", "answer entropy (nats)"
+
+
+def entropy(inputs: Inputs) -> Document:
+    """Return both entropies per policy, paired differences, and every problem's values."""
+    means = PolicyMeans("entropy", inputs.options, shares=False)
+    points: dict[str, dict[str, tuple[FloatArray, FloatArray]]] = {}
+    rows: list[Row] = []
+    for benchmark, answers in inputs.answers.items():
+        points[benchmark] = {own.policy: entropies(own) for own in answers}
+        for place, name in enumerate((TOKEN, ANSWER)):
+            values = {policy: pair[place] for policy, pair in points[benchmark].items()}
+            means.add(benchmark, name, values)
+        rows += [
+            Row((benchmark, id_, own.policy, *(Measure(float(value)) for value in pair)))
+            for own in answers
+            for id_, *pair in zip(own.problems, *points[benchmark][own.policy], strict=True)
+        ]
+    heads = columns(f"benchmark, problem, policy, {TOKEN}, {ANSWER}")
+    sheet = Table("entropies problem by problem", heads, tuple(rows))
+    return Document(
+        name="entropy",
+        title="entropy of tokens and of answers",
+        provenance=inputs.provenance,
+        data=means.per_problem(sheet),
+        tables=means.tables("entropies, mean over problems"),
+        sheets={"entropy": sheet},
+        figures=(Figure("entropy", partial(draw_scatter, points, (TOKEN, ANSWER))),),
+        notes=(
+            "token entropy: that of the policy's whole distribution (Eq. 12) at the sampling "
+            "temperature, mean over a completion's tokens, then over completions, then over "
+            "problems; a training's log averages over all tokens instead",
+            "answer entropy: of the shares of a problem's different answers, none being one more",
+        ),
+    )
+
+
+def entropies(answers: Answers) -> tuple[FloatArray, FloatArray]:
+    """Return token-level and answer-level entropy of each problem."""
+    tokens = ((row.problem.id, score.entropy) for row, score in answers.scored_rows())
+    _, token_P = by_problem(list(answers.problems), tokens)
+    return token_P, answers.answer_entropies()
+
+
+ENTROPY = Analysis(
+    "entropy",
+    "answer-level beside token-level entropy, per problem",
+    entropy,
+    PerProblem,
+    scorer="self",
+)
+
 
 NAN = float("nan")
 

@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 
 from sage_cli.analysis.analysis import Analysis, Inputs, Options
 from sage_cli.analysis.answers import Answers
-from sage_cli.analysis.means import mean_over_problems, share_over_problems
+from sage_cli.analysis.tables import mean_over_problems, share_over_problems
 from sage_cli.errors import DataError
 from sage_cli.grading.grades import STATUSES
 from sage_cli.reports.document import Document, Figure

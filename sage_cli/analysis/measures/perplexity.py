@@ -10,8 +10,14 @@ from typing_extensions import TypedDict
 
 from sage_cli.analysis.analysis import Analysis, Inputs, Options
 from sage_cli.analysis.answers import Answers
-from sage_cli.analysis.means import by_problem, mean_over_problems, share_over_problems
-from sage_cli.analysis.tables import long_table, records, wide_table
+from sage_cli.analysis.tables import (
+    by_problem,
+    long_table,
+    mean_over_problems,
+    records,
+    share_over_problems,
+    wide_table,
+)
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures.panels import draw_ecdf

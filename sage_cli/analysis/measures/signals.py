@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from typing_extensions import TypedDict
 
 from sage_cli.analysis.analysis import Analysis, Inputs, Options
-from sage_cli.analysis.means import mean_over_problems, share_gap, share_over_problems
-from sage_cli.analysis.token_classes import CLASSES
+from sage_cli.analysis.tables import mean_over_problems, share_gap, share_over_problems
+from sage_cli.analysis.texts import CLASSES
 from sage_cli.analysis.token_table import TokenTable, by_problem
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.counts.agreement import by_chance, jaccard, kappa, rank_correlation

@@ -11,8 +11,8 @@ import pyarrow as pa
 from typing_extensions import TypedDict
 
 from sage_cli.analysis.analysis import Analysis, Inputs, Options, TrainedRun
-from sage_cli.analysis.means import share_gap
 from sage_cli.analysis.rewards import mean_in, rewards_by_step
+from sage_cli.analysis.tables import share_gap
 from sage_cli.errors import StoreError
 from sage_cli.metrics.counts import IntArray
 from sage_cli.metrics.counts.visits import Visits

@@ -61,8 +61,7 @@ def command(
     flags = evaluation_flags(benchmark, k, n, seeds, limit, allow_template_mismatch)
     flags |= {"compat": compat}
     settings = load_for_measuring(names, preset, config, set_, runs, evaluation=flags).config
-    from sage_cli.commands.measure.evaluate import evaluate
-    from sage_cli.commands.measure.passk import Measuring
+    from sage_cli.commands.measure.passk import Measuring, evaluate
 
     measuring = Measuring.of(settings, names)
     if dry_run:

@@ -71,7 +71,7 @@ def show(
     if training:
         _show_training(settings, run, problem, grade, step, limit, json=json)
         return
-    from sage_cli.commands.measure.samples_show import samples_show
+    from sage_cli.commands.measure.samples import samples_show
     from sage_cli.evaluation.evaluate import Evaluation
 
     with doing(f"looking for stored completions of {run}"):
@@ -112,7 +112,7 @@ def import_(
     json: Json = False,
 ) -> None:
     """Store samples of another program; passk, compare, analyze and grade then take their name."""
-    from sage_cli.commands.measure.samples_import import import_samples
+    from sage_cli.commands.measure.samples import import_samples
     from sage_cli.settings.sections.records import default_root
 
     with Live() as live:
@@ -143,7 +143,7 @@ def _show_training(
     *,
     json: bool,
 ) -> None:
-    from sage_cli.commands.measure.samples_show import training_show
+    from sage_cli.commands.measure.samples import training_show
     from sage_cli.store.runs.run import Runs
 
     with doing(f"reading the completions of {name}"):

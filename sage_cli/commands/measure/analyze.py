@@ -30,7 +30,7 @@ from sage_cli.errors import DataError
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.evaluate import Evaluation
 from sage_cli.evaluation.exact.chances import Chances
-from sage_cli.evaluation.exact.others import Others
+from sage_cli.evaluation.exact.texts import Others
 from sage_cli.evaluation.provenance import configured_provenance, provenance_of
 from sage_cli.evaluation.stored import missing
 from sage_cli.models.policies.names import NO_LABELS, Labels

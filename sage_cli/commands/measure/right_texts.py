@@ -9,7 +9,7 @@ from sage_cli.analysis.load import Subject
 from sage_cli.config.specs import EvaluationSpec
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.exact.chances import ExactReader, exact_reader
-from sage_cli.evaluation.exact.listed import lists_right_texts
+from sage_cli.evaluation.exact.texts import lists_right_texts
 
 
 def text_readers(

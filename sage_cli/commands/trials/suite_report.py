@@ -25,7 +25,7 @@ from sage_cli.trials.suites.read import registration_file
 from sage_cli.trials.suites.registered.found import found_results
 from sage_cli.trials.suites.registered.standing import standing
 from sage_cli.trials.suites.report import SuiteReport, chapters, write_report
-from sage_cli.view.export.own_page import write_own_page
+from sage_cli.view.export.selection import write_own_page
 
 
 def report_suite(

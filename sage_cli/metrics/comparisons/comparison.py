@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from sage_cli.metrics.comparisons.crossing import Crossing, find_crossing
-from sage_cli.metrics.comparisons.method_difference import method_difference
-from sage_cli.metrics.comparisons.paired_difference import Difference, paired_difference
+from sage_cli.metrics.comparisons.differences import (
+    Difference,
+    method_difference,
+    paired_difference,
+)
 from sage_cli.metrics.comparisons.support import Support, compare_support
 from sage_cli.metrics.counts import Counts, pooled
 from sage_cli.metrics.intervals.bands import Curve, curve

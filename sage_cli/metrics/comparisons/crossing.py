@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sage_cli.metrics.comparisons.paired_difference import gap_interval, paired_gaps
+from sage_cli.metrics.comparisons.differences import gap_interval, paired_gaps
 from sage_cli.metrics.counts import Evaluations, FloatArray
-from sage_cli.metrics.intervals.bootstrap import resampled_means
+from sage_cli.metrics.intervals.resampling import resampled_means
 
 NOISE = 1e-12
 """Differences of two means that are smaller are rounding."""

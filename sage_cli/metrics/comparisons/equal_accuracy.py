@@ -21,8 +21,8 @@ from sage_cli.metrics.comparisons.hull import (
 )
 from sage_cli.metrics.comparisons.seed_noise import error_over
 from sage_cli.metrics.counts import FloatArray
-from sage_cli.metrics.intervals.bootstrap import resampled_means, studentised
 from sage_cli.metrics.intervals.distributions import two_sided_p, two_sided_reach
+from sage_cli.metrics.intervals.resampling import resampled_means, studentised
 
 UNREACHED_SHARE = 0.05
 """An interval is refused where more of the resamples than this share don't reach the target."""

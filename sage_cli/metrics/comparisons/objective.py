@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from sage_cli.metrics.comparisons.gain import gain_by_problem, gain_intervals
+from sage_cli.metrics.comparisons.hull import gain_by_problem, gain_intervals
 from sage_cli.metrics.comparisons.seed_noise import SeedNoise
 from sage_cli.metrics.counts import Counts, FloatArray
-from sage_cli.metrics.counts.worked import Worked
+from sage_cli.metrics.counts.exact import Worked
 from sage_cli.metrics.intervals.bands import pass_matrix
 from sage_cli.metrics.intervals.distributions import two_sided_reach
-from sage_cli.metrics.intervals.gaffke import gaffke
+from sage_cli.metrics.intervals.resampling import gaffke
 from sage_cli.settings.objective import Objective
 
 Result = Counts | Worked

@@ -8,7 +8,7 @@ import numpy as np
 
 from sage_cli.metrics.comparisons.pooled_null import null_counts, paired_grades
 from sage_cli.metrics.counts import BoolArray, Counts, FloatArray, IntArray
-from sage_cli.metrics.intervals.multiplicity import holm
+from sage_cli.metrics.intervals.distributions import holm
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sage_cli.metrics.comparisons.gain import gain_intervals
+from sage_cli.metrics.comparisons.differences import gap_interval
+from sage_cli.metrics.comparisons.hull import gain_intervals
 from sage_cli.metrics.comparisons.objective import ObjectiveValues
-from sage_cli.metrics.comparisons.paired_difference import gap_interval
 from sage_cli.metrics.comparisons.ranking import leading
 from sage_cli.metrics.comparisons.seed_noise import error_over
 from sage_cli.metrics.counts import FloatArray

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sage_cli.errors import MetricError
 from sage_cli.metrics.counts import Evaluations, FloatArray, each_seed
 from sage_cli.metrics.counts.estimator import pass_at_k
-from sage_cli.metrics.intervals.gaffke import gaffke
+from sage_cli.metrics.intervals.resampling import gaffke
 
 
 @dataclass(frozen=True, eq=False)

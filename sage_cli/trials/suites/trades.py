@@ -19,8 +19,8 @@ from sage_cli.metrics.comparisons.over_initial_policies import (
 )
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.counts.exact import worked_pass_at_k
-from sage_cli.metrics.intervals.bootstrap import resampled_means
-from sage_cli.metrics.intervals.multiplicity import holm
+from sage_cli.metrics.intervals.distributions import holm
+from sage_cli.metrics.intervals.resampling import resampled_means
 from sage_cli.trials.suites.exact import ReadReplicate
 from sage_cli.trials.suites.trade import Trade
 

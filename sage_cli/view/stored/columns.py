@@ -14,8 +14,7 @@ from sage_cli.reports.measurement import Measured as Measurement
 from sage_cli.store.samples.graded import GradedSet
 from sage_cli.store.samples.inventory import Integers, Mask
 from sage_cli.view.stored.policies import Measured
-from sage_cli.view.stored.remembered import Remembered
-from sage_cli.view.stored.runs_read import stamp_of
+from sage_cli.view.stored.runs_read import Remembered, stamp_of
 
 RIGHT = "right"
 MOST_SAMPLES = 10_000_000

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from typing import Any
 
 import numpy as np
+from typing_extensions import TypedDict
 
 from sage_cli.errors import SageError, StoreError
 from sage_cli.evaluation.exact.chances import ExactReader
@@ -15,15 +17,61 @@ from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.counts.exact import worked_pass_at_k
 from sage_cli.reports.measurement import Measured as Measurement
 from sage_cli.reports.measurement import record
-from sage_cli.view.json_types.look import Look
-from sage_cli.view.json_types.measured import Absent, DifferenceView, PasskView, PolicyCurve
+from sage_cli.reports.passk import CurveJson
 from sage_cli.view.stored.columns import Columns
 from sage_cli.view.stored.policies import Measured
-from sage_cli.view.stored.runs_read import look_of
+from sage_cli.view.stored.runs_read import Look, look_of
 
 Shown = tuple[Measured, Columns]
 MOST_KS = 48
 """Values of k of a curve, evenly spaced on a logarithmic axis."""
+
+
+class PolicyCurve(CurveJson):
+    """A policy's curve, its look, and how many of its samples are graded.
+
+    `exact` is worked pass@k from the chances of the right texts, null unless they are stored.
+    """
+
+    look: Look
+    exact: FloatArray | None
+    samples: int
+    graded: int
+    wanted: int
+
+
+class Absent(TypedDict):
+    """A policy that has no curve, and why."""
+
+    policy: str
+    why: str
+
+
+class PasskView(TypedDict):
+    """Curves on one benchmark at the same ks; `benchmarks` are those that can be chosen."""
+
+    benchmark: str | None
+    benchmarks: list[str]
+    k: list[int]
+    confidence: float
+    curves: list[PolicyCurve]
+    absent: list[Absent]
+    provenance: dict[str, Any]
+
+
+class DifferenceView(TypedDict):
+    """pass@k of `a` less that of `b`, paired by problem, with intervals and p-values."""
+
+    a: str
+    b: str
+    benchmark: str
+    k: list[int]
+    mean: FloatArray
+    low: FloatArray
+    high: FloatArray
+    p: FloatArray
+    confidence: float
+    problems: int
 
 
 def curve_points(n: int, typed: str | None = None) -> tuple[int, ...]:

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from typing_extensions import TypedDict
 
 from sage_cli.errors import StoreError
-from sage_cli.view.json_types.look import Look
-from sage_cli.view.json_types.measured import (
-    Absent,
-    PolicyAnswers,
-    ProblemRow,
-    ProblemsView,
-    ProblemView,
-)
 from sage_cli.view.stored.columns import Columns, Filters
 from sage_cli.view.stored.policies import Measured
-from sage_cli.view.stored.runs_read import look_of
-from sage_cli.view.topics.dissimilar import dissimilar_first
-from sage_cli.view.topics.samples import Wanted, samples_view
+from sage_cli.view.stored.runs_read import Look, look_of
+from sage_cli.view.topics.passk import Absent
+from sage_cli.view.topics.samples import SampleRow, Wanted, samples_view
 
 COMPARED = 200
 """Samples among which dissimilar ones are looked for."""
@@ -28,6 +23,50 @@ QUESTION = 300
 """Characters of a question in the table of problems."""
 
 Shown = tuple[Measured, Columns]
+
+
+class ProblemRow(TypedDict):
+    """A problem of a benchmark, with the right samples and all samples of each policy."""
+
+    problem: str
+    question: str
+    right: dict[str, int]
+    samples: dict[str, int]
+
+
+class ProblemsView(TypedDict):
+    """The problems of a benchmark and how policies answered them."""
+
+    benchmark: str | None
+    benchmarks: list[str]
+    policies: list[str]
+    looks: dict[str, Look]
+    problems: list[ProblemRow]
+    absent: list[Absent]
+
+
+class PolicyAnswers(TypedDict):
+    """One policy's samples of a problem: counts by grade, answers by how often, completions."""
+
+    policy: str
+    look: Look
+    samples: int
+    grades: dict[str, int]
+    answers: dict[str, int]
+    total: int
+    rows: list[SampleRow]
+
+
+class ProblemView(TypedDict):
+    """A problem: question, gold, what its source says of it, and what policies answered."""
+
+    benchmark: str
+    problem: str
+    question: str
+    gold: str
+    about: dict[str, Any]
+    policies: list[PolicyAnswers]
+    absent: list[Absent]
 
 
 def problems_view(
@@ -133,3 +172,37 @@ def _counted(columns: Columns) -> dict[str, tuple[int, int]]:
             counts = np.bincount(one.inventory.problem_S[some], minlength=len(names))
             counter.update({name: c for name, c in zip(names, counts.tolist(), strict=True) if c})
     return {name: (right[name], count) for name, count in counted.items()}
+
+
+_WORD = re.compile(r"\w+|[^\w\s]")
+TEXT = 4_000
+"""Characters of a text that are compared."""
+
+
+def dissimilar_first(texts: Sequence[str]) -> list[int]:
+    """Return the places of `texts`: the first, then the one farthest from all before it, and so on.
+
+    The distance of two texts is one less the Jaccard index of their pairs of adjacent words
+    (Gonzalez 1985 for the greedy order). Equal texts come last.
+    """
+    if not texts:
+        return []
+    pairs = [_pairs(text) for text in texts]
+    order, left = [0], list(range(1, len(texts)))
+    nearest = {place: _distance(pairs[place], pairs[0]) for place in left}
+    while left:
+        farthest = max(left, key=lambda place: (nearest[place], -place))
+        order.append(farthest)
+        left.remove(farthest)
+        for place in left:
+            nearest[place] = min(nearest[place], _distance(pairs[place], pairs[farthest]))
+    return order
+
+
+def _pairs(text: str) -> frozenset[tuple[str, str]]:
+    words = _WORD.findall(text[:TEXT])
+    return frozenset(zip(["", *words], [*words, ""], strict=True))
+
+
+def _distance(a: frozenset[tuple[str, str]], b: frozenset[tuple[str, str]]) -> float:
+    return 1 - len(a & b) / len(a | b)

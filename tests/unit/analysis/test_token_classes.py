@@ -2,7 +2,7 @@
 
 import pytest
 
-from sage_cli.analysis.token_classes import CLASSES, CONNECTIVES, classified
+from sage_cli.analysis.texts import CLASSES, CONNECTIVES, classified
 
 
 def test_a_sentence_token_by_token():

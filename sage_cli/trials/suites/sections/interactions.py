@@ -10,12 +10,11 @@ import numpy as np
 from typing_extensions import TypedDict
 
 from sage_cli.metrics import parse_ks
-from sage_cli.metrics.comparisons.interaction import Interactions, interactions
-from sage_cli.metrics.comparisons.over_initial_policies import FEWEST
+from sage_cli.metrics.comparisons.over_initial_policies import FEWEST, Interactions, interactions
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.counts.exact import worked_pass_at_k
+from sage_cli.metrics.intervals.distributions import holm
 from sage_cli.metrics.intervals.interval import Interval
-from sage_cli.metrics.intervals.multiplicity import holm
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures.dot_plot import draw_dot_plot
 from sage_cli.reports.tables.render import Record, to_records

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from sage_cli.metrics.comparisons.equal_accuracy import EqualAccuracy, Points, equal_accuracy
-from sage_cli.metrics.comparisons.gain import gain_by_problem
+from sage_cli.metrics.comparisons.hull import gain_by_problem
 from sage_cli.metrics.comparisons.objective import (
     by_problem,
     objective_intervals,
     objective_values,
 )
-from sage_cli.metrics.counts.worked import Worked
+from sage_cli.metrics.counts.exact import Worked
 from sage_cli.settings.objective import parse_objective
 
 

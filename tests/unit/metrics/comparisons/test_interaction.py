@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sage_cli.errors import MetricError
-from sage_cli.metrics.comparisons.interaction import interactions
+from sage_cli.metrics.comparisons.over_initial_policies import interactions
 
 GRPO = np.array([[0.2, 0.0, 0.2, 0.0], [0.4, 0.2, 0.4, 0.2]])
 DAPO = np.array([[0.3, 0.1, 0.5, 0.3], [0.5, 0.3, 0.3, 0.1]])

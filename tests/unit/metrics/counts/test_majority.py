@@ -6,7 +6,7 @@ from itertools import combinations
 import pytest
 
 from sage_cli.errors import MetricError
-from sage_cli.metrics.counts.majority import RIGHT, maj_at_k
+from sage_cli.metrics.counts.answers import RIGHT, maj_at_k
 
 
 def enumerated(votes, k):

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from sage_cli.metrics.counts.variety import distinct_of, entropy_of_counts
+from sage_cli.metrics.counts.answers import distinct_of, entropy_of_counts
 
 
 def test_entropy_by_hand():

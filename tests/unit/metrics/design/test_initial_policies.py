@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from sage_cli.metrics.design.initial_policies import smallest_mean
+from sage_cli.metrics.design.precision import smallest_mean
 
 
 @pytest.mark.parametrize("policies", [2, 3, 8, 24])

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import t, ttest_1samp
 
 from sage_cli.metrics import Counts, paired_difference, pass_at_k
-from sage_cli.metrics.comparisons.method_difference import method_difference
+from sage_cli.metrics.comparisons.differences import method_difference
 from sage_cli.metrics.design.precision import precision
 
 ALL = 64

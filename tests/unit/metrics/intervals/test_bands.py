@@ -7,7 +7,7 @@ import pytest
 
 from sage_cli.errors import MetricError
 from sage_cli.metrics import Counts, curve, pass_at_k
-from sage_cli.metrics.intervals.bootstrap import resampled_means
+from sage_cli.metrics.intervals.resampling import resampled_means
 
 KS = (1, 8, 64)
 Population = Callable[[np.random.Generator, int], np.ndarray]
@@ -70,7 +70,7 @@ def test_resampled_means_vary_as_the_unbiased_variance_says() -> None:
 
 def test_blocks_do_not_change_the_shape_or_the_spread(monkeypatch: pytest.MonkeyPatch) -> None:
     values_PK = np.random.default_rng(0).random((50, 2))
-    monkeypatch.setattr("sage_cli.metrics.intervals.bootstrap.BLOCK", 333)
+    monkeypatch.setattr("sage_cli.metrics.intervals.resampling.BLOCK", 333)
     means_RK = resampled_means(values_PK, resamples=20_000, seed=1)
     assert means_RK.shape == (20_000, 2)
     np.testing.assert_allclose(means_RK.var(axis=0), values_PK.var(axis=0, ddof=1) / 50, rtol=0.05)
@@ -133,7 +133,7 @@ def test_covers_where_values_sit_near_0_or_1(a: float, b: float, problems: int, 
 def test_a_thousand_ks_stay_within_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     counts = drawn(even(np.random.default_rng(3), 40), 64, np.random.default_rng(4))
     whole = curve(counts, range(1, 65), resamples=200)
-    for place in ("gaffke", "interval"):
+    for place in ("resampling", "interval"):
         monkeypatch.setattr(f"sage_cli.metrics.intervals.{place}.BLOCK", 1000)
     parts = curve(counts, range(1, 65), resamples=200)
     np.testing.assert_allclose(parts.low_K, whole.low_K, rtol=1e-12)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sage_cli.metrics.intervals.bootstrap import drawn_times, studentised
+from sage_cli.metrics.intervals.resampling import drawn_times, studentised
 
 
 def test_against_a_loop_over_resamples() -> None:

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sage_cli.metrics.intervals.gaffke import gaffke
 from sage_cli.metrics.intervals.interval import Interval
+from sage_cli.metrics.intervals.resampling import gaffke
 
 
 def bounds_of(values: list[float] | np.ndarray, bounds: tuple[float, float] = (0, 1)) -> Interval:
@@ -58,7 +58,9 @@ def test_p_of_values_alike_by_hand() -> None:
 def test_blocks_of_weights_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     values_PK = np.random.default_rng(0).random((50, 2))
     whole = gaffke(values_PK, (0, 1), confidence=0.9, resamples=500, seed=1)
-    monkeypatch.setattr("sage_cli.metrics.intervals.gaffke.BLOCK", 700)  # 13 rows, then a column
+    monkeypatch.setattr(
+        "sage_cli.metrics.intervals.resampling.BLOCK", 700
+    )  # 13 rows, then a column
     parts = gaffke(values_PK, (0, 1), confidence=0.9, resamples=500, seed=1)
     np.testing.assert_allclose(parts.low_K, whole.low_K, rtol=1e-12)
     np.testing.assert_allclose(parts.high_K, whole.high_K, rtol=1e-12)

@@ -6,10 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sage_cli.errors import MetricError
-from sage_cli.metrics.comparisons.paired_difference import gap_interval
-from sage_cli.metrics.intervals.bootstrap import studentised
-from sage_cli.metrics.intervals.gaffke import gaffke
+from sage_cli.metrics.comparisons.differences import gap_interval
 from sage_cli.metrics.intervals.interval import Interval, in_columns, narrower, ranked, tail_rank
+from sage_cli.metrics.intervals.resampling import gaffke, studentised
 
 GAPS = st.lists(st.sampled_from([-1.0, -0.25, 0.0, 0.0, 0.01, 0.25, 0.5, 1.0]), min_size=2)
 

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sage_cli.metrics.intervals.multiplicity import holm
+from sage_cli.metrics.intervals.distributions import holm
 
 P_VALUES = st.lists(st.floats(0, 1), min_size=1, max_size=12)
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sage_cli.view.topics.dissimilar import dissimilar_first
+from sage_cli.view.topics.problems import dissimilar_first
 
 
 def test_equal_texts_come_last():
