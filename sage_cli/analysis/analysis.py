@@ -16,6 +16,7 @@ from sage_cli.evaluation.exact.texts import Others
 from sage_cli.guides import Guide
 from sage_cli.methods.online import OnlineMethod
 from sage_cli.metrics import Counts
+from sage_cli.metrics.intervals.interval import Resampling
 from sage_cli.reports.document import Document
 from sage_cli.reports.provenance import Provenance
 
@@ -43,6 +44,11 @@ class Options:
     temperature: float = 1.0
     temperatures: tuple[float, ...] = (1.0,)
     ks: tuple[int, ...] = (1,)
+
+    @property
+    def resampling(self) -> Resampling:
+        """Return how every interval of an analysis is resampled."""
+        return Resampling(self.confidence, self.resamples)
 
 
 @dataclass(frozen=True)

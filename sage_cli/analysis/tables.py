@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,16 +17,13 @@ from sage_cli.metrics.intervals.resampling import gaffke, studentised
 from sage_cli.reports.tables.render import Record, to_records
 from sage_cli.reports.tables.table import Cell, Column, Measure, Row, Table, columns
 
-SEED = 0
-"""Seed of resampling: the same data give the same interval."""
-
 
 def share_over_problems(share_P: ArrayLike, options: Options) -> Measure:
     """Return the mean of shares, each from 0 to 1, with Gaffke's interval."""
     values_P1 = _known(share_P)
     if not len(values_P1):
         return Measure(float("nan"))
-    return _measure(values_P1, gaffke(values_P1, (0, 1), **resampling(options)))
+    return _measure(values_P1, gaffke(values_P1, (0, 1), options.resampling))
 
 
 def mean_over_problems(value_P: ArrayLike, options: Options, *, signed: bool = False) -> Measure:
@@ -36,7 +32,7 @@ def mean_over_problems(value_P: ArrayLike, options: Options, *, signed: bool = F
     if len(values_P1) < 2 or np.ptp(values_P1) == 0:
         mean = float(values_P1.mean()) if len(values_P1) else float("nan")
         return Measure(mean, signed=signed)
-    return _measure(values_P1, studentised(values_P1, **resampling(options)), signed=signed)
+    return _measure(values_P1, studentised(values_P1, options.resampling), signed=signed)
 
 
 def mean_gap(value_P: ArrayLike, base_P: ArrayLike, options: Options) -> Measure:
@@ -49,7 +45,7 @@ def share_gap(share_P: ArrayLike, base_P: ArrayLike, options: Options) -> Measur
     gap_P1 = _known(np.asarray(share_P, float) - np.asarray(base_P, float))
     if not len(gap_P1):
         return Measure(float("nan"), signed=True)
-    return _measure(gap_P1, gap_interval(gap_P1, **resampling(options)), signed=True)
+    return _measure(gap_P1, gap_interval(gap_P1, options.resampling), signed=True)
 
 
 def by_problem(
@@ -65,11 +61,6 @@ def by_problem(
             grouped[id_].append(value)
     arrays = [np.array(group, float) for group in grouped.values()]
     return arrays, np.array([one.mean() if len(one) else np.nan for one in arrays], float)
-
-
-def resampling(options: Options) -> dict[str, Any]:
-    """Return what every resampled interval of an analysis takes."""
-    return {"confidence": options.confidence, "resamples": options.resamples, "seed": SEED}
 
 
 def _known(value_P: ArrayLike) -> np.ndarray:

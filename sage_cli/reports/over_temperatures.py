@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from math import nan
-from typing import Any
 
 import numpy as np
 from typing_extensions import TypedDict
@@ -18,6 +17,7 @@ from sage_cli.metrics.comparisons.equal_accuracy import (
     equal_accuracy,
 )
 from sage_cli.metrics.counts import FloatArray
+from sage_cli.metrics.intervals.interval import Resampling
 from sage_cli.metrics.intervals.resampling import gaffke
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures.trade import draw_trade
@@ -29,8 +29,6 @@ Passed = Mapping[tuple[str, str], FloatArray]
 """pass@k by (benchmark, policy), each (T, P, K)."""
 Policies = Mapping[str, FloatArray]
 """The same of one benchmark, by policy."""
-How = Mapping[str, Any]
-"""Confidence, resamples and seed of intervals."""
 
 
 class OverTemperaturesData(TypedDict):
@@ -55,12 +53,9 @@ def over_temperatures_document(
     ks: Sequence[int],
     exact: Mapping[str, bool],
     provenance: Provenance,
-    *,
-    confidence: float,
-    resamples: int,
+    how: Resampling,
 ) -> Document:
     """Return the report; `at` is the place of the evaluation's temperature, whose pass@1 counts."""
-    how = {"confidence": confidence, "resamples": resamples, "seed": 0}
     names = list(dict.fromkeys(name for name, _ in passed))
     of = {
         name: {own: one for (where, own), one in passed.items() if where == name} for name in names
@@ -100,7 +95,7 @@ def over_temperatures_document(
             *(_named(table, exact[name]) for (name, _), table in equal.items()),
         ),
         figures=(Figure("temperatures", partial(draw_trade, curves, most)),),
-        notes=_notes(exact, confidence, temperatures[at]),
+        notes=_notes(exact, how.confidence, temperatures[at]),
     )
 
 
@@ -132,13 +127,13 @@ def _curve(passed_TPK: FloatArray, ks: Sequence[int], k: int) -> FloatArray:
 
 
 def _values(
-    name: str, of: Policies, temperatures: Sequence[float], ks: Sequence[int], how: How
+    name: str, of: Policies, temperatures: Sequence[float], ks: Sequence[int], how: Resampling
 ) -> Table:
     heads = (*columns("policy, T"), *(Column(f"pass@{k}") for k in ks))
     rows = []
     for policy, passed_TPK in of.items():
         for temperature, passed_PK in zip(temperatures, passed_TPK, strict=True):
-            band = gaffke(passed_PK, (0, 1), **how)
+            band = gaffke(passed_PK, (0, 1), how)
             ends = zip(passed_PK.mean(axis=0), band.low_K, band.high_K, strict=True)
             cells = (Measure(float(m), interval=(float(a), float(b))) for m, a, b in ends)
             rows.append(Row((policy, Measure(temperature, digits=2), *cells), section=policy))
@@ -164,7 +159,7 @@ def _equal(
     temperatures: Sequence[float],
     at: int,
     ks: Sequence[int],
-    how: How,
+    how: Resampling,
 ) -> dict[tuple[str, str], Table]:
     """Return by pair of policies a table of differences, a row for each k."""
     if at == len(temperatures) - 1 or len(of) < 2:
@@ -176,7 +171,7 @@ def _equal(
         rows = []
         for k in (k for k in ks if k > 1):
             first, second = (_points(one, list(ks), k) for one in (passed_TPK, other_TPK))
-            found = equal_accuracy(first, [second], np.asarray(temperatures), at, **how)
+            found = equal_accuracy(first, [second], np.asarray(temperatures), at, how)
             rows.append(Row((k, *_cells(found))))
         title = f"{policy} less {other} on {name}, at equal pass@1"
         tables[policy, other] = Table(title, heads, tuple(rows))

@@ -10,7 +10,7 @@ import numpy as np
 from typing_extensions import TypedDict
 
 from sage_cli.analysis.analysis import Analysis, Inputs, Options
-from sage_cli.analysis.tables import PolicyMeans, resampling
+from sage_cli.analysis.tables import PolicyMeans
 from sage_cli.evaluation.exact.chances import Chances
 from sage_cli.evaluation.exact.texts import Others
 from sage_cli.metrics.comparisons.equal_accuracy import (
@@ -197,7 +197,7 @@ def compared(
 
     grid = np.asarray(policy.temperatures)
     at = policy.temperatures.index(options.temperature)
-    return equal_accuracy(points(policy), [points(other)], grid, at, **resampling(options))
+    return equal_accuracy(points(policy), [points(other)], grid, at, options.resampling)
 
 
 def _notes(inputs: Inputs, k: int) -> tuple[str, ...]:

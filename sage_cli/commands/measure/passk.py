@@ -12,6 +12,7 @@ from sage_cli.evaluation.evaluate import Evaluated, Evaluation, report_folder
 from sage_cli.evaluation.stored import stored_counts
 from sage_cli.file_hash import file_hash
 from sage_cli.metrics import Counts, Curve, curve, curve_ks, parse_ks, read_counts
+from sage_cli.metrics.intervals.interval import Resampling
 from sage_cli.models.policies.names import NO_LABELS, Labels, NoRunsError
 from sage_cli.models.policies.policy import Policy
 from sage_cli.planning.dry_run import Stage
@@ -119,7 +120,7 @@ def passk_of_files(
 
 def _curve(counts: Sequence[Counts], ks: Sequence[int], evaluation: EvaluationSection) -> Curve:
     """The curve of counts, one per evaluation seed, with the configured band."""
-    return curve(counts, ks, confidence=evaluation.confidence, resamples=evaluation.bootstrap)
+    return curve(counts, ks, Resampling(evaluation.confidence, evaluation.bootstrap))
 
 
 def evaluate(

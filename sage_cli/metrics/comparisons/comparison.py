@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from sage_cli.metrics.comparisons.crossing import Crossing, find_crossing
 from sage_cli.metrics.comparisons.differences import (
@@ -15,6 +15,7 @@ from sage_cli.metrics.comparisons.differences import (
 from sage_cli.metrics.comparisons.support import Support, compare_support
 from sage_cli.metrics.counts import Counts, pooled
 from sage_cli.metrics.intervals.bands import Curve, curve
+from sage_cli.metrics.intervals.interval import USUAL, Resampling
 from sage_cli.metrics.intervals.variance_components import VarianceComponents, variance_components
 from sage_cli.settings.ks import curve_ks
 
@@ -67,9 +68,7 @@ class Comparison:
     shown: tuple[int, ...]
 
 
-def compare_sides(
-    a: Side, b: Side, ks: Sequence[int], *, confidence: float = 0.95, resamples: int = 2000
-) -> Comparison:
+def compare_sides(a: Side, b: Side, ks: Sequence[int], how: Resampling = USUAL) -> Comparison:
     """Compare two models (one each), or methods (several models a side), on the same problems.
 
     Everything is computed at all ks of a curve; `ks` are those to show.
@@ -77,14 +76,13 @@ def compare_sides(
     shown = tuple(map(int, ks))
     fewest = [int(counts.n_P.min()) for counts in (*a.counts, *b.counts) if len(counts)]
     ks = curve_ks(min(fewest, default=0), shown)
-    how: dict[str, Any] = {"confidence": confidence, "resamples": resamples}
     crossing, support = None, None
     if len(a.runs) == len(b.runs) == 1:
-        difference = paired_difference(a.counts, b.counts, ks, **how)
-        crossing = find_crossing(a.counts, b.counts, ks, **how)
-        support = compare_support(pooled(b.counts), pooled(a.counts), confidence=confidence)
+        difference = paired_difference(a.counts, b.counts, ks, how)
+        crossing = find_crossing(a.counts, b.counts, ks, how)
+        support = compare_support(pooled(b.counts), pooled(a.counts), confidence=how.confidence)
     else:
-        difference = method_difference(a.runs, b.runs, ks, **how)
-    curves = curve(a.counts, ks, **how), curve(b.counts, ks, **how)
+        difference = method_difference(a.runs, b.runs, ks, how)
+    curves = curve(a.counts, ks, how), curve(b.counts, ks, how)
     variances = variance_components(a.runs, ks), variance_components(b.runs, ks)
     return Comparison(a, b, curves, difference, variances, crossing, support, shown)

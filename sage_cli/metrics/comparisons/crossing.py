@@ -9,6 +9,7 @@ import numpy as np
 
 from sage_cli.metrics.comparisons.differences import gap_interval, paired_gaps
 from sage_cli.metrics.counts import Evaluations, FloatArray
+from sage_cli.metrics.intervals.interval import USUAL, Resampling
 from sage_cli.metrics.intervals.resampling import resampled_means
 
 NOISE = 1e-12
@@ -40,13 +41,7 @@ class Crossing:
 
 
 def find_crossing(
-    a: Evaluations,
-    b: Evaluations,
-    ks: Sequence[int],
-    *,
-    confidence: float = 0.95,
-    resamples: int = 2000,
-    seed: int = 0,
+    a: Evaluations, b: Evaluations, ks: Sequence[int], how: Resampling = USUAL
 ) -> Crossing:
     """Find the crossing, interpolated in log2 k; the interval resamples problems.
 
@@ -56,22 +51,22 @@ def find_crossing(
     gap_K = gap_PK.mean(axis=0)
     differing = np.flatnonzero(np.abs(gap_K) > NOISE)
     if not differing.size or min(gap_PK.shape) < 2:
-        return Crossing("", np.nan, np.nan, np.nan, np.nan, confidence)
+        return Crossing("", np.nan, np.nan, np.nan, np.nan, how.confidence)
     sign = float(np.sign(gap_K[differing[0]]))
-    means_RK = resampled_means(gap_PK, resamples=resamples, seed=seed)
+    means_RK = resampled_means(gap_PK, how)
     crossings_R = first_below_zero(sign * means_RK, ks)
     k = float(first_below_zero(sign * gap_K[None, :], ks)[0])
-    tail = (1 - confidence) / 2
+    tail = (1 - how.confidence) / 2
     # order statistics, not interpolated: between a number and "never" there is nothing
     low, high = map(float, np.quantile(crossings_R, [tail, 1 - tail], method="inverted_cdf"))
     established = bool(np.isfinite([low, k, high]).all()) and ks[0] < k < ks[-1]
     if established:
         sides_P2 = sign * gap_PK @ _weights_before_and_after(k, ks)
-        ends = gap_interval(sides_P2, confidence=confidence, resamples=resamples, seed=seed)
+        ends = gap_interval(sides_P2, how)
         established = bool(ends.low_K[0] > 0 > ends.high_K[1])
     leader, share = "a" if sign > 0 else "b", float(np.isfinite(crossings_R).mean())
     k = k if np.isfinite(k) else np.nan
-    return Crossing(leader, k, low, high, share, confidence, established)
+    return Crossing(leader, k, low, high, share, how.confidence, established)
 
 
 def _weights_before_and_after(crossing: float, ks: Sequence[int]) -> FloatArray:

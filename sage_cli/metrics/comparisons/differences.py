@@ -12,7 +12,7 @@ from sage_cli.metrics.comparisons.seed_noise import Pool, SideRuns, by_run, erro
 from sage_cli.metrics.counts import BoolArray, Evaluations, FloatArray, each_seed
 from sage_cli.metrics.intervals.bands import pass_matrix
 from sage_cli.metrics.intervals.distributions import two_sided_p, two_sided_reach
-from sage_cli.metrics.intervals.interval import Interval, narrower, wider
+from sage_cli.metrics.intervals.interval import USUAL, Interval, Resampling, narrower, wider
 from sage_cli.metrics.intervals.resampling import gaffke, studentised
 
 
@@ -50,27 +50,21 @@ class Difference:
 
 
 def paired_difference(
-    a: Evaluations,
-    b: Evaluations,
-    ks: Sequence[int],
-    *,
-    confidence: float = 0.95,
-    resamples: int = 2000,
-    seed: int = 0,
+    a: Evaluations, b: Evaluations, ks: Sequence[int], how: Resampling = USUAL
 ) -> Difference:
     """A less B, problem by problem; interval and p-value are about the population of problems.
 
     Raises MetricError unless both were measured on the same problems.
     """
     gap_PK = paired_gaps(a, b, ks)
-    interval, safe = gap_intervals(gap_PK, confidence=confidence, resamples=resamples, seed=seed)
+    interval, safe = gap_intervals(gap_PK, how)
     return Difference(
         tuple(map(int, ks)),
         gap_PK.mean(axis=0),
         interval.low_K,
         interval.high_K,
         interval.p_K,
-        confidence,
+        how.confidence,
         problems=len(gap_PK),
         safe=safe,
     )
@@ -82,9 +76,7 @@ def paired_gaps(a: Evaluations, b: Evaluations, ks: Sequence[int]) -> FloatArray
     return pass_matrix(a, ks) - pass_matrix([seed.ordered(ids) for seed in each_seed(b)], ks)
 
 
-def gap_intervals(
-    gap_PK: FloatArray, *, confidence: float, resamples: int, seed: int
-) -> tuple[Interval, Interval]:
+def gap_intervals(gap_PK: FloatArray, how: Resampling) -> tuple[Interval, Interval]:
     """The intervals of the mean differences that are reported, and the safe ones.
 
     The safe ones are Gaffke's bounds, which hold whatever the differences are. They allow for
@@ -92,27 +84,25 @@ def gap_intervals(
     by a little. Bootstrap-t is right there, and has no end where few problems differ. The reported
     intervals are the part that both share. NaN for one problem.
     """
-    safe = gaffke(gap_PK, (-1, 1), confidence=confidence, resamples=resamples, seed=seed)
+    safe = gaffke(gap_PK, (-1, 1), how)
     if len(gap_PK) < 2:
         return safe, safe
-    students = studentised(gap_PK, confidence=confidence, resamples=resamples, seed=seed)
+    students = studentised(gap_PK, how)
     return narrower(safe, students), safe
 
 
-def gap_interval(gap_PK: FloatArray, *, confidence: float, resamples: int, seed: int) -> Interval:
+def gap_interval(gap_PK: FloatArray, how: Resampling) -> Interval:
     """The first of `gap_intervals`."""
-    return gap_intervals(gap_PK, confidence=confidence, resamples=resamples, seed=seed)[0]
+    return gap_intervals(gap_PK, how)[0]
 
 
 def method_difference(
     a_runs: SideRuns,
     b_runs: SideRuns,
     ks: Sequence[int],
+    how: Resampling = USUAL,
     *,
     pool: Pool | None = None,
-    confidence: float = 0.95,
-    resamples: int = 2000,
-    seed: int = 0,
 ) -> Difference:
     """A less B over other problems and other training seeds of the sides with several runs.
 
@@ -120,9 +110,9 @@ def method_difference(
     Student's t with the error of `error_over`, within -1 and 1; `pool` are the methods over which
     the seeds' variance is pooled (by default the two sides), each on this one benchmark. Against a
     fixed model the interval contains that of the models at hand, which is wider where few problems
-    differ. Where no variance is seen, the interval of the mean gaps over problems takes its place
-    (`resamples` and `seed` are for that). Raises MetricError where neither side has two runs, and
-    for fewer than two problems.
+    differ. Where no variance is seen, the interval of the mean gaps over problems takes its place.
+
+    Raises MetricError where neither side has two runs, and for fewer than two problems.
     """
     if max(len(a_runs), len(b_runs)) < 2:
         raise MetricError(
@@ -137,13 +127,13 @@ def method_difference(
     mean_K = gap_PK.mean(axis=0)
     error_K, freedom_K = error_over([(a_IPK, b_IPK)], pool)
     seen_K = error_K > 0
-    reach_K = two_sided_reach(1 - confidence, freedom_K) * error_K
+    reach_K = two_sided_reach(1 - how.confidence, freedom_K) * error_K
     p_K = two_sided_p(mean_K / np.where(seen_K, error_K, 1), freedom_K)
     low_K, high_K = np.clip([mean_K - reach_K, mean_K + reach_K], -1, 1)
     interval = Interval(low_K, high_K, p_K)
     fixed = min(len(a_runs), len(b_runs)) < 2
     if fixed or not seen_K.all():
-        models = gap_interval(gap_PK, confidence=confidence, resamples=resamples, seed=seed)
+        models = gap_interval(gap_PK, how)
         both = wider(interval, models) if fixed else interval
         interval = Interval(*np.where(seen_K, astuple(both), astuple(models)))
     return Difference(
@@ -152,7 +142,7 @@ def method_difference(
         interval.low_K,
         interval.high_K,
         interval.p_K,
-        confidence,
+        how.confidence,
         problems=len(ids),
         runs=(len(a_runs), len(b_runs)),
     )

@@ -14,6 +14,7 @@ import numpy as np
 
 from sage_cli.metrics.counts import FloatArray, IntArray
 from sage_cli.metrics.counts.exact import Worked
+from sage_cli.metrics.intervals.interval import Resampling
 from sage_cli.metrics.intervals.resampling import studentised
 
 Curve = tuple[FloatArray, FloatArray]
@@ -127,9 +128,7 @@ def gain_by_problem(worked: Worked, k: int) -> FloatArray:
     return pseudo_P
 
 
-def gain_intervals(
-    pseudo_PK: FloatArray, *, confidence: float, resamples: int, seed: int
-) -> tuple[tuple[float, float], ...]:
+def gain_intervals(pseudo_PK: FloatArray, how: Resampling) -> tuple[tuple[float, float], ...]:
     """Return bootstrap-t intervals of K means of pseudo-values, or of their differences.
 
     One of values that are all alike, such as the initial policy's over itself, has no width. NaN
@@ -138,7 +137,7 @@ def gain_intervals(
     mean_K = pseudo_PK.mean(axis=0)
     if len(pseudo_PK) < 2:
         return ((math.nan, math.nan),) * len(mean_K)
-    found = studentised(pseudo_PK, confidence=confidence, resamples=resamples, seed=seed)
+    found = studentised(pseudo_PK, how)
     alike_K = np.ptp(pseudo_PK, axis=0) < NO_CHANGE
     low_K, high_K = (np.where(alike_K, mean_K, end_K) for end_K in (found.low_K, found.high_K))
     return tuple(zip(map(float, low_K), map(float, high_K), strict=True))

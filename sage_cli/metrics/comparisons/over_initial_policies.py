@@ -16,7 +16,7 @@ from sage_cli.errors import MetricError
 from sage_cli.metrics.comparisons.seed_noise import error_over
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.intervals.distributions import two_sided_p, two_sided_reach
-from sage_cli.metrics.intervals.interval import Interval
+from sage_cli.metrics.intervals.interval import USUAL, Interval, Resampling
 from sage_cli.metrics.intervals.resampling import studentised
 from sage_cli.metrics.intervals.variance_components import pooled_variance
 
@@ -104,11 +104,9 @@ class Interactions:
 
 def interactions(
     gains: dict[str, FloatArray],
+    how: Resampling = USUAL,
     *,
     shared: bool,
-    confidence: float = 0.95,
-    resamples: int = 2000,
-    seed: int = 0,
 ) -> Interactions:
     """Return the gains (Z, P) of methods, and what they are beyond those of the first method.
 
@@ -126,9 +124,8 @@ def interactions(
         )
     value_ZPK = _columns(gain_MZP)
     Z, P, _ = value_ZPK.shape
-    options = {"confidence": confidence, "resamples": resamples, "seed": seed}
-    these = studentised(_by_problem(value_ZPK, shared), **options)  # type: ignore[arg-type]
-    others = _over_policies(value_ZPK, shared, confidence)
+    these = studentised(_by_problem(value_ZPK, shared), how)
+    others = _over_policies(value_ZPK, shared, how.confidence)
     return Interactions(_names(list(gains)), value_ZPK.mean(axis=(0, 1)), these, others, Z, P)
 
 

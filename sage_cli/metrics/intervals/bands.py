@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from sage_cli.errors import MetricError
 from sage_cli.metrics.counts import Evaluations, FloatArray, each_seed
 from sage_cli.metrics.counts.estimator import pass_at_k
+from sage_cli.metrics.intervals.interval import USUAL, Resampling
 from sage_cli.metrics.intervals.resampling import gaffke
 
 
@@ -47,20 +48,13 @@ def pass_matrix(counts: Evaluations, ks: Sequence[int]) -> FloatArray:
     return mean_PK
 
 
-def curve(
-    counts: Evaluations,
-    ks: Sequence[int],
-    *,
-    confidence: float = 0.95,
-    resamples: int = 2000,
-    seed: int = 0,
-) -> Curve:
-    """Estimate pass@k at every k; the band is Gaffke's bound over problems (`gaffke.py`).
+def curve(counts: Evaluations, ks: Sequence[int], how: Resampling = USUAL) -> Curve:
+    """Estimate pass@k at every k; the band is Gaffke's bound over problems.
 
     Samples are never resampled: that puts a right one back twice and leaves another out, which
     biases pass@k downwards when k is near n. The problems' values vary by sampling already.
     """
     pass_PK = pass_matrix(counts, ks)
-    band = gaffke(pass_PK, (0, 1), confidence=confidence, resamples=resamples, seed=seed)
+    band = gaffke(pass_PK, (0, 1), how)
     mean_K, P = pass_PK.mean(axis=0), len(pass_PK)
-    return Curve(tuple(map(int, ks)), mean_K, band.low_K, band.high_K, confidence, P)
+    return Curve(tuple(map(int, ks)), mean_K, band.low_K, band.high_K, how.confidence, P)

@@ -15,6 +15,7 @@ from sage_cli.evaluation.provenance import provenance_of
 from sage_cli.metrics import curve, paired_difference, parse_ks
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.counts.exact import worked_pass_at_k
+from sage_cli.metrics.intervals.interval import Resampling
 from sage_cli.reports.measurement import Measured as Measurement
 from sage_cli.reports.measurement import record
 from sage_cli.reports.passk import CurveJson
@@ -129,11 +130,7 @@ def difference_view(shown_a: Shown, shown_b: Shown, typed: str | None) -> Differ
         )
     settings = a.spec.evaluation
     found = paired_difference(
-        of_a,
-        of_b,
-        curve_points(n, typed),
-        confidence=settings.confidence,
-        resamples=settings.bootstrap,
+        of_a, of_b, curve_points(n, typed), Resampling(settings.confidence, settings.bootstrap)
     )
     return {
         "a": a.label,
@@ -162,7 +159,7 @@ def _curve(
 ) -> PolicyCurve:
     settings = one.spec.evaluation
     counts = [seed.counts for seed in seeds]
-    found = curve(counts, ks, confidence=settings.confidence, resamples=settings.bootstrap)
+    found = curve(counts, ks, Resampling(settings.confidence, settings.bootstrap))
     return {
         "policy": one.label,
         "benchmark": one.benchmark.name,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from sage_cli.metrics.intervals.interval import Resampling
 from sage_cli.reports.over_temperatures import over_temperatures_document
 from sage_cli.reports.provenance import Provenance
 
@@ -19,7 +20,7 @@ def passed(*rows: tuple[float, float]) -> np.ndarray:
 
 def document(of: dict[tuple[str, str], np.ndarray], exact: bool = False):
     return over_temperatures_document(
-        of, TEMPERATURES, 1, KS, {"dev": exact}, Provenance(), confidence=0.95, resamples=200
+        of, TEMPERATURES, 1, KS, {"dev": exact}, Provenance(), Resampling(resamples=200)
     )
 
 

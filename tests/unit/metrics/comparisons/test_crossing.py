@@ -5,6 +5,7 @@ import pytest
 
 from sage_cli.metrics import Counts, curve_ks, find_crossing, paired_difference
 from sage_cli.metrics.comparisons.crossing import first_below_zero
+from sage_cli.metrics.intervals.interval import Resampling
 
 INF = np.inf
 
@@ -65,7 +66,7 @@ def test_the_interval_covers_the_populations_crossing() -> None:
     for repetition in range(repetitions):
         trained_P, base_P = population(60)
         a, b = (counts(generator.binomial(128, p_P), 128) for p_P in (trained_P, base_P))
-        found = find_crossing(a, b, ks, resamples=400, seed=repetition)
+        found = find_crossing(a, b, ks, Resampling(resamples=400, seed=repetition))
         covered += found.low <= truth <= found.high
     assert 0.92 <= covered / repetitions <= 0.98
     assert paired_difference(a, b, (1,)).mean_K[0] > 0
@@ -79,7 +80,7 @@ def test_identical_models_cross_by_chance_and_it_is_not_called_a_crossing() -> N
     for repetition in range(repetitions):
         p_P = generator.beta(0.5, 1, 60)
         a, b = (counts(generator.binomial(64, p_P), 64) for _ in range(2))
-        found = find_crossing(a, b, ks, resamples=300, seed=repetition)
+        found = find_crossing(a, b, ks, Resampling(resamples=300, seed=repetition))
         crossed += bool(np.isfinite(found.k))
         told += found.established
     assert crossed / repetitions > 0.3
@@ -94,7 +95,7 @@ def test_a_lead_that_fades_is_no_crossing() -> None:
         base_P = np.where(generator.random(60) < 0.5, 0.0, generator.beta(6, 14, 60))
         a = counts(generator.binomial(64, np.minimum(1, 1.5 * base_P)), 64)
         b = counts(generator.binomial(64, base_P), 64)
-        told += find_crossing(a, b, ks, resamples=300, seed=repetition).established
+        told += find_crossing(a, b, ks, Resampling(resamples=300, seed=repetition)).established
     assert told <= 5
 
 
@@ -106,7 +107,7 @@ def test_a_true_crossing_is_established_with_both_ends() -> None:
     for repetition in range(20):
         a = counts(np.where(generator.random(100) < 0.5, 64, 0), 64)
         b = counts(generator.binomial(64, 0.25, 100), 64)
-        found = find_crossing(a, b, curve_ks(64), resamples=300, seed=repetition)
+        found = find_crossing(a, b, curve_ks(64), Resampling(resamples=300, seed=repetition))
         told += found.established
         assert not found.established or 1 < found.low <= found.k <= found.high < 64
     assert told >= 19

@@ -13,6 +13,7 @@ from sage_cli.metrics.comparisons.objective import (
     objective_values,
 )
 from sage_cli.metrics.counts.exact import Worked
+from sage_cli.metrics.intervals.interval import Resampling
 from sage_cli.settings.objective import parse_objective
 
 
@@ -59,16 +60,14 @@ def test_its_mean_is_the_jackknifes_and_near_the_estimate(seed: int) -> None:
     points = [
         Points.of(*one.points(chances_TP, 64)) for chances_TP in (one.policy_TP, one.initial_TP)
     ]
-    found = equal_accuracy(
-        points[0], points[1:], np.arange(9.0), 0, confidence=0.95, resamples=500, seed=0
-    )
+    found = equal_accuracy(points[0], points[1:], np.arange(9.0), 0, Resampling(resamples=500))
     assert isinstance(found, EqualAccuracy)
     values_P = gain_by_problem(one, 64)
     assert values_P.mean() == pytest.approx(found.difference, abs=0.01)
     # the interval is that of the mean of the same pseudo-values
     objective = parse_objective("gain@64")
     ((low, high),) = objective_intervals(
-        objective_values(objective, [[{"dev": one}]]), resamples=500
+        objective_values(objective, [[{"dev": one}]]), Resampling(resamples=500)
     )
     assert high - low == pytest.approx(found.high - found.low, rel=1e-9)
 

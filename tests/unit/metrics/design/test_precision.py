@@ -7,6 +7,7 @@ from scipy.stats import t, ttest_1samp
 from sage_cli.metrics import Counts, paired_difference, pass_at_k
 from sage_cli.metrics.comparisons.differences import method_difference
 from sage_cli.metrics.design.precision import precision
+from sage_cli.metrics.intervals.interval import Resampling
 
 ALL = 64
 
@@ -91,7 +92,7 @@ def test_the_smallest_difference_is_detected_in_about_80_of_100_repetitions(
     p, said = [], []
     for a_P, b_P in zip(*studies(shift, 120), strict=True):
         a, b = counts(a_P, n), counts(b_P, n)
-        p.append(paired_difference(a, b, (k,), resamples=500).p_K[0])
+        p.append(paired_difference(a, b, (k,), Resampling(resamples=500)).p_K[0])
         said.append(precision([([[a]], [[b]])], (k,)).smallest()[0])
     assert np.mean(said) == pytest.approx(truth(shift), rel=0.05)
     # 120 repetitions alone scatter by sqrt(.8 x .2 / 120) = .037

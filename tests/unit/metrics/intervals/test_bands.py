@@ -7,6 +7,7 @@ import pytest
 
 from sage_cli.errors import MetricError
 from sage_cli.metrics import Counts, curve, pass_at_k
+from sage_cli.metrics.intervals.interval import Resampling
 from sage_cli.metrics.intervals.resampling import resampled_means
 
 KS = (1, 8, 64)
@@ -43,7 +44,7 @@ def test_the_band_covers_the_population_mean(
     widths_RK, means_RK = [], []
     for repetition in range(repetitions):
         counts = drawn(population(generator, problems), 64, generator)
-        band = curve(counts, ks, resamples=600, seed=repetition)
+        band = curve(counts, ks, Resampling(resamples=600, seed=repetition))
         covered_K += (band.low_K <= truth_K) & (truth_K <= band.high_K)
         widths_RK.append(band.high_K - band.low_K)
         means_RK.append(band.mean_K)
@@ -63,7 +64,7 @@ def test_the_mean_is_the_mean_over_problems_and_seeds() -> None:
 
 def test_resampled_means_vary_as_the_unbiased_variance_says() -> None:
     values_PK = np.array([[0.0, 1.0], [0.0, 0.0], [1.0, 0.5], [0.25, 0.5]])
-    means_RK = resampled_means(values_PK, resamples=200_000, seed=1)
+    means_RK = resampled_means(values_PK, Resampling(resamples=200_000, seed=1))
     np.testing.assert_allclose(means_RK.mean(axis=0), values_PK.mean(axis=0), atol=2e-3)
     np.testing.assert_allclose(means_RK.var(axis=0), values_PK.var(axis=0, ddof=1) / 4, rtol=0.02)
 
@@ -71,14 +72,14 @@ def test_resampled_means_vary_as_the_unbiased_variance_says() -> None:
 def test_blocks_do_not_change_the_shape_or_the_spread(monkeypatch: pytest.MonkeyPatch) -> None:
     values_PK = np.random.default_rng(0).random((50, 2))
     monkeypatch.setattr("sage_cli.metrics.intervals.resampling.BLOCK", 333)
-    means_RK = resampled_means(values_PK, resamples=20_000, seed=1)
+    means_RK = resampled_means(values_PK, Resampling(resamples=20_000, seed=1))
     assert means_RK.shape == (20_000, 2)
     np.testing.assert_allclose(means_RK.var(axis=0), values_PK.var(axis=0, ddof=1) / 50, rtol=0.05)
 
 
 def test_a_band_contains_its_mean_and_narrows_with_confidence() -> None:
     counts = drawn(even(np.random.default_rng(3), 40), 64, np.random.default_rng(4))
-    wide, narrow = curve(counts, (1, 8)), curve(counts, (1, 8), confidence=0.5)
+    wide, narrow = curve(counts, (1, 8)), curve(counts, (1, 8), Resampling(confidence=0.5))
     assert (wide.low_K < narrow.low_K).all()
     assert (narrow.low_K < narrow.mean_K).all()
     assert (narrow.mean_K < narrow.high_K).all()
@@ -108,7 +109,9 @@ def test_one_problem_has_no_band_and_none_has_no_mean() -> None:
 def test_same_seed_same_band() -> None:
     counts = drawn(even(np.random.default_rng(3), 40), 64, np.random.default_rng(4))
     assert curve(counts, KS).high_K.tolist() == curve(counts, KS).high_K.tolist()
-    assert curve(counts, KS).high_K.tolist() != curve(counts, KS, seed=1).high_K.tolist()
+    assert (
+        curve(counts, KS).high_K.tolist() != curve(counts, KS, Resampling(seed=1)).high_K.tolist()
+    )
     assert curve(counts, KS).at(8)[0] == curve(counts, KS).mean_K[1]
     with pytest.raises(MetricError, match="no k = 3"):
         curve(counts, KS).at(3)
@@ -125,16 +128,16 @@ def test_covers_where_values_sit_near_0_or_1(a: float, b: float, problems: int, 
     covered, repetitions = 0, 300
     for repetition in range(repetitions):
         counts = drawn(generator.beta(a, b, problems), 256, generator)
-        band = curve(counts, (k,), resamples=600, seed=repetition)
+        band = curve(counts, (k,), Resampling(resamples=600, seed=repetition))
         covered += bool(band.low_K[0] <= truth <= band.high_K[0])
     assert covered / repetitions >= 0.93
 
 
 def test_a_thousand_ks_stay_within_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     counts = drawn(even(np.random.default_rng(3), 40), 64, np.random.default_rng(4))
-    whole = curve(counts, range(1, 65), resamples=200)
+    whole = curve(counts, range(1, 65), Resampling(resamples=200))
     for place in ("resampling", "interval"):
         monkeypatch.setattr(f"sage_cli.metrics.intervals.{place}.BLOCK", 1000)
-    parts = curve(counts, range(1, 65), resamples=200)
+    parts = curve(counts, range(1, 65), Resampling(resamples=200))
     np.testing.assert_allclose(parts.low_K, whole.low_K, rtol=1e-12)
     np.testing.assert_allclose(parts.high_K, whole.high_K, rtol=1e-12)

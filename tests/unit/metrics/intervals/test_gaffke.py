@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sage_cli.metrics.intervals.interval import Interval
+from sage_cli.metrics.intervals.interval import Interval, Resampling
 from sage_cli.metrics.intervals.resampling import gaffke
 
 
 def bounds_of(values: list[float] | np.ndarray, bounds: tuple[float, float] = (0, 1)) -> Interval:
     values_PK = np.asarray(values, float)[:, None]
-    return gaffke(values_PK, bounds, confidence=0.95, resamples=40_000, seed=0)
+    return gaffke(values_PK, bounds, Resampling(resamples=40_000))
 
 
 def test_two_values_by_hand() -> None:
@@ -57,10 +57,10 @@ def test_p_of_values_alike_by_hand() -> None:
 
 def test_blocks_of_weights_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     values_PK = np.random.default_rng(0).random((50, 2))
-    whole = gaffke(values_PK, (0, 1), confidence=0.9, resamples=500, seed=1)
+    whole = gaffke(values_PK, (0, 1), Resampling(confidence=0.9, resamples=500, seed=1))
     monkeypatch.setattr(
         "sage_cli.metrics.intervals.resampling.BLOCK", 700
     )  # 13 rows, then a column
-    parts = gaffke(values_PK, (0, 1), confidence=0.9, resamples=500, seed=1)
+    parts = gaffke(values_PK, (0, 1), Resampling(confidence=0.9, resamples=500, seed=1))
     np.testing.assert_allclose(parts.low_K, whole.low_K, rtol=1e-12)
     np.testing.assert_allclose(parts.high_K, whole.high_K, rtol=1e-12)
