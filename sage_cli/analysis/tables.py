@@ -14,8 +14,16 @@ from sage_cli.metrics.comparisons.differences import gap_interval
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.intervals.interval import Interval
 from sage_cli.metrics.intervals.resampling import gaffke, studentised
-from sage_cli.reports.tables.render import Record, to_records
-from sage_cli.reports.tables.table import Cell, Column, Measure, Row, Table, columns
+from sage_cli.reports.tables.table import (
+    Cell,
+    Column,
+    Measure,
+    Record,
+    Row,
+    Table,
+    columns,
+    to_records,
+)
 
 
 def share_over_problems(share_P: ArrayLike, options: Options) -> Measure:

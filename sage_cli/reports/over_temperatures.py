@@ -22,8 +22,7 @@ from sage_cli.metrics.intervals.resampling import gaffke
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures.trade import draw_trade
 from sage_cli.reports.provenance import Provenance
-from sage_cli.reports.tables.render import Record, to_records
-from sage_cli.reports.tables.table import Column, Measure, Row, Table, columns
+from sage_cli.reports.tables.table import Column, Measure, Record, Row, Table, columns, to_records
 
 Passed = Mapping[tuple[str, str], FloatArray]
 """pass@k by (benchmark, policy), each (T, P, K)."""

@@ -16,8 +16,7 @@ from sage_cli.errors import DataError
 from sage_cli.grading.grades import STATUSES
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures.dot_plot import draw_dot_plot
-from sage_cli.reports.tables.render import Record, to_records
-from sage_cli.reports.tables.table import Measure, Row, Table, columns
+from sage_cli.reports.tables.table import Measure, Record, Row, Table, columns, to_records
 
 ALL = "all"
 COLUMNS = columns(

@@ -19,8 +19,7 @@ from sage_cli.problems.generated.generator import Generator
 from sage_cli.problems.registry import generated
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures.dot_plot import draw_dot_plot
-from sage_cli.reports.tables.render import Record
-from sage_cli.reports.tables.table import Measure
+from sage_cli.reports.tables.table import Measure, Record
 
 EXACT, SAMPLED = "exact chance", "share of samples"
 RIGHT_IF, AMONG_RIGHT = "right if taken", "share of right ones"

@@ -15,7 +15,7 @@ from sage_cli.analysis.texts import Detector
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures.dot_plot import draw_dot_plot
-from sage_cli.reports.tables.render import Record
+from sage_cli.reports.tables.table import Record
 
 
 class PatternsData(TypedDict):

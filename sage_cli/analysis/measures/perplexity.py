@@ -21,8 +21,7 @@ from sage_cli.analysis.tables import (
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures.panels import draw_ecdf
-from sage_cli.reports.tables.render import Record
-from sage_cli.reports.tables.table import Measure
+from sage_cli.reports.tables.table import Measure, Record
 
 BEYOND = (0.95, 0.99)
 """Quantiles of the base's own perplexities on a problem; values above them are its tail."""

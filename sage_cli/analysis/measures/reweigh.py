@@ -15,8 +15,7 @@ from sage_cli.errors import StoreError
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures.panels import Series, draw_lines
-from sage_cli.reports.tables.render import Record, to_records
-from sage_cli.reports.tables.table import Measure, Row, Table, columns
+from sage_cli.reports.tables.table import Measure, Record, Row, Table, columns, to_records
 
 RATES = (
     ("none right", 0.0, 0.0),

@@ -18,8 +18,7 @@ from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.counts.agreement import by_chance, jaccard, kappa, rank_correlation
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures.dot_plot import draw_dot_plot
-from sage_cli.reports.tables.render import Record, to_records
-from sage_cli.reports.tables.table import Cell, Measure, Row, Table, columns
+from sage_cli.reports.tables.table import Cell, Measure, Record, Row, Table, columns, to_records
 
 HIGH = 0.8
 """A signal is high above this quantile of the policy's tokens: a fifth of them, as in 80/20."""

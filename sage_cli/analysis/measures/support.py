@@ -19,8 +19,7 @@ from sage_cli.metrics.comparisons.pooled_null import paired_grades
 from sage_cli.metrics.comparisons.support import OFTEN, STATES, Transitions, transitions
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures.heat_strip import draw_heat_strip
-from sage_cli.reports.tables.render import Record
-from sage_cli.reports.tables.table import Cell, Column, Measure, Row, Table, columns
+from sage_cli.reports.tables.table import Cell, Column, Measure, Record, Row, Table, columns
 
 
 class SupportJson(TypedDict):

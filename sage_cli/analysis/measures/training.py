@@ -18,8 +18,7 @@ from sage_cli.metrics.counts import IntArray
 from sage_cli.metrics.counts.visits import Visits
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures.panels import Series, draw_lines, draw_steps
-from sage_cli.reports.tables.render import Record, to_records
-from sage_cli.reports.tables.table import Measure, Row, Table, columns
+from sage_cli.reports.tables.table import Measure, Record, Row, Table, columns, to_records
 
 PHASES = ("early", "mid", "late")
 """Thirds of the steps that sampled."""

@@ -25,8 +25,7 @@ from sage_cli.reports.contrast import (
 )
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures.dot_plot import draw_dot_plot
-from sage_cli.reports.tables.render import to_records
-from sage_cli.reports.tables.table import Measure, Row, Table, columns
+from sage_cli.reports.tables.table import Measure, Row, Table, columns, to_records
 from sage_cli.trials.suites.results import MethodResult, Pair, PartResult
 from sage_cli.trials.suites.sections.decided import (
     claim_json,

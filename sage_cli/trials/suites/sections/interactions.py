@@ -17,8 +17,7 @@ from sage_cli.metrics.intervals.distributions import holm
 from sage_cli.metrics.intervals.interval import Interval, Resampling
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures.dot_plot import draw_dot_plot
-from sage_cli.reports.tables.render import Record, to_records
-from sage_cli.reports.tables.table import Measure, Row, Table, columns
+from sage_cli.reports.tables.table import Measure, Record, Row, Table, columns, to_records
 from sage_cli.trials.suites.exact import ReadReplicate
 from sage_cli.trials.suites.interaction import Interaction
 from sage_cli.trials.suites.results import PartResult

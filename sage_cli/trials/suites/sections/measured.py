@@ -18,8 +18,7 @@ from sage_cli.reports.tables.published import (
     published,
     published_scores,
 )
-from sage_cli.reports.tables.render import to_records
-from sage_cli.reports.tables.table import Column, Measure, Row, Scores, Table
+from sage_cli.reports.tables.table import Column, Measure, Row, Scores, Table, to_records
 from sage_cli.trials.suites.results import PartResult
 
 UNKNOWN = Measure(float("nan"))
