@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import chi2
 
-from sage_cli.analysis.load import Subject
+from sage_cli.analysis.answers import Subject
 from sage_cli.config.load import load
 from sage_cli.config.specs import EvaluationSpec
 from sage_cli.evaluation.benchmarks import load_benchmarks

@@ -10,12 +10,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sage_cli.config.specs import EvaluationSpec
 from sage_cli.evaluation.benchmarks import Benchmark
-from sage_cli.evaluation.stored import counts_of
+from sage_cli.evaluation.sample_sets import PolicySamples
+from sage_cli.evaluation.stored import counts_of, stored_grades
 from sage_cli.grading.grades import Grade
 from sage_cli.metrics import Counts, pooled
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.counts.answers import RIGHT, entropy_of_counts
+from sage_cli.models.policies.policy import Policy
 from sage_cli.problems.problem import Problem
 from sage_cli.store.samples.annotations import Annotations, GradeStore, ScoreStore
 from sage_cli.store.samples.completion import Completion
@@ -125,3 +128,16 @@ class Answers:
         """Return the entropy of each problem's final answers in nats; None counts as one."""
         counted = self.final_answers().values()
         return np.array([entropy_of_counts(list(answers.values())) for answers in counted])
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A policy with its samples under the evaluation's settings."""
+
+    policy: Policy
+    samples: PolicySamples
+
+    def answers(self, benchmark: Benchmark, recipe: EvaluationSpec) -> Answers:
+        """Return its answers on a benchmark."""
+        stores = tuple(store for _, store in stored_grades(self.samples, benchmark, recipe))
+        return Answers(self.policy.label, benchmark, recipe.evaluation.samples, stores)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from sage_cli.analysis.answers import Answers
-from sage_cli.analysis.load import Subject
+from sage_cli.analysis.answers import Answers, Subject
 from sage_cli.analysis.scoring import ModelScorer
 from sage_cli.analysis.token_table import TokenRow, TokenTable, token_table
 from sage_cli.config.consent import without_consent

@@ -79,7 +79,6 @@ def diversity(inputs: Inputs) -> Document:
     return Document(
         name="diversity",
         title="diversity of answers and solutions",
-        provenance=inputs.provenance,
         data=means.per_problem(sheet),
         tables=means.tables("diversity, mean over problems"),
         sheets={"diversity": sheet},

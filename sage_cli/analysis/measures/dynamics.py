@@ -82,7 +82,6 @@ def dynamics(inputs: Inputs) -> Document:
     return Document(
         name="dynamics",
         title="training dynamics",
-        provenance=inputs.provenance,
         data=DynamicsData(phases=to_records(phases), test=to_records(test)),
         tables=(phases, test) if test_rows else (phases,),
         sheets={"dynamics": phases, "dynamics-test": test, "dynamics-steps": _steps(lines)},

@@ -68,7 +68,6 @@ def exact(inputs: Inputs) -> Document:
     return Document(
         name="exact",
         title="exact chances of right texts",
-        provenance=inputs.provenance,
         data={
             "values": means.records("value"),
             "differences": means.difference_records(),

@@ -47,7 +47,6 @@ def entropy(inputs: Inputs) -> Document:
     return Document(
         name="entropy",
         title="entropy of tokens and of answers",
-        provenance=inputs.provenance,
         data=means.per_problem(sheet),
         tables=means.tables("entropies, mean over problems"),
         sheets={"entropy": sheet},

@@ -53,7 +53,6 @@ def lengths(inputs: Inputs) -> Document:
     return Document(
         name="lengths",
         title="lengths of completions",
-        provenance=inputs.provenance,
         data=LengthsData(lengths=to_records(table)),
         tables=(table,),
         sheets={"lengths": table},

@@ -45,7 +45,6 @@ def levels(inputs: Inputs) -> Document:
     return Document(
         name="levels",
         title="pass@1 by kind of problem",
-        provenance=inputs.provenance,
         data=LevelsData(**data),  # type: ignore[typeddict-item]
         tables=means.tables("pass@1 by kind of problem", heading="kind (problems)"),
         sheets={"levels": means.sheet("pass@1")},

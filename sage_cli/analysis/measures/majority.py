@@ -75,7 +75,6 @@ def majority(inputs: Inputs) -> Document:
     return Document(
         name="majority",
         title="maj@k beside pass@k",
-        provenance=inputs.provenance,
         data=MajorityData(curves=data),
         tables=tuple(_table(benchmark, of) for benchmark, of in curves.items()),
         sheets={"majority": _sheet(curves)},

@@ -62,7 +62,6 @@ def modes(inputs: Inputs) -> Document:
     return Document(
         name="modes",
         title="modes of solving",
-        provenance=inputs.provenance,
         data=ModesData(
             modes=means.records("value"),
             differences=means.difference_records(),

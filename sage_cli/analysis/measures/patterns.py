@@ -46,7 +46,6 @@ def patterns(inputs: Inputs) -> Document:
     return Document(
         name="patterns",
         title="patterns of reasoning",
-        provenance=inputs.provenance,
         data=PatternsData(
             frequencies=means.records("frequency"),
             differences=means.difference_records(),

@@ -65,7 +65,6 @@ def perplexity(inputs: Inputs) -> Document:
     return Document(
         name="perplexity",
         title=title,
-        provenance=inputs.provenance,
         data=PerplexityData(base=base_label, perplexity=records("measure", results, "value")),
         tables=(wide_table(f"perplexity of completions under {base_label}", "measure", results),),
         sheets={"perplexity": long_table("measure", results, "value")},

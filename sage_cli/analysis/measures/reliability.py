@@ -36,7 +36,6 @@ def reliability(inputs: Inputs) -> Document:
     return Document(
         name="reliability",
         title="pass^k, G-Pass@k and Cover@tau",
-        provenance=inputs.provenance,
         data=ReliabilityData(
             measures=means.records("mean"), differences=means.difference_records()
         ),

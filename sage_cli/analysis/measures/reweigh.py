@@ -86,7 +86,6 @@ def reweigh(inputs: Inputs) -> Document:
     return Document(
         name="reweigh",
         title="what other methods would have weighed",
-        provenance=inputs.provenance,
         data=ReweighData(
             weights=to_records(weights),
             agreement=to_records(agreement),

@@ -82,7 +82,6 @@ def signals(inputs: Inputs) -> Document:
     return Document(
         name="signals",
         title="tokens that signals and guides mark",
-        provenance=inputs.provenance,
         data=SignalsData(
             classes=to_records(by_class),
             words=to_records(by_word),

@@ -122,7 +122,6 @@ def support(inputs: Inputs) -> Document:
     return Document(
         name="support",
         title=f"support against {base_label}",
-        provenance=inputs.provenance,
         data=SupportData(
             base=base_label,
             runs=data,

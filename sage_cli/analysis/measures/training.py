@@ -128,7 +128,6 @@ def training(inputs: Inputs) -> Document:
     return Document(
         name="training",
         title="what training met",
-        provenance=inputs.provenance,
         data=TrainingData(
             coverage=to_records(coverage),
             revisits=to_records(revisits),

@@ -98,10 +98,9 @@ def command(
         _list(json)
         return
     from sage_cli.analysis.registry import find_analysis
-    from sage_cli.analysis.selection import Request, with_guides, with_methods
-    from sage_cli.commands.measure.analyze import analyze
+    from sage_cli.analysis.selection import Request
+    from sage_cli.commands.measure.analyze import Analysing, analyze
     from sage_cli.commands.measure.analyze_plan import plan
-    from sage_cli.evaluation.evaluate import Evaluation
 
     analysis = find_analysis(name)
     named, labels = labelled_names(names or [])
@@ -117,13 +116,11 @@ def command(
         base, tuple(problem or ()), delta, patterns, sampling, guides,
         temperatures=temperature, k=k, algo=algo,
     )  # fmt: skip
-    request = with_methods(with_guides(request, analysis, settings), analysis, settings)
-    evaluation = Evaluation.of_config(settings)
     if dry_run:
-        show_plan(lambda: plan(evaluation, name, named, request), json)
+        show_plan(lambda: plan(Analysing.of(name, settings, named, request)), json)
         return
     with Live() as live:
-        report = analyze(evaluation, name, named, request, live, labels)
+        report = analyze(Analysing.of(name, settings, named, request, labels), live)
     show_report(report, json)
 
 

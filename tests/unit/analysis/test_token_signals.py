@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from sage_cli.analysis.load import Subject
+from sage_cli.analysis.answers import Subject
 from sage_cli.analysis.token_signals import TokenReaders
 from sage_cli.commands.train.sft import tags
 from sage_cli.config.load import load
@@ -88,7 +88,7 @@ def test_policy_and_reference_are_read_once(subject: Any, monkeypatch: pytest.Mo
     guides = (RapoGuide(phi_wrong=0.5), BranchGuide(signal="reference", tau=0.1, rho=0.1))
     readers = TokenReaders.of(found, spec, guides, TEMPERATURE, Silent())
     answers = found.answers(benchmark, spec)
-    assert [one.unread(answers, found.samples) for one in readers.all] == [(4, 4)] * 3
+    assert [one.lacking(answers, found.samples, tokens=True) for one in readers.all] == [(4, 4)] * 3
     table = readers.table(answers, guides)
     own = expected(found.policy, found, benchmark, TEMPERATURE)
     assert table.surprisal_T == pytest.approx(-own, abs=1e-5)
@@ -106,7 +106,7 @@ def test_policy_and_reference_are_read_once(subject: Any, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(PolicySamples, "model", loaded)
     again = TokenReaders.of(found, spec, guides, TEMPERATURE, Silent())
-    assert [one.unread(answers, found.samples) for one in again.all] == [(0, 4)] * 3
+    assert [one.lacking(answers, found.samples, tokens=True) for one in again.all] == [(0, 4)] * 3
     second = again.table(found.answers(benchmark, spec), guides)
     assert np.array_equal(second.surprisal_T, table.surprisal_T)
     assert np.array_equal(second.log_q_T["rapo"], table.log_q_T["rapo"])
@@ -130,7 +130,7 @@ def test_an_interrupted_reading_is_resumed(subject: Any, monkeypatch: pytest.Mon
     monkeypatch.setattr(forward, "tokens", interrupted)
     with pytest.raises(KeyboardInterrupt):
         readers.table(answers, ())
-    left, whole = readers.own.unread(answers, found.samples)
+    left, whole = readers.own.lacking(answers, found.samples, tokens=True)
     assert (left, whole) == (2, 4)
     monkeypatch.undo()
     rest = TokenReaders.of(found, spec, (), TEMPERATURE, Silent())
