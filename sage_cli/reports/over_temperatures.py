@@ -20,7 +20,7 @@ from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.intervals.interval import Resampling
 from sage_cli.metrics.intervals.resampling import gaffke
 from sage_cli.reports.document import Document, Figure
-from sage_cli.reports.figures.trade import draw_trade
+from sage_cli.reports.figures.panels import draw_trade
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.tables.table import Column, Measure, Record, Row, Table, columns, to_records
 

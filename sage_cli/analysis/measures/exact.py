@@ -22,7 +22,7 @@ from sage_cli.metrics.comparisons.equal_accuracy import (
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.counts.exact import exact_pass_at_k, worked_pass_at_k
 from sage_cli.reports.document import Document, Figure
-from sage_cli.reports.figures.trade import draw_trade
+from sage_cli.reports.figures.panels import draw_trade
 from sage_cli.reports.tables.table import Measure, Record, Row, Table, columns, to_records
 
 
