@@ -45,41 +45,32 @@ def command(
     names: Names = None,
     base: Annotated[
         str | None,
-        typer.Option(
-            "--base", help="The base to compare with (default: what the first run grew from)."
-        ),
+        typer.Option(help="The base to compare with (default: what the first run grew from)."),
     ] = None,
     problem: Annotated[
-        list[str] | None, typer.Option("--problem", help="Only problems whose id has this prefix.")
+        list[str] | None, typer.Option(help="Only problems whose id has this prefix.")
     ] = None,
     delta: Annotated[
         str | None,
-        typer.Option(
-            "--delta", help="For support: thresholds on the share of right samples, as 0,0.01."
-        ),
+        typer.Option(help="For support: thresholds on the share of right samples, as 0,0.01."),
     ] = None,
     patterns: Annotated[
-        Path | None, typer.Option("--patterns", help="For patterns: a YAML file of expressions.")
+        Path | None, typer.Option(help="For patterns: a YAML file of expressions.")
     ] = None,
     guides: Annotated[
         str | None,
         typer.Option(
-            "--guides",
-            help="For signals: guides, as branch,token (default: the run's own and these).",
+            help="For signals: guides, as branch,token (default: the run's own and these)."
         ),
     ] = None,
     algo: Annotated[
-        str | None,
-        typer.Option("--algo", help="For reweigh: methods, as grpo,maxrl,nsr (default: all)."),
+        str | None, typer.Option(help="For reweigh: methods, as grpo,maxrl,nsr (default: all).")
     ] = None,
     temperature: Annotated[
-        str | None,
-        typer.Option(
-            "--temperature", help="For exact: temperatures beside the evaluation's, as .7,1.2."
-        ),
+        str | None, typer.Option(help="For exact: temperatures beside the evaluation's, as .7,1.2.")
     ] = None,
     k: Annotated[
-        str | None, typer.Option("--k", help="For exact and modes: any values of k, as 1,64,4096.")
+        str | None, typer.Option(help="For exact and modes: any values of k, as 1,64,4096.")
     ] = None,
     benchmark: Benchmark = None,
     n: Samples = None,

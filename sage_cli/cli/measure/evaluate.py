@@ -32,9 +32,7 @@ def command(
     limit: options.Limit = None,
     paper: Annotated[
         str | None,
-        typer.Option(
-            "--paper", help="Show the paper's table1, table3, table4 or table9 beside it."
-        ),
+        typer.Option(help="Show the paper's table1, table3, table4 or table9 beside it."),
     ] = None,
     protocol: Annotated[
         Published | None,

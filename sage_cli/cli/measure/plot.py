@@ -23,8 +23,7 @@ def command(
         ),
     ],
     y: Annotated[
-        str | None,
-        typer.Option("--y", help="Keys of metrics.jsonl, comma-separated (default: reward)."),
+        str | None, typer.Option(help="Keys of metrics.jsonl, comma-separated (default: reward).")
     ] = None,
     follow: Annotated[
         bool,

@@ -42,20 +42,17 @@ def show(
             help="A run, RUN@step, a model folder or ORG/MODEL.", autocompletion=completions.runs
         ),
     ],
-    problem: Annotated[
-        str | None, typer.Option("--problem", help="A prefix of a problem's id.")
-    ] = None,
+    problem: Annotated[str | None, typer.Option(help="A prefix of a problem's id.")] = None,
     grade: Annotated[
-        str | None,
-        typer.Option("--grade", help="right, wrong, unparseable, timeout or error."),
+        str | None, typer.Option(help="right, wrong, unparseable, timeout or error.")
     ] = None,
     training: Annotated[
         bool, typer.Option("--training", help="What RUN's own training sampled.")
     ] = False,
     step: Annotated[
-        int | None, typer.Option("--step", min=1, help="With --training: of this step alone.")
+        int | None, typer.Option(min=1, help="With --training: of this step alone.")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="How many completions.")] = 8,
+    limit: Annotated[int, typer.Option(min=1, help="How many completions.")] = 8,
     benchmark: Benchmark = None,
     preset: Presets = None,
     config: ConfigFile = None,
@@ -105,7 +102,7 @@ def import_(
         ),
     ] = None,
     score: Annotated[
-        str | None, typer.Option("--score", help="Which of the program's scores is the verdict.")
+        str | None, typer.Option(help="Which of the program's scores is the verdict.")
     ] = None,
     runs: RunRoot = None,
     dry_run: DryRun = False,

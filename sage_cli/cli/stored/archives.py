@@ -45,7 +45,7 @@ def archive(
 def restore(
     file: Annotated[Path, typer.Argument(help="A file from `sage runs archive`.")],
     digest: Annotated[
-        str | None, typer.Option("--digest", help="The digest that the archive must have.")
+        str | None, typer.Option(help="The digest that the archive must have.")
     ] = None,
     runs: RunRoot = None,
     json: Json = False,

@@ -36,11 +36,10 @@ def _runs(root: Path | None) -> Runs:
 def list_(
     runs: RunRoot = None,
     columns: Annotated[
-        str | None,
-        typer.Option("--columns", help="Settings and figures to show, as guide.tau,pass@1,reward."),
+        str | None, typer.Option(help="Settings and figures to show, as guide.tau,pass@1,reward.")
     ] = None,
     where: Annotated[
-        list[str] | None, typer.Option("--where", help="Only runs with setting=value; repeatable.")
+        list[str] | None, typer.Option(help="Only runs with setting=value; repeatable.")
     ] = None,
     as_csv: Annotated[bool, typer.Option("--csv", help="CSV on stdout, nothing else.")] = False,
     json: Json = False,

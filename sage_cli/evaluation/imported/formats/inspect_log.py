@@ -20,17 +20,13 @@ from sage_cli.evaluation.imported.foreign import (
 )
 from sage_cli.json_value import json_value
 
+NEEDED = {"eval", "status", "samples"}
 _ZSTANDARD = 93
 """The method of compression in a zip archive, which Python reads from 3.14 on."""
 _MOST_BYTES, _FLOOR, _RATIO = 2**30, 2**28, 200
 """Bounds on one unpacked file, and on all of them: 256 MiB, or 200 times the size of the log."""
 _HEADER = struct.Struct("<26xHH")
 _VALUES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0, True: 1.0, False: 0.0}
-
-
-def recognise(row: Mapping[str, Any]) -> bool:
-    """Return True if a JSON object is such a log."""
-    return {"eval", "status", "samples"} <= row.keys()
 
 
 def read(path: Path, score: str | None) -> ForeignFile:
