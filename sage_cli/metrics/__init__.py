@@ -1,7 +1,14 @@
 """pass@k from counts, with intervals: pure functions on arrays."""
 
-from sage_cli.metrics.comparisons.comparison import About, Comparison, Side, about, compare_sides
-from sage_cli.metrics.comparisons.crossing import Crossing, find_crossing
+from sage_cli.metrics.comparisons.comparison import (
+    About,
+    Comparison,
+    Crossing,
+    Side,
+    about,
+    compare_sides,
+    find_crossing,
+)
 from sage_cli.metrics.comparisons.differences import (
     Difference,
     method_difference,

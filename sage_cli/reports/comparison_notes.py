@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from sage_cli.metrics import Comparison, Crossing, Difference, Support, pooled
-from sage_cli.metrics.comparisons.pooled_null import different_seeds, grade_correlation
+from sage_cli.metrics.comparisons.support import different_seeds, grade_correlation
 from sage_cli.metrics.design.precision import POWER
 from sage_cli.reports.tables.table import Detail
 

@@ -11,8 +11,7 @@ from rich.table import Table
 
 from sage_cli.cli.group import new_app
 from sage_cli.cli.options import Json, RunName, RunRoot
-from sage_cli.cli.stored.archives import archive, restore
-from sage_cli.cli.stored.prune import prune
+from sage_cli.cli.stored.run_files import archive, prune, restore
 from sage_cli.cli.stored.run_tables import diff, list_facts
 from sage_cli.cli.terminal.console import console, emit, name_column
 from sage_cli.store.runs.evaluations import evaluation_figures

@@ -19,13 +19,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sage_cli.metrics.counts import Counts, FloatArray
-from sage_cli.metrics.design.estimator_noise import estimator_covariance, estimator_variance
-from sage_cli.metrics.design.population import Population
+from sage_cli.metrics.design.population import Population, estimator_covariance, estimator_variance
 from sage_cli.metrics.design.precision import POWER
 from sage_cli.metrics.intervals.distributions import two_sided_reach
 

@@ -17,8 +17,7 @@ from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.counts.exact import worked_pass_at_k
 from sage_cli.metrics.intervals.interval import Resampling
 from sage_cli.reports.measurement import Measured as Measurement
-from sage_cli.reports.measurement import record
-from sage_cli.reports.passk import CurveJson
+from sage_cli.reports.passk import CurveJson, Line, curve_json
 from sage_cli.view.stored.columns import Columns
 from sage_cli.view.stored.policies import Measured
 from sage_cli.view.stored.runs_read import Look, look_of
@@ -155,18 +154,13 @@ def measurements(shown: Shown) -> tuple[Measurement, ...]:
 
 
 def _curve(
-    one: Measured, seeds: Sequence[Measurement], ks: Sequence[int], looks: dict[str, Look]
+    one: Measured, seeds: tuple[Measurement, ...], ks: Sequence[int], looks: dict[str, Look]
 ) -> PolicyCurve:
     settings = one.spec.evaluation
     counts = [seed.counts for seed in seeds]
     found = curve(counts, ks, Resampling(settings.confidence, settings.bootstrap))
     return {
-        "policy": one.label,
-        "benchmark": one.benchmark.name,
-        "pass@k": found.mean_K,
-        "low": found.low_K,
-        "high": found.high_K,
-        "seeds": [record(seed) for seed in seeds],
+        **curve_json(Line(one.label, one.benchmark.name, found, seeds)),
         "look": look_of(one.label, looks),
         "exact": _exact(one, ks),
         "samples": settings.samples,

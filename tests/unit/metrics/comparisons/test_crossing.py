@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sage_cli.metrics import Counts, curve_ks, find_crossing, paired_difference
-from sage_cli.metrics.comparisons.crossing import first_below_zero
+from sage_cli.metrics.comparisons.comparison import first_below_zero
 from sage_cli.metrics.intervals.interval import Resampling
 
 INF = np.inf

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sage_cli.metrics import Counts, pooled
-from sage_cli.metrics.comparisons.pooled_null import (
+from sage_cli.metrics.comparisons.support import (
     different_seeds,
     grade_correlation,
     paired_grades,
