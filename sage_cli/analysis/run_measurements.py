@@ -44,9 +44,9 @@ class RunMeasurements:
     def of(
         cls,
         run: Run,
-        benchmark: str | None,
-        samples: int | None,
-        seeds: int | None,
+        benchmark: str | None = None,
+        samples: int | None = None,
+        seeds: int | None = None,
         judge: str | None = None,
     ) -> RunMeasurements:
         """Return those that the run's own settings mean, but for what is given.

@@ -18,8 +18,7 @@ from sage_cli.metrics.comparisons.support import Support, compare_support
 from sage_cli.metrics.counts import Counts, pooled
 from sage_cli.metrics.counts.counts_file import read_counts
 from sage_cli.metrics.counts.estimator import pass_at_k
-from sage_cli.metrics.intervals.bands import Curve, curve
-from sage_cli.metrics.intervals.variance_components import VarianceComponents, variance_components
+from sage_cli.metrics.intervals.bands import Curve, VarianceComponents, curve, variance_components
 from sage_cli.settings.ks import curve_ks, parse_ks
 
 __all__ = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from typing_extensions import TypedDict
@@ -179,7 +179,7 @@ def shown_report(
             }
             for chapter in chapters
         ],
-        "provenance": document.provenance.as_json(),
+        "provenance": asdict(document.provenance),
     }
 
 
@@ -199,13 +199,13 @@ def shown_table(table: Table) -> ShownTable:
 
 
 def _section(chapter: Chapter, one: Document, several: bool) -> ShownSection:
-    has_curves = "curves" in one.data
+    curves = list(one.data.get("curves", ()))
     return {
         "name": one.name,
         "title": one.title,
         "tables": [shown_table(table) for table in one.tables],
         "pictures": [figure_stem(chapter, one, figure, several=several) for figure in one.figures],
-        "k": list(one.data["k"]) if has_curves else [],
-        "curves": list(one.data["curves"]) if has_curves else [],
+        "k": list(one.data["k"]) if curves else [],
+        "curves": curves,
         "notes": list(one.notes),
     }

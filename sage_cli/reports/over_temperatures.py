@@ -67,7 +67,10 @@ def over_temperatures_document(
         for pair, table in _equal(name, of[name], temperatures, at, ks, how).items()
     }
     most = max(ks)
-    curves = {name: {own: _curve(one, ks, most) for own, one in of[name].items()} for name in names}
+    ends = [list(ks).index(1), list(ks).index(most)]
+    curves = {
+        name: {own: one.mean(axis=1)[:, ends] for own, one in of[name].items()} for name in names
+    }
     data: OverTemperaturesData = {
         "values": _records(values),
         "best": _records(best),
@@ -117,12 +120,6 @@ def _records(tables: Mapping[str, Table]) -> list[Record]:
         for name, table in tables.items()
         for record in to_records(table)
     ]
-
-
-def _curve(passed_TPK: FloatArray, ks: Sequence[int], k: int) -> FloatArray:
-    """Return mean pass@1 and pass@k at each temperature, (T, 2)."""
-    curve_T2: FloatArray = passed_TPK.mean(axis=1)[:, [list(ks).index(1), list(ks).index(k)]]
-    return curve_T2
 
 
 def _values(

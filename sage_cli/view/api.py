@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sage_cli.errors import ConfigurationError, SageError, StoreError
+from sage_cli.store.runs.run import Run
 from sage_cli.view.query import Query
 from sage_cli.view.stored.columns import Columns, StoredColumns
 from sage_cli.view.stored.policies import Measured, Policies
@@ -88,25 +89,13 @@ def _because(error: Exception) -> str:
     return str(error)
 
 
-def _run(api: Api, query: Query) -> Any:
-    return run_view(query.required("run"), api.policies)
-
-
 def _records(api: Api, query: Query) -> Any:
     facts = api.runs.find(query.required("run"))
     return records_view(facts, query.names("names"), api.policies)
 
 
-def _rollouts(api: Api, query: Query) -> Any:
-    return rollouts_view(api.runs.find(query.required("run")).run, query.number("step"))
-
-
-def _guide(api: Api, query: Query) -> Any:
-    return guide_view(api.runs.find(query.required("run")).run)
-
-
-def _ledger(api: Api, query: Query) -> Any:
-    return ledger_view(api.runs.find(query.required("run")).run, query.number("step"))
+def _named(api: Api, query: Query) -> Run:
+    return api.runs.find(query.required("run")).run
 
 
 def _passk(api: Api, query: Query) -> Any:
@@ -175,11 +164,11 @@ def _one(api: Api, query: Query) -> tuple[Measured, list[str]]:
 
 ANSWERS: Mapping[str, Callable[[Api, Query], Any]] = {
     "runs": lambda api, query: runs_view(api.runs, query.names("columns")),
-    "run": _run,
+    "run": lambda api, query: run_view(query.required("run"), api.policies),
     "records": _records,
-    "rollouts": _rollouts,
-    "ledger": _ledger,
-    "guide": _guide,
+    "rollouts": lambda api, query: rollouts_view(_named(api, query), query.number("step")),
+    "ledger": lambda api, query: ledger_view(_named(api, query), query.number("step")),
+    "guide": lambda api, query: guide_view(_named(api, query)),
     "passk": _passk,
     "difference": _difference,
     "problems": _problems,

@@ -37,7 +37,9 @@ class Variety:
     def of(self, measure: str) -> FloatArray:
         """Return one of MEASURES for each problem; NaN with too few right solutions."""
         if measure == SKELETONS:
-            return np.array([_distinct(list(of.values())) for of in self.skeletons.values()])
+            return np.array(
+                [distinct_of(list(of.values()), RIGHT_SAMPLED) for of in self.skeletons.values()]
+            )
         counts = [list(answers.values()) for answers in self.answers.values()]
         if measure == ANSWERS:
             return np.array([len(numbers) for numbers in counts], float)
@@ -92,10 +94,6 @@ def diversity(inputs: Inputs) -> Document:
             f"({', '.join(compared)}); a skeleton is a solution without its words and numbers",
         ),
     )
-
-
-def _distinct(counts: list[int]) -> float:
-    return distinct_of(counts, RIGHT_SAMPLED) if counts else float("nan")
 
 
 def _problem_rows(answers: Answers, counted: Variety) -> list[Row]:

@@ -52,7 +52,7 @@ def exact(inputs: Inputs) -> Document:
         policies = {own: of for (name, own), of in inputs.chances.items() if name == benchmark}
         others = {own: inputs.others.get((benchmark, own)) for own in policies}
         _add_decoding(means, benchmark, policies, others, options)
-        for temperature in _further(first, options):
+        for temperature in (t for t in first.temperatures if t != options.temperature):
             for k in (1, most):
                 values = {
                     own: _worked(one, [temperature], k)[:, 0] for own, one in policies.items()
@@ -118,10 +118,6 @@ def _add_decoding(
             }
             if not any(np.isnan(value_P).any() for value_P in values.values()):
                 means.add(benchmark, f"pass@{k}, other texts from samples", values)
-
-
-def _further(chances: Chances, options: Options) -> list[float]:
-    return [t for t in chances.temperatures if t != options.temperature]
 
 
 def _worked(chances: Chances, temperatures: Sequence[float], k: int) -> FloatArray:

@@ -26,6 +26,10 @@ RIGHT_IF, AMONG_RIGHT = "right if taken", "share of right ones"
 MEASURES = (EXACT, SAMPLED, RIGHT_IF, AMONG_RIGHT)
 OTHER = "other"
 """The mode of completions that announce none."""
+WORKED_NOTES = (
+    "worked pass@k: the chance that one of k samples is a right text that the generator lists; "
+    "without guesses, a right text of a guessing mode does not count",
+)
 
 
 class ModesData(TypedDict):
@@ -80,7 +84,7 @@ def modes(inputs: Inputs) -> Document:
             "at the sampling temperature; it has no sampling error, its interval is over problems",
             f"{RIGHT_IF}: over the problems on which a sample takes the mode; {AMONG_RIGHT}: over "
             "those that have a right sample",
-            *_worked_notes(inputs),
+            *(WORKED_NOTES if inputs.chances else ()),
         ),
     )
 
@@ -100,15 +104,6 @@ def _worked(inputs: Inputs) -> PolicyMeans:
             }
             worked.add(benchmark, name, values)
     return worked
-
-
-def _worked_notes(inputs: Inputs) -> list[str]:
-    if not inputs.chances:
-        return []
-    return [
-        "worked pass@k: the chance that one of k samples is a right text that the generator lists; "
-        "without guesses, a right text of a guessing mode does not count"
-    ]
 
 
 def legend(benchmark: str, kind: type[Generator]) -> list[str]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import cast
 
 from typing_extensions import TypedDict
 
 from sage_cli.analysis.analysis import Analysis, Inputs
 from sage_cli.analysis.measures.invisible_leash import (
+    Ratios,
     entropies_of,
     equal_k,
     support_ratios,
@@ -27,7 +29,7 @@ from sage_cli.reports.figures.heat_strip import draw_heat_strip
 from sage_cli.reports.tables.table import Cell, Column, Measure, Record, Row, Table, columns
 
 
-class SupportJson(TypedDict):
+class SupportJson(Ratios):
     """A run's problems that are kept, lost or gained at a delta, and the paper's ratios.
 
     `paired`: by chance and surely are from grades paired by their random numbers.
@@ -44,10 +46,6 @@ class SupportJson(TypedDict):
     lost_by_chance: float
     paired: bool
     visible: float
-    SRR: float
-    NDR: float
-    SDS: float
-    NSCR: float
 
 
 class TransitionsJson(TypedDict):
@@ -173,20 +171,8 @@ def _problems(inputs: Inputs) -> Table:
 
 
 def _json(support: Support) -> SupportJson:
-    return {
-        "delta": support.delta,
-        "gained": list(support.gained),
-        "lost": list(support.lost),
-        "kept": list(support.kept),
-        "absent": list(support.absent),
-        "surely_gained": list(support.surely_gained),
-        "surely_lost": list(support.surely_lost),
-        "gained_by_chance": support.gained_by_chance,
-        "lost_by_chance": support.lost_by_chance,
-        "paired": support.paired,
-        "visible": support.visible,
-        **support_ratios(support),
-    }
+    fields = {key: list(of) if isinstance(of, tuple) else of for key, of in vars(support).items()}
+    return cast(SupportJson, {**support_ratios(support), **fields})
 
 
 def _null(inputs: Inputs) -> str:

@@ -53,7 +53,9 @@ def samples_show(
     spec, benchmarks = evaluation.spec, evaluation.benchmarks
     policy = named_policy(name, Runs(evaluation.root), spec.model)
     samples = evaluation.samples(policy)
-    ids = {one.name: _ids(one, problem) for one in benchmarks}
+    ids = {
+        one.name: [id_ for id_ in one.golds if id_.startswith(problem or "")] for one in benchmarks
+    }
     if not any(ids.values()):
         raise DataError(
             f"no problem of {spec.evaluation.benchmark} has an id that begins with '{problem}'",
@@ -136,10 +138,6 @@ def _wanted(
             for answer in sorted(answers, key=lambda one: (one.seed, one.completion.index)):
                 if grade in (None, answer.status):
                     yield answer
-
-
-def _ids(benchmark: Benchmark, prefix: str | None) -> list[str]:
-    return [id_ for id_ in benchmark.golds if id_.startswith(prefix or "")]
 
 
 @dataclass(frozen=True)

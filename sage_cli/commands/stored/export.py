@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from sage_cli.commands.stored.lm_eval_task import LmEvalTask, lm_eval_task
+from sage_cli.commands.stored.lm_eval_task import lm_eval_task
 from sage_cli.commands.stored.model_card import card_facts
 from sage_cli.config.consent import CONSENT, JUDGE, without_consent
 from sage_cli.config.load import load
@@ -76,7 +76,12 @@ def export(
     policy.require_weights()
     check_destination(folder, policy, force)
     config = _config(policy, root, benchmark, judge)
-    task = _task(policy, config) if lm_eval else None
+    if lm_eval and config is None:
+        raise ConfigurationError(
+            f"nothing says how {policy.label} is prompted, which --lm-eval writes down",
+            "export a run, or a model that `sage export` wrote",
+        )
+    task = lm_eval_task(policy, config) if lm_eval and config is not None else None
     with progress.doing("reading what was measured"):
         card = model_card(card_facts(policy, config, progress, task.name if task else None))
     with progress.doing(f"loading {policy.label}"):
@@ -125,15 +130,6 @@ def _config(
         "run": {"root": root},
     }
     return load(flags=flags, stored=stored).config
-
-
-def _task(policy: Policy, config: SageConfig | None) -> LmEvalTask:
-    if config is None:
-        raise ConfigurationError(
-            f"nothing says how {policy.label} is prompted, which --lm-eval writes down",
-            "export a run, or a model that `sage export` wrote",
-        )
-    return lm_eval_task(policy, config)
 
 
 def _typed(name: str, sets: Sequence[str]) -> tuple[PretrainedModel, str | None]:

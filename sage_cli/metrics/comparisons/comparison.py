@@ -17,10 +17,9 @@ from sage_cli.metrics.comparisons.differences import (
 )
 from sage_cli.metrics.comparisons.support import Support, compare_support
 from sage_cli.metrics.counts import Counts, Evaluations, FloatArray, pooled
-from sage_cli.metrics.intervals.bands import Curve, curve
+from sage_cli.metrics.intervals.bands import Curve, VarianceComponents, curve, variance_components
 from sage_cli.metrics.intervals.interval import USUAL, Resampling
 from sage_cli.metrics.intervals.resampling import resampled_means
-from sage_cli.metrics.intervals.variance_components import VarianceComponents, variance_components
 from sage_cli.settings.ks import curve_ks
 
 NOISE = 1e-12

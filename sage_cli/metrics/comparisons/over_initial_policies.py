@@ -15,10 +15,10 @@ import numpy as np
 from sage_cli.errors import MetricError
 from sage_cli.metrics.comparisons.seed_noise import error_over
 from sage_cli.metrics.counts import FloatArray
+from sage_cli.metrics.intervals.bands import pooled_variance
 from sage_cli.metrics.intervals.distributions import two_sided_p, two_sided_reach
 from sage_cli.metrics.intervals.interval import USUAL, Interval, Resampling
 from sage_cli.metrics.intervals.resampling import studentised
-from sage_cli.metrics.intervals.variance_components import pooled_variance
 
 FEWEST = 3
 """Initial policies without which there is no interval: two leave a single degree of freedom."""

@@ -10,8 +10,8 @@ import numpy as np
 from sage_cli.metrics.comparisons.differences import Difference
 from sage_cli.metrics.comparisons.seed_noise import Pool, SideRuns, by_run, error_over
 from sage_cli.metrics.counts import FloatArray
+from sage_cli.metrics.intervals.bands import pooled_variance
 from sage_cli.metrics.intervals.distributions import two_sided_p, two_sided_reach
-from sage_cli.metrics.intervals.variance_components import pooled_variance
 
 POWER = 0.8
 """The probability of detecting the smallest detectable difference."""

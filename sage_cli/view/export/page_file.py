@@ -20,7 +20,7 @@ from sage_cli.view.topics.problems import ProblemsView
 from sage_cli.view.topics.run import RecordsView
 from sage_cli.view.topics.samples import SampleRow
 
-PAGE = Path(__file__).with_name("page")
+PAGE = Path(__file__).parents[1] / "page"
 FILES = frozenset(
     str(path.relative_to(PAGE)).replace("\\", "/") for path in PAGE.rglob("*") if path.is_file()
 )

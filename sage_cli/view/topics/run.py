@@ -150,7 +150,11 @@ def rollouts_view(run: Run, step: int | None) -> RolloutsView:
     rows = run.rollouts.read()
     steps = sorted({int(row["step"]) for row in rows})
     at = step if step in steps else (steps[-1] if steps else None)
-    shown = [{key: _cut(value) for key, value in row.items()} for row in rows if row["step"] == at]
+    shown = [
+        {key: of[:SHOWN_CHARACTERS] if isinstance(of, str) else of for key, of in row.items()}
+        for row in rows
+        if row["step"] == at
+    ]
     return {"run": run.id, "steps": steps, "step": at, "rows": shown}
 
 
@@ -247,10 +251,6 @@ def _benchmarks(id_: str, policies: Policies) -> list[str]:
         return policies.benchmarks(id_)
     except SageError:
         return []
-
-
-def _cut(value: Any) -> Any:
-    return value[:SHOWN_CHARACTERS] if isinstance(value, str) else value
 
 
 def _is_number(value: Any) -> bool:

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from sage_cli.errors import MetricError
-from sage_cli.metrics.counts.estimator import pass_at_k
-from sage_cli.metrics.counts.further import all_right_at_k, covered_at, g_pass_at_k
+from sage_cli.metrics.counts.estimator import all_right_at_k, covered_at, g_pass_at_k, pass_at_k
 
 N, C = np.array([5, 5, 5]), np.array([0, 3, 5])
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sage_cli.metrics import Counts, pass_at_k, variance_components
-from sage_cli.metrics.intervals.variance_components import sampling_variance
+from sage_cli.metrics.intervals.bands import sampling_variance
 
 
 def counts(c_P: list[int] | np.ndarray, n: int) -> Counts:
