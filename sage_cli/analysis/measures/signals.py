@@ -56,7 +56,10 @@ def signals(inputs: Inputs) -> Document:
             cells = _cells(table, marks, table.class_T == number, options)
             if cells is not None:
                 classes.append(Row((*where, name, *cells.values()), section=" ".join(where)))
-                _picture(panels, cells, benchmark, name, policy)
+                for title, measure in cells.items():
+                    if title.startswith(("high ", "q ≠ 1")):
+                        panel = panels.setdefault(f"{title} ({benchmark})", {})
+                        panel.setdefault(name, {})[policy] = measure
         for word in uncertain_words(table):
             chosen_T = table.word_T == table.words.index(word)
             cells = _cells(table, marks, chosen_T, options) or {}
@@ -196,15 +199,6 @@ def _overlaps(
             ]
         )
     return rows
-
-
-def _picture(
-    panels: Panels, cells: Mapping[str, Measure], benchmark: str, name: str, policy: str
-) -> None:
-    """Add a class's shares of marked tokens to the panels."""
-    for title, measure in cells.items():
-        if title.startswith(("high ", "q ≠ 1")):
-            panels.setdefault(f"{title} ({benchmark})", {}).setdefault(name, {})[policy] = measure
 
 
 SIGNALS = Analysis(

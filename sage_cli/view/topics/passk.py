@@ -18,11 +18,10 @@ from sage_cli.metrics.counts.exact import worked_pass_at_k
 from sage_cli.metrics.intervals.interval import Resampling
 from sage_cli.reports.measurement import Measured as Measurement
 from sage_cli.reports.passk import CurveJson, Line, curve_json
-from sage_cli.view.stored.columns import Columns
+from sage_cli.view.stored.columns import Absent, Found, Shown
 from sage_cli.view.stored.policies import Measured
 from sage_cli.view.stored.runs_read import Look, look_of
 
-Shown = tuple[Measured, Columns]
 MOST_KS = 48
 """Values of k of a curve, evenly spaced on a logarithmic axis."""
 
@@ -38,13 +37,6 @@ class PolicyCurve(CurveJson):
     samples: int
     graded: int
     wanted: int
-
-
-class Absent(TypedDict):
-    """A policy that has no curve, and why."""
-
-    policy: str
-    why: str
 
 
 class PasskView(TypedDict):
@@ -86,16 +78,10 @@ def curve_points(n: int, typed: str | None = None) -> tuple[int, ...]:
     return tuple(sorted({*spaced, *powers, n}))
 
 
-def passk_view(
-    shown: Sequence[Shown],
-    benchmarks: list[str],
-    absent: list[Absent],
-    looks: dict[str, Look],
-    typed: str | None,
-) -> PasskView:
-    """Return the curves of policies that have graded samples, at the same ks."""  # fmt: skip
-    seeds = {one.label: measurements((one, columns)) for one, columns in shown}
-    measured = [one for one, _ in shown]
+def passk_view(found: Found, typed: str | None) -> PasskView:
+    """Return the curves of policies that have graded samples, at the same ks."""
+    seeds = {one.label: measurements((one, columns)) for one, columns in found.shown}
+    measured = [one for one, _ in found.shown]
     graded = {label: [seed.counts.n_P for seed in of] for label, of in seeds.items()}
     whole = [one for one in measured if min(int(n.min()) for n in graded[one.label]) > 0]
     missing: list[Absent] = [
@@ -107,12 +93,12 @@ def passk_view(
     ks = curve_points(n, typed) if n else ()
     confidence = measured[0].spec.evaluation.confidence if measured else 0.95
     return {
-        "benchmark": measured[0].benchmark.name if measured else None,
-        "benchmarks": benchmarks,
+        "benchmark": found.benchmark,
+        "benchmarks": found.benchmarks,
         "k": list(ks),
         "confidence": confidence,
-        "curves": [_curve(one, seeds[one.label], ks, looks) for one in whole],
-        "absent": [*absent, *missing],
+        "curves": [_curve(one, seeds[one.label], ks, found.looks) for one in whole],
+        "absent": [*found.absent, *missing],
         "provenance": _provenance(whole),
     }
 

@@ -11,18 +11,14 @@ import numpy as np
 from typing_extensions import TypedDict
 
 from sage_cli.errors import StoreError
-from sage_cli.view.stored.columns import Columns, Filters
-from sage_cli.view.stored.policies import Measured
+from sage_cli.view.stored.columns import Absent, Columns, Filters, Found, Shown
 from sage_cli.view.stored.runs_read import Look, look_of
-from sage_cli.view.topics.passk import Absent
 from sage_cli.view.topics.samples import SampleRow, Wanted, samples_view
 
 COMPARED = 200
 """Samples among which dissimilar ones are looked for."""
 QUESTION = 300
 """Characters of a question in the table of problems."""
-
-Shown = tuple[Measured, Columns]
 
 
 class ProblemRow(TypedDict):
@@ -69,10 +65,9 @@ class ProblemView(TypedDict):
     absent: list[Absent]
 
 
-def problems_view(
-    shown: Sequence[Shown], benchmarks: list[str], absent: list[Absent], looks: dict[str, Look]
-) -> ProblemsView:
+def problems_view(found: Found) -> ProblemsView:
     """Return the problems of the policies' benchmark with the right samples of each policy."""
+    shown = found.shown
     right = {measured.label: _counted(columns) for measured, columns in shown}
     problems = shown[0][0].benchmark.problems if shown else ()
     rows: list[ProblemRow] = [
@@ -87,21 +82,19 @@ def problems_view(
         for problem in problems
     ]
     return {
-        "benchmark": shown[0][0].benchmark.name if shown else None,
-        "benchmarks": benchmarks,
+        "benchmark": found.benchmark,
+        "benchmarks": found.benchmarks,
         "policies": list(right),
-        "looks": {label: look_of(label, looks) for label in right},
+        "looks": {label: look_of(label, found.looks) for label in right},
         "problems": rows,
-        "absent": absent,
+        "absent": found.absent,
     }
 
 
 def problem_view(
-    shown: Sequence[Shown],
+    found: Found,
     problem_id: str,
     wanted: Wanted,
-    absent: list[Absent],
-    looks: dict[str, Look],
     *,
     dissimilar: bool,
 ) -> ProblemView:
@@ -109,8 +102,8 @@ def problem_view(
 
     The first ones, or with `dissimilar` those that share least with the ones before them. Raises
     StoreError for a problem that none of the policies' benchmarks has.
-    """  # fmt: skip
-    problems = {p.id: (m.benchmark.name, p) for m, _ in shown for p in m.benchmark.problems}
+    """
+    problems = {p.id: (m.benchmark.name, p) for m, _ in found.shown for p in m.benchmark.problems}
     if problem_id not in problems:
         raise StoreError(f"no policy that was named was measured on a problem '{problem_id}'")
     benchmark, problem = problems[problem_id]
@@ -120,8 +113,10 @@ def problem_view(
         "question": problem.question,
         "gold": problem.gold,
         "about": {str(key): value for key, value in problem.meta.items()},
-        "policies": [_answers(one, problem_id, wanted, looks, dissimilar) for one in shown],
-        "absent": absent,
+        "policies": [
+            _answers(one, problem_id, wanted, found.looks, dissimilar) for one in found.shown
+        ],
+        "absent": found.absent,
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,16 +35,15 @@ def read(path: Path, score: str | None) -> ForeignFile:
     Raises DataError for a log without samples, without that score, or that is damaged.
     """
     with whole(path, "write the log again with `inspect log convert`"):
-        head, samples = _packed(path) if zipfile.is_zipfile(path) else _plain(path)
+        if zipfile.is_zipfile(path):
+            head, samples = _packed(path)
+        else:
+            head = json_value(path.read_bytes())
+            samples = head["samples"] or ()
         return _file(path, head, list(samples), score)
 
 
-def _plain(path: Path) -> tuple[Mapping[str, Any], Iterator[Any]]:
-    log = json_value(path.read_bytes())
-    return log, iter(log["samples"] or ())
-
-
-def _packed(path: Path) -> tuple[Mapping[str, Any], Iterator[Any]]:
+def _packed(path: Path) -> tuple[Mapping[str, Any], Iterable[Any]]:
     try:
         archive = zipfile.ZipFile(path)
     except zipfile.BadZipFile as error:
