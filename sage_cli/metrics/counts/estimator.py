@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import hypergeom
 
 from sage_cli.errors import MetricError
 from sage_cli.metrics.counts import FloatArray, IntArray, whole
@@ -101,6 +100,8 @@ def g_pass_at_k(n_P: IntArray, c_P: IntArray, ks: Sequence[int], tau: float) -> 
     sample is the least that is asked for. Raises MetricError where k exceeds n or tau isn't above
     0 and at most 1.
     """
+    from scipy.stats import hypergeom
+
     _check_share(tau)
     n_P, c_P = np.asarray(n_P), np.asarray(c_P)
     if bad := [k for k in ks if not 1 <= k <= int(n_P.min(initial=np.iinfo(int).max))]:

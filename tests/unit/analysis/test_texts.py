@@ -1,5 +1,7 @@
 """Classes of tokens, by hand."""
 
+from __future__ import annotations
+
 import pytest
 
 from sage_cli.analysis.texts import CLASSES, CONNECTIVES, classified
