@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
-.PHONY: demo docs test test-fast test-faults test-interrupted test-resume test-cluster test-vllm test-gpu
+.PHONY: demo docs test test-fast test-typed test-faults test-interrupted test-resume test-cluster test-vllm test-gpu
 .PHONY: check smoke format clean
 
 demo: $(VENV)/.installed
@@ -22,6 +22,10 @@ test: $(VENV)/.installed-browser
 # Units that neither train, sample, simulate nor start processes: what one runs after every change.
 test-fast: $(VENV)/.installed-dev
 	$(PYTEST) tests/unit -m "not slow"
+
+# Every command with --json, with secrets, and as the tutorials print it, in processes of their own.
+test-typed: $(VENV)/.installed-dev
+	$(PYTEST) tests/typed
 
 # Every method stopped and killed after each step of two generation batches, and resumed.
 test-resume: $(VENV)/.installed-dev

@@ -81,6 +81,8 @@ def _servers_of(stored: Mapping[str, Any] | None) -> bool:
 def _as_stored(merged: Merged) -> frozenset[str]:
     """The settings that name plug-ins or an engine as a stored configuration does, nothing having
     been said since."""
+    if STORED not in merged.origins.values():
+        return frozenset()
     settings = AS_STORED | {SERVER_URL}
     typed = {
         setting
@@ -88,7 +90,7 @@ def _as_stored(merged: Merged) -> frozenset[str]:
         for name, origin in merged.origins.items()
         if origin != STORED and f"{name}.".startswith(f"{setting}.")
     }
-    return settings - typed if STORED in merged.origins.values() else frozenset()
+    return settings - typed
 
 
 def runs_root(

@@ -19,6 +19,9 @@ LONG_WORD = 24
 HEADER_WIDTH = 12
 """Width in characters at which headings of narrow columns are broken."""
 
+CORNERS = ("┓", "+")
+"""How the first line of a whole table ends, with lines and on a terminal without."""
+
 
 def print_document(document: Document, console: Console, *, details: bool = False) -> None:
     """Print the tables and the notes; with `details` also those that are details."""
@@ -36,9 +39,10 @@ def print_table(table: Table, console: Console) -> None:
     """Print a table with its title and notes, in parts if it is wider than the console."""
 
     def fits(part: Table) -> bool:
-        lines = console.render_lines(to_rich(part), pad=False)
-        text = "\n".join("".join(segment.text for segment in line) for line in lines)
-        return all(word in text for word in _unbroken(part))
+        rendered = console.render_lines(to_rich(part), pad=False)
+        lines = ["".join(segment.text for segment in line) for line in rendered]
+        text = "\n".join(lines)
+        return lines[0].endswith(CORNERS) and all(word in text for word in _unbroken(part))
 
     # not rich's own title and caption, which would be as narrow as the table
     for part in narrowed(table, fits):
@@ -92,10 +96,14 @@ def _unbroken(table: Table) -> Iterator[str]:
 def narrowed(table: Table, fits: Callable[[Table], bool]) -> list[Table]:
     """Return `table` if it fits, else several, each with as many parts as fit.
 
-    Columns of no part are in each. If all are of one part, every column of it is a part. If no
-    column has a part, the first columns that make all rows distinct are in each, and every other
-    column is a part.
+    A first column of one word in all rows goes to the title. Columns of no part are in each. If
+    all are of one part, every column of it is a part. If no column has a part, the first columns
+    that make all rows distinct are in each, and every other column is a part. A part that is still
+    too wide is taken apart itself.
     """
+    if fits(table):
+        return [table]
+    table = _without_repeated(table)
     if fits(table):
         return [table]
     named = len({part for column in table.columns if (part := _part(column))}) > 1
@@ -117,7 +125,23 @@ def narrowed(table: Table, fits: Callable[[Table], bool]) -> list[Table]:
         replace(_only(table, parts), title=title)
         for parts, title in zip(packed, titles, strict=True)
     ]
-    return [*split[:-1], replace(split[-1], notes=table.notes)]
+    split[-1] = replace(split[-1], notes=table.notes)
+    return [piece for part in split for piece in narrowed(part, fits)]
+
+
+def _without_repeated(table: Table) -> Table:
+    """Return a table of several rows whose first words, where all rows have them, are its title."""
+    heads = [row.cells[: _key_columns(table) - 1] for row in table.rows[:1] if len(table.rows) > 1]
+    said = [
+        place
+        for place, cell in enumerate(heads[0] if heads else ())
+        if isinstance(cell, str) and all(row.cells[place] == cell for row in table.rows)
+    ]
+    if not said:
+        return table
+    kept = [place for place in range(len(table.columns)) if place not in said]
+    common = ", ".join(str(table.rows[0].cells[place]) for place in said)
+    return replace(_of(table, kept), title=f"{table.title}: {common}", notes=table.notes)
 
 
 def _apart(table: Table) -> Table:
@@ -146,6 +170,11 @@ def _part(column: Column) -> str:
 def _only(table: Table, parts: Sequence[str]) -> Table:
     """Return the columns of some parts and of none, without notes."""
     kept = [i for i, column in enumerate(table.columns) if _part(column) in ("", *parts)]
+    return _of(table, kept)
+
+
+def _of(table: Table, kept: Sequence[int]) -> Table:
+    """Return the columns at some places, without notes."""
     columns = tuple(table.columns[i] for i in kept)
     rows = tuple(Row(tuple(row.cells[i] for i in kept), row.section) for row in table.rows)
     return Table(table.title, columns, rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
@@ -12,6 +13,9 @@ COSMETIC: dict[str, Any] = {"cosmetic": True}
 WHERE_SET: dict[str, Any] = {"where_set": True}
 """Marks a field that is part of a run's identity only where it differs from its default, so that
 runs of before there was such a setting keep theirs."""
+
+_NEVER = object()
+"""Equal to no setting."""
 
 
 class Section(BaseModel):
@@ -28,16 +32,12 @@ class Section(BaseModel):
 
     def determinants(self) -> dict[str, Any]:
         """The settings that decide a result, as plain JSON values: all but the cosmetic ones."""
-        plain = self.model_dump(mode="json")
+        plain, usual = self.model_dump(mode="json"), usual_where_set(type(self))
         return {
-            name: _determinants(getattr(self, name), plain[name])
-            for name in type(self).model_fields
-            if not is_cosmetic(type(self), name) and not self._is_as_before(name)
+            name: _determinants(value, plain[name])
+            for name in _deciding(type(self))
+            if (value := getattr(self, name)) != usual.get(name, _NEVER)
         }
-
-    def _is_as_before(self, name: str) -> bool:
-        usual = type(self).model_fields[name].get_default(call_default_factory=True)
-        return is_later(type(self), name) and getattr(self, name) == usual
 
 
 def is_cosmetic(section: type[BaseModel], name: str) -> bool:
@@ -45,9 +45,19 @@ def is_cosmetic(section: type[BaseModel], name: str) -> bool:
     return _marked(section, name, "cosmetic")
 
 
-def is_later(section: type[BaseModel], name: str) -> bool:
-    """Return True if the field is part of an identity only where it is set."""
-    return _marked(section, name, "where_set")
+@cache
+def _deciding(section: type[BaseModel]) -> tuple[str, ...]:
+    return tuple(name for name in section.model_fields if not is_cosmetic(section, name))
+
+
+@cache
+def usual_where_set(section: type[BaseModel]) -> dict[str, Any]:
+    """Return field -> default of those that are part of an identity only where they differ."""
+    return {
+        name: field.get_default(call_default_factory=True)
+        for name, field in section.model_fields.items()
+        if _marked(section, name, "where_set")
+    }
 
 
 def _marked(section: type[BaseModel], name: str, mark: str) -> bool:

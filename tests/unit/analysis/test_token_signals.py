@@ -18,7 +18,7 @@ from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.sample_sets import PolicySamples
-from sage_cli.guides import BranchGuide, RapoGuide
+from sage_cli.guides import BranchGuide, RapoGuide, TeacherGuide
 from sage_cli.models.load import load_model, load_tokenizer
 from sage_cli.models.policies.policy import Policy
 from sage_cli.models.scratch import save_scratch
@@ -47,10 +47,7 @@ def subject(tmp_path: Path) -> tuple[Subject, EvaluationSpec, Any]:
     template = PromptTemplate.from_section(config.prompt, load_tokenizer(parent.model)).hash
     with run.recording(stored, kind="rl", parent=parent.id, template=template):
         shutil.copytree(parent.model, run.model)
-        model = load_model(run.model)
-        with torch.no_grad():
-            model.model.embed_tokens.weight.mul_(20)
-        model.save_pretrained(run.model)
+        grow(run.model, 20)
     policy, spec = Policy.of_run(run), EvaluationSpec.of(config)
     (benchmark,) = load_benchmarks(config.evaluation, config.data)
     own = PolicySamples.of_evaluation(policy, spec, root)
@@ -66,6 +63,14 @@ def subject(tmp_path: Path) -> tuple[Subject, EvaluationSpec, Any]:
             store.add([(row, "right" if row.index else "wrong", None)])
         store.flush()
     return found, spec, benchmark
+
+
+def grow(folder: Path, factor: float) -> None:
+    """Change a stored model by the size of its embeddings."""
+    model = load_model(folder)
+    with torch.no_grad():
+        model.model.embed_tokens.weight.mul_(factor)
+    model.save_pretrained(folder)
 
 
 def expected(policy: Policy, found: Subject, benchmark: Any, temperature: float) -> np.ndarray:
@@ -110,6 +115,22 @@ def test_policy_and_reference_are_read_once(subject: Any, monkeypatch: pytest.Mo
     second = again.table(found.answers(benchmark, spec), guides)
     assert np.array_equal(second.surprisal_T, table.surprisal_T)
     assert np.array_equal(second.log_q_T["rapo"], table.log_q_T["rapo"])
+
+
+def test_a_teacher_reads_the_tokens_too(subject: Any, tmp_path: Path):
+    found, spec, benchmark = subject
+    parent = Policy(str(Runs(found.samples.root).find("sft-base").model))
+    teacher = Policy(str(shutil.copytree(parent.path, tmp_path / "teacher")))
+    grow(Path(teacher.path), 40)
+    guide = TeacherGuide(teacher=teacher.path, share=0.25, q_min=0.5, q_max=2)
+    readers = TokenReaders.of(found, spec, (guide,), TEMPERATURE, Silent())
+    assert len(readers.all) == 3  # the policy, its reference and the teacher
+    table = readers.table(found.answers(benchmark, spec), (guide,))
+    known, plain = (expected(one, found, benchmark, TEMPERATURE) for one in (teacher, parent))
+    # q = (pi_T / pi_ref)^share within its clamp
+    log_q_T = np.clip(0.25 * (known - plain), np.log(0.5), np.log(2))
+    assert table.log_q_T["teacher"] == pytest.approx(log_q_T, abs=1e-5)
+    assert 0 < np.sum(np.abs(log_q_T) < np.log(2)) < len(log_q_T)
 
 
 def test_an_interrupted_reading_is_resumed(subject: Any, monkeypatch: pytest.MonkeyPatch):

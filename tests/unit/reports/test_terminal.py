@@ -47,6 +47,13 @@ def test_where_it_does_not_fit_each_group_is_a_table() -> None:
     assert narrow.count("5 % noise") == 1
 
 
+@pytest.mark.parametrize("width", range(40, 60))
+def test_no_part_loses_its_right_border(width: int) -> None:
+    lines = shown(width).splitlines()
+    for begin, end in (("┏", "┓"), ("└", "┘")):
+        assert all(line.endswith(end) for line in lines if line.startswith(begin))
+
+
 def test_details_are_printed_where_they_are_asked_for() -> None:
     table = replace(TABLE, notes=("essential", Detail("Bloom 1995")))
     document = Document("x", "x", {}, tables=(table, replace(TABLE, title="sources", detail=True)))

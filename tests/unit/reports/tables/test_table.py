@@ -16,10 +16,18 @@ def test_what_fits_is_left_whole():
 
 
 def test_each_part_has_the_names_and_the_last_the_notes():
-    first, *_, last = narrowed(TABLE, lambda table: False)
+    first, *_, last = narrowed(TABLE, lambda table: len(table.columns) <= 3)
     assert [column.name for column in first.columns] == ["model", "1", "8"]
     assert first.rows == (Row(("m", 1, 2), "s"),)
     assert (first.title, first.notes) == ("t: a", ())
+    assert last.notes == ("note",)
+
+
+def test_a_part_that_is_too_wide_is_taken_apart():
+    first, second, *_, last = narrowed(TABLE, lambda table: len(table.columns) <= 2)
+    assert first.rows == (Row(("m", 1), "s"),)
+    assert second.rows == (Row(("m", 2), "s"),)
+    assert (second.title, second.notes) == ("t: a (continued)", ())
     assert last.rows == (Row(("m", 4), "s"),)
     assert (last.title, last.notes) == ("t: c", ("note",))
 
@@ -64,4 +72,22 @@ def test_the_columns_that_tell_the_rows_apart_stand_in_every_part():
     assert [[column.name for column in part.columns] for part in parts] == [
         ["model", "k", "a"],
         ["model", "k", "b"],
+    ]
+
+
+def test_a_first_word_that_all_rows_have_goes_to_the_title():
+    columns = tuple(map(Column, ("benchmark", "policy", "one", "n")))
+    rows = (Row(("mine", "p", "a", 1)), Row(("mine", "q", "a", 1)))
+    table = Table("t", columns, rows, ("note",))
+    (only,) = narrowed(table, lambda part: len(part.columns) <= 3)
+    assert [column.name for column in only.columns] == ["policy", "one", "n"]
+    assert only.rows == (Row(("p", "a", 1)), Row(("q", "a", 1)))
+    assert (only.title, only.notes) == ("t: mine", ("note",))
+    assert narrowed(table, lambda part: len(part.columns) <= 4) == [table]
+
+
+def test_what_names_the_only_row_stays_in_it():
+    table = Table("t", (Column("policy"), Column("n")), (Row(("p", 1)),))
+    assert [(part.title, part.rows) for part in narrowed(table, lambda _: False)] == [
+        ("t", table.rows)
     ]
