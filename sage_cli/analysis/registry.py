@@ -8,8 +8,8 @@ from sage_cli.analysis.analysis import Analysis
 from sage_cli.analysis.measures.cases import CASES
 from sage_cli.analysis.measures.diversity import DIVERSITY
 from sage_cli.analysis.measures.dynamics import DYNAMICS
+from sage_cli.analysis.measures.entropy import ENTROPY
 from sage_cli.analysis.measures.exact import EXACT
-from sage_cli.analysis.measures.invisible_leash import ENTROPY
 from sage_cli.analysis.measures.lengths import LENGTHS
 from sage_cli.analysis.measures.levels import LEVELS
 from sage_cli.analysis.measures.majority import MAJORITY

@@ -15,7 +15,7 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import StoreError
 from sage_cli.evaluation.benchmarks import Benchmark, load_benchmarks
-from sage_cli.evaluation.exact.texts import generator_with_texts
+from sage_cli.evaluation.exact.listed import generator_with_texts
 from sage_cli.evaluation.measure import Measurements, measure
 from sage_cli.evaluation.provenance import provenance_of
 from sage_cli.evaluation.sample_sets import PolicySamples

@@ -11,7 +11,7 @@ import numpy as np
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.evaluate import Evaluated, Evaluation
 from sage_cli.evaluation.exact.chances import exact_reader
-from sage_cli.evaluation.exact.texts import lists_right_texts
+from sage_cli.evaluation.exact.listed import lists_right_texts
 from sage_cli.evaluation.provenance import configured_provenance
 from sage_cli.metrics import parse_ks
 from sage_cli.metrics.counts import FloatArray

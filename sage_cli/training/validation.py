@@ -17,7 +17,7 @@ import numpy as np
 from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import TrainingError
 from sage_cli.evaluation.benchmarks import Benchmark, grader_for, load_benchmarks, refuse_trained
-from sage_cli.evaluation.exact.texts import generator_with_texts
+from sage_cli.evaluation.exact.listed import generator_with_texts
 from sage_cli.evaluation.measure import grade_rows
 from sage_cli.grading import Grader
 from sage_cli.metrics import parse_ks, pass_at_k
@@ -77,7 +77,7 @@ class Validation:
     def _worked(self, model: Any, tokenizer: Any, on_read: OnSampled) -> dict[str, float]:
         """Worked pass@k at sampling's temperature; `on_read` is called with the texts read."""
         from sage_cli.evaluation.exact.chances import text_pairs
-        from sage_cli.evaluation.exact.texts import listed_texts
+        from sage_cli.evaluation.exact.listed import listed_texts
         from sage_cli.sampling.chances import text_logps
         from sage_cli.sampling.sampler import SamplingParameters
 

@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 from sage_cli.analysis.analysis import Analysis, Inputs, Options
 from sage_cli.analysis.tables import PolicyMeans
 from sage_cli.evaluation.exact.chances import Chances
-from sage_cli.evaluation.exact.texts import Others
+from sage_cli.evaluation.exact.others import Others
 from sage_cli.metrics.comparisons.equal_accuracy import (
     EqualAccuracy,
     NotReached,

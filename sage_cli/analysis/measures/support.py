@@ -8,7 +8,7 @@ from typing import cast
 from typing_extensions import TypedDict
 
 from sage_cli.analysis.analysis import Analysis, Inputs
-from sage_cli.analysis.measures.invisible_leash import (
+from sage_cli.analysis.measures.entropy import (
     Ratios,
     entropies_of,
     equal_k,

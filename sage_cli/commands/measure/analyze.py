@@ -30,7 +30,8 @@ from sage_cli.errors import DataError, StoreError
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.evaluate import Evaluation
 from sage_cli.evaluation.exact.chances import Chances, ExactReader, exact_reader
-from sage_cli.evaluation.exact.texts import Others, lists_right_texts
+from sage_cli.evaluation.exact.listed import lists_right_texts
+from sage_cli.evaluation.exact.others import Others
 from sage_cli.evaluation.provenance import configured_provenance, provenance_of
 from sage_cli.evaluation.stored import Missing, missing
 from sage_cli.models.policies.names import NO_LABELS, Labels

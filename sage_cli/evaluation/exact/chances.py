@@ -12,7 +12,8 @@ import numpy as np
 
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.benchmarks import Benchmark
-from sage_cli.evaluation.exact.texts import Listed, Others, listed_texts, others_of
+from sage_cli.evaluation.exact.listed import Listed, listed_texts
+from sage_cli.evaluation.exact.others import Others, others_of
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.problems.template import PromptTemplate

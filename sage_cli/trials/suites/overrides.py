@@ -13,7 +13,7 @@ from sage_cli.config.layers import leaves
 from sage_cli.config.load import changed, load
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
-from sage_cli.evaluation.exact.texts import generator_with_texts
+from sage_cli.evaluation.exact.listed import generator_with_texts
 from sage_cli.problems.load import benchmark_names
 from sage_cli.reports.figures.legend import seeded
 from sage_cli.settings.ks import capped_ks

@@ -10,7 +10,7 @@ from tokenizers import Tokenizer
 from tokenizers.models import BPE
 from transformers import PreTrainedTokenizerFast
 
-from sage_cli.evaluation.exact.texts import Others, others_of
+from sage_cli.evaluation.exact.others import Others, others_of
 from sage_cli.metrics.counts.exact import exact_pass_at_k
 from sage_cli.store.samples.completion import Completion, token_ids
 

@@ -9,7 +9,7 @@ from math import prod
 import pytest
 
 from sage_cli.errors import DataError
-from sage_cli.evaluation.exact.texts import listed_texts
+from sage_cli.evaluation.exact.listed import listed_texts
 from sage_cli.problems.generated.rare_way import RareWay, RareWayProblems, near_way, working_out
 from sage_cli.settings.sections.data import DataSection
 from sage_cli.settings.sections.generators import RareWayPhaseSection, RareWaySection

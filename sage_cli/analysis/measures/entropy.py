@@ -1,4 +1,8 @@
-"""Measures of The Invisible Leash (Wu et al. 2025): ratios, thresholds, two entropies."""
+"""Answer-level beside token-level entropy, per problem, and ratios and thresholds of support.
+
+All are of The Invisible Leash (Wu et al. 2025). A policy may be uncertain of its words and certain
+of its answer, and the reverse.
+"""
 
 from __future__ import annotations
 
