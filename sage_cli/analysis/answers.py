@@ -18,7 +18,6 @@ from sage_cli.grading.grades import Grade
 from sage_cli.metrics import Counts, pooled
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.counts.answers import RIGHT, entropy_of_counts
-from sage_cli.models.policies.policy import Policy
 from sage_cli.problems.problem import Problem
 from sage_cli.store.samples.annotations import Annotations, GradeStore, ScoreStore
 from sage_cli.store.samples.completion import Completion
@@ -71,6 +70,12 @@ class Answers:
     n: int
     grades: tuple[GradeStore, ...]
     scores: tuple[ScoreStore, ...] = ()
+
+    @classmethod
+    def of(cls, samples: PolicySamples, benchmark: Benchmark, recipe: EvaluationSpec) -> Answers:
+        """Return a policy's answers on a benchmark, under the evaluation's settings."""
+        stores = tuple(store for _, store in stored_grades(samples, benchmark, recipe))
+        return cls(samples.policy.label, benchmark, recipe.evaluation.samples, stores)
 
     @cached_property
     def problems(self) -> dict[str, Problem]:
@@ -128,16 +133,3 @@ class Answers:
         """Return the entropy of each problem's final answers in nats; None counts as one."""
         counted = self.final_answers().values()
         return np.array([entropy_of_counts(list(answers.values())) for answers in counted])
-
-
-@dataclass(frozen=True)
-class Subject:
-    """A policy with its samples under the evaluation's settings."""
-
-    policy: Policy
-    samples: PolicySamples
-
-    def answers(self, benchmark: Benchmark, recipe: EvaluationSpec) -> Answers:
-        """Return its answers on a benchmark."""
-        stores = tuple(store for _, store in stored_grades(self.samples, benchmark, recipe))
-        return Answers(self.policy.label, benchmark, recipe.evaluation.samples, stores)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sage_cli.analysis.analysis import Scorer
-from sage_cli.analysis.answers import Answers, Subject
+from sage_cli.analysis.answers import Answers
 from sage_cli.analysis.forward import Forward
 from sage_cli.analysis.measures.modes import generator_with_modes
 from sage_cli.config.specs import EvaluationSpec
@@ -181,21 +181,21 @@ def _lacking(answers: Answers, stores: Sequence[Annotations]) -> tuple[int, int]
 
 def scorers(
     scorer: Scorer | None,
-    subjects: Sequence[Subject],
+    samples: Sequence[PolicySamples],
     recipe: EvaluationSpec,
     progress: Progress,
-) -> list[tuple[Subject, ModelScorer | None]]:
-    """Return each subject with its scorer: none, the base at temperature 1, or itself.
+) -> list[tuple[PolicySamples, ModelScorer | None]]:
+    """Return each policy's samples with their scorer: none, the base at temperature 1, or itself.
 
-    A subject scores its own samples at the sampling temperature.
+    A policy scores its own samples at the sampling temperature.
     """
     if scorer is None:
-        return [(subject, None) for subject in subjects]
+        return [(own, None) for own in samples]
     if scorer == "base":
-        base = ModelScorer(subjects[0].samples, 1.0, recipe, progress)
-        return [(subject, base) for subject in subjects]
+        base = ModelScorer(samples[0], 1.0, recipe, progress)
+        return [(own, base) for own in samples]
     temperature = recipe.sampling.temperature
-    return [(one, ModelScorer(one.samples, temperature, recipe, progress)) for one in subjects]
+    return [(own, ModelScorer(own, temperature, recipe, progress)) for own in samples]
 
 
 def _words(benchmark: Benchmark, recipe: EvaluationSpec) -> Mapping[str, list[str]]:

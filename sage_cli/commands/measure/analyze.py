@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sage_cli.analysis.analysis import Analysis, Inputs, ModeChances, Options
-from sage_cli.analysis.answers import Answers, Subject
+from sage_cli.analysis.answers import Answers
 from sage_cli.analysis.measures.modes import generator_with_modes
 from sage_cli.analysis.registry import find_analysis
 from sage_cli.analysis.scoring import ModelScorer, scorers
@@ -33,6 +33,7 @@ from sage_cli.evaluation.exact.chances import Chances, ExactReader, exact_reader
 from sage_cli.evaluation.exact.listed import lists_right_texts
 from sage_cli.evaluation.exact.others import Others
 from sage_cli.evaluation.provenance import configured_provenance, provenance_of
+from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.evaluation.stored import Missing, missing
 from sage_cli.models.policies.names import NO_LABELS, Labels
 from sage_cli.progress import Progress
@@ -90,8 +91,8 @@ class Analysing:
         return chosen_runs(self.names, Runs(self.evaluation.root), self.labels)
 
     @cached_property
-    def subjects(self) -> list[Subject]:
-        """Return the named policies, after the base if one is needed or named.
+    def samples(self) -> list[PolicySamples]:
+        """Return the samples of the named policies, after the base if one is needed or named.
 
         Raises DataError if modes are asked of a benchmark without them.
         """
@@ -102,22 +103,22 @@ class Analysing:
         if self.analysis.base or base is not None:
             runs = Runs(self.evaluation.root)
             policies = with_base(policies, base, runs, self.spec.model, self.labels)
-        return [Subject(one, self.evaluation.samples(one)) for one in policies]
+        return list(map(self.evaluation.samples, policies))
 
     @property
     def stored(self) -> list[Missing]:
         """Return how many of the samples are stored and graded, by policy and benchmark."""
-        policies = [subject.policy for subject in self.subjects]
+        policies = [own.policy for own in self.samples]
         return missing(policies, self.benchmarks, self.spec, self.evaluation.root)
 
     @property
     def sampling_command(self) -> str:
         """Return the command that samples what the policies lack."""
-        words = [one.policy.word for one in self.subjects]
+        words = [one.policy.word for one in self.samples]
         return shlex.join(["sage", "passk", *words, *self.request.sampling])
 
     @property
-    def text_readers(self) -> list[tuple[Subject, ExactReader]]:
+    def text_readers(self) -> list[ExactReader]:
         """Return what reads right texts, of each policy on each benchmark.
 
         With `modes` where they are listed and prompts are ours.
@@ -128,20 +129,20 @@ class Analysing:
             self.options.temperatures,
         )
         return [
-            (subject, exact_reader(subject.samples, benchmark, data, temperatures))
-            for subject in self.subjects
+            exact_reader(own, benchmark, data, temperatures)
+            for own in self.samples
             for benchmark in self.benchmarks
-            if not (modes and (subject.samples.in_chat or not lists_right_texts(benchmark.name)))
+            if not (modes and (own.in_chat or not lists_right_texts(benchmark.name)))
         ]
 
-    def scorers(self, progress: Progress) -> list[tuple[Subject, ModelScorer | None]]:
+    def scorers(self, progress: Progress) -> list[tuple[PolicySamples, ModelScorer | None]]:
         """Return each policy with the model that scores its samples, None for none."""
-        return scorers(self.analysis.scorer, self.subjects, self.spec, progress)
+        return scorers(self.analysis.scorer, self.samples, self.spec, progress)
 
-    def token_readers(self, subject: Subject, progress: Progress) -> TokenReaders:
+    def token_readers(self, own: PolicySamples, progress: Progress) -> TokenReaders:
         """Return what reads the signals of a policy's tokens."""
         guides, temperature = self.options.guides, self.options.temperature
-        return TokenReaders.of(subject, self.spec, guides, temperature, progress)
+        return TokenReaders.of(own, self.spec, guides, temperature, progress)
 
 
 def analyze(asked: Analysing, progress: Progress) -> Report:
@@ -190,28 +191,28 @@ def _of_records(asked: Analysing, progress: Progress) -> Inputs:
 
 def _of_samples(asked: Analysing, progress: Progress) -> Inputs:
     """Return policies' answers, with a model's scores if the analysis needs them."""
-    subjects, spec, kind = asked.subjects, asked.spec, asked.analysis.scorer
+    spec, kind = asked.spec, asked.analysis.scorer
     with progress.doing("looking for stored samples"):
         _require_samples(asked)
     answers: dict[str, list[Answers]] = {benchmark.name: [] for benchmark in asked.benchmarks}
     modes: dict[tuple[str, str], ModeChances] = {}
     tokens: dict[tuple[str, str], TokenTable] = {}
-    for subject, scorer in asked.scorers(progress):
+    for samples, scorer in asked.scorers(progress):
         for benchmark in asked.benchmarks:
-            with progress.doing(f"reading samples of {subject.policy.label} on {benchmark.name}"):
-                own = subject.answers(benchmark, spec)
+            with progress.doing(f"reading samples of {samples.policy.label} on {benchmark.name}"):
+                own = Answers.of(samples, benchmark, spec)
             if scorer is not None and kind == "modes":
                 modes[benchmark.name, own.policy] = scorer.modes(benchmark)
             elif scorer is not None and kind == "tokens":
-                readers = asked.token_readers(subject, progress)
+                readers = asked.token_readers(samples, progress)
                 tokens[benchmark.name, own.policy] = readers.table(own, asked.options.guides)
             elif scorer is not None:
                 stored = kind == "self if stored"
-                own = (scorer.if_stored if stored else scorer.score)(own, subject.samples)
+                own = (scorer.if_stored if stored else scorer.score)(own, samples)
             answers[benchmark.name].append(own)
     chances = {
-        (reader.benchmark.name, subject.policy.label): reader.read(progress)
-        for subject, reader in (asked.text_readers if kind == "modes" else ())
+        (reader.benchmark.name, reader.own.policy.label): reader.read(progress)
+        for reader in (asked.text_readers if kind == "modes" else ())
     }
     return Inputs(
         answers={name: tuple(of) for name, of in answers.items()},
@@ -219,7 +220,7 @@ def _of_samples(asked: Analysing, progress: Progress) -> Inputs:
         tokens=tokens,
         chances=chances,
         options=asked.options,
-        provenance=provenance_of([one.samples for one in subjects], asked.benchmarks, spec),
+        provenance=provenance_of(asked.samples, asked.benchmarks, spec),
     )
 
 
@@ -241,18 +242,17 @@ def _of_chances(asked: Analysing, progress: Progress) -> Inputs:
     """Return the exact chances of policies' right texts, and other samples where all are stored."""
     chances: dict[tuple[str, str], Chances] = {}
     others: dict[tuple[str, str], Others] = {}
-    for subject, reader in asked.text_readers:
-        benchmark = reader.benchmark
-        key = benchmark.name, subject.policy.label
+    for reader in asked.text_readers:
+        benchmark, own = reader.benchmark, reader.own
+        key = benchmark.name, own.policy.label
         chances[key] = reader.read(progress)
-        (there,) = missing([subject.policy], [benchmark], asked.spec, subject.samples.root)
+        (there,) = missing([own.policy], [benchmark], asked.spec, own.root)
         if there.graded == there.wanted:
-            rows = subject.answers(benchmark, asked.spec).rows()
+            rows = Answers.of(own, benchmark, asked.spec).rows()
             others[key] = reader.others((row.completion, row.right) for row in rows)
-    samples = [one.samples for one in asked.subjects]
     return Inputs(
         chances=chances,
         others=others,
         options=asked.options,
-        provenance=provenance_of(samples, asked.benchmarks, asked.spec),
+        provenance=provenance_of(asked.samples, asked.benchmarks, asked.spec),
     )

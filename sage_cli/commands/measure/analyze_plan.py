@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sage_cli.analysis.answers import Answers
 from sage_cli.commands.measure.analyze import Analysing
 from sage_cli.config.describe import samples_in_words
 from sage_cli.planning.dry_run import Described
@@ -38,9 +39,9 @@ def plan(asked: Analysing) -> list[Described]:
 def _reading_facts(asked: Analysing) -> dict[str, str]:
     """Return how many right texts policies would have to read."""
     facts = {}
-    for subject, reader in asked.text_readers:
+    for reader in asked.text_readers:
         lacking, whole = reader.missing()
-        key = f"{subject.policy.label} on {reader.benchmark.name}"
+        key = f"{reader.own.policy.label} on {reader.benchmark.name}"
         facts[key] = f"{lacking:,} of {whole:,} right texts to read"
     return facts
 
@@ -49,19 +50,19 @@ def _scoring_facts(asked: Analysing) -> dict[str, str]:
     """Return how many completions or prompts a model would have to score."""
     facts: dict[str, str] = {}
     kind = asked.analysis.scorer
-    for subject, scorer in asked.scorers(Silent()):
+    for samples, scorer in asked.scorers(Silent()):
         if scorer is None or kind == "self if stored":
             continue
         for benchmark in asked.benchmarks:
-            where = f"reads {subject.policy.label} on {benchmark.name}"
+            where = f"reads {samples.policy.label} on {benchmark.name}"
             if kind == "modes":
                 lacking, whole = scorer.problems_without_modes(benchmark)
                 facts[f"{scorer.label} {where}"] = f"{lacking:,} of {whole:,} prompts to read"
                 continue
-            own, tokens = subject.answers(benchmark, asked.spec), kind == "tokens"
-            readers = asked.token_readers(subject, Silent()).all if tokens else [scorer]
+            own, tokens = Answers.of(samples, benchmark, asked.spec), kind == "tokens"
+            readers = asked.token_readers(samples, Silent()).all if tokens else [scorer]
             for reader in readers:
-                lacking, whole = reader.lacking(own, subject.samples, tokens=tokens)
+                lacking, whole = reader.lacking(own, samples, tokens=tokens)
                 at = f" at temperature {reader.temperature:g}" if tokens else ""
                 key = f"{reader.label} {where}{at}"
                 facts[key] = f"{lacking:,} of {whole:,} completions to read"
