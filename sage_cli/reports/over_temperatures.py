@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from math import nan
 
@@ -24,10 +24,24 @@ from sage_cli.reports.figures.panels import draw_trade
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.tables.table import Column, Measure, Record, Row, Table, columns, to_records
 
-Passed = Mapping[tuple[str, str], FloatArray]
-"""pass@k by (benchmark, policy), each (T, P, K)."""
 Policies = Mapping[str, FloatArray]
-"""The same of one benchmark, by policy."""
+"""pass@k of one benchmark by policy, each (T, P, K)."""
+
+
+@dataclass(frozen=True, eq=False)
+class OverTemperatures:
+    """pass@k by (benchmark, policy's label), each (T, P, K): T ascending temperatures.
+
+    `at` is the place of the evaluation's temperature, whose pass@1 counts. `exact` says of each
+    benchmark if it is worked pass@k from exact chances.
+    """
+
+    passed: Mapping[tuple[str, str], FloatArray]
+    temperatures: tuple[float, ...]
+    at: int
+    ks: tuple[int, ...]
+    exact: Mapping[str, bool]
+    provenance: Provenance
 
 
 class OverTemperaturesData(TypedDict):
@@ -45,16 +59,10 @@ class OverTemperaturesData(TypedDict):
     exact: dict[str, bool]
 
 
-def over_temperatures_document(
-    passed: Passed,
-    temperatures: Sequence[float],
-    at: int,
-    ks: Sequence[int],
-    exact: Mapping[str, bool],
-    provenance: Provenance,
-    how: Resampling,
-) -> Document:
-    """Return the report; `at` is the place of the evaluation's temperature, whose pass@1 counts."""
+def over_temperatures_document(found: OverTemperatures, how: Resampling) -> Document:
+    """Return the report of what was found, with intervals of `how`."""
+    passed, temperatures, at = found.passed, found.temperatures, found.at
+    ks, exact = found.ks, found.exact
     names = list(dict.fromkeys(name for name, _ in passed))
     of = {
         name: {own: one for (where, own), one in passed.items() if where == name} for name in names
@@ -87,7 +95,7 @@ def over_temperatures_document(
         name="temperatures",
         title=f"{'worked ' if all(exact.values()) else ''}pass@k over temperatures",
         data=data,
-        provenance=provenance,
+        provenance=found.provenance,
         tables=(
             *(
                 _named(table, exact[name])

@@ -48,15 +48,8 @@ def measure_over_temperatures(
     found = over_temperatures(evaluation, policies, temperatures, progress, exactly=exactly)
     settings = evaluation.spec.evaluation
     with progress.doing("comparing, and writing the report"):
-        document = over_temperatures_document(
-            found.passed,
-            found.temperatures,
-            found.at,
-            found.ks,
-            found.exact,
-            found.provenance,
-            Resampling(settings.confidence, settings.bootstrap),
-        )
+        how = Resampling(settings.confidence, settings.bootstrap)
+        document = over_temperatures_document(found, how)
         identity = identity_of(
             "temperatures",
             {
