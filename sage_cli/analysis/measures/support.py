@@ -172,7 +172,8 @@ def _problems(inputs: Inputs) -> Table:
 
 def _json(support: Support) -> SupportJson:
     fields = {key: list(of) if isinstance(of, tuple) else of for key, of in vars(support).items()}
-    return cast(SupportJson, {**support_ratios(support), **fields})
+    del fields["confidence"]
+    return cast(SupportJson, {**fields, **support_ratios(support)})
 
 
 def _null(inputs: Inputs) -> str:
