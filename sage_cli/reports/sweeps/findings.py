@@ -15,6 +15,7 @@ from sage_cli.metrics.comparisons.objective import (
 from sage_cli.metrics.comparisons.ranking import Front, Ranking, non_dominated, pareto_front, rank
 from sage_cli.metrics.comparisons.winner import Winner, winner
 from sage_cli.metrics.counts import FloatArray
+from sage_cli.metrics.intervals.interval import Resampling
 from sage_cli.reports.sweeps.data import Findings, SweepTrial
 from sage_cli.settings.objective import Objective
 
@@ -31,7 +32,7 @@ def findings(
     if not places or len(counts) < len(places):
         return Findings(confidence, front=_front_of_means(objectives, trials, places))
     values = [objective_values(objective, counts) for objective in objectives]
-    ends = zip(*(objective_intervals(one, confidence=confidence) for one in values), strict=True)
+    ends = zip(*(objective_intervals(one, Resampling(confidence)) for one in values), strict=True)
     front = pareto_front(values, confidence) if len(objectives) > 1 else None
     return Findings(
         confidence,
@@ -57,7 +58,7 @@ def _base_intervals(
     if base is None or not base.counts:
         return None
     values = (objective_values(objective, [base.counts]) for objective in objectives)
-    return tuple(objective_intervals(one, confidence=confidence)[0] for one in values)
+    return tuple(objective_intervals(one, Resampling(confidence))[0] for one in values)
 
 
 def base_values(

@@ -9,7 +9,7 @@ import numpy as np
 
 from sage_cli.config.specs import EvaluationSpec
 from sage_cli.metrics import pooled
-from sage_cli.metrics.counts.worked import Worked
+from sage_cli.metrics.counts.exact import Worked
 from sage_cli.trials.search.scores import ByBenchmark
 from sage_cli.trials.stored import StoredMeasurements
 from sage_cli.trials.task import Measurements

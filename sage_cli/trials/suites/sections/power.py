@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sage_cli.metrics import pooled
-from sage_cli.metrics.comparisons.pooled_null import grade_correlation
+from sage_cli.metrics.comparisons.support import grade_correlation
 from sage_cli.metrics.design.power import CORRELATION, HETEROGENEITY, Design
 from sage_cli.reports.document import Document
 from sage_cli.reports.power import Base, Question, power_document

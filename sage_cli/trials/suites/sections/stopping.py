@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing_extensions import TypedDict
 
 from sage_cli.reports.document import Document
-from sage_cli.reports.tables.render import Record, to_records
-from sage_cli.reports.tables.table import Measure, Row, Table, columns
+from sage_cli.reports.tables.table import Measure, Record, Row, Table, columns, to_records
 from sage_cli.trials.suites.results import PartResult
 from sage_cli.trials.suites.stopping import stopping
 
