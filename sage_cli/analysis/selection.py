@@ -187,6 +187,16 @@ def options_of(analysis: Analysis, config: SageConfig, request: Request) -> Opti
     return options
 
 
+_GUIDED = {
+    "anchor.kl": "reverse",
+    "anchor.beta": 0.04,
+    "anchor.estimator": "k3",
+    "anchor.schedule": "constant",
+}
+"""An anchor that any guide can reshape: a policy's tokens have a guide's q whatever it was
+trained with."""
+
+
 def _guides(names: str | None, config: SageConfig) -> tuple[Guide, ...]:
     """Return guides with the values of a configuration, as if each were its guide.
 
@@ -195,7 +205,7 @@ def _guides(names: str | None, config: SageConfig) -> tuple[Guide, ...]:
     own = [config.guide.name] if config.guide.name != "none" else []
     named = [*own, "branch", "token"] if names is None else names.split(",")
     return tuple(
-        changed(config, {"guide.name": name}).guide.for_training(config.rl.steps)
+        changed(config, {"guide.name": name, **_GUIDED}).guide.for_training(config.rl.steps)
         for name in dict.fromkeys(name.strip() for name in named)
     )
 
