@@ -40,12 +40,12 @@ from simulated import (
 )
 
 from sage_cli.metrics import Crossing, curve_ks, find_crossing, pass_at_k
-from sage_cli.metrics.comparisons.paired_difference import Difference, gap_interval, gap_intervals
+from sage_cli.metrics.comparisons.differences import Difference, gap_interval, gap_intervals
 from sage_cli.metrics.comparisons.seed_noise import error_over
 from sage_cli.metrics.design.precision import Precision
 from sage_cli.metrics.intervals.distributions import two_sided_p, two_sided_reach
-from sage_cli.metrics.intervals.gaffke import gaffke
-from sage_cli.metrics.intervals.interval import Interval
+from sage_cli.metrics.intervals.interval import Interval, Resampling
+from sage_cli.metrics.intervals.resampling import gaffke
 
 KS = (1, 64, 256)
 RESAMPLES = 799
@@ -79,7 +79,7 @@ def bands(
 def _band(beta: Beta, problems: int, generator: Generator, seed: int) -> tuple[Array, Interval]:
     pass_PBK = pass_at_k(N, generator.binomial(N, beta.draw((problems, BATCH), generator)), KS)
     columns = pass_PBK.reshape(problems, -1)
-    found = gaffke(columns, (0, 1), confidence=0.95, resamples=RESAMPLES, seed=seed)
+    found = gaffke(columns, (0, 1), Resampling(resamples=RESAMPLES, seed=seed))
     return columns.mean(axis=0), found
 
 
@@ -128,7 +128,7 @@ def _gap(
         for p_PB in (change(base_PB, generator), base_PB)
     )
     columns = (a_PBK - b_PBK).reshape(problems, -1)
-    found = gap_interval(columns, confidence=0.95, resamples=RESAMPLES, seed=seed)
+    found = gap_interval(columns, Resampling(resamples=RESAMPLES, seed=seed))
     return columns.mean(axis=0), found
 
 
@@ -150,7 +150,7 @@ def rare(
                 )
                 found.append(
                     gap_intervals(
-                        (both[0] - both[1]) / N, confidence=0.95, resamples=RESAMPLES, seed=seed
+                        (both[0] - both[1]) / N, Resampling(resamples=RESAMPLES, seed=seed)
                     )
                 )
             p_R, safe_R = (np.concatenate([pair[i].p_K for pair in found]) for i in (0, 1))
@@ -202,7 +202,7 @@ def _stated(
     estimate_C = pass_at_k(np.full(N + 1, N), np.arange(N + 1), k)
     a_PR, b_PR = in_step(change(base_PR, by, generator), base_PR, generator)
     gap_PR = estimate_C[a_PR] - estimate_C[b_PR]
-    found = gap_interval(gap_PR, confidence=0.95, resamples=RESAMPLES, seed=seed)
+    found = gap_interval(gap_PR, Resampling(resamples=RESAMPLES, seed=seed))
     error_R = gap_PR.std(axis=0, ddof=1) / np.sqrt(problems)
     exact = Precision(
         gap_PR.mean(axis=0), np.where(error_R > 0, error_R, np.nan),
@@ -232,7 +232,7 @@ def crossings(repetitions: int, sizes: Sequence[int] = (60, 300)) -> Iterator[di
             found = []
             for seed in range(repetitions):
                 a, b = (counted(p_P, generator) for p_P in pair(problems, generator))
-                found.append(find_crossing(a, b, ks, resamples=RESAMPLES, seed=seed))
+                found.append(find_crossing(a, b, ks, Resampling(resamples=RESAMPLES, seed=seed)))
             told = [one for one in found if one.established]
             yield {
                 "pair": name, "problems": problems, "crossing": truth,

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from sage_cli.metrics.comparisons.equal_accuracy import (
     Points,
     equal_accuracy,
 )
+from sage_cli.metrics.intervals.interval import Resampling
 
 Array = np.ndarray
 Generator = np.random.Generator
@@ -111,8 +111,8 @@ def truth_of(drawn: Drawn, at: int | None, k: int, runs: int = 1) -> float:
                 part.mean(axis=1, keepdims=True) for part in (one.accuracy_SPX, one.pass_k_SPX)
             ]
             policies.append(Points(*(mean_S1X.repeat(2, axis=1) for mean_S1X in means)))
-        gap = equal_accuracy(policies[0], policies[1:], np.arange(99.0), at, confidence=0.95,
-                             resamples=19, seed=0)  # fmt: skip
+        few = Resampling(resamples=19)
+        gap = equal_accuracy(policies[0], policies[1:], np.arange(99.0), at, few)
         assert isinstance(gap, EqualAccuracy), gap
         found.append(gap.difference)
     return float(np.mean(found))
@@ -125,8 +125,8 @@ def row(
     generator, held, widths, refused = np.random.default_rng(k), [], [], 0
     for seed in range(repetitions):
         own, *others = (points_of(p, k) for p in drawn(generator, problems))
-        how: dict[str, Any] = {"resamples": RESAMPLES, "seed": seed}
-        found = equal_accuracy(own, others, np.arange(99.0), at, confidence=0.95, **how)
+        how = Resampling(resamples=RESAMPLES, seed=seed)
+        found = equal_accuracy(own, others, np.arange(99.0), at, how)
         if not isinstance(found, EqualAccuracy):
             refused += 1
             continue

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import chi2
 
-from sage_cli.analysis.load import Subject
+from sage_cli.analysis.answers import Answers
 from sage_cli.config.load import load
 from sage_cli.config.specs import EvaluationSpec
 from sage_cli.evaluation.benchmarks import load_benchmarks
@@ -62,7 +62,7 @@ def main() -> None:
         print(f"{len(pairs)} texts at {count} temperatures: {spent:.2f} processor seconds")
     chances = reader.read(Silent())
 
-    rows = list(Subject(policy, own).answers(benchmark, spec).rows())
+    rows = list(Answers.of(own, benchmark, spec).rows())
     ids, (temperature,) = list(benchmark.golds), chances.temperatures
     way_of = {(id_, tokens): way for (id_, way), (_, tokens) in reader.pairs.items()}
     place = {id_: p for p, id_ in enumerate(ids)}

@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_expit
 
-from sage_cli.metrics.comparisons.interaction import Interactions, interactions
+from sage_cli.metrics.comparisons.over_initial_policies import Interactions, interactions
+from sage_cli.metrics.intervals.interval import Resampling
 
 Array = NDArray[np.float64]
 
@@ -79,10 +80,9 @@ def repetition(
     noise = generator.normal(0, OF_PROBLEM, (Z, M, 2, problems))
     pass_ZMAP = passed(LEVEL + shift_ZMA[..., None] + problem + noise, case.k)
     gain_ZMP = pass_ZMAP[:, :, 0] - pass_ZMAP[:, :, 1]
-    found = interactions(
-        {f"{m}": gain_ZMP[:, m] for m in range(M)},
-        shared=case.shared, resamples=RESAMPLES, seed=seed,
-    )  # fmt: skip
+    gains = {f"{m}": gain_ZMP[:, m] for m in range(M)}
+    how = Resampling(resamples=RESAMPLES, seed=seed)
+    found = interactions(gains, how, shared=case.shared)
     mean_ZMA = mean_passed(shift_ZMA, float(np.hypot(SPREAD, OF_PROBLEM)), case.k)
     return found, columns(mean_ZMA[..., 0] - mean_ZMA[..., 1]).mean(axis=0)
 

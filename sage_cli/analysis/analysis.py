@@ -11,11 +11,13 @@ import pyarrow as pa
 from sage_cli.analysis.answers import Answers
 from sage_cli.analysis.texts import Detector
 from sage_cli.analysis.token_table import TokenTable
+from sage_cli.errors import StoreError
 from sage_cli.evaluation.exact.chances import Chances
 from sage_cli.evaluation.exact.others import Others
 from sage_cli.guides import Guide
 from sage_cli.methods.online import OnlineMethod
 from sage_cli.metrics import Counts
+from sage_cli.metrics.intervals.interval import Resampling
 from sage_cli.reports.document import Document
 from sage_cli.reports.provenance import Provenance
 
@@ -44,6 +46,11 @@ class Options:
     temperatures: tuple[float, ...] = (1.0,)
     ks: tuple[int, ...] = (1,)
 
+    @property
+    def resampling(self) -> Resampling:
+        """Return how every interval of an analysis is resampled."""
+        return Resampling(self.confidence, self.resamples)
+
 
 @dataclass(frozen=True)
 class TrainedRun:
@@ -56,7 +63,17 @@ class TrainedRun:
     records: Sequence[Mapping[str, Any]]
     measured: Mapping[str, Mapping[int, Counts]] = field(default_factory=dict)
     ledger: pa.Table | None = None
-    completions: Callable[[], pa.Table] | None = None
+    completions: Callable[[], Sequence[Any] | pa.Table] = tuple
+
+    def require_ledger(self) -> pa.Table:
+        """Return the ledger. Raises StoreError if there is none."""
+        if self.ledger is None or not len(self.ledger):
+            raise StoreError(
+                f"{self.run} has no ledger: it samples nothing as it trains, or is older than "
+                "ledgers",
+                "train it again, with --fresh",
+            )
+        return self.ledger
 
 
 @dataclass(frozen=True)

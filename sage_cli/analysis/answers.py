@@ -10,13 +10,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sage_cli.config.specs import EvaluationSpec
 from sage_cli.evaluation.benchmarks import Benchmark
-from sage_cli.evaluation.stored import counts_of
+from sage_cli.evaluation.sample_sets import PolicySamples
+from sage_cli.evaluation.stored import counts_of, stored_grades
 from sage_cli.grading.grades import Grade
 from sage_cli.metrics import Counts, pooled
 from sage_cli.metrics.counts import FloatArray
-from sage_cli.metrics.counts.majority import RIGHT
-from sage_cli.metrics.counts.variety import entropy_of_counts
+from sage_cli.metrics.counts.answers import RIGHT, entropy_of_counts
 from sage_cli.problems.problem import Problem
 from sage_cli.store.samples.annotations import Annotations, GradeStore, ScoreStore
 from sage_cli.store.samples.completion import Completion
@@ -69,6 +70,12 @@ class Answers:
     n: int
     grades: tuple[GradeStore, ...]
     scores: tuple[ScoreStore, ...] = ()
+
+    @classmethod
+    def of(cls, samples: PolicySamples, benchmark: Benchmark, recipe: EvaluationSpec) -> Answers:
+        """Return a policy's answers on a benchmark, under the evaluation's settings."""
+        stores = tuple(store for _, store in stored_grades(samples, benchmark, recipe))
+        return cls(samples.policy.label, benchmark, recipe.evaluation.samples, stores)
 
     @cached_property
     def problems(self) -> dict[str, Problem]:

@@ -9,8 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sage_cli.analysis.rows import Rows, html_table
-from sage_cli.analysis.run_curves import Picture, RunCounts, compared, curves_picture
-from sage_cli.analysis.run_measurements import RunMeasurements
+from sage_cli.analysis.run_measurements import (
+    Picture,
+    RunCounts,
+    RunMeasurements,
+    compared,
+    curves_picture,
+)
 from sage_cli.models.policies.one_method import refuse_several_methods
 from sage_cli.models.policies.policy import Policy
 from sage_cli.settings.sections.records import default_root
@@ -170,20 +175,10 @@ class OpenedRuns:
         """Return pass@k curves of runs with bands, as a picture; `named` as in `compare`."""
         return curves_picture(self._counts(names, **named))
 
-    def _counts(
-        self,
-        names: str | Sequence[str],
-        benchmark: str | None = None,
-        samples: int | None = None,
-        seeds: int | None = None,
-        judge: str | None = None,
-    ) -> list[RunCounts]:
+    def _counts(self, names: str | Sequence[str], **named: Any) -> list[RunCounts]:
         runs = [self[name].run for name in _names(names)]
         return [
-            RunCounts.of(
-                RunMeasurements.of(run, benchmark, samples, seeds, judge),
-                base=run.manifest.get("kind") != "rl",
-            )
+            RunCounts.of(RunMeasurements.of(run, **named), base=run.manifest.get("kind") != "rl")
             for run in runs
         ]
 

@@ -85,7 +85,9 @@ def reweighed(
     )
 
 
-def batches_of(completions: pa.Table, ledger: pa.Table) -> list[tuple[Trained, int]]:
+def batches_of(
+    completions: Sequence[Any] | pa.Table, ledger: pa.Table
+) -> list[tuple[Trained, int]]:
     """Return a training's batches from its completions, or else from the counts of its ledger.
 
     Each comes with the number of groups that are left out, because they have another size.

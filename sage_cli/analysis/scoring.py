@@ -9,12 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from sage_cli.analysis.analysis import Scorer
 from sage_cli.analysis.answers import Answers
 from sage_cli.analysis.forward import Forward
-from sage_cli.analysis.load import Subject
 from sage_cli.analysis.measures.modes import generator_with_modes
 from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import ConfigurationError
@@ -27,7 +26,8 @@ from sage_cli.store.atomic import write_json
 from sage_cli.store.identity import identity_of
 from sage_cli.store.samples.annotations import Annotations, ScoreStore, SignalStore
 from sage_cli.store.samples.completion import Completion
-from sage_cli.store.samples.sample_set import SampleSet
+
+Store = TypeVar("Store", ScoreStore, SignalStore)
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,29 +55,35 @@ class ModelScorer:
             "temperature": self.temperature,
         }
 
-    def unscored(self, answers: Answers, writer: PolicySamples) -> tuple[int, int]:
-        """Return how many of `writer`'s completions have no score yet, and how many there are."""
-        return _lacking(answers, self._stores(writer, read_only=True))
+    def lacking(
+        self, answers: Answers, writer: PolicySamples, *, tokens: bool = False
+    ) -> tuple[int, int]:
+        """Return how many of `writer`'s completions have no score yet, and how many there are.
+
+        With `tokens` it is how many lack signals of tokens.
+        """
+        stores: Sequence[Annotations] = (
+            self._stores(SignalStore, writer, read_only=True)
+            if tokens
+            else self._stores(ScoreStore, writer, read_only=True)
+        )
+        return _lacking(answers, stores)
 
     def score(self, answers: Answers, writer: PolicySamples) -> Answers:
         """Return the answers with scores; missing ones are computed and stored as it goes.
 
         Raises ConfigurationError if the writer has another tokenizer.
         """
-        stores = self._stores(writer)
+        stores = self._stores(ScoreStore, writer)
         self._complete(stores, answers, writer, self._forward.scores)
         return replace(answers, scores=stores)
-
-    def unread(self, answers: Answers, writer: PolicySamples) -> tuple[int, int]:
-        """Return how many of `writer`'s completions lack signals of tokens, and how many are."""
-        return _lacking(answers, self._signal_stores(writer, read_only=True))
 
     def signals(self, answers: Answers, writer: PolicySamples) -> tuple[SignalStore, ...]:
         """Return the signals of each token; missing ones are computed and stored as it goes.
 
         Raises ConfigurationError if the writer has another tokenizer.
         """
-        stores = self._signal_stores(writer)
+        stores = self._stores(SignalStore, writer)
 
         def read(rows: Sequence[Completion], problems: Mapping[str, Problem]) -> list[Any]:
             found = self._forward.tokens(rows, problems)
@@ -113,9 +119,8 @@ class ModelScorer:
 
     def if_stored(self, answers: Answers, writer: PolicySamples) -> Answers:
         """Return the answers with scores if all are stored, else as they are."""
-        if self.unscored(answers, writer)[0]:
-            return answers
-        return replace(answers, scores=self._stores(writer, read_only=True))
+        stores = self._stores(ScoreStore, writer, read_only=True)
+        return answers if _lacking(answers, stores)[0] else replace(answers, scores=stores)
 
     def problems_without_modes(self, benchmark: Benchmark) -> tuple[int, int]:
         """Return how many problems have no chances of modes yet, and how many there are."""
@@ -132,20 +137,13 @@ class ModelScorer:
             write_json(self._file(benchmark), chances)
         return chances
 
-    def _stores(self, writer: PolicySamples, *, read_only: bool = False) -> tuple[ScoreStore, ...]:
-        sets = self._sets(writer, read_only=read_only)
-        return tuple(ScoreStore(one, self.determinants) for one in sets)
-
-    def _signal_stores(
-        self, writer: PolicySamples, *, read_only: bool = False
-    ) -> tuple[SignalStore, ...]:
-        sets = self._sets(writer, read_only=read_only)
-        return tuple(SignalStore(one, self.determinants) for one in sets)
-
-    def _sets(self, writer: PolicySamples, *, read_only: bool) -> list[SampleSet]:
+    def _stores(
+        self, kind: type[Store], writer: PolicySamples, *, read_only: bool = False
+    ) -> tuple[Store, ...]:
         evaluation = self.recipe.evaluation
         seeds = range(evaluation.seed, evaluation.seed + evaluation.seeds)
-        return [writer.at(seed, read_only=read_only) for seed in seeds]
+        sets = (writer.at(seed, read_only=read_only) for seed in seeds)
+        return tuple(kind(one, self.determinants) for one in sets)
 
     def _stored(self, benchmark: Benchmark) -> dict[str, dict[str, float]]:
         """Return the stored chances; none if the file is absent or torn."""
@@ -183,21 +181,21 @@ def _lacking(answers: Answers, stores: Sequence[Annotations]) -> tuple[int, int]
 
 def scorers(
     scorer: Scorer | None,
-    subjects: Sequence[Subject],
+    samples: Sequence[PolicySamples],
     recipe: EvaluationSpec,
     progress: Progress,
-) -> list[tuple[Subject, ModelScorer | None]]:
-    """Return each subject with its scorer: none, the base at temperature 1, or itself.
+) -> list[tuple[PolicySamples, ModelScorer | None]]:
+    """Return each policy's samples with their scorer: none, the base at temperature 1, or itself.
 
-    A subject scores its own samples at the sampling temperature.
+    A policy scores its own samples at the sampling temperature.
     """
     if scorer is None:
-        return [(subject, None) for subject in subjects]
+        return [(own, None) for own in samples]
     if scorer == "base":
-        base = ModelScorer(subjects[0].samples, 1.0, recipe, progress)
-        return [(subject, base) for subject in subjects]
+        base = ModelScorer(samples[0], 1.0, recipe, progress)
+        return [(own, base) for own in samples]
     temperature = recipe.sampling.temperature
-    return [(one, ModelScorer(one.samples, temperature, recipe, progress)) for one in subjects]
+    return [(own, ModelScorer(own, temperature, recipe, progress)) for own in samples]
 
 
 def _words(benchmark: Benchmark, recipe: EvaluationSpec) -> Mapping[str, list[str]]:

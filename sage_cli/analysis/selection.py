@@ -7,24 +7,25 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import get_args
 
-from sage_cli.analysis.analysis import Analysis, Option, Options
-from sage_cli.analysis.load import Subject
+from sage_cli.analysis.analysis import Analysis, Option, Options, TrainedRun
 from sage_cli.analysis.texts import read_detectors
 from sage_cli.analysis.token_signals import refuse_unknown_signals
 from sage_cli.config.load import changed
 from sage_cli.config.schema import SageConfig
 from sage_cli.config.specs import EvaluationSpec
-from sage_cli.errors import ConfigurationError, DataError
+from sage_cli.errors import ConfigurationError, DataError, StoreError
 from sage_cli.evaluation.benchmarks import Benchmark
-from sage_cli.evaluation.sample_sets import PolicySamples
-from sage_cli.guides import BranchGuide, Guide, TokenGuide
+from sage_cli.evaluation.stored import stored_counts
+from sage_cli.guides import Guide
 from sage_cli.methods.method import Method
 from sage_cli.methods.online import OnlineMethod
+from sage_cli.metrics import Counts, pooled
 from sage_cli.models.policies.names import (
     NO_LABELS,
     Labels,
     Model,
     chosen_policies,
+    named_policies,
     named_policy,
     named_run,
     refuse_equal_labels,
@@ -61,9 +62,26 @@ def chosen_runs(names: Sequence[str], runs: Runs, labels: Labels = NO_LABELS) ->
     return labelled
 
 
-def samples_of(policies: Sequence[Policy], recipe: EvaluationSpec, runs: Runs) -> list[Subject]:
-    """Return the policies with their samples under the recipe."""
-    return [Subject(one, PolicySamples.of_evaluation(one, recipe, runs.root)) for one in policies]
+def trained(run: Run, benchmarks: Sequence[Benchmark], recipe: EvaluationSpec) -> TrainedRun:
+    """Return a run's records, and counts of its checkpoints that were measured in full.
+
+    Raises StoreError for a run without records.
+    """
+    records = run.metrics.read()
+    if not records:
+        raise StoreError(
+            f"{run.id} has no records: its metrics.jsonl is absent or empty",
+            "name a run that has trained at least one step",
+        )
+    measured: dict[str, dict[int, Counts]] = {}
+    n, root = recipe.evaluation.samples, run.folder.parent
+    for policy in named_policies(f"{run.id}@all", Runs(root)):
+        step = int(records[-1]["step"]) if policy.checkpoint is None else policy.checkpoint
+        for benchmark in benchmarks:
+            seeds = stored_counts(policy, benchmark, recipe, root, (n,))[n]
+            if all((one.n_P == n).all() for one in seeds):
+                measured.setdefault(benchmark.name, {})[step] = pooled(seeds)
+    return TrainedRun(run.id, records, measured, run.ledger.read(), run.completions().read)
 
 
 def with_base(
@@ -123,8 +141,7 @@ class Request:
     """The options of `sage analyze` beside its settings; None if an option was not typed.
 
     `problems` are prefixes of ids, `sampling` the words of options with which `sage passk` samples
-    what this command needs. `guides` are names, as branch,token; `settings` has the values of those
-    guides and `temperature` that of rollouts, which `with_guides` takes from a configuration.
+    what this command needs. `guides` and `algo` are names, as branch,token.
     """
 
     base: str | None = None
@@ -134,17 +151,14 @@ class Request:
     sampling: tuple[str, ...] = ()
     guides: str | None = None
     algo: str | None = None
-    methods: tuple[OnlineMethod, ...] = ()
-    settings: tuple[Guide, ...] = ()
-    temperature: float = 1.0
     temperatures: str | None = None
     k: str | None = None
 
 
-def options_of(analysis: Analysis, spec: EvaluationSpec, request: Request) -> Options:
-    """Return the analysis's options.
+def options_of(analysis: Analysis, config: SageConfig, request: Request) -> Options:
+    """Return the analysis's options, under a configuration.
 
-    Raises ConfigurationError for options that it does not use, and for deltas that are no shares.
+    Raises ConfigurationError for options that it does not use, and for what an option can't be.
     """
     for option in get_args(Option):
         if getattr(request, option) is not None and option not in analysis.options:
@@ -152,19 +166,20 @@ def options_of(analysis: Analysis, spec: EvaluationSpec, request: Request) -> Op
             raise ConfigurationError(
                 f"`sage analyze {analysis.name}` does not use --{typed}", "leave it out"
             )
-    options = Options(spec.evaluation.confidence, spec.evaluation.bootstrap)
+    evaluation = config.evaluation
+    options = Options(evaluation.confidence, evaluation.bootstrap)
     if request.delta is not None:
         options = replace(options, deltas=_deltas(request.delta))
     if "patterns" in analysis.options:
         options = replace(options, detectors=read_detectors(request.patterns))
     if "guides" in analysis.options:
-        guides = request.settings or (BranchGuide(), TokenGuide())
+        guides = _guides(request.guides, config)
         refuse_unknown_signals(guides)
-        options = replace(options, guides=guides, temperature=request.temperature)
+        options = replace(options, guides=guides, temperature=config.rollout.temperature)
     if "algo" in analysis.options:
-        options = replace(options, methods=request.methods)
+        options = replace(options, methods=_methods(request.algo, config))
     if "k" in analysis.options:
-        ks, own = tuple(parse_ks(spec.evaluation.k)), spec.sampling.temperature
+        ks, own = tuple(parse_ks(evaluation.k)), config.sampling.temperature
         options = replace(options, ks=ks, temperature=own, temperatures=(own,))
     if "temperatures" in analysis.options:
         temperatures = {options.temperature, *_temperatures(request.temperatures)}
@@ -172,45 +187,45 @@ def options_of(analysis: Analysis, spec: EvaluationSpec, request: Request) -> Op
     return options
 
 
-def with_guides(request: Request, analysis: Analysis, config: SageConfig) -> Request:
-    """Return the request with the guides it names, by default the run's own, branch and token.
+_GUIDED = {
+    "anchor.kl": "reverse",
+    "anchor.beta": 0.04,
+    "anchor.estimator": "k3",
+    "anchor.schedule": "constant",
+}
+"""An anchor that any guide can reshape: a policy's tokens have a guide's q whatever it was
+trained with."""
 
-    Their values are those of the configuration, as if each were its guide. Unchanged for an
-    analysis that reads no guides.
+
+def _guides(names: str | None, config: SageConfig) -> tuple[Guide, ...]:
+    """Return guides with the values of a configuration, as if each were its guide.
+
+    By default the run's own, branch and token.
     """
-    if "guides" not in analysis.options:
-        return request
     own = [config.guide.name] if config.guide.name != "none" else []
-    names = [*own, "branch", "token"] if request.guides is None else request.guides.split(",")
-    settings = tuple(
-        changed(config, {"guide.name": name}).guide.for_training(config.rl.steps)
-        for name in dict.fromkeys(name.strip() for name in names)
+    named = [*own, "branch", "token"] if names is None else names.split(",")
+    return tuple(
+        changed(config, {"guide.name": name, **_GUIDED}).guide.for_training(config.rl.steps)
+        for name in dict.fromkeys(name.strip() for name in named)
     )
-    return replace(request, settings=settings, temperature=config.rollout.temperature)
 
 
-def with_methods(request: Request, analysis: Analysis, config: SageConfig) -> Request:
-    """Return the request with the methods it names, by default grpo and all of advantages alone.
+def _methods(names: str | None, config: SageConfig) -> tuple[OnlineMethod, ...]:
+    """Return methods with the values of a configuration, as if each were its method.
 
-    Their values are those of the configuration, as if each were its method. Raises
-    ConfigurationError for a name of no method, or of one that has no advantages.
+    By default grpo and all of advantages alone.
     """
-    if "algo" not in analysis.options:
-        return request
     known = {name: of for name, of in built_in(Method).items() if issubclass(of, OnlineMethod)}
-    if request.algo is None:
-        names = ["grpo", *(name for name, of in known.items() if ".advantages" in of.__module__)]
-    else:
-        names = [name.strip() for name in request.algo.split(",")]
+    usual = ["grpo", *(name for name, of in known.items() if ".advantages" in of.__module__)]
     methods = []
-    for name in dict.fromkeys(names):
+    for name in dict.fromkeys(usual if names is None else map(str.strip, names.split(","))):
         found = changed(config, {"rl.algo": name}).rl
         if not isinstance(found, OnlineMethod):
             raise ConfigurationError(
                 f"'{name}' has no advantages to weigh completions by", f"try {', '.join(known)}"
             )
         methods.append(found)
-    return replace(request, methods=tuple(methods))
+    return tuple(methods)
 
 
 def _temperatures(text: str | None) -> list[float]:

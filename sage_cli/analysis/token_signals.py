@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sage_cli.analysis.answers import Answers
-from sage_cli.analysis.load import Subject
 from sage_cli.analysis.scoring import ModelScorer
 from sage_cli.analysis.token_table import TokenRow, TokenTable, token_table
 from sage_cli.config.consent import without_consent
 from sage_cli.config.load import load
 from sage_cli.config.specs import EvaluationSpec, RlSpec
 from sage_cli.errors import ConfigurationError
+from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.guides import Guide
 from sage_cli.models.policies.policy import Policy
 from sage_cli.models.policies.reference import reference_of
@@ -47,7 +47,7 @@ class TokenReaders:
     @classmethod
     def of(
         cls,
-        subject: Subject,
+        own_samples: PolicySamples,
         spec: EvaluationSpec,
         guides: Sequence[Guide],
         temperature: float,
@@ -57,17 +57,17 @@ class TokenReaders:
 
         Raises ConfigurationError if a guide reads a reference, and the policy has none.
         """
-        own = ModelScorer(subject.samples, temperature, spec, progress)
-        runs = Runs(subject.samples.root)
+        own = ModelScorer(own_samples, temperature, spec, progress)
+        runs = Runs(own_samples.root)
 
         def reading(policy: Policy, exponent: float = 1.0) -> ModelScorer:
-            samples = replace(subject.samples, policy=policy)
-            return replace(own, own=samples, temperature=tilted(temperature, exponent))
+            read_by = replace(own_samples, policy=policy)
+            return replace(own, own=read_by, temperature=tilted(temperature, exponent))
 
         exponents = {
             phi for guide in guides if guide.reads_reference for phi in (1.0, *guide.tilts)
         }
-        frozen = _reference(subject.policy, runs) if exponents else subject.policy
+        frozen = _reference(own_samples.policy, runs) if exponents else own_samples.policy
         named = {guide.name: teacher_policy(guide, runs, spec.model) for guide in guides}
         return cls(
             own,

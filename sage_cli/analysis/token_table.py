@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sage_cli.analysis.answers import Answers, GradedSample
-from sage_cli.analysis.token_classes import CLASSES, classified
+from sage_cli.analysis.texts import CLASSES, classified
 from sage_cli.guides import Guide
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.progress import Progress

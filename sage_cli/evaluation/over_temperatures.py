@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -19,23 +19,8 @@ from sage_cli.metrics.counts.exact import worked_pass_at_k
 from sage_cli.metrics.intervals.bands import pass_matrix
 from sage_cli.models.policies.policy import Policy
 from sage_cli.progress import Progress
-from sage_cli.reports.provenance import Provenance
+from sage_cli.reports.over_temperatures import OverTemperatures
 from sage_cli.settings.sections.sweep import higher
-
-
-@dataclass(frozen=True, eq=False)
-class OverTemperatures:
-    """pass@k by (benchmark, policy's label), each (T, P, K): T ascending temperatures.
-
-    `exact` says of each benchmark if it is worked pass@k from exact chances.
-    """
-
-    passed: Mapping[tuple[str, str], FloatArray]
-    temperatures: tuple[float, ...]
-    at: int
-    ks: tuple[int, ...]
-    exact: Mapping[str, bool]
-    provenance: Provenance
 
 
 def over_temperatures(

@@ -13,8 +13,9 @@ from sage_cli.guides.signals import Signals
 if TYPE_CHECKING:
     from torch import Tensor
 
-_TINY = 2.0**-54
-"""Keeps uniform numbers inside (0, 1), so that normal ones are finite."""
+_TINY = 2.0**-53
+"""Keeps uniform numbers inside (0, 1), so that normal ones are finite: 1 - 2^-53 is the largest
+double below 1. In single precision one in 2^25 uniform numbers is rounded to 1."""
 
 
 class AnnealedGuide(Guide):

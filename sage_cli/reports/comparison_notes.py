@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from sage_cli.metrics import Comparison, Crossing, Difference, Support, pooled
-from sage_cli.metrics.comparisons.pooled_null import different_seeds, grade_correlation
+from sage_cli.metrics.comparisons.support import different_seeds, grade_correlation
 from sage_cli.metrics.design.precision import POWER
 from sage_cli.reports.tables.table import Detail
 
@@ -28,7 +28,10 @@ def crossing_notes(names: tuple[str, str], crossing: Crossing, ks: Sequence[int]
     if not crossing.leader:
         return ["the curves are equal, or have one k or one problem only: no crossing to speak of"]
     leader, follower = names if crossing.leader == "a" else names[::-1]
-    level, span = f"{100 * crossing.confidence:g} % interval", _span(crossing, ks)
+    level, span = (
+        f"{100 * crossing.confidence:g} % interval",
+        f"{_end(crossing.low, ks)} to {_end(crossing.high, ks)}",
+    )
     if crossing.established:
         found = f"{leader} leads at small k and {follower} at large k: they cross at k = {span}"
         advice = "; quote the interval, since the estimate of a late crossing is too low"
@@ -102,10 +105,6 @@ def interval_note(names: tuple[str, str], difference: Difference) -> str:
     several, single = names if runs[0] > 1 else names[::-1]
     seeds = f"{max(runs)} training seeds of {several}"
     return f"{level} and {seeds}, both random; {single} is this one model"
-
-
-def _span(crossing: Crossing, ks: Sequence[int]) -> str:
-    return f"{_end(crossing.low, ks)} to {_end(crossing.high, ks)}"
 
 
 def _end(k: float, ks: Sequence[int]) -> str:

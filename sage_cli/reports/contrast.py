@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from typing_extensions import TypedDict
@@ -22,7 +22,8 @@ from sage_cli.metrics.comparisons.seed_noise import Pool
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.design.precision import precision
 from sage_cli.metrics.intervals.bands import pass_matrix
-from sage_cli.metrics.intervals.multiplicity import holm
+from sage_cli.metrics.intervals.distributions import holm
+from sage_cli.metrics.intervals.interval import USUAL, Resampling
 from sage_cli.reports.tables.table import Measure
 
 Key = TypeVar("Key")
@@ -63,20 +64,17 @@ def contrast_of(
     b: Side,
     ks: Sequence[int],
     pool: Pool | None = None,
-    *,
-    confidence: float = 0.95,
-    resamples: int = 2000,
+    how: Resampling = USUAL,
 ) -> Contrast:
     """Return the contrast of two sides on a benchmark at `ks`, without bands and crossing.
 
     If a side has several training seeds, seeds are random as well as problems; a side with one
     model is fixed. The seeds' variance is pooled over the methods of `pool`, by default the two.
     """
-    options: dict[str, Any] = {"confidence": confidence, "resamples": resamples}
     if max(len(a.runs), len(b.runs)) > 1:
-        difference = method_difference(a.runs, b.runs, ks, pool=pool, **options)
+        difference = method_difference(a.runs, b.runs, ks, how, pool=pool)
     else:
-        difference = paired_difference(a.counts, b.counts, ks, **options)
+        difference = paired_difference(a.counts, b.counts, ks, how)
     mean_A, mean_B = (pass_matrix(side.counts, ks).mean(axis=0) for side in (a, b))
     return _contrast(a, b, (mean_A, mean_B), difference, pool)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -50,15 +50,12 @@ RESERVED = frozenset(ReportJson.__annotations__)
 class Figure:
     """A picture of a document: `draw` saves it at the path it is given, as `.png` and `.svg`.
 
-    Only `draw` imports matplotlib. It shows the document's data and nothing else.
+    A path that ends in .pdf, .png or .svg is a single file. Only `draw` imports matplotlib. It
+    shows the document's data and nothing else.
     """
 
     stem: str
     draw: Callable[[Path], object]
-
-    def save(self, file: Path) -> None:
-        """Save it as one file, in the format of its ending (.pdf, .png or .svg)."""
-        self.draw(file)
 
     @property
     def files(self) -> tuple[str, str]:
@@ -111,7 +108,7 @@ class Document:
         return {
             "name": self.name,
             "title": self.title,
-            "provenance": self.provenance.as_json(),
+            "provenance": asdict(self.provenance),
             **self.data,
             "content": self.content,
         }
@@ -125,7 +122,7 @@ class Document:
         texts = {f"{self.name}.{ending}": to_text(self) for ending, to_text in FORMATS.items()}
         texts |= self._csv
         files = (*texts, *(file for figure in self.figures for file in figure.files))
-        current = _content_in(json_file) == self.content
+        current = (_stored(json_file) or {}).get("content") == self.content
         if not current:
             # the JSON is written last: while it is there, so are all other files of its content
             json_file.unlink(missing_ok=True)
@@ -133,8 +130,9 @@ class Document:
             if not current or not all((folder / file).is_file() for file in figure.files):
                 figure.draw(folder / figure.stem)
         for name, text in sorted(texts.items(), key=lambda item: item[0] == json_file.name):
-            if not _holds(folder / name, text):
-                write_text(folder / name, text)
+            file = folder / name
+            if not file.is_file() or file.read_bytes() != text.encode():
+                write_text(file, text)
         return Report(self, folder, tuple(folder / file for file in files))
 
 
@@ -174,22 +172,13 @@ FORMATS: Mapping[str, Callable[[Document], str]] = {
 """Ending of a file's name -> its text."""
 
 
-def _content_in(path: Path) -> str | None:
-    """Return the content hash in a document's JSON; None if it is absent or torn."""
-    stored = _stored(path)
-    return stored.get("content") if stored else None
-
-
 def _stored(path: Path) -> dict[str, Any] | None:
+    """Return a document's JSON; None if it is absent or torn."""
     try:
         stored = json_value(path.read_bytes())
     except (OSError, ValueError):
         return None
     return stored if isinstance(stored, dict) else None
-
-
-def _holds(path: Path, text: str) -> bool:
-    return path.is_file() and path.read_bytes() == text.encode()
 
 
 @dataclass(frozen=True)

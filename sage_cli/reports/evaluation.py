@@ -14,8 +14,7 @@ from sage_cli.reports.document import Document
 from sage_cli.reports.measurement import Measured, MeasuredJson, grade_notes, record
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.tables.published import evaluation_tables, published, published_scores
-from sage_cli.reports.tables.render import Record, to_records
-from sage_cli.reports.tables.table import Column, Measure, Row, Scores, Table
+from sage_cli.reports.tables.table import Column, Measure, Record, Row, Scores, Table, to_records
 
 AVERAGE = "average"
 PROTOCOL = "paper's protocol"

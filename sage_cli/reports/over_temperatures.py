@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from math import nan
-from typing import Any
 
 import numpy as np
 from typing_extensions import TypedDict
@@ -18,19 +17,31 @@ from sage_cli.metrics.comparisons.equal_accuracy import (
     equal_accuracy,
 )
 from sage_cli.metrics.counts import FloatArray
-from sage_cli.metrics.intervals.gaffke import gaffke
+from sage_cli.metrics.intervals.interval import Resampling
+from sage_cli.metrics.intervals.resampling import gaffke
 from sage_cli.reports.document import Document, Figure
-from sage_cli.reports.figures.trade import draw_trade
+from sage_cli.reports.figures.panels import draw_trade
 from sage_cli.reports.provenance import Provenance
-from sage_cli.reports.tables.render import Record, to_records
-from sage_cli.reports.tables.table import Column, Measure, Row, Table, columns
+from sage_cli.reports.tables.table import Column, Measure, Record, Row, Table, columns, to_records
 
-Passed = Mapping[tuple[str, str], FloatArray]
-"""pass@k by (benchmark, policy), each (T, P, K)."""
 Policies = Mapping[str, FloatArray]
-"""The same of one benchmark, by policy."""
-How = Mapping[str, Any]
-"""Confidence, resamples and seed of intervals."""
+"""pass@k of one benchmark by policy, each (T, P, K)."""
+
+
+@dataclass(frozen=True, eq=False)
+class OverTemperatures:
+    """pass@k by (benchmark, policy's label), each (T, P, K): T ascending temperatures.
+
+    `at` is the place of the evaluation's temperature, whose pass@1 counts. `exact` says of each
+    benchmark if it is worked pass@k from exact chances.
+    """
+
+    passed: Mapping[tuple[str, str], FloatArray]
+    temperatures: tuple[float, ...]
+    at: int
+    ks: tuple[int, ...]
+    exact: Mapping[str, bool]
+    provenance: Provenance
 
 
 class OverTemperaturesData(TypedDict):
@@ -48,19 +59,10 @@ class OverTemperaturesData(TypedDict):
     exact: dict[str, bool]
 
 
-def over_temperatures_document(
-    passed: Passed,
-    temperatures: Sequence[float],
-    at: int,
-    ks: Sequence[int],
-    exact: Mapping[str, bool],
-    provenance: Provenance,
-    *,
-    confidence: float,
-    resamples: int,
-) -> Document:
-    """Return the report; `at` is the place of the evaluation's temperature, whose pass@1 counts."""
-    how = {"confidence": confidence, "resamples": resamples, "seed": 0}
+def over_temperatures_document(found: OverTemperatures, how: Resampling) -> Document:
+    """Return the report of what was found, with intervals of `how`."""
+    passed, temperatures, at = found.passed, found.temperatures, found.at
+    ks, exact = found.ks, found.exact
     names = list(dict.fromkeys(name for name, _ in passed))
     of = {
         name: {own: one for (where, own), one in passed.items() if where == name} for name in names
@@ -73,7 +75,10 @@ def over_temperatures_document(
         for pair, table in _equal(name, of[name], temperatures, at, ks, how).items()
     }
     most = max(ks)
-    curves = {name: {own: _curve(one, ks, most) for own, one in of[name].items()} for name in names}
+    ends = [list(ks).index(1), list(ks).index(most)]
+    curves = {
+        name: {own: one.mean(axis=1)[:, ends] for own, one in of[name].items()} for name in names
+    }
     data: OverTemperaturesData = {
         "values": _records(values),
         "best": _records(best),
@@ -90,7 +95,7 @@ def over_temperatures_document(
         name="temperatures",
         title=f"{'worked ' if all(exact.values()) else ''}pass@k over temperatures",
         data=data,
-        provenance=provenance,
+        provenance=found.provenance,
         tables=(
             *(
                 _named(table, exact[name])
@@ -100,7 +105,7 @@ def over_temperatures_document(
             *(_named(table, exact[name]) for (name, _), table in equal.items()),
         ),
         figures=(Figure("temperatures", partial(draw_trade, curves, most)),),
-        notes=_notes(exact, confidence, temperatures[at]),
+        notes=_notes(exact, how.confidence, temperatures[at]),
     )
 
 
@@ -125,20 +130,14 @@ def _records(tables: Mapping[str, Table]) -> list[Record]:
     ]
 
 
-def _curve(passed_TPK: FloatArray, ks: Sequence[int], k: int) -> FloatArray:
-    """Return mean pass@1 and pass@k at each temperature, (T, 2)."""
-    curve_T2: FloatArray = passed_TPK.mean(axis=1)[:, [list(ks).index(1), list(ks).index(k)]]
-    return curve_T2
-
-
 def _values(
-    name: str, of: Policies, temperatures: Sequence[float], ks: Sequence[int], how: How
+    name: str, of: Policies, temperatures: Sequence[float], ks: Sequence[int], how: Resampling
 ) -> Table:
     heads = (*columns("policy, T"), *(Column(f"pass@{k}") for k in ks))
     rows = []
     for policy, passed_TPK in of.items():
         for temperature, passed_PK in zip(temperatures, passed_TPK, strict=True):
-            band = gaffke(passed_PK, (0, 1), **how)
+            band = gaffke(passed_PK, (0, 1), how)
             ends = zip(passed_PK.mean(axis=0), band.low_K, band.high_K, strict=True)
             cells = (Measure(float(m), interval=(float(a), float(b))) for m, a, b in ends)
             rows.append(Row((policy, Measure(temperature, digits=2), *cells), section=policy))
@@ -164,7 +163,7 @@ def _equal(
     temperatures: Sequence[float],
     at: int,
     ks: Sequence[int],
-    how: How,
+    how: Resampling,
 ) -> dict[tuple[str, str], Table]:
     """Return by pair of policies a table of differences, a row for each k."""
     if at == len(temperatures) - 1 or len(of) < 2:
@@ -176,7 +175,7 @@ def _equal(
         rows = []
         for k in (k for k in ks if k > 1):
             first, second = (_points(one, list(ks), k) for one in (passed_TPK, other_TPK))
-            found = equal_accuracy(first, [second], np.asarray(temperatures), at, **how)
+            found = equal_accuracy(first, [second], np.asarray(temperatures), at, how)
             rows.append(Row((k, *_cells(found))))
         title = f"{policy} less {other} on {name}, at equal pass@1"
         tables[policy, other] = Table(title, heads, tuple(rows))

@@ -100,17 +100,19 @@ def _data(lines: Sequence[Line]) -> PasskData:
     return {
         "k": list(lines[0].curve.ks),
         "confidence": lines[0].curve.confidence,
-        "curves": [
-            {
-                "policy": line.policy,
-                "benchmark": line.benchmark,
-                "pass@k": line.curve.mean_K,
-                "low": line.curve.low_K,
-                "high": line.curve.high_K,
-                "seeds": [record(one) for one in line.measured],
-            }
-            for line in lines
-        ],
+        "curves": list(map(curve_json, lines)),
+    }
+
+
+def curve_json(line: Line) -> CurveJson:
+    """Return a curve and its measurements as JSON data."""
+    return {
+        "policy": line.policy,
+        "benchmark": line.benchmark,
+        "pass@k": line.curve.mean_K,
+        "low": line.curve.low_K,
+        "high": line.curve.high_K,
+        "seeds": [record(one) for one in line.measured],
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 
@@ -71,7 +71,3 @@ class Provenance:
     def here(cls, surroundings: Mapping[str, Any]) -> Provenance:
         """Return versions, commit and command, which are known before anything is measured."""
         return cls(**{key: surroundings[key] for key in ("versions", "commit", "command")})
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the fields as plain values."""
-        return asdict(self)

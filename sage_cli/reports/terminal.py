@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from textwrap import wrap
 
 from rich.console import Console
@@ -11,7 +12,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from sage_cli.reports.document import Document
-from sage_cli.reports.tables.table import Table, is_text, narrowed
+from sage_cli.reports.tables.table import Column, Row, Table, is_text
 
 LONG_WORD = 24
 """Longer words, as paths, may be broken; names of runs are about as long."""
@@ -90,3 +91,90 @@ def _unbroken(table: Table) -> Iterator[str]:
             cell = str(row.cells[place])
             words = cell.split() if is_text(table, place) else [cell]
             yield from (word for word in words if len(word) <= LONG_WORD)
+
+
+def narrowed(table: Table, fits: Callable[[Table], bool]) -> list[Table]:
+    """Return `table` if it fits, else several, each with as many parts as fit.
+
+    A first column of one word in all rows goes to the title. Columns of no part are in each. If
+    all are of one part, every column of it is a part. If no column has a part, the first columns
+    that make all rows distinct are in each, and every other column is a part. A part that is still
+    too wide is taken apart itself.
+    """
+    if fits(table):
+        return [table]
+    table = _without_repeated(table)
+    if fits(table):
+        return [table]
+    named = len({part for column in table.columns if (part := _part(column))}) > 1
+    if not named:
+        table = _apart(table)
+    names = list(dict.fromkeys(part for column in table.columns if (part := _part(column))))
+    if len(names) < 2:
+        return [table]
+    packed: list[list[str]] = [names[:1]]
+    for name in names[1:]:
+        if fits(_only(table, [*packed[-1], name])):
+            packed[-1].append(name)
+        else:
+            packed.append([name])
+    titles = [table.title, *[f"{table.title} (continued)"] * (len(packed) - 1)]
+    if named:
+        titles = [f"{table.title}: {', '.join(parts)}" for parts in packed]
+    split = [
+        replace(_only(table, parts), title=title)
+        for parts, title in zip(packed, titles, strict=True)
+    ]
+    split[-1] = replace(split[-1], notes=table.notes)
+    return [piece for part in split for piece in narrowed(part, fits)]
+
+
+def _without_repeated(table: Table) -> Table:
+    """Return a table of several rows whose first words, where all rows have them, are its title."""
+    heads = [row.cells[: _key_columns(table) - 1] for row in table.rows[:1] if len(table.rows) > 1]
+    said = [
+        place
+        for place, cell in enumerate(heads[0] if heads else ())
+        if isinstance(cell, str) and all(row.cells[place] == cell for row in table.rows)
+    ]
+    if not said:
+        return table
+    kept = [place for place in range(len(table.columns)) if place not in said]
+    common = ", ".join(str(table.rows[0].cells[place]) for place in said)
+    return replace(_of(table, kept), title=f"{table.title}: {common}", notes=table.notes)
+
+
+def _apart(table: Table) -> Table:
+    """Return a table of one part or none with its columns as parts, but those that are in each."""
+    shared = [not _part(column) for column in table.columns]
+    if all(shared):
+        keys = _key_columns(table)
+        shared = [place < keys for place in range(len(shared))]
+    heads = zip(table.columns, shared, strict=True)
+    apart = (one if is_shared else replace(one, part=one.name) for one, is_shared in heads)
+    return replace(table, columns=tuple(apart))
+
+
+def _key_columns(table: Table) -> int:
+    """Return how many of the first columns make all rows distinct; 1 if none do."""
+    for count in range(1, len(table.columns)):
+        if len({row.cells[:count] for row in table.rows}) == len(table.rows):
+            return count
+    return 1
+
+
+def _part(column: Column) -> str:
+    return column.part or column.group
+
+
+def _only(table: Table, parts: Sequence[str]) -> Table:
+    """Return the columns of some parts and of none, without notes."""
+    kept = [i for i, column in enumerate(table.columns) if _part(column) in ("", *parts)]
+    return _of(table, kept)
+
+
+def _of(table: Table, kept: Sequence[int]) -> Table:
+    """Return the columns at some places, without notes."""
+    columns = tuple(table.columns[i] for i in kept)
+    rows = tuple(Row(tuple(row.cells[i] for i in kept), row.section) for row in table.rows)
+    return Table(table.title, columns, rows)

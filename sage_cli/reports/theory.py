@@ -6,15 +6,13 @@ Statements and pictures are plain data, as they are in the JSON.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.tables.table import Column, Row, Table
-
-PICTURES = ("solutions", "anchors", "support", "estimators", "modes", "off-target", "paths")
-"""The pictures, in the order of the report."""
+from sage_cli.reports.theory_panels import DRAWINGS
 
 
 def theory_document(
@@ -25,7 +23,7 @@ def theory_document(
 ) -> Document:
     """Return statements (the fields of a `StatementJson`) as a table and a sheet, and pictures.
 
-    `pictures` holds the numbers of each of `PICTURES`.
+    `pictures` holds the numbers of each of `DRAWINGS`.
     """
     table, steps = statement_table(statements), path_table(pictures["paths"])
     broken = [one["name"] for one in statements if not one["holds"]]
@@ -47,7 +45,10 @@ def theory_document(
         },
         tables=(table, steps),
         sheets={"theory": table, "theory-paths": steps},
-        figures=tuple(_figure(name, pictures[name]) for name in PICTURES),
+        figures=tuple(
+            Figure(f"theory-{name}", partial(draw, pictures[name]))
+            for name, draw in DRAWINGS.items()
+        ),
         notes=(
             f"error: the largest distance between two independent computations, or by how much an "
             f"inequality is violated; a statement holds below {tolerance:g}",
@@ -90,12 +91,3 @@ def path_table(paths: Mapping[str, Any]) -> Table:
 
 def _error(statement: Mapping[str, Any]) -> str:
     return f"{statement['error']:.1e}" + ("" if statement["holds"] else " FAILS")
-
-
-def _figure(name: str, numbers: Mapping[str, Any]) -> Figure:
-    def draw(path: Path) -> None:
-        from sage_cli.reports.theory_panels import DRAWINGS
-
-        DRAWINGS[name](numbers, path)
-
-    return Figure(f"theory-{name}", draw)

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from sage_cli.reports.figures.figure import COLOURS, FAINT, INK, drawing, line_style
+from sage_cli.reports.figures.figure import COLOURS, FAINT, INK, drawing, line_style, logarithmic
 
 Numbers = Mapping[str, Any]
 MARKERS = ("_", "o", "D", "s", "^")
@@ -28,7 +27,7 @@ def draw_solutions(numbers: Numbers, stem: Path) -> None:
             else:
                 look = {"color": colours[turn], "marker": MARKERS[turn], "label": name}
                 axes.scatter(places + shift, mass, s=26, zorder=3, **look)
-        _logarithmic(axes, "y")
+        logarithmic(axes, "y")
         labels = [
             f"{name}\nq = {q:g}"
             for name, q in zip(numbers["completions"], numbers["q"], strict=True)
@@ -49,7 +48,7 @@ def draw_anchors(numbers: Numbers, stem: Path) -> None:
         ):
             axes.axhline(1, color=FAINT, lw=0.8)
             axes.scatter(numbers["reference"], shift, s=12, color=colour, alpha=0.6, lw=0)
-            _logarithmic(axes, "x", 100)
+            logarithmic(axes, "x", base=100)
             axes.set_title(name)
             axes.set_xlabel("π_ref(y)")
         panels[0].set_ylabel("anchor / π_ref, normalised")
@@ -61,7 +60,7 @@ def draw_support(numbers: Numbers, stem: Path) -> None:
         sampled, optimum, rest = figure.subplots(1, 3)
         for turn, (mass, chance) in enumerate(numbers["drawn"].items()):
             sampled.plot(numbers["rollouts"], chance, label=f"π_ref = {mass}", **line_style(turn))
-        _logarithmic(sampled, "x", 100)
+        logarithmic(sampled, "x", base=100)
         sampled.set(xlabel="rollouts", ylabel="probability of being sampled", ylim=(-0.02, 1.32))
         sampled.set_title("Rare answers must be sampled")
         sampled.legend(fontsize=8, loc="upper left")
@@ -85,11 +84,13 @@ def draw_support(numbers: Numbers, stem: Path) -> None:
 
 def draw_estimators(numbers: Numbers, stem: Path) -> None:
     """Draw how much of each estimator's expected gradient a guide changes."""
+    from matplotlib.ticker import PercentFormatter
+
     with drawing(stem, 5.6, 3.2) as figure:
         axes = figure.subplots()
         _bars(axes, numbers["change"])
         axes.legend(fontsize=8)
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0%}"))
+        axes.yaxis.set_major_formatter(PercentFormatter(1, 0))
         axes.set_ylabel("change of the expected gradient")
         axes.set_title("What a guide changes, by estimator")
 
@@ -116,7 +117,7 @@ def draw_off_target(numbers: Numbers, stem: Path) -> None:
         mesh = axes.contourf(beta, right, shown, np.linspace(-2, 2, 17), cmap="RdBu_r")
         axes.contour(beta, right, np.log10(bound), [0], colors=[INK], linewidths=1.6)
         for axis in ("x", "y"):
-            _logarithmic(axes, axis)
+            logarithmic(axes, axis)
         axes.set(xlabel="β", ylabel="right mass of the reference")
         axes.text(0.025, 0.03, "no preference\nneeded", color="white", fontsize=9)
         axes.text(0.32, 0.005, "q must prefer\nright answers", color=INK, fontsize=9)
@@ -146,7 +147,7 @@ def draw_paths(numbers: Numbers, stem: Path) -> None:
                     look = {"color": COLOURS[turn % len(COLOURS)], "clip_on": False, "zorder": 4}
                     axes.scatter(2 * max(numbers["step"]), path["optimum"], s=14, **look)
             for axis in ("x", "y"):
-                _logarithmic(axes, axis)
+                logarithmic(axes, axis)
             axes.set_xlim(1, 2 * max(numbers["step"]))
             axes.set_xlabel("steps of length 1")
             axes.set_title(panel if one_each else f"{panel}, β = {beta:g}", fontsize=9)
@@ -179,12 +180,3 @@ def _bars(axes: Any, by_series: Mapping[str, Mapping[str, float]]) -> None:
 
 def _threshold(axes: Any, delta: float) -> None:
     axes.axhline(delta, color=COLOURS[3], lw=1.4, ls=(0, (4, 2)), label=f"δ = {delta:g}")
-
-
-def _logarithmic(axes: Any, axis: str, base: int = 10) -> None:
-    """Set a logarithmic axis, marked at powers of `base`, in plain numbers."""
-    scale, marks = (axes.set_xscale, axes.xaxis) if axis == "x" else (axes.set_yscale, axes.yaxis)
-    scale("log")
-    marks.set_major_locator(LogLocator(base))
-    marks.set_minor_locator(NullLocator())
-    marks.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from sage_cli.errors import ConfigurationError, SageError, StoreError
-from sage_cli.view.json_types.measured import Absent
+from sage_cli.store.runs.run import Run
 from sage_cli.view.query import Query
-from sage_cli.view.stored.columns import Columns, StoredColumns
+from sage_cli.view.stored.columns import Absent, Found, StoredColumns
 from sage_cli.view.stored.policies import Measured, Policies
 from sage_cli.view.stored.runs_read import RunsRead
 from sage_cli.view.topics.passk import difference_view, passk_view
@@ -22,6 +21,8 @@ from sage_cli.view.topics.samples import place_of, rows_of, samples_view
 from sage_cli.view.topics.suites import suite_view, suites_view
 from sage_cli.view.topics.sweeps import sweep_view, sweeps_view
 from sage_cli.view.topics.tokens import read_tokens, tokens_view
+
+T = TypeVar("T")
 
 
 class Api:
@@ -43,44 +44,28 @@ class Api:
         """
         return ANSWERS[name](self, Query(values))
 
-    def measured(self, names: Sequence[str], benchmark: str | None) -> Found:
+    def found(self, names: Sequence[str], benchmark: str | None) -> Found:
         """Return the policies that can be shown on a benchmark, by default what most share."""
         absent: list[Absent] = []
-        known: dict[str, list[str]] = {}
-        for name in names:
-            try:
-                known[name] = self.policies.benchmarks(name)
-            except SageError as error:
-                absent.append({"policy": name, "why": _because(error)})
+
+        def each(made: Iterable[str], make: Callable[[str], T]) -> dict[str, T]:
+            """Return what can be made by name; policies for which it can't be become absent."""
+            known = {}
+            for name in made:
+                try:
+                    known[name] = make(name)
+                except (SageError, OSError) as error:
+                    absent.append({"policy": name, "why": _because(error)})
+            return known
+
+        known = each(names, self.policies.benchmarks)
         shared = Counter(one for of in known.values() for one in of)
         benchmarks = [name for name, _ in shared.most_common()]
-        chosen = benchmark or next(iter(benchmarks), None)
-        found = []
-        for name in known:
-            try:
-                found.append(self.policies.measured(name, chosen or ""))
-            except SageError as error:
-                absent.append({"policy": name, "why": _because(error)})
-        return Found(found, benchmarks, absent)
-
-
-@dataclass
-class Found:
-    """The policies that can be shown on a benchmark, all benchmarks, and who is absent and why."""
-
-    measured: list[Measured]
-    benchmarks: list[str]
-    absent: list[Absent]
-
-    def with_columns(self, stored: StoredColumns) -> list[tuple[Measured, Columns]]:
-        """Return each policy with its columns; those that cannot be read become absent."""
-        shown = []
-        for one in self.measured:
-            try:
-                shown.append((one, stored.of(one)))
-            except (SageError, OSError) as error:
-                self.absent.append({"policy": one.label, "why": _because(error)})
-        return shown
+        chosen = benchmark or next(iter(benchmarks), "")
+        measured = each(known, lambda name: self.policies.measured(name, chosen))
+        columns = each(measured, lambda name: self.columns.of(measured[name]))
+        shown = [(measured[name], of) for name, of in columns.items()]
+        return Found(shown, benchmarks, absent, self.runs.looks())
 
 
 def _because(error: Exception) -> str:
@@ -89,58 +74,34 @@ def _because(error: Exception) -> str:
     return str(error)
 
 
-def _run(api: Api, query: Query) -> Any:
-    return run_view(query.required("run"), api.policies)
-
-
 def _records(api: Api, query: Query) -> Any:
     facts = api.runs.find(query.required("run"))
     return records_view(facts, query.names("names"), api.policies)
 
 
-def _rollouts(api: Api, query: Query) -> Any:
-    return rollouts_view(api.runs.find(query.required("run")).run, query.number("step"))
-
-
-def _guide(api: Api, query: Query) -> Any:
-    return guide_view(api.runs.find(query.required("run")).run)
-
-
-def _ledger(api: Api, query: Query) -> Any:
-    return ledger_view(api.runs.find(query.required("run")).run, query.number("step"))
-
-
-def _passk(api: Api, query: Query) -> Any:
-    found = api.measured(query.names("policies"), query.text("benchmark"))
-    looks, shown = api.runs.looks(), found.with_columns(api.columns)
-    return passk_view(shown, found.benchmarks, found.absent, looks, query.text("k"))
+def _named(api: Api, query: Query) -> Run:
+    return api.runs.find(query.required("run")).run
 
 
 def _difference(api: Api, query: Query) -> Any:
     names = [query.required("a"), query.required("b")]
     if names[0] == names[1]:
         raise ConfigurationError(f"{names[0]} is named twice", "name two different policies")
-    found = api.measured(names, query.required("benchmark"))
-    shown = found.with_columns(api.columns)
-    if len(shown) < 2:
+    found = api.found(names, query.required("benchmark"))
+    if len(found.shown) < 2:
         raise StoreError("; ".join(f"{one['policy']}: {one['why']}" for one in found.absent))
-    return difference_view(shown[0], shown[1], query.text("k"))
-
-
-def _problems(api: Api, query: Query) -> Any:
-    found = api.measured(query.names("policies"), query.text("benchmark"))
-    shown = found.with_columns(api.columns)
-    return problems_view(shown, found.benchmarks, found.absent, api.runs.looks())
+    first, second = found.shown
+    return difference_view(first, second, query.text("k"))
 
 
 def _problem(api: Api, query: Query) -> Any:
-    found = api.measured(query.names("policies"), query.text("benchmark"))
-    shown = found.with_columns(api.columns)
     dissimilar = query.text("order") == "dissimilar"
-    return problem_view(
-        shown, query.required("problem"), query.wanted, found.absent, api.runs.looks(),
-        dissimilar=dissimilar,
-    )  # fmt: skip
+    found, problem = _found(api, query), query.required("problem")
+    return problem_view(found, problem, query.wanted, dissimilar=dissimilar)
+
+
+def _found(api: Api, query: Query) -> Found:
+    return api.found(query.names("policies"), query.text("benchmark"))
 
 
 def _samples(api: Api, query: Query) -> Any:
@@ -176,14 +137,14 @@ def _one(api: Api, query: Query) -> tuple[Measured, list[str]]:
 
 ANSWERS: Mapping[str, Callable[[Api, Query], Any]] = {
     "runs": lambda api, query: runs_view(api.runs, query.names("columns")),
-    "run": _run,
+    "run": lambda api, query: run_view(query.required("run"), api.policies),
     "records": _records,
-    "rollouts": _rollouts,
-    "ledger": _ledger,
-    "guide": _guide,
-    "passk": _passk,
+    "rollouts": lambda api, query: rollouts_view(_named(api, query), query.number("step")),
+    "ledger": lambda api, query: ledger_view(_named(api, query), query.number("step")),
+    "guide": lambda api, query: guide_view(_named(api, query)),
+    "passk": lambda api, query: passk_view(_found(api, query), query.text("k")),
     "difference": _difference,
-    "problems": _problems,
+    "problems": lambda api, query: problems_view(_found(api, query)),
     "problem": _problem,
     "samples": _samples,
     "sample": _sample,

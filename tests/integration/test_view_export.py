@@ -14,9 +14,8 @@ from shown_runs import stored_run, token_report
 
 from sage_cli.progress import Silent
 from sage_cli.view.api import Api
-from sage_cli.view.export.own_page import write_own_page, write_page
-from sage_cli.view.export.selection import with_guide
-from sage_cli.view.json_types.runs import GuideView
+from sage_cli.view.export.selection import with_guide, write_own_page, write_page
+from sage_cli.view.topics.run import GuideView
 
 pytestmark = [needs_driver, pytest.mark.timeout(900)]
 BASE, BRANCH = "sft-arithmetic-aaaaaaaa", "rl-dapo-branch-bbbbbbbb"

@@ -15,10 +15,9 @@ from sage_cli.evaluation.evaluate import figures
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.evaluation.stored import stored_measurements
 from sage_cli.models.policies.policy import Policy
-from sage_cli.reports.chapters import Chapter, join_chapters
+from sage_cli.reports.chapters import SHOWN, Chapter, join_chapters, shown_report
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.provenance import Provenance
-from sage_cli.reports.shown import SHOWN, shown_report
 from sage_cli.reports.tables.table import Measure, Row, Table, columns
 from sage_cli.store.atomic import write_json
 from sage_cli.store.runs.evaluations import record_evaluation

@@ -89,7 +89,6 @@ def cases(inputs: Inputs) -> Document:
     return Document(
         name="cases",
         title="cases",
-        provenance=inputs.provenance,
         data=CasesData(cases=data),
         tables=tuple(tables),
         sheets={"cases": Table("cases", columns(f"benchmark, problem, {names}"), tuple(sheet))},

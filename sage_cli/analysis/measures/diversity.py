@@ -15,7 +15,7 @@ from sage_cli.analysis.answers import Answers
 from sage_cli.analysis.tables import PerProblem, PolicyMeans
 from sage_cli.analysis.texts import skeleton
 from sage_cli.metrics.counts import FloatArray
-from sage_cli.metrics.counts.variety import distinct_of, entropy_of_counts
+from sage_cli.metrics.counts.answers import distinct_of, entropy_of_counts
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures.dot_plot import draw_dot_plot
 from sage_cli.reports.tables.table import Column, Measure, Row, Table, columns
@@ -37,7 +37,9 @@ class Variety:
     def of(self, measure: str) -> FloatArray:
         """Return one of MEASURES for each problem; NaN with too few right solutions."""
         if measure == SKELETONS:
-            return np.array([_distinct(list(of.values())) for of in self.skeletons.values()])
+            return np.array(
+                [distinct_of(list(of.values()), RIGHT_SAMPLED) for of in self.skeletons.values()]
+            )
         counts = [list(answers.values()) for answers in self.answers.values()]
         if measure == ANSWERS:
             return np.array([len(numbers) for numbers in counts], float)
@@ -79,7 +81,6 @@ def diversity(inputs: Inputs) -> Document:
     return Document(
         name="diversity",
         title="diversity of answers and solutions",
-        provenance=inputs.provenance,
         data=means.per_problem(sheet),
         tables=means.tables("diversity, mean over problems"),
         sheets={"diversity": sheet},
@@ -93,10 +94,6 @@ def diversity(inputs: Inputs) -> Document:
             f"({', '.join(compared)}); a skeleton is a solution without its words and numbers",
         ),
     )
-
-
-def _distinct(counts: list[int]) -> float:
-    return distinct_of(counts, RIGHT_SAMPLED) if counts else float("nan")
 
 
 def _problem_rows(answers: Answers, counted: Variety) -> list[Row]:

@@ -11,11 +11,10 @@ import numpy as np
 from typing_extensions import TypedDict
 
 from sage_cli.analysis.analysis import Analysis, Inputs, Options, TrainedRun
-from sage_cli.analysis.means import share_over_problems
+from sage_cli.analysis.tables import share_over_problems
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures.panels import Series, draw_steps
-from sage_cli.reports.tables.render import Record, to_records
-from sage_cli.reports.tables.table import Measure, Row, Table, columns
+from sage_cli.reports.tables.table import Measure, Record, Row, Table, columns, to_records
 
 QUANTITIES = {
     "grad_norm": "gradient norm",
@@ -83,7 +82,6 @@ def dynamics(inputs: Inputs) -> Document:
     return Document(
         name="dynamics",
         title="training dynamics",
-        provenance=inputs.provenance,
         data=DynamicsData(phases=to_records(phases), test=to_records(test)),
         tables=(phases, test) if test_rows else (phases,),
         sheets={"dynamics": phases, "dynamics-test": test, "dynamics-steps": _steps(lines)},

@@ -1,16 +1,28 @@
-"""Answer-level beside token-level entropy, per problem (The Invisible Leash, Wu et al. 2025).
+"""Answer-level beside token-level entropy, per problem, and ratios and thresholds of support.
 
-A policy may be uncertain of its words and certain of its answer, and the reverse.
+All are of The Invisible Leash (Wu et al. 2025). A policy may be uncertain of its words and certain
+of its answer, and the reverse.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from functools import partial
+
+from typing_extensions import TypedDict
 
 from sage_cli.analysis.analysis import Analysis, Inputs
 from sage_cli.analysis.answers import Answers
-from sage_cli.analysis.means import by_problem
-from sage_cli.analysis.tables import PerProblem, PolicyMeans
+from sage_cli.analysis.tables import (
+    PerProblem,
+    PolicyMeans,
+    Results,
+    by_problem,
+    mean_over_problems,
+)
+from sage_cli.errors import DataError
+from sage_cli.metrics import Support
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures.panels import draw_scatter
@@ -39,7 +51,6 @@ def entropy(inputs: Inputs) -> Document:
     return Document(
         name="entropy",
         title="entropy of tokens and of answers",
-        provenance=inputs.provenance,
         data=means.per_problem(sheet),
         tables=means.tables("entropies, mean over problems"),
         sheets={"entropy": sheet},
@@ -67,3 +78,84 @@ ENTROPY = Analysis(
     PerProblem,
     scorer="self",
 )
+
+
+NAN = float("nan")
+
+
+class Ratios(TypedDict):
+    """Support retention, novel discovery, their harmonic mean, net change."""
+
+    SRR: float
+    NDR: float
+    SDS: float
+    NSCR: float
+
+
+def support_ratios(support: Support) -> Ratios:
+    """Return the ratios from kept (P), gained (E) and lost (S) problems; NaN for 0 / 0.
+
+    Support retention P / (P + S), novel discovery E / (P + E), their harmonic mean, and net
+    change (E - S) / (P + E + S).
+    """
+    kept, gained, lost = len(support.kept), len(support.gained), len(support.lost)
+    retention, novel = _ratio(kept, kept + lost), _ratio(gained, kept + gained)
+    both = retention + novel
+    return {
+        "SRR": retention,
+        "NDR": novel,
+        "SDS": 2 * retention * novel / both if both > 0 else (0.0 if both == 0 else NAN),
+        "NSCR": _ratio(gained - lost, kept + gained + lost),
+    }
+
+
+def thresholds(k: int, confidence: float) -> dict[str, float]:
+    """Return the success probability that k samples detect with this confidence.
+
+    With zeta = 1 - confidence: `exact` 1 - zeta^(1/k), and the paper's -ln(zeta) / k above it.
+    """
+    zeta = 1 - confidence
+    return {"exact": 1 - zeta ** (1 / k), "paper": -math.log(zeta) / k}
+
+
+def equal_k(answers: Iterable[Answers]) -> int:
+    """Return the number of samples of each policy and problem.
+
+    Raises DataError if they differ: more samples alone solve more problems.
+    """
+    numbers = {own.policy: set(own.counts.n_P.tolist()) for own in answers}
+    distinct = set().union(*numbers.values())
+    if len(distinct) != 1:
+        ranges = ", ".join(f"{policy} {_range(of)}" for policy, of in numbers.items())
+        raise DataError(
+            f"the policies have unequal numbers of samples per problem ({ranges}), and more "
+            "samples solve more problems",
+            "sample the same number for each: `sage passk BASE RUN... --n N`",
+        )
+    return int(distinct.pop())
+
+
+def entropies_of(inputs: Inputs) -> Results:
+    """Return benchmark -> answer entropy, and token entropy if scored -> policy -> mean."""
+    results: dict[str, dict[str, dict[str, Measure]]] = {}
+    for benchmark, answers in inputs.answers.items():
+        for own in answers:
+            values = {ANSWER: own.answer_entropies()}
+            if own.scores:
+                values[TOKEN] = entropies(own)[0]
+            for name in values:
+                mean = mean_over_problems(values[name], inputs.options)
+                results.setdefault(benchmark, {}).setdefault(name, {})[own.policy] = mean
+    return {
+        benchmark: {name: of[name] for name in (ANSWER, TOKEN) if name in of}
+        for benchmark, of in results.items()
+    }
+
+
+def _ratio(part: int, whole: int) -> float:
+    return part / whole if whole else NAN
+
+
+def _range(numbers: set[int]) -> str:
+    low, high = min(numbers), max(numbers)
+    return str(low) if low == high else f"{low} to {high}"

@@ -10,7 +10,6 @@ import numpy as np
 from typing_extensions import TypedDict
 
 from sage_cli.analysis.analysis import Analysis, Inputs, Options
-from sage_cli.analysis.means import resampling
 from sage_cli.analysis.tables import PolicyMeans
 from sage_cli.evaluation.exact.chances import Chances
 from sage_cli.evaluation.exact.others import Others
@@ -23,9 +22,8 @@ from sage_cli.metrics.comparisons.equal_accuracy import (
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.counts.exact import exact_pass_at_k, worked_pass_at_k
 from sage_cli.reports.document import Document, Figure
-from sage_cli.reports.figures.trade import draw_trade
-from sage_cli.reports.tables.render import Record, to_records
-from sage_cli.reports.tables.table import Measure, Row, Table, columns
+from sage_cli.reports.figures.panels import draw_trade
+from sage_cli.reports.tables.table import Measure, Record, Row, Table, columns, to_records
 
 
 class ExactData(TypedDict):
@@ -54,7 +52,7 @@ def exact(inputs: Inputs) -> Document:
         policies = {own: of for (name, own), of in inputs.chances.items() if name == benchmark}
         others = {own: inputs.others.get((benchmark, own)) for own in policies}
         _add_decoding(means, benchmark, policies, others, options)
-        for temperature in _further(first, options):
+        for temperature in (t for t in first.temperatures if t != options.temperature):
             for k in (1, most):
                 values = {
                     own: _worked(one, [temperature], k)[:, 0] for own, one in policies.items()
@@ -70,7 +68,6 @@ def exact(inputs: Inputs) -> Document:
     return Document(
         name="exact",
         title="exact chances of right texts",
-        provenance=inputs.provenance,
         data={
             "values": means.records("value"),
             "differences": means.difference_records(),
@@ -121,10 +118,6 @@ def _add_decoding(
             }
             if not any(np.isnan(value_P).any() for value_P in values.values()):
                 means.add(benchmark, f"pass@{k}, other texts from samples", values)
-
-
-def _further(chances: Chances, options: Options) -> list[float]:
-    return [t for t in chances.temperatures if t != options.temperature]
 
 
 def _worked(chances: Chances, temperatures: Sequence[float], k: int) -> FloatArray:
@@ -198,7 +191,7 @@ def compared(
 
     grid = np.asarray(policy.temperatures)
     at = policy.temperatures.index(options.temperature)
-    return equal_accuracy(points(policy), [points(other)], grid, at, **resampling(options))
+    return equal_accuracy(points(policy), [points(other)], grid, at, options.resampling)
 
 
 def _notes(inputs: Inputs, k: int) -> tuple[str, ...]:

@@ -11,13 +11,12 @@ from typing_extensions import TypedDict
 
 from sage_cli.analysis.analysis import Analysis, Inputs, Options
 from sage_cli.analysis.answers import Answers
-from sage_cli.analysis.means import mean_over_problems, share_over_problems
+from sage_cli.analysis.tables import mean_over_problems, share_over_problems
 from sage_cli.errors import DataError
 from sage_cli.grading.grades import STATUSES
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures.dot_plot import draw_dot_plot
-from sage_cli.reports.tables.render import Record, to_records
-from sage_cli.reports.tables.table import Measure, Row, Table, columns
+from sage_cli.reports.tables.table import Measure, Record, Row, Table, columns, to_records
 
 ALL = "all"
 COLUMNS = columns(
@@ -54,7 +53,6 @@ def lengths(inputs: Inputs) -> Document:
     return Document(
         name="lengths",
         title="lengths of completions",
-        provenance=inputs.provenance,
         data=LengthsData(lengths=to_records(table)),
         tables=(table,),
         sheets={"lengths": table},

@@ -14,7 +14,7 @@ from sage_cli.errors import DataError
 from sage_cli.problems.problem import Problem
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures.dot_plot import draw_dot_plot
-from sage_cli.reports.tables.render import Record
+from sage_cli.reports.tables.table import Record
 
 MOST = 20
 """A property with more values than this does not sort problems into kinds."""
@@ -45,7 +45,6 @@ def levels(inputs: Inputs) -> Document:
     return Document(
         name="levels",
         title="pass@1 by kind of problem",
-        provenance=inputs.provenance,
         data=LevelsData(**data),  # type: ignore[typeddict-item]
         tables=means.tables("pass@1 by kind of problem", heading="kind (problems)"),
         sheets={"levels": means.sheet("pass@1")},

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import numpy as np
 from typing_extensions import TypedDict
 
 from sage_cli.analysis.analysis import Analysis, Inputs, Options
 from sage_cli.analysis.answers import Answers
-from sage_cli.analysis.means import SEED
 from sage_cli.metrics import Curve, parse_ks
 from sage_cli.metrics.counts import FloatArray
-from sage_cli.metrics.counts.majority import maj_at_k
+from sage_cli.metrics.counts.answers import maj_at_k
 from sage_cli.metrics.intervals.bands import curve
-from sage_cli.metrics.intervals.gaffke import gaffke
+from sage_cli.metrics.intervals.resampling import gaffke
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures.curves import draw_curves
 from sage_cli.reports.passk import value_at
@@ -49,12 +47,11 @@ def majority(inputs: Inputs) -> Document:
     for benchmark, answers in inputs.answers.items():
         n = min(int(own.counts.n_P.min()) for own in answers)
         ks = parse_ks(f"1..{n}:pow2", n)
-        interval: dict[str, Any] = {
-            "confidence": options.confidence,
-            "resamples": options.resamples,
-        }
         curves[benchmark] = {
-            own.policy: (majority_curve(own, ks, options), curve(own.counts, ks, **interval))
+            own.policy: (
+                majority_curve(own, ks, options),
+                curve(own.counts, ks, options.resampling),
+            )
             for own in answers
         }
     panels = {
@@ -78,7 +75,6 @@ def majority(inputs: Inputs) -> Document:
     return Document(
         name="majority",
         title="maj@k beside pass@k",
-        provenance=inputs.provenance,
         data=MajorityData(curves=data),
         tables=tuple(_table(benchmark, of) for benchmark, of in curves.items()),
         sheets={"majority": _sheet(curves)},
@@ -95,9 +91,8 @@ def majority(inputs: Inputs) -> Document:
 def majority_curve(answers: Answers, ks: tuple[int, ...] | list[int], options: Options) -> Curve:
     """Return maj@k over problems with Gaffke's band."""
     votes = answers.final_answers().values()
-    maj_PK = np.stack([maj_at_k(of, ks, seed=SEED) for of in votes])
-    interval: dict[str, Any] = {"confidence": options.confidence, "resamples": options.resamples}
-    band = gaffke(maj_PK, (0, 1), **interval, seed=SEED)
+    maj_PK = np.stack([maj_at_k(of, ks) for of in votes])
+    band = gaffke(maj_PK, (0, 1), options.resampling)
     mean_K = maj_PK.mean(axis=0)
     return Curve(tuple(ks), mean_K, band.low_K, band.high_K, options.confidence, len(maj_PK))
 

@@ -19,14 +19,17 @@ from sage_cli.problems.generated.generator import Generator
 from sage_cli.problems.registry import generated
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures.dot_plot import draw_dot_plot
-from sage_cli.reports.tables.render import Record
-from sage_cli.reports.tables.table import Measure
+from sage_cli.reports.tables.table import Measure, Record
 
 EXACT, SAMPLED = "exact chance", "share of samples"
 RIGHT_IF, AMONG_RIGHT = "right if taken", "share of right ones"
 MEASURES = (EXACT, SAMPLED, RIGHT_IF, AMONG_RIGHT)
 OTHER = "other"
 """The mode of completions that announce none."""
+WORKED_NOTES = (
+    "worked pass@k: the chance that one of k samples is a right text that the generator lists; "
+    "without guesses, a right text of a guessing mode does not count",
+)
 
 
 class ModesData(TypedDict):
@@ -63,7 +66,6 @@ def modes(inputs: Inputs) -> Document:
     return Document(
         name="modes",
         title="modes of solving",
-        provenance=inputs.provenance,
         data=ModesData(
             modes=means.records("value"),
             differences=means.difference_records(),
@@ -82,7 +84,7 @@ def modes(inputs: Inputs) -> Document:
             "at the sampling temperature; it has no sampling error, its interval is over problems",
             f"{RIGHT_IF}: over the problems on which a sample takes the mode; {AMONG_RIGHT}: over "
             "those that have a right sample",
-            *_worked_notes(inputs),
+            *(WORKED_NOTES if inputs.chances else ()),
         ),
     )
 
@@ -102,15 +104,6 @@ def _worked(inputs: Inputs) -> PolicyMeans:
             }
             worked.add(benchmark, name, values)
     return worked
-
-
-def _worked_notes(inputs: Inputs) -> list[str]:
-    if not inputs.chances:
-        return []
-    return [
-        "worked pass@k: the chance that one of k samples is a right text that the generator lists; "
-        "without guesses, a right text of a guessing mode does not count"
-    ]
 
 
 def legend(benchmark: str, kind: type[Generator]) -> list[str]:

@@ -15,7 +15,7 @@ from sage_cli.analysis.texts import Detector
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures.dot_plot import draw_dot_plot
-from sage_cli.reports.tables.render import Record
+from sage_cli.reports.tables.table import Record
 
 
 class PatternsData(TypedDict):
@@ -46,7 +46,6 @@ def patterns(inputs: Inputs) -> Document:
     return Document(
         name="patterns",
         title="patterns of reasoning",
-        provenance=inputs.provenance,
         data=PatternsData(
             frequencies=means.records("frequency"),
             differences=means.difference_records(),

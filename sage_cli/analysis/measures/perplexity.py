@@ -10,13 +10,18 @@ from typing_extensions import TypedDict
 
 from sage_cli.analysis.analysis import Analysis, Inputs, Options
 from sage_cli.analysis.answers import Answers
-from sage_cli.analysis.means import by_problem, mean_over_problems, share_over_problems
-from sage_cli.analysis.tables import long_table, records, wide_table
+from sage_cli.analysis.tables import (
+    by_problem,
+    long_table,
+    mean_over_problems,
+    records,
+    share_over_problems,
+    wide_table,
+)
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures.panels import draw_ecdf
-from sage_cli.reports.tables.render import Record
-from sage_cli.reports.tables.table import Measure
+from sage_cli.reports.tables.table import Measure, Record
 
 BEYOND = (0.95, 0.99)
 """Quantiles of the base's own perplexities on a problem; values above them are its tail."""
@@ -60,7 +65,6 @@ def perplexity(inputs: Inputs) -> Document:
     return Document(
         name="perplexity",
         title=title,
-        provenance=inputs.provenance,
         data=PerplexityData(base=base_label, perplexity=records("measure", results, "value")),
         tables=(wide_table(f"perplexity of completions under {base_label}", "measure", results),),
         sheets={"perplexity": long_table("measure", results, "value")},

@@ -10,10 +10,10 @@ from sage_cli.analysis.analysis import Analysis, Inputs
 from sage_cli.analysis.answers import Answers
 from sage_cli.analysis.tables import PolicyMeans
 from sage_cli.metrics import parse_ks
-from sage_cli.metrics.counts.further import all_right_at_k, covered_at, g_pass_at_k
+from sage_cli.metrics.counts.estimator import all_right_at_k, covered_at, g_pass_at_k
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures.dot_plot import draw_dot_plot
-from sage_cli.reports.tables.render import Record
+from sage_cli.reports.tables.table import Record
 
 SHARES = (0.25, 0.5, 0.75)
 """tau of G-Pass@k and Cover@tau; 1 is pass^k."""
@@ -36,7 +36,6 @@ def reliability(inputs: Inputs) -> Document:
     return Document(
         name="reliability",
         title="pass^k, G-Pass@k and Cover@tau",
-        provenance=inputs.provenance,
         data=ReliabilityData(
             measures=means.records("mean"), differences=means.difference_records()
         ),

@@ -11,12 +11,10 @@ from typing_extensions import TypedDict
 
 from sage_cli.analysis.analysis import Analysis, Inputs, TrainedRun
 from sage_cli.analysis.reweighing import Weights, batches_of, reweighed
-from sage_cli.errors import StoreError
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures.panels import Series, draw_lines
-from sage_cli.reports.tables.render import Record, to_records
-from sage_cli.reports.tables.table import Measure, Row, Table, columns
+from sage_cli.reports.tables.table import Measure, Record, Row, Table, columns, to_records
 
 RATES = (
     ("none right", 0.0, 0.0),
@@ -87,7 +85,6 @@ def reweigh(inputs: Inputs) -> Document:
     return Document(
         name="reweigh",
         title="what other methods would have weighed",
-        provenance=inputs.provenance,
         data=ReweighData(
             weights=to_records(weights),
             agreement=to_records(agreement),
@@ -111,13 +108,10 @@ def reweigh(inputs: Inputs) -> Document:
 
 
 def _weights(run: TrainedRun, inputs: Inputs) -> Weights:
-    if run.ledger is None or run.completions is None or not len(run.ledger):
-        raise StoreError(
-            f"{run.run} has no ledger: it samples nothing as it trains, or is older than ledgers",
-            "train it again, with --fresh",
-        )
+    ledger = run.require_ledger()
+    batches = batches_of(run.completions(), ledger)
     steps = int(run.records[-1].get("of", run.records[-1]["step"]))
-    return reweighed(batches_of(run.completions(), run.ledger), inputs.options.methods, steps)
+    return reweighed(batches, inputs.options.methods, steps)
 
 
 def _rows(label: str, of: Weights) -> list[Row]:

@@ -11,15 +11,14 @@ from numpy.typing import NDArray
 from typing_extensions import TypedDict
 
 from sage_cli.analysis.analysis import Analysis, Inputs, Options
-from sage_cli.analysis.means import mean_over_problems, share_gap, share_over_problems
-from sage_cli.analysis.token_classes import CLASSES
+from sage_cli.analysis.tables import mean_over_problems, share_gap, share_over_problems
+from sage_cli.analysis.texts import CLASSES
 from sage_cli.analysis.token_table import TokenTable, by_problem
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.counts.agreement import by_chance, jaccard, kappa, rank_correlation
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures.dot_plot import draw_dot_plot
-from sage_cli.reports.tables.render import Record, to_records
-from sage_cli.reports.tables.table import Cell, Measure, Row, Table, columns
+from sage_cli.reports.tables.table import Cell, Measure, Record, Row, Table, columns, to_records
 
 HIGH = 0.8
 """A signal is high above this quantile of the policy's tokens: a fifth of them, as in 80/20."""
@@ -57,7 +56,10 @@ def signals(inputs: Inputs) -> Document:
             cells = _cells(table, marks, table.class_T == number, options)
             if cells is not None:
                 classes.append(Row((*where, name, *cells.values()), section=" ".join(where)))
-                _picture(panels, cells, benchmark, name, policy)
+                for title, measure in cells.items():
+                    if title.startswith(("high ", "q ≠ 1")):
+                        panel = panels.setdefault(f"{title} ({benchmark})", {})
+                        panel.setdefault(name, {})[policy] = measure
         for word in uncertain_words(table):
             chosen_T = table.word_T == table.words.index(word)
             cells = _cells(table, marks, chosen_T, options) or {}
@@ -83,7 +85,6 @@ def signals(inputs: Inputs) -> Document:
     return Document(
         name="signals",
         title="tokens that signals and guides mark",
-        provenance=inputs.provenance,
         data=SignalsData(
             classes=to_records(by_class),
             words=to_records(by_word),
@@ -198,15 +199,6 @@ def _overlaps(
             ]
         )
     return rows
-
-
-def _picture(
-    panels: Panels, cells: Mapping[str, Measure], benchmark: str, name: str, policy: str
-) -> None:
-    """Add a class's shares of marked tokens to the panels."""
-    for title, measure in cells.items():
-        if title.startswith(("high ", "q ≠ 1")):
-            panels.setdefault(f"{title} ({benchmark})", {}).setdefault(name, {})[policy] = measure
 
 
 SIGNALS = Analysis(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import cast
 
 from typing_extensions import TypedDict
 
 from sage_cli.analysis.analysis import Analysis, Inputs
-from sage_cli.analysis.measures.invisible_leash import (
+from sage_cli.analysis.measures.entropy import (
+    Ratios,
     entropies_of,
     equal_k,
     support_ratios,
@@ -15,15 +17,19 @@ from sage_cli.analysis.measures.invisible_leash import (
 )
 from sage_cli.analysis.tables import records, wide_table
 from sage_cli.metrics import Support, compare_support
-from sage_cli.metrics.comparisons.pooled_null import paired_grades
-from sage_cli.metrics.comparisons.support import OFTEN, STATES, Transitions, transitions
+from sage_cli.metrics.comparisons.support import (
+    OFTEN,
+    STATES,
+    Transitions,
+    paired_grades,
+    transitions,
+)
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures.heat_strip import draw_heat_strip
-from sage_cli.reports.tables.render import Record
-from sage_cli.reports.tables.table import Cell, Column, Measure, Row, Table, columns
+from sage_cli.reports.tables.table import Cell, Column, Measure, Record, Row, Table, columns
 
 
-class SupportJson(TypedDict):
+class SupportJson(Ratios):
     """A run's problems that are kept, lost or gained at a delta, and the paper's ratios.
 
     `paired`: by chance and surely are from grades paired by their random numbers.
@@ -40,10 +46,6 @@ class SupportJson(TypedDict):
     lost_by_chance: float
     paired: bool
     visible: float
-    SRR: float
-    NDR: float
-    SDS: float
-    NSCR: float
 
 
 class TransitionsJson(TypedDict):
@@ -123,7 +125,6 @@ def support(inputs: Inputs) -> Document:
     return Document(
         name="support",
         title=f"support against {base_label}",
-        provenance=inputs.provenance,
         data=SupportData(
             base=base_label,
             runs=data,
@@ -170,20 +171,9 @@ def _problems(inputs: Inputs) -> Table:
 
 
 def _json(support: Support) -> SupportJson:
-    return {
-        "delta": support.delta,
-        "gained": list(support.gained),
-        "lost": list(support.lost),
-        "kept": list(support.kept),
-        "absent": list(support.absent),
-        "surely_gained": list(support.surely_gained),
-        "surely_lost": list(support.surely_lost),
-        "gained_by_chance": support.gained_by_chance,
-        "lost_by_chance": support.lost_by_chance,
-        "paired": support.paired,
-        "visible": support.visible,
-        **support_ratios(support),
-    }
+    fields = {key: list(of) if isinstance(of, tuple) else of for key, of in vars(support).items()}
+    del fields["confidence"]
+    return cast(SupportJson, {**fields, **support_ratios(support)})
 
 
 def _null(inputs: Inputs) -> str:

@@ -11,15 +11,13 @@ import pyarrow as pa
 from typing_extensions import TypedDict
 
 from sage_cli.analysis.analysis import Analysis, Inputs, Options, TrainedRun
-from sage_cli.analysis.means import share_gap
 from sage_cli.analysis.rewards import mean_in, rewards_by_step
-from sage_cli.errors import StoreError
+from sage_cli.analysis.tables import share_gap
 from sage_cli.metrics.counts import IntArray
 from sage_cli.metrics.counts.visits import Visits
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures.panels import Series, draw_lines, draw_steps
-from sage_cli.reports.tables.render import Record, to_records
-from sage_cli.reports.tables.table import Measure, Row, Table, columns
+from sage_cli.reports.tables.table import Measure, Record, Row, Table, columns, to_records
 
 PHASES = ("early", "mid", "late")
 """Thirds of the steps that sampled."""
@@ -103,7 +101,9 @@ class LedgerColumns:
 
 def training(inputs: Inputs) -> Document:
     """Return coverage in training, discovery and forgetting, and what had no signal."""
-    ledgers = {label: _ledger(run) for label, run in inputs.trained.items()}
+    ledgers = {
+        label: LedgerColumns.of(run.require_ledger()) for label, run in inputs.trained.items()
+    }
     coverage = Table(
         "problems that training met",
         columns("run, steps, completions, problems, solved, at the first visit, later, never"),
@@ -129,7 +129,6 @@ def training(inputs: Inputs) -> Document:
     return Document(
         name="training",
         title="what training met",
-        provenance=inputs.provenance,
         data=TrainingData(
             coverage=to_records(coverage),
             revisits=to_records(revisits),
@@ -143,15 +142,6 @@ def training(inputs: Inputs) -> Document:
             *([_drawn_rewards(inputs.trained)] if rewards.rows else []),
         ),
     )
-
-
-def _ledger(run: TrainedRun) -> LedgerColumns:
-    if run.ledger is None or not len(run.ledger):
-        raise StoreError(
-            f"{run.run} has no ledger: it samples nothing as it trains, or is older than ledgers",
-            "train it again, with --fresh",
-        )
-    return LedgerColumns.of(run.ledger)
 
 
 def _coverage(label: str, of: LedgerColumns) -> Row:

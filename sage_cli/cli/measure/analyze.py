@@ -45,41 +45,32 @@ def command(
     names: Names = None,
     base: Annotated[
         str | None,
-        typer.Option(
-            "--base", help="The base to compare with (default: what the first run grew from)."
-        ),
+        typer.Option(help="The base to compare with (default: what the first run grew from)."),
     ] = None,
     problem: Annotated[
-        list[str] | None, typer.Option("--problem", help="Only problems whose id has this prefix.")
+        list[str] | None, typer.Option(help="Only problems whose id has this prefix.")
     ] = None,
     delta: Annotated[
         str | None,
-        typer.Option(
-            "--delta", help="For support: thresholds on the share of right samples, as 0,0.01."
-        ),
+        typer.Option(help="For support: thresholds on the share of right samples, as 0,0.01."),
     ] = None,
     patterns: Annotated[
-        Path | None, typer.Option("--patterns", help="For patterns: a YAML file of expressions.")
+        Path | None, typer.Option(help="For patterns: a YAML file of expressions.")
     ] = None,
     guides: Annotated[
         str | None,
         typer.Option(
-            "--guides",
-            help="For signals: guides, as branch,token (default: the run's own and these).",
+            help="For signals: guides, as branch,token (default: the run's own and these)."
         ),
     ] = None,
     algo: Annotated[
-        str | None,
-        typer.Option("--algo", help="For reweigh: methods, as grpo,maxrl,nsr (default: all)."),
+        str | None, typer.Option(help="For reweigh: methods, as grpo,maxrl,nsr (default: all).")
     ] = None,
     temperature: Annotated[
-        str | None,
-        typer.Option(
-            "--temperature", help="For exact: temperatures beside the evaluation's, as .7,1.2."
-        ),
+        str | None, typer.Option(help="For exact: temperatures beside the evaluation's, as .7,1.2.")
     ] = None,
     k: Annotated[
-        str | None, typer.Option("--k", help="For exact and modes: any values of k, as 1,64,4096.")
+        str | None, typer.Option(help="For exact and modes: any values of k, as 1,64,4096.")
     ] = None,
     benchmark: Benchmark = None,
     n: Samples = None,
@@ -98,10 +89,9 @@ def command(
         _list(json)
         return
     from sage_cli.analysis.registry import find_analysis
-    from sage_cli.analysis.selection import Request, with_guides, with_methods
-    from sage_cli.commands.measure.analyze import analyze
+    from sage_cli.analysis.selection import Request
+    from sage_cli.commands.measure.analyze import Analysing, analyze
     from sage_cli.commands.measure.analyze_plan import plan
-    from sage_cli.evaluation.evaluate import Evaluation
 
     analysis = find_analysis(name)
     named, labels = labelled_names(names or [])
@@ -117,13 +107,11 @@ def command(
         base, tuple(problem or ()), delta, patterns, sampling, guides,
         temperatures=temperature, k=k, algo=algo,
     )  # fmt: skip
-    request = with_methods(with_guides(request, analysis, settings), analysis, settings)
-    evaluation = Evaluation.of_config(settings)
     if dry_run:
-        show_plan(lambda: plan(evaluation, name, named, request), json)
+        show_plan(lambda: plan(Analysing.of(name, settings, named, request)), json)
         return
     with Live() as live:
-        report = analyze(evaluation, name, named, request, live, labels)
+        report = analyze(Analysing.of(name, settings, named, request, labels), live)
     show_report(report, json)
 
 

@@ -47,12 +47,10 @@ def command(
     seeds: Seeds = None,
     limit: Limit = None,
     at: Annotated[
-        str | None,
-        typer.Option("--at", help="pass@1: compare where both have the same pass@1."),
+        str | None, typer.Option(help="pass@1: compare where both have the same pass@1.")
     ] = None,
     temperature: Annotated[
-        str | None,
-        typer.Option("--temperature", help="With --at: temperatures to find it, as 1,1.1,1.2."),
+        str | None, typer.Option(help="With --at: temperatures to find it, as 1,1.1,1.2.")
     ] = None,
     allow_template_mismatch: OtherTemplate = False,
     preset: Presets = None,
@@ -98,10 +96,7 @@ def _at_equal_accuracy(
     notes: bool,
 ) -> None:
     """Compare two models where both have the same pass@1, over temperatures."""
-    from sage_cli.commands.measure.temperatures import (
-        measure_over_temperatures,
-        parse_temperatures,
-    )
+    from sage_cli.commands.measure.temperatures import measure_over_temperatures, parse_temperatures
     from sage_cli.metrics.counts.counts_file import is_counts_file
 
     if at != "pass@1":

@@ -32,9 +32,7 @@ def command(
     limit: options.Limit = None,
     paper: Annotated[
         str | None,
-        typer.Option(
-            "--paper", help="Show the paper's table1, table3, table4 or table9 beside it."
-        ),
+        typer.Option(help="Show the paper's table1, table3, table4 or table9 beside it."),
     ] = None,
     protocol: Annotated[
         Published | None,
@@ -61,8 +59,7 @@ def command(
     flags = evaluation_flags(benchmark, k, n, seeds, limit, allow_template_mismatch)
     flags |= {"compat": compat}
     settings = load_for_measuring(names, preset, config, set_, runs, evaluation=flags).config
-    from sage_cli.commands.measure.evaluate import evaluate
-    from sage_cli.commands.measure.passk import Measuring
+    from sage_cli.commands.measure.passk import Measuring, evaluate
 
     measuring = Measuring.of(settings, names)
     if dry_run:

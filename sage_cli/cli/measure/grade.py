@@ -43,11 +43,11 @@ def command(
         bool, typer.Option("--training", help="Grade again what this run's training sampled.")
     ] = False,
     mode: Annotated[
-        Mode | None, typer.Option("--mode", help="How answers are judged (default: grading.mode).")
+        Mode | None, typer.Option(help="How answers are judged (default: grading.mode).")
     ] = None,
     boxed: Annotated[bool, typer.Option("--boxed", help="The same as --extract boxed.")] = False,
-    extract: Annotated[Extraction | None, typer.Option("--extract", help=_EXTRACT)] = None,
-    judge: Annotated[str | None, typer.Option("--judge", help=_JUDGES)] = None,
+    extract: Annotated[Extraction | None, typer.Option(help=_EXTRACT)] = None,
+    judge: Annotated[str | None, typer.Option(help=_JUDGES)] = None,
     preset: Presets = None,
     set_: Sets = None,
     runs: RunRoot = None,

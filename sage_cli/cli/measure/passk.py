@@ -36,8 +36,7 @@ def command(
         typer.Option("--from", help="Counts or samples of your own: JSON, JSONL or CSV."),
     ] = None,
     temperature: Annotated[
-        str | None,
-        typer.Option("--temperature", help="Measure at each of these, as 0.8,1,1.2."),
+        str | None, typer.Option(help="Measure at each of these, as 0.8,1,1.2.")
     ] = None,
     allow_template_mismatch: options.OtherTemplate = False,
     compat: options.Compat = None,
@@ -77,10 +76,7 @@ def command(
 
 def _show_temperatures(measuring: Measuring, typed: str, out: Path | None, json: bool) -> None:
     """Curves over temperatures, and differences from the last model at equal pass@1."""
-    from sage_cli.commands.measure.temperatures import (
-        measure_over_temperatures,
-        parse_temperatures,
-    )
+    from sage_cli.commands.measure.temperatures import measure_over_temperatures, parse_temperatures
 
     temperatures = parse_temperatures(typed)
     with Live() as live:

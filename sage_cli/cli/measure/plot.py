@@ -23,8 +23,7 @@ def command(
         ),
     ],
     y: Annotated[
-        str | None,
-        typer.Option("--y", help="Keys of metrics.jsonl, comma-separated (default: reward)."),
+        str | None, typer.Option(help="Keys of metrics.jsonl, comma-separated (default: reward).")
     ] = None,
     follow: Annotated[
         bool,
@@ -50,7 +49,7 @@ def command(
     newest = None
     for report in plot.follow(root, names, keys):
         if out is not None:
-            report.document.figures[0].save(out)
+            report.document.figures[0].draw(out)
         for row in report.document.tables[0].rows:
             key, label, step, _, last, *_ = row.cells
             console.print(f"{label}  step {step}  {key} {last}", soft_wrap=True)

@@ -32,15 +32,12 @@ def command(
     ] = None,
     problems: Annotated[
         str | None,
-        typer.Option(
-            "--problems", help="Numbers of problems, as 30,60,300 (default: as counted, x2, x4)."
-        ),
+        typer.Option(help="Numbers of problems, as 30,60,300 (default: as counted, x2, x4)."),
     ] = None,
     samples: Annotated[
-        str | None,
-        typer.Option("--samples", help="Samples per problem and seed, n (default: 64,256,1024)."),
+        str | None, typer.Option(help="Samples per problem and seed, n (default: 64,256,1024).")
     ] = None,
-    seeds: Annotated[str, typer.Option("--seeds", help="Evaluation seeds, as 1,3,5.")] = "1",
+    seeds: Annotated[str, typer.Option(help="Evaluation seeds, as 1,3,5.")] = "1",
     k: Ks = None,
     loss: Annotated[bool, typer.Option("--loss", help="Detect losses, not gains.")] = False,
     heterogeneity: Annotated[
@@ -58,9 +55,7 @@ def command(
     ] = None,
     like: Annotated[
         str | None,
-        typer.Option(
-            "--like", help="A trained run whose stored samples tell the correlation with the base."
-        ),
+        typer.Option(help="A trained run whose stored samples tell the correlation with the base."),
     ] = None,
     difference: Annotated[
         float | None,

@@ -42,20 +42,17 @@ def show(
             help="A run, RUN@step, a model folder or ORG/MODEL.", autocompletion=completions.runs
         ),
     ],
-    problem: Annotated[
-        str | None, typer.Option("--problem", help="A prefix of a problem's id.")
-    ] = None,
+    problem: Annotated[str | None, typer.Option(help="A prefix of a problem's id.")] = None,
     grade: Annotated[
-        str | None,
-        typer.Option("--grade", help="right, wrong, unparseable, timeout or error."),
+        str | None, typer.Option(help="right, wrong, unparseable, timeout or error.")
     ] = None,
     training: Annotated[
         bool, typer.Option("--training", help="What RUN's own training sampled.")
     ] = False,
     step: Annotated[
-        int | None, typer.Option("--step", min=1, help="With --training: of this step alone.")
+        int | None, typer.Option(min=1, help="With --training: of this step alone.")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="How many completions.")] = 8,
+    limit: Annotated[int, typer.Option(min=1, help="How many completions.")] = 8,
     benchmark: Benchmark = None,
     preset: Presets = None,
     config: ConfigFile = None,
@@ -71,7 +68,7 @@ def show(
     if training:
         _show_training(settings, run, problem, grade, step, limit, json=json)
         return
-    from sage_cli.commands.measure.samples_show import samples_show
+    from sage_cli.commands.measure.samples import samples_show
     from sage_cli.evaluation.evaluate import Evaluation
 
     with doing(f"looking for stored completions of {run}"):
@@ -105,14 +102,14 @@ def import_(
         ),
     ] = None,
     score: Annotated[
-        str | None, typer.Option("--score", help="Which of the program's scores is the verdict.")
+        str | None, typer.Option(help="Which of the program's scores is the verdict.")
     ] = None,
     runs: RunRoot = None,
     dry_run: DryRun = False,
     json: Json = False,
 ) -> None:
     """Store samples of another program; passk, compare, analyze and grade then take their name."""
-    from sage_cli.commands.measure.samples_import import import_samples
+    from sage_cli.commands.measure.samples import import_samples
     from sage_cli.settings.sections.records import default_root
 
     with Live() as live:
@@ -143,7 +140,7 @@ def _show_training(
     *,
     json: bool,
 ) -> None:
-    from sage_cli.commands.measure.samples_show import training_show
+    from sage_cli.commands.measure.samples import training_show
     from sage_cli.store.runs.run import Runs
 
     with doing(f"reading the completions of {name}"):

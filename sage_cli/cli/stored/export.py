@@ -58,8 +58,7 @@ def command(
     json: Json = False,
 ) -> None:
     """Merge a run's adapter and write a Hugging Face folder that vLLM serves, with a model card."""
-    from sage_cli.commands.stored.export import export
-    from sage_cli.commands.stored.push import push, require_hub_name
+    from sage_cli.commands.stored.export import export, push, require_hub_name
     from sage_cli.settings.sections.records import default_root
 
     root = runs or default_root()

@@ -11,8 +11,7 @@ from rich.table import Table
 
 from sage_cli.cli.group import new_app
 from sage_cli.cli.options import Json, RunName, RunRoot
-from sage_cli.cli.stored.archives import archive, restore
-from sage_cli.cli.stored.prune import prune
+from sage_cli.cli.stored.run_files import archive, prune, restore
 from sage_cli.cli.stored.run_tables import diff, list_facts
 from sage_cli.cli.terminal.console import console, emit, name_column
 from sage_cli.store.runs.evaluations import evaluation_figures
@@ -36,11 +35,10 @@ def _runs(root: Path | None) -> Runs:
 def list_(
     runs: RunRoot = None,
     columns: Annotated[
-        str | None,
-        typer.Option("--columns", help="Settings and figures to show, as guide.tau,pass@1,reward."),
+        str | None, typer.Option(help="Settings and figures to show, as guide.tau,pass@1,reward.")
     ] = None,
     where: Annotated[
-        list[str] | None, typer.Option("--where", help="Only runs with setting=value; repeatable.")
+        list[str] | None, typer.Option(help="Only runs with setting=value; repeatable.")
     ] = None,
     as_csv: Annotated[bool, typer.Option("--csv", help="CSV on stdout, nothing else.")] = False,
     json: Json = False,

@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 
 from sage_cli.commands.data import Listed
 from sage_cli.commands.measure.grade import Malformed
-from sage_cli.commands.measure.samples_show import TrainingCompletion
+from sage_cli.commands.measure.samples import TrainingCompletion
 from sage_cli.config.meaning import Meaning
 from sage_cli.config.schema import SageConfig
 from sage_cli.evaluation.stored import StoredAnswer

@@ -49,7 +49,7 @@ def show_report(
     Details are printed with `notes`. The report's first figure is saved as `out`.
     """
     if out is not None and report.document.figures:
-        report.document.figures[0].save(out)
+        report.document.figures[0].draw(out)
     if json:
         emit(report.as_json())
         return

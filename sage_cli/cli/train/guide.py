@@ -117,7 +117,7 @@ def _guide(own: SageConfig, run: str, asked: str | None) -> tuple[dict[str, Any]
 def _print(report: TokenReport) -> None:
     from rich.markup import escape
 
-    from sage_cli.reports.token_report_terminal import completion_text, legend, strongest, to_rich
+    from sage_cli.reports.token_report import completion_text, legend, strongest, to_rich
 
     for number, one in enumerate(report.completions, 1):
         colour = "green" if one.status == "right" else "red"

@@ -12,6 +12,7 @@ from sage_cli.evaluation.evaluate import Evaluation
 from sage_cli.file_hash import file_hash
 from sage_cli.metrics import Comparison, Counts, Side, compare_sides, parse_ks, read_counts
 from sage_cli.metrics.counts.counts_file import is_counts_file
+from sage_cli.metrics.intervals.interval import USUAL, Resampling
 from sage_cli.models.policies.names import named_policy, refuse_equal_labels
 from sage_cli.models.policies.one_method import refuse_several_methods, unchecked
 from sage_cli.models.policies.policy import Policy
@@ -67,8 +68,7 @@ def compare(
             b,
             counts.__getitem__,
             ks,
-            confidence=settings.confidence,
-            resamples=settings.bootstrap,
+            Resampling(settings.confidence, settings.bootstrap),
             labels=labels,
             bases=bases,
         )
@@ -106,9 +106,8 @@ def compare_named(
     b: Sequence[str],
     counts_of: CountsOf,
     ks: Sequence[int],
+    how: Resampling = USUAL,
     *,
-    confidence: float = 0.95,
-    resamples: int = 2000,
     labels: SideLabels = (None, None),
     bases: Set[str] = frozenset(),
 ) -> dict[str, Comparison]:
@@ -132,7 +131,7 @@ def compare_named(
 
     def compared(benchmark: str) -> Comparison:
         sides = side(label_a, a, benchmark), side(label_b, b, benchmark)
-        return compare_sides(*sides, ks, confidence=confidence, resamples=resamples)
+        return compare_sides(*sides, ks, how)
 
     return {benchmark: compared(benchmark) for benchmark in shared}
 

@@ -9,15 +9,19 @@ from pathlib import Path
 from sage_cli.commands.train.initial_policy import InitialPolicy
 from sage_cli.config.schema import SageConfig
 from sage_cli.evaluation.evaluate import Evaluated, Evaluation, report_folder
+from sage_cli.evaluation.stored import stored_counts
 from sage_cli.file_hash import file_hash
 from sage_cli.metrics import Counts, Curve, curve, curve_ks, parse_ks, read_counts
+from sage_cli.metrics.intervals.interval import Resampling
 from sage_cli.models.policies.names import NO_LABELS, Labels, NoRunsError
 from sage_cli.models.policies.policy import Policy
 from sage_cli.planning.dry_run import Stage
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Report
+from sage_cli.reports.evaluation import evaluation_document
 from sage_cli.reports.passk import Line, passk_document
 from sage_cli.reports.provenance import Provenance
+from sage_cli.reports.tables.published import published_scores
 from sage_cli.settings.sections.evaluation import EvaluationSection
 from sage_cli.store.identity import identity_of
 from sage_cli.store.surroundings import surroundings
@@ -116,4 +120,31 @@ def passk_of_files(
 
 def _curve(counts: Sequence[Counts], ks: Sequence[int], evaluation: EvaluationSection) -> Curve:
     """The curve of counts, one per evaluation seed, with the configured band."""
-    return curve(counts, ks, confidence=evaluation.confidence, resamples=evaluation.bootstrap)
+    return curve(counts, ks, Resampling(evaluation.confidence, evaluation.bootstrap))
+
+
+def evaluate(
+    measuring: Measuring,
+    progress: Progress,
+    *,
+    paper: str | None = None,
+    k_samples: bool = False,
+    train: bool = False,
+) -> Report:
+    """Measure every named policy on every benchmark; `paper` lays one of its tables beside.
+
+    With `paper` or `k_samples` the same samples are also evaluated as the paper's were, pass@k from
+    the first k of each problem. With `train` the initial policy is trained where there is no run.
+    """
+    ks, root = measuring.evaluation.ks, measuring.evaluation.root
+    if paper:
+        published_scores(paper)  # so that a table that isn't there is named before measuring
+    found = measuring.carry_out(progress, train=train)
+    as_published = {
+        (benchmark.name, policy.label): stored_counts(policy, benchmark, found.spec, root, ks)
+        for benchmark in (found.benchmarks if paper or k_samples else ())
+        for policy in found.policies
+    }
+    document = evaluation_document(found.measured, ks, found.provenance, paper, as_published)
+    with progress.doing("writing the report"):
+        return document.write(report_folder("eval", found, root))

@@ -18,8 +18,7 @@ from sage_cli.models.policies.names import split_label
 from sage_cli.reports.document import Document, Figure, Report
 from sage_cli.reports.figures.panels import Series, draw_steps
 from sage_cli.reports.provenance import Provenance
-from sage_cli.reports.tables.render import Record, to_records
-from sage_cli.reports.tables.table import Measure, Row, Table, columns
+from sage_cli.reports.tables.table import Measure, Record, Row, Table, columns, to_records
 from sage_cli.store.identity import identity_of
 from sage_cli.store.runs.manifest import RUNNING
 from sage_cli.store.runs.run import Run, Runs

@@ -15,7 +15,7 @@ from sage_cli.evaluation.provenance import provenance_of
 from sage_cli.evaluation.stored import stored_counts
 from sage_cli.file_hash import file_hash
 from sage_cli.metrics import Counts, parse_ks, pooled, read_counts
-from sage_cli.metrics.comparisons.pooled_null import grade_correlation
+from sage_cli.metrics.comparisons.support import grade_correlation
 from sage_cli.metrics.counts.counts_file import is_counts_file
 from sage_cli.metrics.design.cheapest import MEASURED
 from sage_cli.metrics.design.power import CORRELATION, HETEROGENEITY, Design, Spread

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.evaluate import Evaluation
 from sage_cli.evaluation.over_temperatures import over_temperatures
+from sage_cli.metrics.intervals.interval import Resampling
 from sage_cli.models.policies.names import NO_LABELS, Labels
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Report
@@ -47,16 +48,8 @@ def measure_over_temperatures(
     found = over_temperatures(evaluation, policies, temperatures, progress, exactly=exactly)
     settings = evaluation.spec.evaluation
     with progress.doing("comparing, and writing the report"):
-        document = over_temperatures_document(
-            found.passed,
-            found.temperatures,
-            found.at,
-            found.ks,
-            found.exact,
-            found.provenance,
-            confidence=settings.confidence,
-            resamples=settings.bootstrap,
-        )
+        how = Resampling(settings.confidence, settings.bootstrap)
+        document = over_temperatures_document(found, how)
         identity = identity_of(
             "temperatures",
             {

@@ -7,13 +7,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from sage_cli.commands.stored.lm_eval_task import LmEvalTask, lm_eval_task
+from sage_cli.commands.stored.lm_eval_task import lm_eval_task
 from sage_cli.commands.stored.model_card import card_facts
 from sage_cli.config.consent import CONSENT, JUDGE, without_consent
 from sage_cli.config.load import load
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.models.folders import is_model_folder
+from sage_cli.models.hub import is_hub_name
 from sage_cli.models.policies.imported import stored_settings
 from sage_cli.models.policies.names import named_policy
 from sage_cli.models.policies.policy import Policy
@@ -75,7 +76,12 @@ def export(
     policy.require_weights()
     check_destination(folder, policy, force)
     config = _config(policy, root, benchmark, judge)
-    task = _task(policy, config) if lm_eval else None
+    if lm_eval and config is None:
+        raise ConfigurationError(
+            f"nothing says how {policy.label} is prompted, which --lm-eval writes down",
+            "export a run, or a model that `sage export` wrote",
+        )
+    task = lm_eval_task(policy, config) if lm_eval and config is not None else None
     with progress.doing("reading what was measured"):
         card = model_card(card_facts(policy, config, progress, task.name if task else None))
     with progress.doing(f"loading {policy.label}"):
@@ -126,15 +132,6 @@ def _config(
     return load(flags=flags, stored=stored).config
 
 
-def _task(policy: Policy, config: SageConfig | None) -> LmEvalTask:
-    if config is None:
-        raise ConfigurationError(
-            f"nothing says how {policy.label} is prompted, which --lm-eval writes down",
-            "export a run, or a model that `sage export` wrote",
-        )
-    return lm_eval_task(policy, config)
-
-
 def _typed(name: str, sets: Sequence[str]) -> tuple[PretrainedModel, str | None]:
     """Return how to load the model `name`, and a judge; ConfigurationError for other settings."""
     for text in sets:
@@ -170,3 +167,32 @@ def check_destination(folder: Path, policy: Policy, force: bool) -> None:
         raise StoreError(
             f"{folder} holds a model already", "name another folder, or replace it with --force"
         )
+
+
+def require_hub_name(name: str) -> None:
+    """Raise ConfigurationError if `name` is no ORG/MODEL."""
+    if not is_hub_name(name):
+        raise ConfigurationError(
+            f"--push {name}: a model of the Hub is called ORG/MODEL", "for example --push me/policy"
+        )
+
+
+def push(folder: Path, name: str, progress: Progress) -> str:
+    """Upload `folder` as the model `name`, private if it is new, and return its address.
+
+    Raises StoreError with the Hub's answer if it refuses or can't be reached.
+    """
+    from huggingface_hub import HfApi
+
+    api = HfApi()
+    try:
+        with progress.doing(f"uploading {folder} to {name}"):
+            address = api.create_repo(name, private=True, exist_ok=True)
+            api.upload_folder(repo_id=name, folder_path=folder)
+    except Exception as error:  # the Hub's clients fail in a dozen unrelated classes
+        said = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise StoreError(
+            f"{folder} is written, and the Hub did not take it as {name}: {said}",
+            f"`hf auth login`, then `hf upload {name} {folder}`",
+        ) from None
+    return str(address)

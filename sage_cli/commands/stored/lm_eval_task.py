@@ -13,7 +13,7 @@ import yaml
 
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
-from sage_cli.evaluation.benchmarks import Benchmark, load_benchmarks
+from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.models.policies.policy import Policy
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.settings.sections.model import PromptSection
@@ -62,15 +62,11 @@ def lm_eval_task(policy: Policy, config: SageConfig) -> LmEvalTask:
     return LmEvalTask(
         name,
         _description(name, section, config.sampling),
-        _rows(benchmark, template),
+        [
+            {"id": one.id, "prompt": template.render(one.question), "gold": one.gold}
+            for one in benchmark.problems
+        ],
     )
-
-
-def _rows(benchmark: Benchmark, template: PromptTemplate) -> list[dict[str, str]]:
-    return [
-        {"id": one.id, "prompt": template.render(one.question), "gold": one.gold}
-        for one in benchmark.problems
-    ]
 
 
 def _description(name: str, prompt: PromptSection, sampling: SamplingSection) -> dict[str, Any]:

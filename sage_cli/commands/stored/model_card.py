@@ -13,6 +13,7 @@ from sage_cli.errors import SageError
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.stored import stored_counts
 from sage_cli.metrics import curve, parse_ks
+from sage_cli.metrics.intervals.interval import Resampling
 from sage_cli.models.policies.policy import Policy
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
@@ -109,9 +110,7 @@ def _measured(policy: Policy, config: SageConfig, progress: Progress) -> list[Me
             counts = stored_counts(policy, benchmark, spec, root, (n,))[n]
             if any((one.n_P < n).any() for one in counts):
                 continue
-            line = curve(
-                counts, ks, confidence=evaluation.confidence, resamples=evaluation.bootstrap
-            )
+            line = curve(counts, ks, Resampling(evaluation.confidence, evaluation.bootstrap))
             seeds = [evaluation.seed + number for number in range(evaluation.seeds)]
             how = (
                 f"temperature {sampling.temperature:g}, top_p {sampling.top_p:g}, min_p "

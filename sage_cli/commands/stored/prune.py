@@ -121,18 +121,16 @@ class _Pruning:
             return _found(folder, "the run is being written", run), False
         if not run.finished:
             return _found(folder, "the training resumes from here", run), False
-        if child := self._unfinished_child(policy.word):
+        # a run that may have to load the checkpoint, its parent
+        unfinished = (one for one in self.runs.whole() if not one.finished)
+        grown = (one.id for one in unfinished if one.manifest.get("parent") == policy.word)
+        if child := next(grown, None):
             return _found(folder, f"{child} grows from here and is not finished", run), False
         ends_with = Policy.of_run(run).fingerprint
         if policy.fingerprint in measured - {ends_with}:
             why = "measured" + ("" if self.wanted.measured else "; --measured")
             return _found(folder, why, run), self.wanted.measured
         return _found(folder, "the run is finished", run), True
-
-    def _unfinished_child(self, word: str) -> str | None:
-        """Return a run that has the checkpoint `word` as its parent and may have to load it."""
-        unfinished = (run for run in self.runs.whole() if not run.finished)
-        return next((run.id for run in unfinished if run.manifest.get("parent") == word), None)
 
     def of_results(self) -> Iterator[tuple[Found, bool]]:
         """Yield results of models that no run here has."""

@@ -7,12 +7,10 @@ from pathlib import Path
 from shutil import copyfile
 
 from sage_cli.analysis.registry import find_analysis
-from sage_cli.analysis.selection import Request, options_of, with_guides
-from sage_cli.commands.measure.analyze import answer
+from sage_cli.analysis.selection import Request, options_of
+from sage_cli.commands.measure.analyze import Analysing, answer
 from sage_cli.commands.trials.suite import FAILURES, SweepTask, sweeps_of
-from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import ConfigurationError, SageError, StoreError
-from sage_cli.evaluation.evaluate import Evaluation
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Document
 from sage_cli.reports.provenance import Provenance
@@ -28,7 +26,7 @@ from sage_cli.trials.suites.registered.measurements_file import ENDING, write_me
 from sage_cli.trials.suites.registered.registration import Registration
 from sage_cli.trials.suites.registered.standing import register, standing
 from sage_cli.trials.suites.report import SuiteReport, chapters, write_report
-from sage_cli.view.export.own_page import write_own_page
+from sage_cli.view.export.selection import write_own_page
 
 
 def report_suite(
@@ -59,9 +57,7 @@ def require_analyses(plan: PlannedSuite) -> None:
     """Raise ConfigurationError for an unknown analysis, or an option that one does not take."""
     for part in plan.parts:
         for one in part.suite.analyses:
-            analysis = find_analysis(one.name)
-            request = with_guides(Request(**dict(one.options)), analysis, plan.config)
-            options_of(analysis, EvaluationSpec.of(plan.config), request)
+            options_of(find_analysis(one.name), plan.config, Request(**dict(one.options)))
 
 
 def report_of(
@@ -107,9 +103,8 @@ def _analysed(analysis: Analysis, part: Part, progress: Progress) -> Document:
     labels = {one.policy.word: one.title for one in reversed(part.replicates)}
     request = Request(**dict(analysis.options))
     try:
-        request = with_guides(request, find_analysis(analysis.name), wanted[0].config)
-        evaluation = Evaluation.of_config(wanted[0].config)
-        return answer(evaluation, analysis.name, names, request, progress, labels)[0]
+        asked = Analysing.of(analysis.name, wanted[0].config, names, request, labels)
+        return answer(asked, progress)[0]
     except SageError as error:
         return Document(analysis.name, title, {}, notes=(f"refused: {error.cause}",))
 

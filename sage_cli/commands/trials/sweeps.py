@@ -211,7 +211,7 @@ def command_of(sweep: SweepFolder, trial: SweepTrial) -> str:
 
 def write_page(sweep: SweepFolder, root: Path, progress: Progress) -> None:
     """Write the page of a sweep's report beside it, and the command of each trial."""
-    from sage_cli.view.export.own_page import write_own_page
+    from sage_cli.view.export.selection import write_own_page
 
     trials = enumerate(reported(sweep).trials, 1)
     commands = {number: command_of(sweep, trial) for number, trial in trials if trial.runs}

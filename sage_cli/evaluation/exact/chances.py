@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +18,6 @@ from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
-from sage_cli.sampling.sampler import SamplingParameters
 from sage_cli.settings.sections.data import DataSection
 from sage_cli.store.samples.chances import ChanceStore, Key
 from sage_cli.store.samples.completion import Completion, token_ids
@@ -144,9 +144,9 @@ class ExactReader:
         for start in range(0, len(ids), PROBLEMS_AT_ONCE):
             chunk = ids[start : start + PROBLEMS_AT_ONCE]
             keys = [(id_, way) for id_ in chunk for way in self.listed.workings[id_]]
-            decodings = self._decodings(
-                [(*key, t) for key in keys for t in self.temperatures], stored
-            )
+            wanted = product(keys, self.temperatures)
+            lacking = sorted({t for key, t in wanted if (*key, t) not in stored})
+            decodings = [replace(self.own.parameters, temperature=t) for t in lacking]
             logps_DR = text_logps(model, [self.pairs[key] for key in keys], decodings)
             rows = {
                 (*key, decoding.temperature): float(logps_DR[d, r])
@@ -158,13 +158,6 @@ class ExactReader:
             progress.advance(len(chunk))
         progress.end()
         return found
-
-    def _decodings(
-        self, wanted: Sequence[Key], stored: Mapping[Key, float]
-    ) -> list[SamplingParameters]:
-        """Return the decodings at the temperatures at which something wanted isn't stored."""
-        lacking = {key[2] for key in wanted if key not in stored}
-        return [replace(self.own.parameters, temperature=t) for t in sorted(lacking)]
 
     def _wanted(self) -> list[Key]:
         return [

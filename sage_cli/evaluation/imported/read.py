@@ -34,12 +34,12 @@ class Format:
 
 
 FORMATS: Mapping[str, Format] = {
-    "lm-eval": Format("samples of lm-eval", lm_eval.recognise, lm_eval.read),
-    "lighteval": Format("details of lighteval", lighteval.recognise, lighteval.read),
-    "inspect": Format("a log of Inspect", inspect_log.recognise, inspect_log.read),
-    "verl": Format("a dump of verl", verl.recognise, verl.read),
+    "lm-eval": Format("samples of lm-eval", lm_eval.NEEDED.issubset, lm_eval.read),
+    "lighteval": Format("details of lighteval", lighteval.NEEDED.issubset, lighteval.read),
+    "inspect": Format("a log of Inspect", inspect_log.NEEDED.issubset, inspect_log.read),
+    "verl": Format("a dump of verl", verl.NEEDED.issubset, verl.read),
     "every-eval-ever": Format(
-        "instances of Every Eval Ever", every_eval_ever.recognise, every_eval_ever.read
+        "instances of Every Eval Ever", every_eval_ever.NEEDED.issubset, every_eval_ever.read
     ),
     "jsonl": Format("rows of questions and completions", jsonl.recognise, jsonl.read),
 }

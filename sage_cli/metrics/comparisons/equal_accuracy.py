@@ -21,8 +21,9 @@ from sage_cli.metrics.comparisons.hull import (
 )
 from sage_cli.metrics.comparisons.seed_noise import error_over
 from sage_cli.metrics.counts import FloatArray
-from sage_cli.metrics.intervals.bootstrap import resampled_means, studentised
 from sage_cli.metrics.intervals.distributions import two_sided_p, two_sided_reach
+from sage_cli.metrics.intervals.interval import Resampling
+from sage_cli.metrics.intervals.resampling import resampled_means, studentised
 
 UNREACHED_SHARE = 0.05
 """An interval is refused where more of the resamples than this share don't reach the target."""
@@ -76,10 +77,7 @@ def equal_accuracy(
     others: Sequence[Points],
     places: FloatArray,
     at: int | None,
-    *,
-    confidence: float,
-    resamples: int,
-    seed: int,
+    how: Resampling,
 ) -> EqualAccuracy | NotReached:
     """Return the policy's pass@k less the best of the others' at equal pass@1.
 
@@ -93,18 +91,18 @@ def equal_accuracy(
     """
     _refuse_unequal(policy, others)
     seeds, problems, _ = policy.accuracy_SPX.shape
-    gaps = [_gap(policy, others, s, at, resamples, seed) for s in range(seeds)]
+    gaps = [_gap(policy, others, s, at, how) for s in range(seeds)]
     found_S = np.array([gap.difference_R[0] for gap in gaps])
     if np.isnan(found_S).any():
         return NotReached("no temperature reaches it" if at is not None else "no step reaches it")
     rest = slice(1 + problems, None)
     unreached = int(np.isnan([gap.difference_R[rest] for gap in gaps]).any(axis=0).sum())
     left_out_SP = np.stack([gap.difference_R[1 : rest.start] for gap in gaps])
-    if unreached > UNREACHED_SHARE * resamples or np.isnan(left_out_SP).any():
-        return NotReached(f"{unreached:,} of {resamples:,} resamples don't reach it")
+    if unreached > UNREACHED_SHARE * how.resamples or np.isnan(left_out_SP).any():
+        return NotReached(f"{unreached:,} of {how.resamples:,} resamples don't reach it")
     pseudo_SP = problems * found_S[:, None] - (problems - 1) * left_out_SP
     difference = float(found_S.mean())
-    half, p = _half_width(pseudo_SP, difference, confidence, resamples, seed)
+    half, p = _half_width(pseudo_SP, difference, how)
     best = [int(gap.best_R[0]) for gap in gaps]
     return EqualAccuracy(
         accuracy=float(np.mean([gap.target_R[0] for gap in gaps])),
@@ -117,7 +115,7 @@ def equal_accuracy(
         best_at=_mean_place(places, [gap.best_place_R[0] for gap in gaps]),
         by_seed=tuple(map(float, found_S)),
         unreached=unreached,
-        resamples=resamples,
+        resamples=how.resamples,
     )
 
 
@@ -132,7 +130,7 @@ def _refuse_unequal(policy: Points, others: Sequence[Points]) -> None:
 
 
 def _gap(
-    policy: Points, others: Sequence[Points], s: int, at: int | None, resamples: int, seed: int
+    policy: Points, others: Sequence[Points], s: int, at: int | None, how: Resampling
 ) -> HullGap:
     """Return the gaps of a seed: on all problems, without each of them, and on resampled ones."""
     values = [part[s] for one in (policy, *others) for part in (one.accuracy_SPX, one.pass_k_SPX)]
@@ -140,7 +138,7 @@ def _gap(
     problems = len(columns_PC)
     mean_C = columns_PC.mean(axis=0)
     without_PC = mean_C + (mean_C - columns_PC) / (problems - 1)
-    drawn_RC = resampled_means(columns_PC, resamples=resamples, seed=seed)
+    drawn_RC = resampled_means(columns_PC, how)
     parts = np.split(np.concatenate([mean_C[None], without_PC, drawn_RC]), len(values), axis=1)
     curves: list[Curve] = list(zip(parts[::2], parts[1::2], strict=True))
     if at is None:
@@ -148,12 +146,10 @@ def _gap(
     return gap_over_temperatures(curves[0], curves[1:], at)
 
 
-def _half_width(
-    pseudo_SP: FloatArray, difference: float, confidence: float, resamples: int, seed: int
-) -> tuple[float, float]:
+def _half_width(pseudo_SP: FloatArray, difference: float, how: Resampling) -> tuple[float, float]:
     """Return half the interval's width and the p-value of "no difference"."""
     if len(pseudo_SP) == 1:
-        found = studentised(pseudo_SP.T, confidence=confidence, resamples=resamples, seed=seed)
+        found = studentised(pseudo_SP.T, how)
         if np.ptp(pseudo_SP) < 1e-12:  # all problems alike: nothing varies
             return 0.0, float(abs(difference) < 1e-12)
         return float(found.high_K[0] - found.low_K[0]) / 2, float(found.p_K[0])
@@ -162,7 +158,7 @@ def _half_width(
     if error == 0:
         return 0.0, float(abs(difference) < 1e-12)
     (p,) = two_sided_p(np.array([difference / error]), np.array([freedom]))
-    return float(two_sided_reach(1 - confidence, freedom) * error), float(p)
+    return float(two_sided_reach(1 - how.confidence, freedom) * error), float(p)
 
 
 def _mean_place(places_X: FloatArray, found: Sequence[float]) -> float:

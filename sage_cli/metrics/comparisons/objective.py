@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from sage_cli.metrics.comparisons.gain import gain_by_problem, gain_intervals
+from sage_cli.metrics.comparisons.hull import gain_by_problem, gain_intervals
 from sage_cli.metrics.comparisons.seed_noise import SeedNoise
 from sage_cli.metrics.counts import Counts, FloatArray
-from sage_cli.metrics.counts.worked import Worked
+from sage_cli.metrics.counts.exact import Worked
 from sage_cli.metrics.intervals.bands import pass_matrix
 from sage_cli.metrics.intervals.distributions import two_sided_reach
-from sage_cli.metrics.intervals.gaffke import gaffke
+from sage_cli.metrics.intervals.interval import USUAL, Resampling
+from sage_cli.metrics.intervals.resampling import gaffke
 from sage_cli.settings.objective import Objective
 
 Result = Counts | Worked
@@ -82,7 +82,7 @@ def objective_values(objective: Objective, models: Sequence[Measured]) -> Object
 
 
 def objective_intervals(
-    values: ObjectiveValues, *, confidence: float = 0.95, resamples: int = 2000, seed: int = 0
+    values: ObjectiveValues, how: Resampling = USUAL
 ) -> tuple[tuple[float, float], ...]:
     """For each model an interval of the result of other problems, and other seeds.
 
@@ -93,18 +93,16 @@ def objective_intervals(
     bottom, top, noise = values.lowest, values.highest, values.noise
     means_ZP = np.stack([runs_IP.mean(axis=0) for runs_IP in values.models])
     if noise is None or means_ZP.shape[1] < 2:
-        how: dict[str, Any] = {"confidence": confidence, "resamples": resamples, "seed": seed}
         if values.are_gains:
             return tuple(
-                (max(low, bottom), min(high, top))
-                for low, high in gain_intervals(means_ZP.T, **how)
+                (max(low, bottom), min(high, top)) for low, high in gain_intervals(means_ZP.T, how)
             )
-        band = gaffke(means_ZP.T, (bottom, top), **how)
+        band = gaffke(means_ZP.T, (bottom, top), how)
         return tuple(zip(map(float, band.low_K), map(float, band.high_K), strict=True))
     ends = []
     for mean_P, runs_IP in zip(means_ZP, values.models, strict=True):
         error_1, freedom_1 = noise.error(mean_P[:, None], 1 / len(runs_IP))
-        reach = float((two_sided_reach(1 - confidence, freedom_1) * error_1)[0])
+        reach = float((two_sided_reach(1 - how.confidence, freedom_1) * error_1)[0])
         mean = float(mean_P.mean())
         ends.append((max(mean - reach, bottom), min(mean + reach, top)))
     return tuple(ends)

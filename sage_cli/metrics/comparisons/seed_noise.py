@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from sage_cli.metrics.counts import Counts, FloatArray
-from sage_cli.metrics.intervals.bands import pass_matrix
+from sage_cli.metrics.intervals.bands import pass_matrix, pooled_variance
 from sage_cli.metrics.intervals.distributions import freedom_of, two_sided_reach
-from sage_cli.metrics.intervals.variance_components import pooled_variance
 
 SideRuns = Sequence[Sequence[Counts]]
 """One side: for each training seed its counts, one for each evaluation seed."""

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sage_cli.metrics.comparisons.gain import gain_intervals
+from sage_cli.metrics.comparisons.differences import gap_interval
+from sage_cli.metrics.comparisons.hull import gain_intervals
 from sage_cli.metrics.comparisons.objective import ObjectiveValues
-from sage_cli.metrics.comparisons.paired_difference import gap_interval
 from sage_cli.metrics.comparisons.ranking import leading
 from sage_cli.metrics.comparisons.seed_noise import error_over
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.intervals.distributions import two_sided_reach
+from sage_cli.metrics.intervals.interval import Resampling
 
 
 @dataclass(frozen=True)
@@ -156,9 +157,7 @@ def _over_problems(gap_P: FloatArray, values: ObjectiveValues, confidence: float
     if len(gap_P) < 2:
         return Gap(value, float("nan"), float("nan"))
     if values.are_gains:
-        ((low, high),) = gain_intervals(
-            gap_P[:, None], confidence=confidence, resamples=2000, seed=0
-        )
+        ((low, high),) = gain_intervals(gap_P[:, None], Resampling(confidence))
         return Gap(value, max(low, -2 * highest), min(high, 2 * highest))
-    ends = gap_interval(gap_P[:, None] / highest, confidence=confidence, resamples=2000, seed=0)
+    ends = gap_interval(gap_P[:, None] / highest, Resampling(confidence))
     return Gap(value, float(ends.low_K[0]) * highest, float(ends.high_K[0]) * highest)

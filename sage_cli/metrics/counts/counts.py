@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,16 +61,6 @@ class Counts:
 
     def __len__(self) -> int:
         return len(self.problem_ids)
-
-    @classmethod
-    def from_grades(cls, grades: Iterable[tuple[str, bool]]) -> Counts:
-        """Count (problem id, right or not) pairs; problems in order of first appearance."""
-        n: Counter[str] = Counter()
-        c: Counter[str] = Counter()
-        for id_, right in grades:
-            n[id_] += 1
-            c[id_] += bool(right)
-        return cls(tuple(n), np.array(list(n.values()), int), np.array([c[id_] for id_ in n], int))
 
     def ordered(self, problem_ids: Sequence[str]) -> Counts:
         """The same counts in the order of `problem_ids`, which must name exactly these problems.

@@ -19,13 +19,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sage_cli.metrics.counts import Counts, FloatArray
-from sage_cli.metrics.design.estimator_noise import estimator_covariance, estimator_variance
-from sage_cli.metrics.design.population import Population
+from sage_cli.metrics.design.population import Population, estimator_covariance, estimator_variance
 from sage_cli.metrics.design.precision import POWER
 from sage_cli.metrics.intervals.distributions import two_sided_reach
 
@@ -126,16 +126,14 @@ def resampled_changes(
     ks: Sequence[int],
     *,
     beta: tuple[float, float],
-    loss: bool = False,
-    heterogeneity: float = HETEROGENEITY,
-    correlation: float = CORRELATION,
     confidence: float = 0.95,
+    **assumed: Any,
 ) -> FloatArray:
     """Low and high ends of the smallest changes, shape (2, Q, K): the counted problems resampled.
 
     The population is known from the counted problems alone; others of the kind would give another
-    answer. `beta` is the distribution that fits all of them. An end of inf says that no change
-    may be large enough.
+    answer. `beta` is the distribution that fits all of them; `assumed` are further options of
+    `smallest_changes`. An end of inf says that no change may be large enough.
     """
     generator, changes = np.random.default_rng(3), []
     ids = tuple(map(str, range(len(counts))))
@@ -145,14 +143,7 @@ def resampled_changes(
         population = Population.of(resampled, RESAMPLED_SAMPLES, near=beta)
         changes.append(
             smallest_changes(
-                population,
-                designs,
-                ks,
-                loss=loss,
-                heterogeneity=heterogeneity,
-                correlation=correlation,
-                confidence=confidence,
-                shifts=COARSE,
+                population, designs, ks, confidence=confidence, shifts=COARSE, **assumed
             )
         )
     tail = (1 - confidence) / 2

@@ -15,6 +15,18 @@ BLOCK = 4_000_000
 """Numbers that a computation holds at once, at most: 32 MB."""
 
 
+@dataclass(frozen=True)
+class Resampling:
+    """How intervals are computed: with equal settings the same data give the same interval."""
+
+    confidence: float = 0.95
+    resamples: int = 2000
+    seed: int = 0
+
+
+USUAL = Resampling()
+
+
 @dataclass(frozen=True, eq=False)
 class Interval:
     """Ends of the intervals, shape (K,), and p-values of "the mean is 0", two-sided.

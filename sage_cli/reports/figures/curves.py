@@ -159,7 +159,9 @@ def separated(heights: Sequence[float], gap: float) -> list[float]:
     blocks: list[list[float]] = []
     for height in heights:
         blocks.append([height])
-        while len(blocks) > 1 and _top(blocks[-2], gap) + gap > _bottom(blocks[-1], gap):
+        while len(blocks) > 1 and (
+            _bottom(blocks[-2], gap) + gap * len(blocks[-2]) > _bottom(blocks[-1], gap)
+        ):
             last = blocks.pop()
             blocks[-1] += last
     return [_bottom(block, gap) + gap * place for block in blocks for place in range(len(block))]
@@ -167,7 +169,3 @@ def separated(heights: Sequence[float], gap: float) -> list[float]:
 
 def _bottom(block: Sequence[float], gap: float) -> float:
     return sum(block) / len(block) - gap * (len(block) - 1) / 2
-
-
-def _top(block: Sequence[float], gap: float) -> float:
-    return sum(block) / len(block) + gap * (len(block) - 1) / 2

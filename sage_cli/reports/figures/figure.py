@@ -100,13 +100,13 @@ def line_style(index: int) -> dict[str, Any]:
     return {"color": COLOURS[colour], "linestyle": DASHES[turn % len(DASHES)]}
 
 
-def logarithmic(axes: Any, which: str, subs: Sequence[int] = (1,)) -> None:
-    """Make an axes' x or y logarithmic, with plain numbers at `subs` times powers of ten."""
+def logarithmic(axes: Any, which: str, subs: Sequence[int] = (1,), base: int = 10) -> None:
+    """Make an axes' x or y logarithmic, with plain numbers at `subs` times powers of `base`."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     getattr(axes, f"set_{which}scale")("log")
     axis = getattr(axes, f"{which}axis")
-    axis.set_major_locator(LogLocator(subs=subs))
+    axis.set_major_locator(LogLocator(base, subs=subs))
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 

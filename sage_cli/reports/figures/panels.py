@@ -29,8 +29,7 @@ Panels = Mapping[str, Mapping[str, Series]]
 @contextmanager
 def panel_grid(
     stem: Path,
-    titles: Sequence[str],
-    labels: Sequence[str],
+    panels: Mapping[str, Mapping[str, Any]],
     panel_in: tuple[float, float],
     extra_in: float,
     *,
@@ -39,27 +38,24 @@ def panel_grid(
     **subplots: Any,
 ) -> Iterator[tuple[Legend, list[Any]]]:
     """Draw a panel per title, `columns` a row; yields the legend and the panels' axes."""
-    columns = min(columns, len(titles))
-    rows = -(-len(titles) // columns)
+    columns = min(columns, len(panels))
+    rows = -(-len(panels) // columns)
     width_in = panel_in[0] * columns
-    legend = Legend.of(labels, width_in)
+    legend = Legend.of(series_of(panels.values()), width_in)
     with drawing(stem, width_in, panel_in[1] * rows + extra_in + legend.height_in) as figure:
         grid = figure.subplots(rows, columns, squeeze=False, **subplots).ravel()
-        for axes in grid[len(titles) :]:
+        for axes in grid[len(panels) :]:
             axes.set_visible(False)
-        for axes, title in zip(grid, titles, strict=False):
+        for axes, title in zip(grid, panels, strict=False):
             axes.set_title(title)
-        yield legend, list(grid)
+        yield legend, list(grid[: len(panels)])
         (legend.draw_points if points else legend.draw_lines)(figure)
 
 
 def draw_scatter(panels: Panels, axes_names: tuple[str, str], stem: Path) -> None:
     """Draw two numbers of each problem against each other, a panel per benchmark."""
-    titles, labels = list(panels), series_of(panels.values())
-    with panel_grid(stem, titles, labels, (3.6, 3.0), 0.2, columns=len(titles), points=True) as (
-        legend,
-        grid,
-    ):
+    form: dict[str, Any] = {"columns": len(panels), "points": True}
+    with panel_grid(stem, panels, (3.6, 3.0), 0.2, **form) as (legend, grid):
         for axes, panel in zip(grid, panels.values(), strict=True):
             for label, (x, y) in panel.items():
                 axes.scatter(x, y, s=9, alpha=0.55, linewidths=0, **legend.point(label))
@@ -67,17 +63,27 @@ def draw_scatter(panels: Panels, axes_names: tuple[str, str], stem: Path) -> Non
         grid[0].set_ylabel(axes_names[1])
 
 
+def draw_trade(panels: Mapping[str, Mapping[str, FloatArray]], k: int, stem: Path) -> None:
+    """Draw benchmark -> policy -> points (T, 2) of pass@1 and pass@k, in their order.
+
+    A line is a policy, a point a temperature or a checkpoint.
+    """
+    with panel_grid(stem, panels, (4.6, 3.4), 0, columns=len(panels)) as (legend, grid):
+        for axes, curves in zip(grid, panels.values(), strict=True):
+            for label, points_T2 in curves.items():
+                style = {"marker": "o", "markersize": 3, "linewidth": 1.4, **legend.line(label)}
+                axes.plot(*points_T2.T, **style)
+            axes.set_xlabel("worked pass@1")
+        grid[0].set_ylabel(f"worked pass@{k}")
+
+
 def draw_ecdf(panels: Mapping[str, Mapping[str, FloatArray]], axis: str, stem: Path) -> None:
     """Draw panel -> label -> positive values as the share that lies above each value.
 
     Both axes are logarithmic, so that heavy tails show; there is no bandwidth to choose.
     """
-    titles, labels = list(panels), series_of(panels.values())
-    with panel_grid(stem, titles, labels, (3.6, 2.7), 0.1, sharex=True, sharey=True) as (
-        legend,
-        grid,
-    ):
-        for axes, panel in zip(grid, panels.values(), strict=False):
+    with panel_grid(stem, panels, (3.6, 2.7), 0.1, sharex=True, sharey=True) as (legend, grid):
+        for axes, panel in zip(grid, panels.values(), strict=True):
             for label, values in panel.items():
                 if len(values):
                     share = 1 - np.arange(len(values)) / len(values)
@@ -86,15 +92,14 @@ def draw_ecdf(panels: Mapping[str, Mapping[str, FloatArray]], axis: str, stem: P
             axes.set_xlabel(axis)
             logarithmic(axes, "x", (1, 2, 5))
             logarithmic(axes, "y")
-        for axes in grid[:: min(COLUMNS, len(titles))]:
+        for axes in grid[:: min(COLUMNS, len(panels))]:
             axes.set_ylabel("share above")
 
 
 def draw_lines(panels: Panels, axes_names: Sequence[str], stem: Path, name_y: str = "") -> None:
     """Draw title -> label -> x and y as lines; `axes_names` are of x, `name_y` is of all y."""
-    titles, labels = list(panels), series_of(panels.values())
-    with panel_grid(stem, titles, labels, (3.6, 2.4), 0.2, sharey=True) as (legend, grid):
-        for axes, panel, name in zip(grid, panels.values(), axes_names, strict=False):
+    with panel_grid(stem, panels, (3.6, 2.4), 0.2, sharey=True) as (legend, grid):
+        for axes, panel, name in zip(grid, panels.values(), axes_names, strict=True):
             for label, (x, y) in panel.items():
                 axes.plot(x, y, linewidth=1.5, **legend.line(label))
             axes.xaxis.set_major_locator(MaxNLocator(5))
@@ -105,13 +110,13 @@ def draw_lines(panels: Panels, axes_names: Sequence[str], stem: Path, name_y: st
 
 def draw_steps(lines: Panels, points: Panels, stem: Path) -> None:
     """Draw quantity -> run -> steps and values; `points` are marked instead of smoothed."""
-    labels = series_of((*lines.values(), *points.values()))
-    titles = list(dict.fromkeys((*lines, *points)))
-    with panel_grid(stem, titles, labels, (3.3, 2.1), 0.2) as (legend, grid):
-        for axes, title in zip(grid, titles, strict=False):
+    titles = dict.fromkeys((*lines, *points))
+    panels = {title: {**lines.get(title, {}), **points.get(title, {})} for title in titles}
+    with panel_grid(stem, panels, (3.3, 2.1), 0.2) as (legend, grid):
+        for axes, title in zip(grid, panels, strict=True):
             for run, (step, value) in lines.get(title, {}).items():
                 style = legend.line(run)
-                if len(labels) <= RAW:
+                if len(legend.styles) <= RAW:
                     axes.plot(step, value, linewidth=0.6, alpha=0.25, color=style["color"])
                 axes.plot(step, smoothed(value), linewidth=1.5, **style)
             for run, (step, value) in points.get(title, {}).items():

@@ -23,6 +23,7 @@ from sage_cli.metrics.importance import (
     fewest_trials,
     numeric_column,
 )
+from sage_cli.metrics.intervals.interval import Resampling
 from sage_cli.reports.sweeps.data import Axis, CountedTrial, SweepResult, SweepTrial
 from sage_cli.settings.objective import Objective
 
@@ -54,7 +55,7 @@ def sweep_result(
     if not places or len(counts) < len(places):
         return replace(result, front=_front_of_means(result))
     values = {one.name: objective_values(one, counts) for one in objectives}
-    ends = {name: objective_intervals(one, confidence=confidence) for name, one in values.items()}
+    ends = {name: objective_intervals(one, Resampling(confidence)) for name, one in values.items()}
     by_place = {
         place: {name: of[row] for name, of in ends.items()} for row, place in enumerate(places)
     }
@@ -94,7 +95,7 @@ def _base_intervals(
         return None
     values = {one.name: objective_values(one, [counts]) for one in objectives}
     return {
-        name: objective_intervals(one, confidence=confidence)[0] for name, one in values.items()
+        name: objective_intervals(one, Resampling(confidence))[0] for name, one in values.items()
     }
 
 

@@ -1,4 +1,4 @@
-"""Tables as Markdown, CSV, LaTeX, and records for JSON."""
+"""Tables as Markdown, CSV and LaTeX."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import io
 import re
 from itertools import groupby, pairwise
 
-from sage_cli.reports.tables.table import Cell, Column, Measure, Table, is_text
+from sage_cli.reports.tables.table import Column, Table, Value, is_text, spread_out
 
 _COMMANDS = {"~": "textasciitilde{}", "^": "textasciicircum{}", "\\": "textbackslash{}"}
 _MATHS = {"±": r"\pm", "τ": r"\tau", "ρ": r"\rho", "<": "<", ">": ">", "−": "-"}
@@ -18,9 +18,6 @@ TEX = str.maketrans(
     | {"–": "--"}
 )
 
-Value = str | int | float | None
-Record = dict[str, Value]
-"""A row of a CSV file as a JSON object."""
 _LINE_ENDS = re.compile(r"\s*[\r\n\v\f\x85\u2028\u2029]+\s*")
 BOOKTABS = r"% needs \usepackage{booktabs}"
 
@@ -38,7 +35,7 @@ def to_markdown(table: Table) -> str:
 
 def to_csv(table: Table) -> str:
     """Return CSV with each number in a column of its own: `aime pass@1`, `aime pass@1 sd`."""
-    heads, rows = _spread_out(table)
+    heads, rows = spread_out(table)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(map(no_formula, heads))
@@ -68,12 +65,6 @@ def _in_csv(value: Value) -> Value:
 
 def _in_pipes(text: str) -> str:
     return _LINE_ENDS.sub(" ", text).replace("|", r"\|")
-
-
-def to_records(table: Table) -> list[Record]:
-    """Return the rows of the CSV as objects; undefined numbers are None."""
-    heads, rows = _spread_out(table)
-    return [dict(zip(heads, row, strict=True)) for row in rows]
 
 
 def to_latex(table: Table) -> str:
@@ -113,31 +104,3 @@ def _latex_row(cells: list[str]) -> str:
 
 def _tex(text: str) -> str:
     return text.translate(TEX)
-
-
-def _spread_out(table: Table) -> tuple[list[str], list[list[Value]]]:
-    """Return headings and rows with each number of each cell in a column of its own."""
-    parts = [_parts(table, place) for place in range(len(table.columns))]
-    heads = [
-        " ".join(word for word in (column.group, column.name, part) if word)
-        for column, names in zip(table.columns, parts, strict=True)
-        for part in names
-    ]
-    rows = [
-        [v for cell, names in zip(row.cells, parts, strict=True) for v in _values(cell, names)]
-        for row in table.rows
-    ]
-    return heads, rows
-
-
-def _parts(table: Table, place: int) -> list[str]:
-    cells = [row.cells[place] for row in table.rows]
-    present = {part for cell in cells if isinstance(cell, Measure) for part in cell.parts()}
-    return ["", *(part for part in ("sd", "low", "high") if part in present)]
-
-
-def _values(cell: Cell, names: list[str]) -> list[Value]:
-    if not isinstance(cell, Measure):
-        return [cell, *(None for _ in names[1:])]
-    parts = cell.parts()
-    return [parts.get(name) for name in names]

@@ -11,8 +11,8 @@ from sage_cli.metrics.comparisons.objective import Result, by_problem
 from sage_cli.metrics.comparisons.ranking import non_dominated
 from sage_cli.metrics.comparisons.seed_noise import residual
 from sage_cli.metrics.counts import FloatArray
+from sage_cli.metrics.intervals.bands import pooled_variance
 from sage_cli.metrics.intervals.distributions import two_sided_p
-from sage_cli.metrics.intervals.variance_components import pooled_variance
 from sage_cli.settings.objective import Objective
 
 Replicate = Sequence[Result]

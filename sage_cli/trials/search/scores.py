@@ -10,7 +10,7 @@ import numpy as np
 from sage_cli.config.specs import EvaluationSpec
 from sage_cli.metrics import pooled
 from sage_cli.metrics.comparisons.objective import Result, by_problem
-from sage_cli.metrics.counts.worked import Worked
+from sage_cli.metrics.counts.exact import Worked
 from sage_cli.settings.objective import Objective
 from sage_cli.store.runs.run import Run
 from sage_cli.trials.stored import StoredMeasurements

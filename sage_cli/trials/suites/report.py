@@ -11,10 +11,9 @@ from typing_extensions import TypedDict
 
 from sage_cli.config.specs import EvaluationSpec
 from sage_cli.evaluation.provenance import configured_provenance
-from sage_cli.reports.chapters import Chapter, ChaptersData, join_chapters
+from sage_cli.reports.chapters import SHOWN, Chapter, ChaptersData, join_chapters, shown_report
 from sage_cli.reports.document import Document, Report
 from sage_cli.reports.provenance import PolicyUsed, Provenance, SamplesUsed
-from sage_cli.reports.shown import SHOWN, shown_report
 from sage_cli.reports.tables.published import other_table
 from sage_cli.store.atomic import write_text
 from sage_cli.store.json_files import compact_json

@@ -19,8 +19,9 @@ from sage_cli.metrics.comparisons.over_initial_policies import (
 )
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.counts.exact import worked_pass_at_k
-from sage_cli.metrics.intervals.bootstrap import resampled_means
-from sage_cli.metrics.intervals.multiplicity import holm
+from sage_cli.metrics.intervals.distributions import holm
+from sage_cli.metrics.intervals.interval import Resampling
+from sage_cli.metrics.intervals.resampling import resampled_means
 from sage_cli.trials.suites.comparisons import Trade
 from sage_cli.trials.suites.exact import ReadReplicate
 
@@ -167,7 +168,10 @@ def _resampled(policies: Sequence[Points]) -> tuple[Curve, list[Curve]]:
     """Return the policies' curves, the first row as they are, then on resampled problems."""
     columns_PC = np.concatenate([values_PX for both in policies for values_PX in both], axis=1)
     means_RC = np.concatenate(
-        [columns_PC.mean(axis=0)[None], resampled_means(columns_PC, resamples=RESAMPLES, seed=0)]
+        [
+            columns_PC.mean(axis=0)[None],
+            resampled_means(columns_PC, Resampling(resamples=RESAMPLES)),
+        ]
     )
     widths = [values_PX.shape[1] for both in policies for values_PX in both]
     parts = np.split(means_RC, np.cumsum(widths)[:-1], axis=1)

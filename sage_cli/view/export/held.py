@@ -13,13 +13,11 @@ import numpy as np
 
 from sage_cli.errors import SageError
 from sage_cli.view.api import Api
-from sage_cli.view.export.page_file import in_script
-from sage_cli.view.json_types.export import Export, HeldPolicy
-from sage_cli.view.json_types.measured import DifferenceView, SampleRow
+from sage_cli.view.export.page_file import Export, HeldPolicy, in_script
 from sage_cli.view.stored.columns import Columns, Filters
 from sage_cli.view.stored.policies import Measured
-from sage_cli.view.topics.passk import difference_view
-from sage_cli.view.topics.samples import Place, rows_of
+from sage_cli.view.topics.passk import DifferenceView, difference_view
+from sage_cli.view.topics.samples import Place, SampleRow, rows_of
 
 MOST_POLICIES, MOST_PAIRS = 24, 24
 SHOWN_CHARACTERS = 4_000

@@ -7,18 +7,68 @@ import posixpath
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
+
+from typing_extensions import TypedDict
 
 from sage_cli.errors import ConfigurationError
 from sage_cli.store.atomic import storing, write_text
 from sage_cli.store.json_files import compact_json
-from sage_cli.view.assets import FILES, PAGE
-from sage_cli.view.json_types.export import Export
 from sage_cli.view.security import hash_of
+from sage_cli.view.topics.passk import DifferenceView, PasskView
+from sage_cli.view.topics.problems import ProblemsView
+from sage_cli.view.topics.run import RecordsView
+from sage_cli.view.topics.samples import SampleRow
+
+PAGE = Path(__file__).parents[1] / "page"
+FILES = frozenset(
+    str(path.relative_to(PAGE)).replace("\\", "/") for path in PAGE.rglob("*") if path.is_file()
+)
+"""Their paths below PAGE; nothing else is served."""
+
+
+def file_of(name: str) -> Path:
+    """Return the path of one of FILES. Raises KeyError for any other name."""
+    if name not in FILES:
+        raise KeyError(name)
+    return PAGE / name
+
 
 INDEX = "index.html"
 SCRIPTS = ("vendor/d3.min.js", "vendor/plot.min.js")
 ONLY_SERVED = "early.js"
 _IMPORT = re.compile(r'((?:from|import\()\s*")(\.{1,2}/[^"]+)(")')
+
+
+class HeldPolicy(TypedDict):
+    """What an export holds of a policy on a benchmark: its curve, its problems, some samples.
+
+    `stored` is the number of its stored samples.
+    """
+
+    policy: str
+    benchmark: str
+    passk: PasskView
+    problems: ProblemsView
+    golds: dict[str, str]
+    stored: int
+    longest: int
+    samples: list[SampleRow]
+
+
+class Export(TypedDict):
+    """What a page without a server is made of; `said` tells what was left out.
+
+    `answers` are by address, `records` by run with all figures. `begin` is where the page begins.
+    """
+
+    begin: str
+    said: str
+    left_out: list[str]
+    answers: dict[str, Any]
+    records: dict[str, RecordsView]
+    policies: list[HeldPolicy]
+    differences: list[DifferenceView]
 
 
 def write_export(contents: Export, folder: Path) -> Path:

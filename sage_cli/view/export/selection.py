@@ -1,4 +1,4 @@
-"""Which runs an export holds: those that a run, a sweep or a suite refers to."""
+"""Which runs an export holds: those that a run, a sweep or a suite refers to; and their page."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from pathlib import Path
 from urllib.parse import quote, urlencode
 
 from sage_cli.errors import SageError
+from sage_cli.progress import Progress
+from sage_cli.store.atomic import write_text
 from sage_cli.store.runs.run import Run, Runs
 from sage_cli.trials.search.folder import SweepFolder, Sweeps
-from sage_cli.view.export.held import Selection
-from sage_cli.view.json_types.runs import GuideView
+from sage_cli.view.export.held import Selection, contents
+from sage_cli.view.export.page_file import page_of
+from sage_cli.view.topics.run import GuideView
 from sage_cli.view.topics.suites import StoredSuites, policies_of_suite
 
 MOST_RUNS = 200
@@ -73,3 +76,18 @@ def _runs_of(sweep: SweepFolder) -> list[str]:
         return []
     base = result.base.runs if result.base else ()
     return [*base, *(run for trial in result.trials for run in trial.runs)]
+
+
+LIMIT_MB = 2
+"""Megabytes of stored results in such a page; its scripts are another."""
+
+
+def write_own_page(root: Path, kind: str, name: str, file: Path, progress: Progress) -> None:
+    """Write the page that begins with a suite, a sweep or a run's token report."""
+    with progress.doing("writing the page"):
+        write_page(root, selection_of(root, kind, name), file)
+
+
+def write_page(root: Path, selection: Selection, file: Path, limit_mb: int = LIMIT_MB) -> None:
+    """Write a selection of what is stored below `root` as one file."""
+    write_text(file, page_of(contents(root, selection, limit_mb * 2**20)))

@@ -8,14 +8,14 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from typing_extensions import TypedDict
 
 from sage_cli.metrics import Counts
 from sage_cli.reports.measurement import Measured as Measurement
 from sage_cli.store.samples.graded import GradedSet
 from sage_cli.store.samples.inventory import Integers, Mask
 from sage_cli.view.stored.policies import Measured
-from sage_cli.view.stored.remembered import Remembered
-from sage_cli.view.stored.runs_read import stamp_of
+from sage_cli.view.stored.runs_read import Look, Remembered, stamp_of
 
 RIGHT = "right"
 MOST_SAMPLES = 10_000_000
@@ -132,6 +132,31 @@ class Columns:
         if filters.longest is not None:
             fits &= one.tokens_S[rows] <= filters.longest
         return fits
+
+
+Shown = tuple[Measured, Columns]
+
+
+class Absent(TypedDict):
+    """A policy that can't be shown, and why."""
+
+    policy: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Found:
+    """The policies that can be shown on a benchmark, all benchmarks, and the looks of all runs."""
+
+    shown: list[Shown]
+    benchmarks: list[str]
+    absent: list[Absent]
+    looks: dict[str, Look]
+
+    @property
+    def benchmark(self) -> str | None:
+        """Return the benchmark's name; None without a policy."""
+        return self.shown[0][0].benchmark.name if self.shown else None
 
 
 class StoredColumns:

@@ -24,8 +24,7 @@ from sage_cli.store.runs.evaluations import COUNTED, FOLDER, evaluation_figures
 from sage_cli.store.runs.run import Run, Runs
 from sage_cli.store.samples.annotations import GradeStore
 from sage_cli.store.samples.sample_set import SampleSet
-from sage_cli.view.stored.remembered import Remembered
-from sage_cli.view.stored.runs_read import RunsRead, stamp_of
+from sage_cli.view.stored.runs_read import Remembered, RunsRead, stamp_of
 
 _SETTINGS = {
     "samples": "evaluation",

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from threading import Lock
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
+
+from typing_extensions import TypedDict
 
 from sage_cli.errors import StoreError
 from sage_cli.reports.figures.figure import COLOURS
@@ -14,7 +17,54 @@ from sage_cli.store.runs.evaluations import FOLDER
 from sage_cli.store.runs.manifest import RUNNING
 from sage_cli.store.runs.run import Run
 from sage_cli.store.runs.run_facts import RunFacts
-from sage_cli.view.json_types.look import Look
+
+T = TypeVar("T")
+
+
+class Look(TypedDict):
+    """The colour of a policy and its dashes, the same on every page.
+
+    `colour` is a place in the palette, null for an initial policy, which is drawn in ink; `dash` a
+    place among the dashes, which tell apart policies of one colour.
+    """
+
+    colour: int | None
+    dash: int
+
+
+class Remembered(Generic[T]):
+    """The latest results by key, whose sizes sum to at most `room`; one is kept in any case.
+
+    A key names all that decides the result, such as the sizes and times of the files it is read
+    from, so nothing that is kept can be out of date.
+    """
+
+    def __init__(self, room: int, size_of: Callable[[T], int] = lambda _: 1) -> None:
+        self._room, self._size_of = room, size_of
+        self._results: OrderedDict[Hashable, T] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Return the result of `key`, made by `make` if it is not kept.
+
+        Threads that ask for one key at the same time may both make it.
+        """
+        with self._lock:
+            if key in self._results:
+                self._results.move_to_end(key)
+                return self._results[key]
+        made = make()
+        with self._lock:
+            self._results[key] = made
+            self._results.move_to_end(key)
+            while len(self._results) > 1 and self._size > self._room:
+                self._results.popitem(last=False)
+        return made
+
+    @property
+    def _size(self) -> int:
+        return sum(map(self._size_of, self._results.values()))
+
 
 Stamp = tuple[tuple[int, int] | None, ...]
 _READ = ("manifest.json", "config.json", "metrics.jsonl", FOLDER)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from typing import Any
 
 import numpy as np
+from typing_extensions import TypedDict
 
 from sage_cli.errors import SageError, StoreError
 from sage_cli.evaluation.exact.chances import ExactReader
@@ -13,17 +15,55 @@ from sage_cli.evaluation.provenance import provenance_of
 from sage_cli.metrics import curve, paired_difference, parse_ks
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.counts.exact import worked_pass_at_k
+from sage_cli.metrics.intervals.interval import Resampling
 from sage_cli.reports.measurement import Measured as Measurement
-from sage_cli.reports.measurement import record
-from sage_cli.view.json_types.look import Look
-from sage_cli.view.json_types.measured import Absent, DifferenceView, PasskView, PolicyCurve
-from sage_cli.view.stored.columns import Columns
+from sage_cli.reports.passk import CurveJson, Line, curve_json
+from sage_cli.view.stored.columns import Absent, Found, Shown
 from sage_cli.view.stored.policies import Measured
-from sage_cli.view.stored.runs_read import look_of
+from sage_cli.view.stored.runs_read import Look, look_of
 
-Shown = tuple[Measured, Columns]
 MOST_KS = 48
 """Values of k of a curve, evenly spaced on a logarithmic axis."""
+
+
+class PolicyCurve(CurveJson):
+    """A policy's curve, its look, and how many of its samples are graded.
+
+    `exact` is worked pass@k from the chances of the right texts, null unless they are stored.
+    """
+
+    look: Look
+    exact: FloatArray | None
+    samples: int
+    graded: int
+    wanted: int
+
+
+class PasskView(TypedDict):
+    """Curves on one benchmark at the same ks; `benchmarks` are those that can be chosen."""
+
+    benchmark: str | None
+    benchmarks: list[str]
+    k: list[int]
+    confidence: float
+    curves: list[PolicyCurve]
+    absent: list[Absent]
+    provenance: dict[str, Any]
+
+
+class DifferenceView(TypedDict):
+    """pass@k of `a` less that of `b`, paired by problem, with intervals and p-values."""
+
+    a: str
+    b: str
+    benchmark: str
+    k: list[int]
+    mean: FloatArray
+    low: FloatArray
+    high: FloatArray
+    p: FloatArray
+    confidence: float
+    problems: int
 
 
 def curve_points(n: int, typed: str | None = None) -> tuple[int, ...]:
@@ -38,16 +78,10 @@ def curve_points(n: int, typed: str | None = None) -> tuple[int, ...]:
     return tuple(sorted({*spaced, *powers, n}))
 
 
-def passk_view(
-    shown: Sequence[Shown],
-    benchmarks: list[str],
-    absent: list[Absent],
-    looks: dict[str, Look],
-    typed: str | None,
-) -> PasskView:
-    """Return the curves of policies that have graded samples, at the same ks."""  # fmt: skip
-    seeds = {one.label: measurements((one, columns)) for one, columns in shown}
-    measured = [one for one, _ in shown]
+def passk_view(found: Found, typed: str | None) -> PasskView:
+    """Return the curves of policies that have graded samples, at the same ks."""
+    seeds = {one.label: measurements((one, columns)) for one, columns in found.shown}
+    measured = [one for one, _ in found.shown]
     graded = {label: [seed.counts.n_P for seed in of] for label, of in seeds.items()}
     whole = [one for one in measured if min(int(n.min()) for n in graded[one.label]) > 0]
     missing: list[Absent] = [
@@ -59,12 +93,12 @@ def passk_view(
     ks = curve_points(n, typed) if n else ()
     confidence = measured[0].spec.evaluation.confidence if measured else 0.95
     return {
-        "benchmark": measured[0].benchmark.name if measured else None,
-        "benchmarks": benchmarks,
+        "benchmark": found.benchmark,
+        "benchmarks": found.benchmarks,
         "k": list(ks),
         "confidence": confidence,
-        "curves": [_curve(one, seeds[one.label], ks, looks) for one in whole],
-        "absent": [*absent, *missing],
+        "curves": [_curve(one, seeds[one.label], ks, found.looks) for one in whole],
+        "absent": [*found.absent, *missing],
         "provenance": _provenance(whole),
     }
 
@@ -81,11 +115,7 @@ def difference_view(shown_a: Shown, shown_b: Shown, typed: str | None) -> Differ
         )
     settings = a.spec.evaluation
     found = paired_difference(
-        of_a,
-        of_b,
-        curve_points(n, typed),
-        confidence=settings.confidence,
-        resamples=settings.bootstrap,
+        of_a, of_b, curve_points(n, typed), Resampling(settings.confidence, settings.bootstrap)
     )
     return {
         "a": a.label,
@@ -110,18 +140,13 @@ def measurements(shown: Shown) -> tuple[Measurement, ...]:
 
 
 def _curve(
-    one: Measured, seeds: Sequence[Measurement], ks: Sequence[int], looks: dict[str, Look]
+    one: Measured, seeds: tuple[Measurement, ...], ks: Sequence[int], looks: dict[str, Look]
 ) -> PolicyCurve:
     settings = one.spec.evaluation
     counts = [seed.counts for seed in seeds]
-    found = curve(counts, ks, confidence=settings.confidence, resamples=settings.bootstrap)
+    found = curve(counts, ks, Resampling(settings.confidence, settings.bootstrap))
     return {
-        "policy": one.label,
-        "benchmark": one.benchmark.name,
-        "pass@k": found.mean_K,
-        "low": found.low_K,
-        "high": found.high_K,
-        "seeds": [record(seed) for seed in seeds],
+        **curve_json(Line(one.label, one.benchmark.name, found, seeds)),
         "look": look_of(one.label, looks),
         "exact": _exact(one, ks),
         "samples": settings.samples,

@@ -2,38 +2,72 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from typing_extensions import TypedDict
 
 from sage_cli.errors import StoreError
-from sage_cli.view.json_types.look import Look
-from sage_cli.view.json_types.measured import (
-    Absent,
-    PolicyAnswers,
-    ProblemRow,
-    ProblemsView,
-    ProblemView,
-)
-from sage_cli.view.stored.columns import Columns, Filters
-from sage_cli.view.stored.policies import Measured
-from sage_cli.view.stored.runs_read import look_of
-from sage_cli.view.topics.dissimilar import dissimilar_first
-from sage_cli.view.topics.samples import Wanted, samples_view
+from sage_cli.view.stored.columns import Absent, Columns, Filters, Found, Shown
+from sage_cli.view.stored.runs_read import Look, look_of
+from sage_cli.view.topics.samples import SampleRow, Wanted, samples_view
 
 COMPARED = 200
 """Samples among which dissimilar ones are looked for."""
 QUESTION = 300
 """Characters of a question in the table of problems."""
 
-Shown = tuple[Measured, Columns]
+
+class ProblemRow(TypedDict):
+    """A problem of a benchmark, with the right samples and all samples of each policy."""
+
+    problem: str
+    question: str
+    right: dict[str, int]
+    samples: dict[str, int]
 
 
-def problems_view(
-    shown: Sequence[Shown], benchmarks: list[str], absent: list[Absent], looks: dict[str, Look]
-) -> ProblemsView:
+class ProblemsView(TypedDict):
+    """The problems of a benchmark and how policies answered them."""
+
+    benchmark: str | None
+    benchmarks: list[str]
+    policies: list[str]
+    looks: dict[str, Look]
+    problems: list[ProblemRow]
+    absent: list[Absent]
+
+
+class PolicyAnswers(TypedDict):
+    """One policy's samples of a problem: counts by grade, answers by how often, completions."""
+
+    policy: str
+    look: Look
+    samples: int
+    grades: dict[str, int]
+    answers: dict[str, int]
+    total: int
+    rows: list[SampleRow]
+
+
+class ProblemView(TypedDict):
+    """A problem: question, gold, what its source says of it, and what policies answered."""
+
+    benchmark: str
+    problem: str
+    question: str
+    gold: str
+    about: dict[str, Any]
+    policies: list[PolicyAnswers]
+    absent: list[Absent]
+
+
+def problems_view(found: Found) -> ProblemsView:
     """Return the problems of the policies' benchmark with the right samples of each policy."""
+    shown = found.shown
     right = {measured.label: _counted(columns) for measured, columns in shown}
     problems = shown[0][0].benchmark.problems if shown else ()
     rows: list[ProblemRow] = [
@@ -48,21 +82,19 @@ def problems_view(
         for problem in problems
     ]
     return {
-        "benchmark": shown[0][0].benchmark.name if shown else None,
-        "benchmarks": benchmarks,
+        "benchmark": found.benchmark,
+        "benchmarks": found.benchmarks,
         "policies": list(right),
-        "looks": {label: look_of(label, looks) for label in right},
+        "looks": {label: look_of(label, found.looks) for label in right},
         "problems": rows,
-        "absent": absent,
+        "absent": found.absent,
     }
 
 
 def problem_view(
-    shown: Sequence[Shown],
+    found: Found,
     problem_id: str,
     wanted: Wanted,
-    absent: list[Absent],
-    looks: dict[str, Look],
     *,
     dissimilar: bool,
 ) -> ProblemView:
@@ -70,8 +102,8 @@ def problem_view(
 
     The first ones, or with `dissimilar` those that share least with the ones before them. Raises
     StoreError for a problem that none of the policies' benchmarks has.
-    """  # fmt: skip
-    problems = {p.id: (m.benchmark.name, p) for m, _ in shown for p in m.benchmark.problems}
+    """
+    problems = {p.id: (m.benchmark.name, p) for m, _ in found.shown for p in m.benchmark.problems}
     if problem_id not in problems:
         raise StoreError(f"no policy that was named was measured on a problem '{problem_id}'")
     benchmark, problem = problems[problem_id]
@@ -81,8 +113,10 @@ def problem_view(
         "question": problem.question,
         "gold": problem.gold,
         "about": {str(key): value for key, value in problem.meta.items()},
-        "policies": [_answers(one, problem_id, wanted, looks, dissimilar) for one in shown],
-        "absent": absent,
+        "policies": [
+            _answers(one, problem_id, wanted, found.looks, dissimilar) for one in found.shown
+        ],
+        "absent": found.absent,
     }
 
 
@@ -133,3 +167,37 @@ def _counted(columns: Columns) -> dict[str, tuple[int, int]]:
             counts = np.bincount(one.inventory.problem_S[some], minlength=len(names))
             counter.update({name: c for name, c in zip(names, counts.tolist(), strict=True) if c})
     return {name: (right[name], count) for name, count in counted.items()}
+
+
+_WORD = re.compile(r"\w+|[^\w\s]")
+TEXT = 4_000
+"""Characters of a text that are compared."""
+
+
+def dissimilar_first(texts: Sequence[str]) -> list[int]:
+    """Return the places of `texts`: the first, then the one farthest from all before it, and so on.
+
+    The distance of two texts is one less the Jaccard index of their pairs of adjacent words
+    (Gonzalez 1985 for the greedy order). Equal texts come last.
+    """
+    if not texts:
+        return []
+    pairs = [_pairs(text) for text in texts]
+    order, left = [0], list(range(1, len(texts)))
+    nearest = {place: _distance(pairs[place], pairs[0]) for place in left}
+    while left:
+        farthest = max(left, key=lambda place: (nearest[place], -place))
+        order.append(farthest)
+        left.remove(farthest)
+        for place in left:
+            nearest[place] = min(nearest[place], _distance(pairs[place], pairs[farthest]))
+    return order
+
+
+def _pairs(text: str) -> frozenset[tuple[str, str]]:
+    words = _WORD.findall(text[:TEXT])
+    return frozenset(zip(["", *words], [*words, ""], strict=True))
+
+
+def _distance(a: frozenset[tuple[str, str]], b: frozenset[tuple[str, str]]) -> float:
+    return 1 - len(a & b) / len(a | b)

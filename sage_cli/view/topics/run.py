@@ -8,29 +8,100 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from typing_extensions import TypedDict
+
 from sage_cli.config.layers import leaves
 from sage_cli.config.load import load
 from sage_cli.errors import SageError, StoreError
 from sage_cli.settings.presets import DEFAULT_PRESET
 from sage_cli.store.json_files import read_object
+from sage_cli.store.runs.manifest import Manifest
 from sage_cli.store.runs.run import Run
 from sage_cli.store.runs.run_facts import OF_RL, RunFacts, speed_figures
-from sage_cli.view.json_types.runs import (
-    Differing,
-    FileRow,
-    GuideView,
-    LedgerView,
-    RecordsView,
-    RolloutsView,
-    RunView,
-)
 from sage_cli.view.stored.policies import Policies, policies_of
-from sage_cli.view.stored.runs_read import look_of
+from sage_cli.view.stored.runs_read import Look, look_of
 
 MOST_FILES = 500
 SHOWN_CHARACTERS = 20_000
 _CHOICES = ("rl.algo", "guide.name", "model.kind")
 """Settings by which others get their defaults."""
+
+
+class Differing(TypedDict):
+    """A setting by its dotted name, its value, and the preset's; null where a side has none."""
+
+    name: str
+    value: Any
+    preset: Any
+
+
+class FileRow(TypedDict):
+    """A file of a run, by its path in the run's folder."""
+
+    path: str
+    bytes: int
+
+
+class RunView(TypedDict):
+    """A run: its manifest, what it was made from, its figures, its files.
+
+    `differing` holds the settings that are other than those of `preset`, the one that differs
+    least. `records` names the figures of metrics.jsonl. `policies` are the policies that can be
+    measured: the run's checkpoints and its end. `benchmarks` are those that it was measured on.
+    `token_report` says that one is stored.
+    """
+
+    id: str
+    look: Look
+    manifest: Manifest | dict[str, Any]
+    status: str
+    why_torn: str | None
+    preset: str | None
+    differing: list[Differing]
+    settings: dict[str, Any]
+    figures: dict[str, Any]
+    speed: dict[str, float]
+    records: list[str]
+    files: list[FileRow]
+    children: list[str]
+    policies: list[str]
+    benchmarks: list[str]
+    rollouts: int
+    token_report: bool
+
+
+class GuideView(TypedDict):
+    """What a guide did to tokens of a policy: `report` is the JSON of `sage guide show`."""
+
+    policy: str
+    report: dict[str, Any]
+
+
+class RecordsView(TypedDict):
+    """Figures of a run by step: `values` has a list for each name, null where a step has none."""
+
+    run: str
+    look: Look
+    steps: list[int]
+    values: dict[str, list[Any]]
+
+
+class RolloutsView(TypedDict):
+    """Completions that a training kept: the steps that have some, and those of one step."""
+
+    run: str
+    steps: list[int]
+    step: int | None
+    rows: list[dict[str, Any]]
+
+
+class LedgerView(TypedDict):
+    """How prompts were answered: sums of every step, and the rows of one step."""
+
+    run: str
+    steps: list[dict[str, int]]
+    step: int | None
+    rows: list[dict[str, Any]]
 
 
 def run_view(id_: str, policies: Policies) -> RunView:
@@ -79,7 +150,11 @@ def rollouts_view(run: Run, step: int | None) -> RolloutsView:
     rows = run.rollouts.read()
     steps = sorted({int(row["step"]) for row in rows})
     at = step if step in steps else (steps[-1] if steps else None)
-    shown = [{key: _cut(value) for key, value in row.items()} for row in rows if row["step"] == at]
+    shown = [
+        {key: of[:SHOWN_CHARACTERS] if isinstance(of, str) else of for key, of in row.items()}
+        for row in rows
+        if row["step"] == at
+    ]
     return {"run": run.id, "steps": steps, "step": at, "rows": shown}
 
 
@@ -176,10 +251,6 @@ def _benchmarks(id_: str, policies: Policies) -> list[str]:
         return policies.benchmarks(id_)
     except SageError:
         return []
-
-
-def _cut(value: Any) -> Any:
-    return value[:SHOWN_CHARACTERS] if isinstance(value, str) else value
 
 
 def _is_number(value: Any) -> bool:

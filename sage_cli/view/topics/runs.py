@@ -3,14 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
+
+from typing_extensions import TypedDict
 
 from sage_cli.config.fields import settings
 from sage_cli.store.runs.run_facts import ABOUT, RunFacts
-from sage_cli.view.json_types.runs import RunsView
-from sage_cli.view.stored.runs_read import RunsRead, look_of, looks_of
+from sage_cli.view.stored.runs_read import Look, RunsRead, look_of, looks_of
 
 FIRST, LAST = ("id", "status", "step", "of"), ("reward", "started", "seconds", "kind", "parent")
 """Columns that are always sent, before and after the others: the page reads some of them."""
+
+
+class RunRow(TypedDict):
+    """A run of the table: a value for each of the columns, null for none."""
+
+    look: Look
+    values: dict[str, Any]
+
+
+class RunsView(TypedDict):
+    """Runs, oldest first; `known` names every column that may be asked for."""
+
+    root: str
+    columns: list[str]
+    known: list[str]
+    runs: list[RunRow]
 
 
 def runs_view(runs: RunsRead, asked: Sequence[str]) -> RunsView:

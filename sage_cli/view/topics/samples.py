@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from typing_extensions import TypedDict
 
 from sage_cli.store.samples.inventory import Integers
-from sage_cli.view.json_types.measured import SampleRow, SamplesView
 from sage_cli.view.stored.columns import Columns, Filters
 from sage_cli.view.stored.policies import Measured
 
@@ -21,6 +21,43 @@ READ_AT_ONCE = 2_048
 
 Place = tuple[int, int]
 """A sample by the number of its set and its row."""
+
+
+class SampleRow(TypedDict):
+    """A stored completion with its grade.
+
+    `text` is cut at a limit; `characters` is its whole length.
+    """
+
+    policy: str
+    problem: str
+    seed: int
+    index: int
+    grade: str | None
+    extracted: str | None
+    tokens: int
+    truncated: bool
+    text: str
+    characters: int
+
+
+class SamplesView(TypedDict):
+    """A page of the samples that fit the filters, `total` of them.
+
+    With a search for text `total` counts those found so far if `searched` is below `candidates`,
+    the number of samples that fit the other filters.
+    """
+
+    policy: str
+    benchmark: str
+    benchmarks: list[str]
+    total: int
+    candidates: int
+    searched: int
+    offset: int
+    grades: dict[str, int]
+    longest: int
+    rows: list[SampleRow]
 
 
 @dataclass(frozen=True)

@@ -9,19 +9,64 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
+from typing_extensions import TypedDict
+
 from sage_cli.errors import StoreError
 from sage_cli.json_value import json_value
-from sage_cli.reports.shown import SHOWN, ShownReport, ShownSection
+from sage_cli.reports.chapters import SHOWN, ShownReport, ShownSection
 from sage_cli.store.json_files import TornError, read_object
 from sage_cli.store.lock import holder_of
 from sage_cli.trials.failures import last_lines, stored_failures
-from sage_cli.trials.task import stored_states
-from sage_cli.view.json_types.look import Look
-from sage_cli.view.json_types.trials import SuiteRow, SuitesView, SuiteView, TaskRow
-from sage_cli.view.stored.runs_read import is_one_part, look_of
+from sage_cli.trials.task import TaskState, stored_states
+from sage_cli.view.stored.runs_read import Look, is_one_part, look_of
 
 FAILURES, REPORT, TASKS = "failures.json", "report", "tasks"
 _AGAIN = "`sage suite report` writes it again"
+
+
+class SuiteRow(TypedDict):
+    """A suite's folder; `claims` counts verdicts, `failures` the tasks that were given up."""
+
+    name: str
+    title: str
+    written: str | None
+    claims: dict[str, int]
+    tasks: dict[str, int]
+    failures: int
+    driven_by: str | None
+    why_torn: str | None
+
+
+class SuitesView(TypedDict):
+    """Suites of which something is stored, the latest first."""
+
+    suites: list[SuiteRow]
+
+
+class TaskRow(TypedDict):
+    """A task that failed: why, and the last lines of its log."""
+
+    name: str
+    kind: str
+    reason: str
+    log: list[str]
+
+
+class SuiteView(TypedDict):
+    """A suite's report, as far as it is done, null before there is one.
+
+    `pictures` are SVG by stem, without those that the page draws itself. `policies` are in the
+    report's order, `looks` are by method, `tasks` as last noted.
+    """
+
+    suite: SuiteRow
+    folder: str
+    report: ShownReport | None
+    pictures: dict[str, str]
+    policies: list[str]
+    looks: dict[str, Look]
+    tasks: list[TaskState]
+    failures: list[TaskRow]
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,49 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+from typing_extensions import TypedDict
+
 from sage_cli.errors import SageError, StoreError
-from sage_cli.reports.shown import ShownTable, shown_table
+from sage_cli.reports.chapters import ShownTable, shown_table
+from sage_cli.reports.sweeps.data import SweepResult
 from sage_cli.reports.sweeps.table import sweep_tables
 from sage_cli.trials.search.folder import SweepFolder, Sweeps
-from sage_cli.view.json_types.trials import SweepRow, SweepsView, SweepView
 from sage_cli.view.stored.runs_read import is_one_part
+
+
+class SweepRow(TypedDict):
+    """A sweep: its sampler, counts of trials by state, its best trial, and who drives it."""
+
+    name: str
+    sampler: str | None
+    objectives: list[str]
+    trials: dict[str, int]
+    best: str | None
+    driven_by: str | None
+    why_torn: str | None
+
+
+class SweepsView(TypedDict):
+    """Sweeps, the latest at the end."""
+
+    sweeps: list[SweepRow]
+
+
+class SweepView(TypedDict):
+    """A sweep with its last report, once there is one.
+
+    `tables` are those that the terminal shows, trials first; `commands` train the first run of a
+    trial, by its number.
+    """
+
+    sweep: SweepRow
+    folder: str
+    command: str | None
+    report: SweepResult | None
+    tables: list[ShownTable]
+    commands: dict[str, str]
+    provenance: dict[str, Any]
+    why: str | None
 
 
 def sweeps_view(root: Path) -> SweepsView:

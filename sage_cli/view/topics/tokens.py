@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any
 
+from typing_extensions import TypedDict
+
 from sage_cli.config.consent import without_consent
 from sage_cli.config.load import load
 from sage_cli.errors import SageError, StoreError, TrainingError
@@ -17,11 +19,28 @@ from sage_cli.settings.presets import read_layer
 from sage_cli.store.samples.annotations import TokenStore
 from sage_cli.store.samples.completion import Completion
 from sage_cli.store.samples.sample_set import SampleSet
-from sage_cli.view.json_types.measured import TokensView
 from sage_cli.view.stored.policies import Measured, Policies
 
 _reading = Lock()
 """One model is loaded at a time."""
+
+
+class TokensView(TypedDict):
+    """A completion token by token; null where no model has read it yet.
+
+    `q` is that of the run's guide, null if it has none or reads other signals; `log_ratio` is
+    log π of the policy less that of the initial policy, null without one.
+    """
+
+    policy: str
+    reference: str | None
+    guide: str | None
+    temperature: float
+    tokens: list[str] | None
+    surprisal: list[float] | None
+    entropy: list[float] | None
+    q: list[float] | None
+    log_ratio: list[float] | None
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from answered import Sample, answered, inputs
 from sage_cli.analysis.measures.cases import cases, most_different, typical
 from sage_cli.analysis.measures.diversity import diversity as diversity_document
 from sage_cli.analysis.measures.diversity import variety
-from sage_cli.analysis.measures.invisible_leash import (
+from sage_cli.analysis.measures.entropy import (
     equal_k,
     support_ratios,
     thresholds,

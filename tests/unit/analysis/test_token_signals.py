@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from sage_cli.analysis.load import Subject
+from sage_cli.analysis.answers import Answers
 from sage_cli.analysis.token_signals import TokenReaders
 from sage_cli.commands.train.sft import tags
 from sage_cli.config.load import load
@@ -36,7 +37,7 @@ TEMPERATURE = 0.7
 
 
 @pytest.fixture
-def subject(tmp_path: Path) -> tuple[Subject, EvaluationSpec, Any]:
+def subject(tmp_path: Path) -> tuple[PolicySamples, EvaluationSpec, Any]:
     """A run of RL with graded samples, whose parent has other weights."""
     root = tmp_path / "runs"
     config = load(sets=[*SETTINGS, f"run.root={root}", "guide.name=branch"]).config
@@ -57,12 +58,11 @@ def subject(tmp_path: Path) -> tuple[Subject, EvaluationSpec, Any]:
             writer.claim([id_], 2)
             for index, text in enumerate(TEXTS[2 * place : 2 * place + 2]):
                 writer.add(Completion(id_, index, 0, text, 5, "length"))
-    found = Subject(policy, own)
-    for store in found.answers(benchmark, spec).grades:
+    for store in Answers.of(own, benchmark, spec).grades:
         for row in own.at(0).completions():
             store.add([(row, "right" if row.index else "wrong", None)])
         store.flush()
-    return found, spec, benchmark
+    return own, spec, benchmark
 
 
 def grow(folder: Path, factor: float) -> None:
@@ -73,13 +73,15 @@ def grow(folder: Path, factor: float) -> None:
     model.save_pretrained(folder)
 
 
-def expected(policy: Policy, found: Subject, benchmark: Any, temperature: float) -> np.ndarray:
+def expected(
+    policy: Policy, found: PolicySamples, benchmark: Any, temperature: float
+) -> np.ndarray:
     """Log-probabilities of all tokens in stored order, one pass for each completion."""
     model, tokenizer = load_model(Path(policy.path)), policy.tokenizer()
-    template = PromptTemplate.from_section(found.samples.prompt, tokenizer)
+    template = PromptTemplate.from_section(found.prompt, tokenizer)
     questions = {problem.id: problem.question for problem in benchmark.problems}
     logps = [np.zeros(0)]
-    for row in found.samples.at(0).completions():
+    for row in found.at(0).completions():
         prompt = tokenizer(template.render(questions[row.problem_id]), add_special_tokens=False)
         ids = token_ids(tokenizer, row, template.stop)
         if ids:
@@ -92,12 +94,12 @@ def test_policy_and_reference_are_read_once(subject: Any, monkeypatch: pytest.Mo
     found, spec, benchmark = subject
     guides = (RapoGuide(phi_wrong=0.5), BranchGuide(signal="reference", tau=0.1, rho=0.1))
     readers = TokenReaders.of(found, spec, guides, TEMPERATURE, Silent())
-    answers = found.answers(benchmark, spec)
-    assert [one.unread(answers, found.samples) for one in readers.all] == [(4, 4)] * 3
+    answers = Answers.of(found, benchmark, spec)
+    assert [one.lacking(answers, found, tokens=True) for one in readers.all] == [(4, 4)] * 3
     table = readers.table(answers, guides)
     own = expected(found.policy, found, benchmark, TEMPERATURE)
     assert table.surprisal_T == pytest.approx(-own, abs=1e-5)
-    parent = Policy(str(Runs(found.samples.root).find("sft-base").model))
+    parent = Policy(str(Runs(found.root).find("sft-base").model))
     plain = expected(parent, found, benchmark, TEMPERATURE)
     tilted = expected(parent, found, benchmark, TEMPERATURE / 0.5)
     log_q = np.clip(tilted - plain, np.log(1e-3), np.log(100))
@@ -111,24 +113,24 @@ def test_policy_and_reference_are_read_once(subject: Any, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(PolicySamples, "model", loaded)
     again = TokenReaders.of(found, spec, guides, TEMPERATURE, Silent())
-    assert [one.unread(answers, found.samples) for one in again.all] == [(0, 4)] * 3
-    second = again.table(found.answers(benchmark, spec), guides)
+    assert [one.lacking(answers, found, tokens=True) for one in again.all] == [(0, 4)] * 3
+    second = again.table(Answers.of(found, benchmark, spec), guides)
     assert np.array_equal(second.surprisal_T, table.surprisal_T)
     assert np.array_equal(second.log_q_T["rapo"], table.log_q_T["rapo"])
 
 
 def test_a_teacher_reads_the_tokens_too(subject: Any, tmp_path: Path):
     found, spec, benchmark = subject
-    parent = Policy(str(Runs(found.samples.root).find("sft-base").model))
+    parent = Policy(str(Runs(found.root).find("sft-base").model))
     teacher = Policy(str(shutil.copytree(parent.path, tmp_path / "teacher")))
     grow(Path(teacher.path), 40)
-    guide = TeacherGuide(teacher=teacher.path, share=0.25, q_min=0.5, q_max=2)
+    guide = TeacherGuide(teacher=teacher.path, share=0.05, q_min=0.5, q_max=2)
     readers = TokenReaders.of(found, spec, (guide,), TEMPERATURE, Silent())
     assert len(readers.all) == 3  # the policy, its reference and the teacher
-    table = readers.table(found.answers(benchmark, spec), (guide,))
+    table = readers.table(Answers.of(found, benchmark, spec), (guide,))
     known, plain = (expected(one, found, benchmark, TEMPERATURE) for one in (teacher, parent))
     # q = (pi_T / pi_ref)^share within its clamp
-    log_q_T = np.clip(0.25 * (known - plain), np.log(0.5), np.log(2))
+    log_q_T = np.clip(0.05 * (known - plain), np.log(0.5), np.log(2))
     assert table.log_q_T["teacher"] == pytest.approx(log_q_T, abs=1e-5)
     assert 0 < np.sum(np.abs(log_q_T) < np.log(2)) < len(log_q_T)
 
@@ -136,7 +138,7 @@ def test_a_teacher_reads_the_tokens_too(subject: Any, tmp_path: Path):
 def test_an_interrupted_reading_is_resumed(subject: Any, monkeypatch: pytest.MonkeyPatch):
     found, spec, benchmark = subject
     readers = TokenReaders.of(found, spec, (), TEMPERATURE, Silent())
-    answers = found.answers(benchmark, spec)
+    answers = Answers.of(found, benchmark, spec)
     monkeypatch.setattr(annotations, "READ_AT_ONCE", 1)
     forward, count = readers.own._forward, 0
     read = forward.tokens
@@ -151,17 +153,17 @@ def test_an_interrupted_reading_is_resumed(subject: Any, monkeypatch: pytest.Mon
     monkeypatch.setattr(forward, "tokens", interrupted)
     with pytest.raises(KeyboardInterrupt):
         readers.table(answers, ())
-    left, whole = readers.own.unread(answers, found.samples)
+    left, whole = readers.own.lacking(answers, found, tokens=True)
     assert (left, whole) == (2, 4)
     monkeypatch.undo()
     rest = TokenReaders.of(found, spec, (), TEMPERATURE, Silent())
-    table = rest.table(found.answers(benchmark, spec), ())
+    table = rest.table(Answers.of(found, benchmark, spec), ())
     whole_logps = expected(found.policy, found, benchmark, TEMPERATURE)
     assert table.surprisal_T == pytest.approx(-whole_logps, abs=1e-5)
 
 
 def test_a_policy_without_a_reference_is_named(subject: Any):
     found, spec, _ = subject
-    foreign = Subject(Policy(found.policy.path), found.samples)
+    foreign = replace(found, policy=Policy(found.policy.path))
     with pytest.raises(ConfigurationError, match="was trained without a reference"):
         TokenReaders.of(foreign, spec, (RapoGuide(),), TEMPERATURE, Silent())

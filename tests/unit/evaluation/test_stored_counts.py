@@ -7,8 +7,7 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
-from sage_cli.commands.measure.evaluate import evaluate
-from sage_cli.commands.measure.passk import Measuring
+from sage_cli.commands.measure.passk import Measuring, evaluate
 from sage_cli.commands.measure.power import power
 from sage_cli.config.load import load
 from sage_cli.config.specs import EvaluationSpec

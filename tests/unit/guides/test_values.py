@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from sage_cli.guides import BranchGuide, RandomGuide, Signals, TokenGuide
-from sage_cli.guides.annealed import cosine_cycles
+from sage_cli.guides.annealed import cosine_cycles, to_normal
 
 
 def signals(logps: list[list[float]], entropies: list[list[float]], mask: list[list[int]]):
@@ -81,6 +81,15 @@ def test_noise_changes_with_step_seed_and_row():
     drawn.append(RandomGuide(epsilon=(1.0, 1.0), seed=1).log_q(batch, 0))
     rows = torch.cat(drawn)
     assert len({tuple(row.tolist()) for row in rows}) == 9
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_ends_of_the_uniform_numbers_are_finite_normal_ones(dtype: torch.dtype):
+    # single precision rounds the numbers from 1 - 2^-25 on to 1; Phi(8.2095) = 1 - 2^-53
+    normal = to_normal(torch.tensor([0.0, 1 - 2.0**-30, 1.0], dtype=torch.float64).to(dtype))
+    assert normal.isfinite().all()
+    assert normal[0] == pytest.approx(-8.2095, abs=1e-4)
+    assert normal[2] == pytest.approx(8.2095, abs=1e-4)
 
 
 def test_schedule_by_hand():

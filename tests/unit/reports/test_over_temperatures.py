@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sage_cli.reports.over_temperatures import over_temperatures_document
+from sage_cli.metrics.intervals.interval import Resampling
+from sage_cli.reports.over_temperatures import OverTemperatures, over_temperatures_document
 from sage_cli.reports.provenance import Provenance
 
 KS = (1, 8)
@@ -18,9 +19,8 @@ def passed(*rows: tuple[float, float]) -> np.ndarray:
 
 
 def document(of: dict[tuple[str, str], np.ndarray], exact: bool = False):
-    return over_temperatures_document(
-        of, TEMPERATURES, 1, KS, {"dev": exact}, Provenance(), confidence=0.95, resamples=200
-    )
+    found = OverTemperatures(of, TEMPERATURES, 1, KS, {"dev": exact}, Provenance())
+    return over_temperatures_document(found, Resampling(resamples=200))
 
 
 def test_best_temperatures_and_differences_at_equal_pass_at_1():

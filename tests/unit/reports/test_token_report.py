@@ -9,11 +9,13 @@ from rich.console import Console
 
 from sage_cli.guides import BranchGuide
 from sage_cli.guides.token_values import token_values
-from sage_cli.reports.token_report import ReportedCompletion, TokenReport, summary_table
-from sage_cli.reports.token_report_terminal import (
+from sage_cli.reports.token_report import (
+    ReportedCompletion,
+    TokenReport,
     completion_text,
     legend,
     strongest,
+    summary_table,
     to_rich,
     token_style,
 )

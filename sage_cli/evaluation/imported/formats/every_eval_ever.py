@@ -17,7 +17,7 @@ from sage_cli.evaluation.imported.foreign import (
 )
 from sage_cli.problems.files import Row, read_file
 
-_NEEDED = {"evaluation_id", "sample_id", "interaction_type", "input", "evaluation"}
+NEEDED = {"evaluation_id", "sample_id", "interaction_type", "input", "evaluation"}
 EXPECTED = (
     'an instance is as {"sample_id": "0", "interaction_type": "single_turn", "input": {"raw": '
     '"2+2=?", "reference": ["4"]}, "output": {"raw": ["4"]}, "evaluation": {"is_correct": true}, '
@@ -25,15 +25,10 @@ EXPECTED = (
 )
 
 
-def recognise(row: Mapping[str, Any]) -> bool:
-    """Return True if a row is of such a file."""
-    return row.keys() >= _NEEDED
-
-
 def read(path: Path, score: str | None) -> ForeignFile:
     """Return the samples of one evaluation and score; a model's repeated rows are its samples."""
     rows = list(read_file(path))
-    if not rows or not all(recognise(values) for _, values in rows):
+    if not rows or not all(NEEDED.issubset(values) for _, values in rows):
         raise DataError(f"{path} is no instance-level file of Every Eval Ever")
     names = list(dict.fromkeys(_score_of(values) for _, values in rows))
     chosen = chosen_score(names, score, str(path))

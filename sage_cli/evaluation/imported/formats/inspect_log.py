@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from sage_cli.evaluation.imported.foreign import (
 )
 from sage_cli.json_value import json_value
 
+NEEDED = {"eval", "status", "samples"}
 _ZSTANDARD = 93
 """The method of compression in a zip archive, which Python reads from 3.14 on."""
 _MOST_BYTES, _FLOOR, _RATIO = 2**30, 2**28, 200
@@ -28,27 +29,21 @@ _HEADER = struct.Struct("<26xHH")
 _VALUES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0, True: 1.0, False: 0.0}
 
 
-def recognise(row: Mapping[str, Any]) -> bool:
-    """Return True if a JSON object is such a log."""
-    return {"eval", "status", "samples"} <= row.keys()
-
-
 def read(path: Path, score: str | None) -> ForeignFile:
     """Return a log's samples; an epoch is a sample of its problem.
 
     Raises DataError for a log without samples, without that score, or that is damaged.
     """
     with whole(path, "write the log again with `inspect log convert`"):
-        head, samples = _packed(path) if zipfile.is_zipfile(path) else _plain(path)
+        if zipfile.is_zipfile(path):
+            head, samples = _packed(path)
+        else:
+            head = json_value(path.read_bytes())
+            samples = head["samples"] or ()
         return _file(path, head, list(samples), score)
 
 
-def _plain(path: Path) -> tuple[Mapping[str, Any], Iterator[Any]]:
-    log = json_value(path.read_bytes())
-    return log, iter(log["samples"] or ())
-
-
-def _packed(path: Path) -> tuple[Mapping[str, Any], Iterator[Any]]:
+def _packed(path: Path) -> tuple[Mapping[str, Any], Iterable[Any]]:
     try:
         archive = zipfile.ZipFile(path)
     except zipfile.BadZipFile as error:

@@ -17,17 +17,13 @@ from sage_cli.evaluation.imported.foreign import (
 from sage_cli.json_value import json_value
 from sage_cli.problems.files import Row, read_file
 
+NEEDED = {"doc", "model_response", "metric"}
 EXPECTED = (
     'a document is as {"doc": {"id": "0", "query": "2+2=?", "choices": ["4"], "gold_index": 0}, '
     '"model_response": {"text": ["4"]}, "metric": {"em": 1.0}}'
 )
 _MEANS = ("avg@", "pass@k:k=1&")
 """Beginnings of the names of scores that are the share of right samples."""
-
-
-def recognise(row: Mapping[str, Any]) -> bool:
-    """Return True if a row is of such a file."""
-    return {"doc", "model_response", "metric"} <= row.keys()
 
 
 def read(path: Path, score: str | None) -> ForeignFile:
@@ -37,7 +33,7 @@ def read(path: Path, score: str | None) -> ForeignFile:
     or 1, or where as many answers as it says are the gold itself.
     """
     rows = list(read_file(path))
-    if not rows or not all(recognise(values) for _, values in rows):
+    if not rows or not all(NEEDED.issubset(values) for _, values in rows):
         raise DataError(f"{path} is no file of lighteval's details")
     scores = list(dict.fromkeys(of_each(rows, lambda row: _scores(row[1]["metric"]), EXPECTED)))
     chosen = chosen_score(scores, score, str(path))

@@ -19,17 +19,12 @@ from sage_cli.evaluation.imported.foreign import (
 from sage_cli.json_value import json_value
 from sage_cli.problems.files import Row, read_file
 
-_NEEDED = {"doc_id", "arguments", "resps", "filtered_resps"}
+NEEDED = {"doc_id", "arguments", "resps", "filtered_resps"}
 EXPECTED = (
     'a row is as lm-eval logs it: {"doc_id": 0, "arguments": {"gen_args_0": {"arg_0": "2+2=?", '
     '"arg_1": {"temperature": 0.8}}}, "resps": [["4"]], "filtered_resps": ["4"], ...}'
 )
 _NAME = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+)\.jsonl")
-
-
-def recognise(row: Mapping[str, Any]) -> bool:
-    """Return True if a row is of such a file."""
-    return row.keys() >= _NEEDED
 
 
 def read(path: Path, score: str | None) -> ForeignFile:
@@ -39,7 +34,7 @@ def read(path: Path, score: str | None) -> ForeignFile:
     DataError for a task that is answered by likelihoods.
     """
     rows = list(read_file(path))
-    if not rows or not all(recognise(values) for _, values in rows):
+    if not rows or not all(NEEDED.issubset(values) for _, values in rows):
         raise DataError(
             f"{path} is no file of lm-eval's samples",
             "name a samples_TASK_DATE.jsonl, written with --log_samples",

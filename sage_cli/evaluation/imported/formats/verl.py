@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from sage_cli.errors import DataError
 from sage_cli.evaluation.imported.foreign import (
@@ -16,12 +14,8 @@ from sage_cli.evaluation.imported.foreign import (
 )
 from sage_cli.problems.files import read_file
 
+NEEDED = {"input", "output", "score", "step"}
 _OURS = {"input", "output", "gts", "step"}
-
-
-def recognise(row: Mapping[str, Any]) -> bool:
-    """Return True if a row is of such a file."""
-    return {"input", "output", "score", "step"} <= row.keys()
 
 
 def read(path: Path, score: str | None) -> ForeignFile:
@@ -33,7 +27,7 @@ def read(path: Path, score: str | None) -> ForeignFile:
     scores: list[str] = []
     chosen: str | None = None
     for place, row in read_file(path):
-        if not recognise(row):
+        if not NEEDED.issubset(row):
             raise DataError(f"{place} is no row of verl: it lacks input, output, score or step")
         if not scores:
             numbers = [key for key in row if isinstance(row[key], bool | int | float)]

@@ -99,7 +99,7 @@ def planned_power(plan: PlannedSuite, note: str | None, deviation: float | None)
         )
     detectable = None
     if deviation is not None:  # imports numpy, which a dry run does not need
-        from sage_cli.metrics.design.initial_policies import smallest_mean
+        from sage_cli.metrics.design.precision import smallest_mean
 
         detectable = smallest_mean(deviation, len(starts))
     return {

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sage_cli.metrics import About
-from sage_cli.metrics.intervals.multiplicity import holm
+from sage_cli.metrics.intervals.distributions import holm
 from sage_cli.reports.comparison import AVERAGE
 from sage_cli.reports.contrast import Contrast, difference_at
 from sage_cli.reports.tables.published import evaluation_tables, published_scores

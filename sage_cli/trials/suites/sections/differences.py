@@ -11,6 +11,7 @@ import numpy as np
 from sage_cli.metrics.comparisons.seed_noise import by_run
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.design.precision import POWER
+from sage_cli.metrics.intervals.interval import Resampling
 from sage_cli.reports.comparison import AVERAGE, AVERAGE_NOTE, DIFFERENCE_COLUMNS
 from sage_cli.reports.comparison_notes import fragile_notes
 from sage_cli.reports.contrast import (
@@ -24,8 +25,7 @@ from sage_cli.reports.contrast import (
 )
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures.dot_plot import draw_dot_plot
-from sage_cli.reports.tables.render import to_records
-from sage_cli.reports.tables.table import Measure, Row, Table, columns
+from sage_cli.reports.tables.table import Measure, Row, Table, columns, to_records
 from sage_cli.trials.suites.results import MethodResult, Pair, PartResult
 from sage_cli.trials.suites.sections.decided import (
     claim_json,
@@ -125,11 +125,11 @@ def _contrast(
     sides = [(a.side(name), b.side(name)) for name in shared]
     # the variance of an average needs runs that were measured on all of its benchmarks
     pool = [[by[name] for name in shared] for by in by_method.values() if by.keys() >= {*shared}]
-    options = {"confidence": evaluation.confidence, "resamples": evaluation.bootstrap}
+    how = Resampling(evaluation.confidence, evaluation.bootstrap)
     by_benchmark = {}
     for place, (name, (first, second)) in enumerate(zip(shared, sides, strict=True)):
         runs = [[runs[place]] for runs in pool] or None
-        by_benchmark[name] = contrast_of(first, second, ks, runs, **options)  # type: ignore[arg-type]
+        by_benchmark[name] = contrast_of(first, second, ks, runs, how)
     if len(by_benchmark) > 1:
         by_benchmark[AVERAGE] = average_of(sides, list(by_benchmark.values()), pool or None)
     return by_benchmark

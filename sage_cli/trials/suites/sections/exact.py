@@ -12,9 +12,8 @@ from sage_cli.metrics import parse_ks
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.counts.exact import worked_pass_at_k
 from sage_cli.reports.document import Document, Figure
-from sage_cli.reports.figures.trade import draw_trade
-from sage_cli.reports.tables.render import to_records
-from sage_cli.reports.tables.table import Measure, Row, Table, columns
+from sage_cli.reports.figures.panels import draw_trade
+from sage_cli.reports.tables.table import Measure, Row, Table, columns, to_records
 from sage_cli.trials.suites.exact import ReadReplicate
 from sage_cli.trials.suites.results import PartResult
 

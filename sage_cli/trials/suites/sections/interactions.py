@@ -9,16 +9,14 @@ from functools import partial
 import numpy as np
 
 from sage_cli.metrics import parse_ks
-from sage_cli.metrics.comparisons.interaction import Interactions, interactions
-from sage_cli.metrics.comparisons.over_initial_policies import FEWEST
+from sage_cli.metrics.comparisons.over_initial_policies import FEWEST, Interactions, interactions
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.counts.exact import worked_pass_at_k
-from sage_cli.metrics.intervals.interval import Interval
-from sage_cli.metrics.intervals.multiplicity import holm
+from sage_cli.metrics.intervals.distributions import holm
+from sage_cli.metrics.intervals.interval import Interval, Resampling
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures.dot_plot import draw_dot_plot
-from sage_cli.reports.tables.render import to_records
-from sage_cli.reports.tables.table import Measure, Row, Table, columns
+from sage_cli.reports.tables.table import Measure, Row, Table, columns, to_records
 from sage_cli.trials.suites.comparisons import Interaction
 from sage_cli.trials.suites.exact import ReadReplicate
 from sage_cli.trials.suites.results import PartResult
@@ -42,7 +40,7 @@ class Found:
 def interactions_section(result: PartResult) -> Document:
     """Return the section of a suite's interactions, of the methods that are there."""
     evaluation = result.methods[0].trial.config.evaluation
-    options = {"confidence": evaluation.confidence, "resamples": evaluation.bootstrap}
+    how = Resampling(evaluation.confidence, evaluation.bootstrap)
     ks, found, notes = parse_ks(result.suite.k), [], []
     for declared in result.suite.interactions:
         there = {
@@ -53,7 +51,7 @@ def interactions_section(result: PartResult) -> Document:
         if absent := [method for method in declared.gains if method not in there]:
             notes.append(f"{declared.name}: not there yet: {', '.join(absent)}")
         if len(there) > 1 and next(iter(declared.gains)) in there:
-            found += _found(declared, there, result.read, ks, options)
+            found += _found(declared, there, result.read, ks, how)
     table = _table(found)
     return Document(
         name="interactions",
@@ -74,7 +72,7 @@ def _found(
     there: Mapping[str, tuple[str, str]],
     read: Read,
     ks: Sequence[int],
-    options: dict[str, float],
+    how: Resampling,
 ) -> list[Found]:
     """Return the interaction on each benchmark at each k, of replicates that all methods have."""
     by_label = {label: _by_replicate(read[label]) for pair in there.values() for label in pair}
@@ -89,7 +87,7 @@ def _found(
                 method: _gain([by_label[label] for label in pair], keys, benchmark, k)
                 for method, pair in there.items()
             }
-            estimate = interactions(gains, shared=len(ids) == 1, **options)  # type: ignore[arg-type]
+            estimate = interactions(gains, how, shared=len(ids) == 1)
             found.append(Found(declared, benchmark, k, estimate, len(keys)))
     return found
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from sage_cli.metrics import curve, curve_ks
+from sage_cli.metrics.intervals.interval import Resampling
 from sage_cli.reports.document import Document
 from sage_cli.reports.evaluation import AVERAGE, evaluation_table, score
 from sage_cli.reports.measurement import grade_notes, record
@@ -17,8 +18,7 @@ from sage_cli.reports.tables.published import (
     published,
     published_scores,
 )
-from sage_cli.reports.tables.render import to_records
-from sage_cli.reports.tables.table import Column, Measure, Row, Scores, Table
+from sage_cli.reports.tables.table import Column, Measure, Row, Scores, Table, to_records
 from sage_cli.trials.suites.results import PartResult
 
 UNKNOWN = Measure(float("nan"))
@@ -135,8 +135,7 @@ def curves(result: PartResult) -> Document:
         ks = curve_ks(evaluation.samples, result.ks)
         for benchmark in method.benchmarks:
             counts = method.side(benchmark).counts
-            options = {"confidence": evaluation.confidence, "resamples": evaluation.bootstrap}
-            pooled = curve(counts, ks, **options)  # type: ignore[arg-type]
+            pooled = curve(counts, ks, Resampling(evaluation.confidence, evaluation.bootstrap))
             lines.append(Line(method.label, benchmark, pooled))
     return passk_document(lines, Provenance(), result.ks)
 

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from sage_cli.metrics import pooled
-from sage_cli.metrics.comparisons.pooled_null import grade_correlation
+from sage_cli.metrics.comparisons.support import grade_correlation
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.design.power import CORRELATION, HETEROGENEITY, Design
 from sage_cli.reports.document import Document, Figure

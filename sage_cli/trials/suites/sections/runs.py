@@ -8,8 +8,7 @@ from math import nan
 
 from sage_cli.models.policies.planned import state
 from sage_cli.reports.document import Document
-from sage_cli.reports.tables.render import to_records
-from sage_cli.reports.tables.table import Cell, Column, Measure, Row, Table, columns
+from sage_cli.reports.tables.table import Cell, Column, Measure, Row, Table, columns, to_records
 from sage_cli.trials.cost import cost
 from sage_cli.trials.suites.planned import PlannedSuite
 from sage_cli.trials.suites.results import MethodResult, PartResult

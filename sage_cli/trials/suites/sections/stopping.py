@@ -9,8 +9,7 @@ import numpy as np
 
 from sage_cli.metrics.intervals.sequential import Look, looks_at
 from sage_cli.reports.document import Document
-from sage_cli.reports.tables.render import to_records
-from sage_cli.reports.tables.table import Measure, Row, Table, columns
+from sage_cli.reports.tables.table import Measure, Row, Table, columns, to_records
 from sage_cli.trials.suites.comparisons import Stop, Trade
 from sage_cli.trials.suites.results import PartResult
 from sage_cli.trials.suites.trades import trade_results

@@ -11,8 +11,7 @@ import numpy as np
 from sage_cli.metrics.comparisons.over_initial_policies import FEWEST
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures.dot_plot import draw_dot_plot
-from sage_cli.reports.tables.render import to_records
-from sage_cli.reports.tables.table import Measure, Row, Table, columns
+from sage_cli.reports.tables.table import Measure, Row, Table, columns, to_records
 from sage_cli.trials.suites.results import PartResult
 from sage_cli.trials.suites.trades import ReplicateGap, TradeResult, trade_results
 

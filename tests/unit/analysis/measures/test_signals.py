@@ -12,7 +12,7 @@ from answered import Sample, answered
 from sage_cli.analysis.analysis import Inputs, Options
 from sage_cli.analysis.measures import signals as measure
 from sage_cli.analysis.measures.signals import marked, means_by_problem, signals, uncertain_words
-from sage_cli.analysis.token_classes import CLASSES
+from sage_cli.analysis.texts import CLASSES
 from sage_cli.analysis.token_signals import refuse_unknown_signals
 from sage_cli.analysis.token_table import TokenRow, TokenTable, token_table
 from sage_cli.errors import ConfigurationError

@@ -51,7 +51,7 @@ def test_the_page_in_docs_says_what_the_command_says(answered):
 def test_a_statement_that_errs_exits_with_1_and_is_named(sage, monkeypatch):
     wrong = Statement("a slip", "2", "two and two are five", 1.0, "as printed")
     monkeypatch.setattr("sage_cli.commands.train.theory.statements", lambda: (wrong,))
-    monkeypatch.setattr("sage_cli.reports.theory.PICTURES", ())  # drawn once is enough
+    monkeypatch.setattr("sage_cli.reports.theory.DRAWINGS", {})  # drawn once is enough
     typed = sage("theory")
     assert typed.code == 1
     assert "FAILS" in typed.words

@@ -69,9 +69,9 @@ def test_analyses_are_told_what_method_and_training_a_run_is(tmp_path, monkeypat
             pass
     heard = {}
 
-    def answer(config, name, names, options, progress, labels):
-        heard.update(names=names, labels=labels)
-        return Document(name, name, {}), tmp_path
+    def answer(asked, progress):
+        heard.update(names=asked.names, labels=asked.labels)
+        return Document("dynamics", "", {}), tmp_path
 
     monkeypatch.setattr(suite_report, "answer", answer)
     report_suite(str(file), overrides, Silent())
@@ -94,9 +94,9 @@ def test_an_analysis_of_signals_reads_the_guides_that_it_names(tmp_path, monkeyp
         pass
     heard = []
 
-    def answer(config, name, names, request, progress, labels):
-        heard.append([guide.name for guide in request.settings])
-        return Document(name, name, {}), tmp_path
+    def answer(asked, progress):
+        heard.append([guide.name for guide in asked.options.guides])
+        return Document("signals", "", {}), tmp_path
 
     monkeypatch.setattr(suite_report, "answer", answer)
     report_suite(str(file), overrides, Silent())

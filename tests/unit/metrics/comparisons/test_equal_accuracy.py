@@ -12,9 +12,10 @@ from sage_cli.metrics.comparisons.equal_accuracy import (
     Points,
     equal_accuracy,
 )
+from sage_cli.metrics.intervals.interval import Resampling
 
 TEMPERATURES = np.array([1.0, 1.2, 1.4])
-HOW = {"confidence": 0.95, "resamples": 400, "seed": 1}
+HOW = Resampling(resamples=400, seed=1)
 SHARP = [0.5, 0.4, 0.2], [0.7, 0.8, 0.9]
 BROAD = [0.35, 0.3, 0.1], [0.8, 0.85, 0.9]
 
@@ -25,7 +26,7 @@ def curve(accuracy: list[float], pass_k: list[float], shift: float = 0.0) -> Poi
 
 
 def compared(policy: Points, *others: Points, at: int | None = 0) -> EqualAccuracy:
-    found = equal_accuracy(policy, others, TEMPERATURES, at, **HOW)
+    found = equal_accuracy(policy, others, TEMPERATURES, at, HOW)
     assert isinstance(found, EqualAccuracy)
     return found
 
@@ -58,7 +59,7 @@ def test_the_best_of_several_counts() -> None:
 def test_along_steps_the_target_is_what_both_reach() -> None:
     slow = curve([0.2, 0.3, 0.3], [0.9, 0.84, 0.82])
     fast = curve([0.2, 0.25, 0.4], [0.9, 0.8, 0.74])
-    found = equal_accuracy(slow, [fast], np.array([0.0, 10.0, 20.0]), None, **HOW)
+    found = equal_accuracy(slow, [fast], np.array([0.0, 10.0, 20.0]), None, HOW)
     assert isinstance(found, EqualAccuracy)
     # both reach .3: slow at step 10, fast a third of the way from .25 to .4: .8 - .06 / 3 = .78
     assert (found.accuracy, found.at) == pytest.approx((0.3, 10))
@@ -68,7 +69,7 @@ def test_along_steps_the_target_is_what_both_reach() -> None:
 
 def test_a_pass_at_1_that_is_never_reached_is_named() -> None:
     high = curve([0.9, 0.8, 0.7], [0.95, 0.95, 0.95])
-    found = equal_accuracy(curve(*BROAD), [high], TEMPERATURES, 0, **HOW)
+    found = equal_accuracy(curve(*BROAD), [high], TEMPERATURES, 0, HOW)
     assert found == NotReached("no temperature reaches it")
 
 
@@ -84,7 +85,7 @@ def test_resamples_that_do_not_reach_it_are_counted_and_too_many_refused() -> No
 
     # the mean at the end varies by .1 / sqrt(40) = .016: .28 is 1.3 of that below .3, so about a
     # tenth of the resamples don't get there; .26 is 2.5 below, less than a hundredth
-    refused = equal_accuracy(policy, [above(0.28)], TEMPERATURES, 0, **HOW)
+    refused = equal_accuracy(policy, [above(0.28)], TEMPERATURES, 0, HOW)
     assert isinstance(refused, NotReached)
     assert refused.reason.endswith("of 400 resamples don't reach it")
     found = compared(policy, above(0.26))
@@ -119,7 +120,7 @@ def test_an_interval_that_few_problems_carry_ends_at_1() -> None:
 def test_curves_of_unequal_problems_are_refused() -> None:
     other = Points.of(np.tile(SHARP[0], (4, 1)), np.tile(SHARP[1], (4, 1)))
     with pytest.raises(MetricError, match="have the shapes"):
-        equal_accuracy(curve(*BROAD), [other], TEMPERATURES, 0, **HOW)
+        equal_accuracy(curve(*BROAD), [other], TEMPERATURES, 0, HOW)
 
 
 def test_the_interval_holds_the_truth_as_often_as_it_says() -> None:

@@ -7,6 +7,7 @@ from scipy import stats
 from sage_cli.errors import MetricError
 from sage_cli.metrics import Counts, method_difference, paired_difference, pooled
 from sage_cli.metrics.comparisons.seed_noise import error_over
+from sage_cli.metrics.intervals.interval import Resampling
 
 
 def counts(c_P: np.ndarray, n: int) -> Counts:
@@ -31,10 +32,10 @@ def test_covers_where_treating_runs_as_one_does_not() -> None:
     for repetition in range(repetitions):
         logit_P = generator.normal(-1, 1.5, 40)
         a_runs, b_runs = trained(generator, logit_P, 3), trained(generator, logit_P, 3)
-        found = method_difference(a_runs, b_runs, (1,), resamples=1500, seed=repetition)
+        found = method_difference(a_runs, b_runs, (1,), Resampling(resamples=1500, seed=repetition))
         covered += bool(found.low_K[0] <= 0 <= found.high_K[0])
         a, b = (pooled([run[0] for run in runs]) for runs in (a_runs, b_runs))
-        naive = paired_difference(a, b, (1,), resamples=400, seed=repetition)
+        naive = paired_difference(a, b, (1,), Resampling(resamples=400, seed=repetition))
         covered_naively += bool(naive.low_K[0] <= 0 <= naive.high_K[0])
     assert covered / repetitions >= 0.93
     assert covered_naively / repetitions < 0.6
@@ -97,8 +98,10 @@ def test_an_interval_against_a_fixed_model_contains_that_of_the_models_at_hand()
         logit_P = generator.normal(2, 1.5, 30)
         runs = trained(generator, logit_P + 0.5, 3, sd=0.05)
         (base,) = trained(generator, logit_P, 1, sd=0)
-        found = method_difference(runs, [base], (1, 16), resamples=400)
-        models = paired_difference([run[0] for run in runs], base, (1, 16), resamples=400)
+        found = method_difference(runs, [base], (1, 16), Resampling(resamples=400))
+        models = paired_difference(
+            [run[0] for run in runs], base, (1, 16), Resampling(resamples=400)
+        )
         np.testing.assert_allclose(found.mean_K, models.mean_K, atol=1e-14)
         assert (found.low_K <= models.low_K + 1e-12).all()
         assert (found.high_K >= models.high_K - 1e-12).all()
@@ -106,7 +109,7 @@ def test_an_interval_against_a_fixed_model_contains_that_of_the_models_at_hand()
         outside_K = (found.low_K > 0) | (found.high_K < 0)
         np.testing.assert_array_equal(outside_K, found.p_K <= 0.05)
         assert found.runs == (3, 1)
-        turned = method_difference([base], runs, (1, 16), resamples=400)
+        turned = method_difference([base], runs, (1, 16), Resampling(resamples=400))
         np.testing.assert_allclose(turned.low_K, -found.high_K, atol=1e-14)
 
 

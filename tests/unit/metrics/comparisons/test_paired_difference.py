@@ -5,7 +5,8 @@ import pytest
 
 from sage_cli.errors import MetricError
 from sage_cli.metrics import Counts, paired_difference
-from sage_cli.metrics.intervals.gaffke import gaffke
+from sage_cli.metrics.intervals.interval import Resampling
+from sage_cli.metrics.intervals.resampling import gaffke
 
 
 def counts(c_P: list[int] | np.ndarray, n: int = 4) -> Counts:
@@ -41,7 +42,7 @@ def test_without_a_difference_the_level_holds_and_with_one_it_is_found() -> None
     rejected = covered = 0
     for repetition in range(300):
         a, b = counts(generator.binomial(64, p_P), 64), counts(generator.binomial(64, p_P), 64)
-        found = paired_difference(a, b, (1,), resamples=400, seed=repetition)
+        found = paired_difference(a, b, (1,), Resampling(resamples=400, seed=repetition))
         rejected += bool(found.p_K[0] <= 0.05)
         covered += bool(found.low_K[0] <= 0 <= found.high_K[0])
     assert rejected / 300 <= 0.08
@@ -66,7 +67,7 @@ def test_the_safe_interval_is_gaffkes_alone_and_never_narrower() -> None:
     better = counts(base_P + np.round(1000 * gap_P).astype(int), 1000)
     found = paired_difference(better, counts(base_P, 1000), (1,))
     gaps = (better.c_P - 500)[:, None] / 1000
-    alone = gaffke(gaps, (-1, 1), confidence=0.95, resamples=2000, seed=0)
+    alone = gaffke(gaps, (-1, 1), Resampling())
     assert found.safe is not None
     assert found.safe.low_K == pytest.approx(alone.low_K, abs=1e-12)
     assert found.safe.high_K == pytest.approx(alone.high_K, abs=1e-12)
@@ -91,7 +92,9 @@ def test_a_gain_that_unseen_losses_could_undo_is_fragile() -> None:
 
 def test_thousands_of_problems_stay_in_memory_and_time() -> None:
     c_P = np.random.default_rng(0).integers(0, 5, 3_000)
-    found = paired_difference(counts(c_P), counts(np.minimum(c_P + 1, 4)), (1,), resamples=500)
+    found = paired_difference(
+        counts(c_P), counts(np.minimum(c_P + 1, 4)), (1,), Resampling(resamples=500)
+    )
     assert found.p_K[0] == pytest.approx(1 / 501)  # of 500 resamples none came near
 
 
@@ -112,7 +115,7 @@ def test_covers_where_few_problems_differ(a: float, b: float, k: int, change: st
     covered, repetitions = 0, 200
     for repetition in range(repetitions):
         one, other = (counts(generator.binomial(256, p_P), 256) for p_P in policies(30))
-        found = paired_difference(one, other, (k,), resamples=400, seed=repetition)
+        found = paired_difference(one, other, (k,), Resampling(resamples=400, seed=repetition))
         covered += bool(found.low_K[0] <= truth <= found.high_K[0])
     assert covered / repetitions >= 0.87
 

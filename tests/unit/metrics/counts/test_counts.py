@@ -7,14 +7,6 @@ from sage_cli.errors import MetricError
 from sage_cli.metrics import Counts, pooled
 
 
-def test_counts_grades_in_order_of_appearance() -> None:
-    grades = [("b", True), ("a", False), ("b", False), ("b", True)]
-    counts = Counts.from_grades(grades)
-    assert counts.problem_ids == ("b", "a")
-    assert counts.n_P.tolist() == [3, 1]
-    assert counts.c_P.tolist() == [2, 0]
-
-
 def test_orders_by_id_and_pools_seeds_by_id() -> None:
     one = Counts(("a", "b"), [4, 8], [1, 2])
     two = Counts(("b", "a"), [8, 4], [5, 0])

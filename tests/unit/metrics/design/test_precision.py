@@ -5,8 +5,9 @@ import pytest
 from scipy.stats import t, ttest_1samp
 
 from sage_cli.metrics import Counts, paired_difference, pass_at_k
-from sage_cli.metrics.comparisons.method_difference import method_difference
-from sage_cli.metrics.design.precision import precision
+from sage_cli.metrics.comparisons.differences import method_difference
+from sage_cli.metrics.design.precision import precision, smallest_mean
+from sage_cli.metrics.intervals.interval import Resampling
 
 ALL = 64
 
@@ -91,7 +92,7 @@ def test_the_smallest_difference_is_detected_in_about_80_of_100_repetitions(
     p, said = [], []
     for a_P, b_P in zip(*studies(shift, 120), strict=True):
         a, b = counts(a_P, n), counts(b_P, n)
-        p.append(paired_difference(a, b, (k,), resamples=500).p_K[0])
+        p.append(paired_difference(a, b, (k,), Resampling(resamples=500)).p_K[0])
         said.append(precision([([[a]], [[b]])], (k,)).smallest()[0])
     assert np.mean(said) == pytest.approx(truth(shift), rel=0.05)
     # 120 repetitions alone scatter by sqrt(.8 x .2 / 120) = .037
@@ -179,3 +180,19 @@ def test_several_benchmarks_and_seeds_by_hand() -> None:
     assert found.mean_K[0] == pytest.approx(0.125, abs=1e-15)
     assert found.error_K[0] == pytest.approx(0.125, abs=1e-15)
     assert found.freedom_K[0] == pytest.approx(2, abs=1e-12)
+
+
+@pytest.mark.parametrize("policies", [2, 3, 8, 24])
+def test_a_mean_of_that_size_is_found_in_four_of_five_cases(policies: int) -> None:
+    mean = smallest_mean(0.01, policies)
+    drawn = np.random.default_rng(policies).normal(mean, 0.01, (40_000, policies))
+    t = drawn.mean(axis=1) / (drawn.std(axis=1, ddof=1) / policies**0.5)
+    # Student's table: 97.5 % for 1, 2, 7, 23 degrees of freedom
+    reach = {2: 12.706, 3: 4.303, 8: 2.365, 24: 2.069}[policies]
+    assert (np.abs(t) > reach).mean() == pytest.approx(
+        0.8, abs=0.008
+    )  # 4 SE: sqrt(.16/40000) = .002
+
+
+def test_it_grows_with_the_deviation() -> None:
+    assert smallest_mean(0.02, 8) == pytest.approx(2 * smallest_mean(0.01, 8))

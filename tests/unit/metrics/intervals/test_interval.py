@@ -6,10 +6,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sage_cli.errors import MetricError
-from sage_cli.metrics.comparisons.paired_difference import gap_interval
-from sage_cli.metrics.intervals.bootstrap import studentised
-from sage_cli.metrics.intervals.gaffke import gaffke
-from sage_cli.metrics.intervals.interval import Interval, in_columns, narrower, ranked, tail_rank
+from sage_cli.metrics.comparisons.differences import gap_interval
+from sage_cli.metrics.intervals.interval import (
+    Interval,
+    Resampling,
+    in_columns,
+    narrower,
+    ranked,
+    tail_rank,
+)
+from sage_cli.metrics.intervals.resampling import gaffke, studentised
 
 GAPS = st.lists(st.sampled_from([-1.0, -0.25, 0.0, 0.0, 0.01, 0.25, 0.5, 1.0]), min_size=2)
 
@@ -20,11 +26,11 @@ def test_zero_lies_outside_exactly_where_p_is_small(
     gaps: list[float], confidence: float, seed: int
 ) -> None:
     gap_PK = np.stack([gaps, np.asarray(gaps) / 3 + 0.1], axis=1)
-    drawn = {"confidence": confidence, "resamples": 199, "seed": seed}
+    how = Resampling(confidence, 199, seed)
     for found in (
-        gaffke(gap_PK, (-1, 1), **drawn),  # type: ignore[arg-type]
-        studentised(gap_PK, **drawn),  # type: ignore[arg-type]
-        gap_interval(gap_PK, **drawn),  # type: ignore[arg-type]
+        gaffke(gap_PK, (-1, 1), how),
+        studentised(gap_PK, how),
+        gap_interval(gap_PK, how),
     ):
         outside_K = (found.low_K > 0) | (found.high_K < 0)
         np.testing.assert_array_equal(outside_K, found.p_K <= 1 - confidence + 1e-12)
@@ -54,7 +60,9 @@ def test_columns_in_blocks_are_the_columns_at_once() -> None:
 
     def work(columns: slice) -> Interval:
         widths.append(values_PK[:, columns].shape[1])
-        return gaffke(values_PK[:, columns], (0, 1), confidence=0.9, resamples=99, seed=3)
+        return gaffke(
+            values_PK[:, columns], (0, 1), Resampling(confidence=0.9, resamples=99, seed=3)
+        )
 
     parts, whole = in_columns(work, 7, 3), work(slice(None))
     assert widths == [3, 3, 1, 7]

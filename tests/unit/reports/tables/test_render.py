@@ -5,8 +5,8 @@ import io
 
 import pytest
 
-from sage_cli.reports.tables.render import to_csv, to_latex, to_markdown, to_records
-from sage_cli.reports.tables.table import Column, Measure, Row, Table
+from sage_cli.reports.tables.render import to_csv, to_latex, to_markdown
+from sage_cli.reports.tables.table import Column, Measure, Row, Table, to_records
 
 TABLE = Table(
     "A_1 & more",

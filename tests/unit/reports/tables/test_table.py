@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sage_cli.reports.tables.table import Column, Row, Table, narrowed
+from sage_cli.reports.tables.table import Column, Row, Table
+from sage_cli.reports.terminal import narrowed
 
 COLUMNS = (Column("model"), Column("1", "a"), Column("8", "a"), Column("1", "b"), Column("n", "c"))
 TABLE = Table("t", COLUMNS, (Row(("m", 1, 2, 3, 4), "s"),), ("note",))

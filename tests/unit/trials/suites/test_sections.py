@@ -245,7 +245,7 @@ def test_power_is_about_each_benchmarks_own_problems(tmp_path: Path) -> None:
     listed = [[one["problems"] for one in base["designs"]] for base in document.data["bases"]]
     assert listed == numbers
     (figure,) = document.figures
-    figure.save(tmp_path / "power.svg")
+    figure.draw(tmp_path / "power.svg")
     drawn = (tmp_path / "power.svg").read_text()
     assert all(f"<!-- {count} -->" in drawn for count in (10, 20, 40, 80))
 

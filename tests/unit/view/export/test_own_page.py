@@ -6,7 +6,7 @@ import re
 import pytest
 
 from sage_cli.progress import Silent
-from sage_cli.view.export.own_page import write_own_page
+from sage_cli.view.export.selection import write_own_page
 
 
 @pytest.mark.parametrize(

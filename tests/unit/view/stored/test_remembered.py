@@ -1,6 +1,6 @@
 """What the server keeps is bounded, and the latest."""
 
-from sage_cli.view.stored.remembered import Remembered
+from sage_cli.view.stored.runs_read import Remembered
 
 
 def test_a_result_is_made_once():

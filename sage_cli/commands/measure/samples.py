@@ -1,9 +1,12 @@
-"""`sage samples show`: stored completions with their problems and grades."""
+"""`sage samples`: stored completions with their grades, and samples of other programs as a run."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from typing_extensions import TypedDict
@@ -12,10 +15,15 @@ from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import ConfigurationError, DataError, StoreError
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.evaluate import Evaluation
+from sage_cli.evaluation.imported.foreign import ForeignFile
+from sage_cli.evaluation.imported.gathered import Gathered, gathered
+from sage_cli.evaluation.imported.read import FORMATS, detected, read_foreign
+from sage_cli.evaluation.imported.stored import imported_run, refuse_unreadable_golds, store
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.evaluation.stored import StoredAnswer, stored_answers
 from sage_cli.grading.grades import STATUSES
 from sage_cli.models.policies.names import named_policy
+from sage_cli.progress import Progress
 from sage_cli.store.runs.run import Run, Runs
 
 
@@ -45,7 +53,9 @@ def samples_show(
     spec, benchmarks = evaluation.spec, evaluation.benchmarks
     policy = named_policy(name, Runs(evaluation.root), spec.model)
     samples = evaluation.samples(policy)
-    ids = {one.name: _ids(one, problem) for one in benchmarks}
+    ids = {
+        one.name: [id_ for id_ in one.golds if id_.startswith(problem or "")] for one in benchmarks
+    }
     if not any(ids.values()):
         raise DataError(
             f"no problem of {spec.evaluation.benchmark} has an id that begins with '{problem}'",
@@ -130,5 +140,80 @@ def _wanted(
                     yield answer
 
 
-def _ids(benchmark: Benchmark, prefix: str | None) -> list[str]:
-    return [id_ for id_ in benchmark.golds if id_.startswith(prefix or "")]
+@dataclass(frozen=True)
+class Imported:
+    """The run of imported samples, and what was read; `was_there` if it had been stored before."""
+
+    run: Run
+    form: str
+    file: ForeignFile
+    samples: Gathered
+    was_there: bool
+
+    @property
+    def in_words(self) -> list[str]:
+        """Return what was read, known and not, a line each."""
+        file, samples = self.file, self.samples
+        known = [f"{key} {value}" for key, value in file.settings.items() if value is not None]
+        total = sum(map(len, samples.samples.values()))
+        judged = (
+            f"{samples.right:,} of {total:,} right by {file.program}'s {file.score}"
+            if file.has_verdicts
+            else "no verdict for each sample: the golds are compared with our judge"
+        )
+        uneven = samples.n != samples.most
+        return [
+            f"{samples.in_words()}, {judged}",
+            *file.notes,
+            *(
+                [f"{samples.left_out} samples of repeated problems are left out"]
+                * bool(samples.left_out)
+            ),
+            *([f"the first {samples.n} samples of each problem are measured"] * uneven),
+            f"the file says: {', '.join(known) or 'no settings'}",
+            f"it doesn't say: {', '.join(file.unknown) or 'nothing is missing'}",
+        ]
+
+    @property
+    def as_json(self) -> dict[str, Any]:
+        """Return the answer of `--json`."""
+        total = sum(map(len, self.samples.samples.values()))
+        return {
+            "run": self.run.id,
+            "program": self.file.program,
+            "score": self.file.score,
+            "problems": len(self.samples.problems),
+            "samples": total,
+            "right": self.samples.right if self.file.has_verdicts else None,
+            "settings": {k: v for k, v in self.file.settings.items() if v is not None},
+            "unknown": list(self.file.unknown),
+            "notes": self.in_words,
+        }
+
+
+def import_samples(
+    root: Path,
+    path: Path,
+    name: str,
+    program: str | None,
+    score: str | None,
+    progress: Progress,
+    *,
+    write: bool = True,
+) -> Imported:
+    """Read a file and store its samples as the run `name`; without `write` nothing is stored.
+
+    What can't be used is an error before anything is written.
+    """
+    with progress.doing(f"reading {path}"):
+        file = read_foreign(path, program, score)
+        form = FORMATS[program or detected(path)].title
+        samples = gathered(file, path)
+        run = imported_run(root, name, samples)
+    with progress.doing("reading the golds"):
+        refuse_unreadable_golds(file, samples, path)
+    there = run.begun and run.finished
+    if write and not there:
+        with progress.doing(f"storing {samples.in_words()}"):
+            store(run, path, file, samples)
+    return Imported(run, form, file, samples, there)

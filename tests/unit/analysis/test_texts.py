@@ -1,8 +1,10 @@
 """Classes of tokens, by hand."""
 
+from __future__ import annotations
+
 import pytest
 
-from sage_cli.analysis.token_classes import CLASSES, CONNECTIVES, classified
+from sage_cli.analysis.texts import CLASSES, CONNECTIVES, classified
 
 
 def test_a_sentence_token_by_token():

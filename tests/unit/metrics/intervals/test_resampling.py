@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sage_cli.metrics.intervals.gaffke import gaffke
-from sage_cli.metrics.intervals.interval import Interval
+from sage_cli.metrics.intervals.interval import Interval, Resampling
+from sage_cli.metrics.intervals.resampling import drawn_times, gaffke, studentised
 
 
 def bounds_of(values: list[float] | np.ndarray, bounds: tuple[float, float] = (0, 1)) -> Interval:
     values_PK = np.asarray(values, float)[:, None]
-    return gaffke(values_PK, bounds, confidence=0.95, resamples=40_000, seed=0)
+    return gaffke(values_PK, bounds, Resampling(resamples=40_000))
 
 
 def test_two_values_by_hand() -> None:
@@ -57,8 +57,43 @@ def test_p_of_values_alike_by_hand() -> None:
 
 def test_blocks_of_weights_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     values_PK = np.random.default_rng(0).random((50, 2))
-    whole = gaffke(values_PK, (0, 1), confidence=0.9, resamples=500, seed=1)
-    monkeypatch.setattr("sage_cli.metrics.intervals.gaffke.BLOCK", 700)  # 13 rows, then a column
-    parts = gaffke(values_PK, (0, 1), confidence=0.9, resamples=500, seed=1)
+    whole = gaffke(values_PK, (0, 1), Resampling(confidence=0.9, resamples=500, seed=1))
+    monkeypatch.setattr(
+        "sage_cli.metrics.intervals.resampling.BLOCK", 700
+    )  # 13 rows, then a column
+    parts = gaffke(values_PK, (0, 1), Resampling(confidence=0.9, resamples=500, seed=1))
     np.testing.assert_allclose(parts.low_K, whole.low_K, rtol=1e-12)
     np.testing.assert_allclose(parts.high_K, whole.high_K, rtol=1e-12)
+
+
+def test_against_a_loop_over_resamples() -> None:
+    values_P = np.random.default_rng(2).exponential(1, 15) - 0.4
+    found = studentised(values_P[:, None], Resampling(confidence=0.9, resamples=199, seed=7))
+    mean, error = values_P.mean(), values_P.std(ddof=1) / 15**0.5
+    distances = []
+    for _, times in drawn_times(15, 15, Resampling(resamples=199, seed=7)):
+        for row in times.astype(int):
+            drawn = np.repeat(values_P, row)
+            distances.append(abs(drawn.mean() - mean) / (drawn.std(ddof=1) / 15**0.5))
+    reach = sorted(distances)[-20]  # a tenth of 199 draws and the observed value
+    np.testing.assert_allclose(found.low_K, mean - reach * error, rtol=1e-9)
+    np.testing.assert_allclose(found.high_K, mean + reach * error, rtol=1e-9)
+    at_least = sum(distance >= abs(mean) / error for distance in distances)
+    assert found.p_K[0] == pytest.approx((at_least + 1) / 200, abs=1e-12)
+
+
+def test_many_even_values_reach_as_far_as_students_t() -> None:
+    # t with 99 degrees of freedom: 1.984; a spread of resampling of about 2 %
+    values_P = np.random.default_rng(0).normal(0, 1, 100)
+    found = studentised(values_P[:, None], Resampling(resamples=20_000))
+    half = (found.high_K[0] - found.low_K[0]) / 2
+    assert half / (values_P.std(ddof=1) / 10) == pytest.approx(1.984, rel=0.03)
+
+
+def test_few_differing_values_cannot_carry_an_interval() -> None:
+    # 2 of 40 differ: resamples without either of them come with probability (38/40)^40 = .13
+    found = studentised(np.array([[0.5]] * 2 + [[0.0]] * 38), Resampling(resamples=1000))
+    assert (found.low_K[0], found.high_K[0]) == (-np.inf, np.inf)
+    assert 0.1 < found.p_K[0] < 1
+    alike = studentised(np.full((40, 1), 0.5), Resampling(resamples=1000))
+    assert (alike.low_K[0], alike.high_K[0], alike.p_K[0]) == (-np.inf, np.inf, 1)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sage_cli.metrics import pass_at_k
-from sage_cli.metrics.design.estimator_noise import estimator_covariance, estimator_variance
+from sage_cli.metrics.design.population import estimator_covariance, estimator_variance
 
 
 def test_the_estimators_variance_by_enumeration() -> None:

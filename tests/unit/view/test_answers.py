@@ -8,26 +8,15 @@ import pytest
 from sage_cli.store.json_files import compact_json
 from sage_cli.store.json_schema import json_schema
 from sage_cli.view.api import ANSWERS
-from sage_cli.view.export.held import Selection, contents
-from sage_cli.view.json_types.export import Export
-from sage_cli.view.json_types.measured import (
-    DifferenceView,
-    PasskView,
-    ProblemsView,
-    ProblemView,
-    SampleRow,
-    SamplesView,
-    TokensView,
-)
-from sage_cli.view.json_types.runs import (
-    GuideView,
-    LedgerView,
-    RecordsView,
-    RolloutsView,
-    RunsView,
-    RunView,
-)
-from sage_cli.view.json_types.trials import SuitesView, SuiteView, SweepsView, SweepView
+from sage_cli.view.export.held import Export, Selection, contents
+from sage_cli.view.topics.passk import DifferenceView, PasskView
+from sage_cli.view.topics.problems import ProblemsView, ProblemView
+from sage_cli.view.topics.run import GuideView, LedgerView, RecordsView, RolloutsView, RunView
+from sage_cli.view.topics.runs import RunsView
+from sage_cli.view.topics.samples import SampleRow, SamplesView
+from sage_cli.view.topics.suites import SuitesView, SuiteView
+from sage_cli.view.topics.sweeps import SweepsView, SweepView
+from sage_cli.view.topics.tokens import TokensView
 
 BASE, BRANCH = "sft-arithmetic-aaaaaaaa", "rl-dapo-branch-bbbbbbbb"
 BOTH = {"policies": f"{BASE},{BRANCH},nobody"}
