@@ -14,8 +14,8 @@ from sage_cli.evaluation.benchmarks import Benchmark, load_benchmarks
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.evaluation.stored import StoredAnswer, stored_answers, stored_counts
 from sage_cli.metrics import Counts
-from sage_cli.models.policies.imported import stored_settings
 from sage_cli.models.policies.policy import Policy
+from sage_cli.models.policies.prompting import stored_settings
 from sage_cli.store.runs.run import Run
 
 

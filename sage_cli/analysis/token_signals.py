@@ -15,8 +15,7 @@ from sage_cli.config.specs import EvaluationSpec, RlSpec
 from sage_cli.errors import ConfigurationError
 from sage_cli.guides import Guide
 from sage_cli.models.policies.policy import Policy
-from sage_cli.models.policies.reference import reference_of
-from sage_cli.models.policies.teacher import teacher_policy
+from sage_cli.models.policies.reference import reference_of, teacher_policy
 from sage_cli.progress import Progress
 from sage_cli.store.runs.run import Runs
 from sage_cli.store.samples.annotations import SignalStore

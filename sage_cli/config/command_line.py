@@ -12,8 +12,7 @@ from sage_cli.config.layers import leaves
 from sage_cli.config.load import load
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
-from sage_cli.settings.presets import preset_names
-from sage_cli.settings.yaml_text import yaml_value
+from sage_cli.settings.presets import preset_names, yaml_value
 
 OF_RL = ("model", "prompt", "data", "sft", "rl", "rollout", "anchor", "guide", "grading")
 """The sections that decide which run `sage rl` trains."""

@@ -17,13 +17,12 @@ from sage_cli.store.runs.run import Run
 from sage_cli.training.callbacks import OnStep
 from sage_cli.training.checkpoints.checkpoints import prepare_resume, step_of
 from sage_cli.training.checkpoints.interruption import Interruption
-from sage_cli.training.checkpoints.sealed import SealedCheckpoints
+from sage_cli.training.checkpoints.sealed import SealedCheckpoints, carry_out, save_policy
+from sage_cli.training.guided_retries import Pair
 from sage_cli.training.launch.hardware import precision
 from sage_cli.training.launch.memory_errors import MemoryNeed
-from sage_cli.training.preference_data import Pair
 from sage_cli.training.rl_inputs import Validator
 from sage_cli.training.rollouts.order import training_order
-from sage_cli.training.run_training import carry_out, save_policy
 from sage_cli.training.trainer.optimizers import optimizer_name, scheduler_name
 
 LOGGED = {

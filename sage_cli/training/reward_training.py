@@ -10,9 +10,7 @@ from sage_cli.config.specs import RecordSpec, RlSpec
 from sage_cli.evaluation.benchmarks import grader_for
 from sage_cli.grading import Grade
 from sage_cli.models.policies.policy import Policy
-from sage_cli.models.policies.reference import policy_and_reference
-from sage_cli.models.policies.replay_source import replay_source
-from sage_cli.models.policies.teacher import teacher_policy
+from sage_cli.models.policies.reference import policy_and_reference, replay_source, teacher_policy
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.settings.sections.model import trained_dtype

@@ -27,6 +27,7 @@ from sage_cli.store.runs.run import Run
 from sage_cli.training.callbacks import OnStep
 from sage_cli.training.checkpoints.checkpoints import prepare_resume, step_of
 from sage_cli.training.checkpoints.interruption import Interruption
+from sage_cli.training.checkpoints.sealed import carry_out, save_policy
 from sage_cli.training.launch.hardware import without_cpu_number
 from sage_cli.training.launch.memory_errors import loading, memory_explained, training
 from sage_cli.training.launch.processes import join_processes, world_size
@@ -40,10 +41,9 @@ from sage_cli.training.rollouts.order import rows_seen, training_order
 from sage_cli.training.rollouts.reference_samples import samples_beforehand
 from sage_cli.training.rollouts.replay import Replay
 from sage_cli.training.rollouts.vllm import as_launched, context_length, engine_as_asked
-from sage_cli.training.run_training import carry_out, save_policy
+from sage_cli.training.trainer.batch_record import StepWriter
 from sage_cli.training.trainer.forward_kl import ReferenceCompletions
 from sage_cli.training.trainer.rl_trainer import RlTrainer
-from sage_cli.training.trainer.step_writer import StepWriter
 
 
 def train_rl(

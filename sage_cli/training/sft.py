@@ -14,16 +14,14 @@ from trl import SFTConfig, SFTTrainer
 from sage_cli.errors import DataError
 from sage_cli.settings.sections.model import ComputeDtype
 from sage_cli.settings.sections.training import SftSection
-from sage_cli.store.lease import Lease
 from sage_cli.store.runs.metrics_file import MetricsFile
 from sage_cli.store.runs.run import Run
 from sage_cli.training.callbacks import OnStep
-from sage_cli.training.checkpoints.checkpoints import newest_sealed, seal, step_of
-from sage_cli.training.checkpoints.disk_errors import disk_explained
+from sage_cli.training.checkpoints.checkpoints import newest_sealed, step_of
 from sage_cli.training.checkpoints.interruption import Interruption
+from sage_cli.training.checkpoints.sealed import SealedCheckpoints, carry_out, disk_explained
 from sage_cli.training.launch.hardware import precision
 from sage_cli.training.launch.memory_errors import warming_up
-from sage_cli.training.run_training import carry_out
 from sage_cli.training.trainer.muon import Muon
 from sage_cli.training.trainer.optimizers import optimizer_name
 
@@ -39,18 +37,8 @@ class Example:
     loss: str = "completion"
 
 
-class _Trainer(SFTTrainer):  # type: ignore[misc]
-    lease: Lease | None = None
-
-    def _save_checkpoint(self, model: Any, trial: Any) -> None:
-        folder = Path(self.args.output_dir)
-        checkpoint = folder / f"checkpoint-{self.state.global_step}"
-        with disk_explained(folder, checkpoint):
-            super()._save_checkpoint(model, trial)
-            seal(checkpoint, self.lease)
-
-    def create_model_card(self, *_: Any, **__: Any) -> None:
-        """No card: a run's manifest says what a checkpoint is."""
+class _Trainer(SealedCheckpoints, SFTTrainer):  # type: ignore[misc]
+    """SFTTrainer whose checkpoints are sealed."""
 
 
 def train_sft(
@@ -71,6 +59,7 @@ def train_sft(
     checkpoint = newest_sealed(run.checkpoints, model)
     run.metrics.rewind(step_of(checkpoint) if checkpoint else 0)
     trainer = _Trainer(
+        keep_checkpoints=2,
         model=model,
         args=trainer_arguments(section, run.checkpoints, compute_dtype),
         train_dataset=Dataset.from_dict(rows),
@@ -144,7 +133,6 @@ def trainer_arguments(
         seed=section.seed,
         data_seed=section.seed,
         save_steps=section.save_every,
-        save_total_limit=2,
         logging_steps=1,
         report_to="none",
         disable_tqdm=True,

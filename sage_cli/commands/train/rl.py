@@ -29,9 +29,12 @@ from sage_cli.models.policies.compatibility import (
 )
 from sage_cli.models.policies.planned import rl_run, run_facts
 from sage_cli.models.policies.policy import Policy
-from sage_cli.models.policies.reference import reference_policy
-from sage_cli.models.policies.replay_source import require_fit_source
-from sage_cli.models.policies.teacher import require_fit_teacher, teacher_policy
+from sage_cli.models.policies.reference import (
+    reference_policy,
+    require_fit_source,
+    require_fit_teacher,
+    teacher_policy,
+)
 from sage_cli.planning.dry_run import Described, Stage
 from sage_cli.planning.gpus import Gpu
 from sage_cli.planning.stages import rl_hours, rl_memory
@@ -57,9 +60,8 @@ from sage_cli.training.launch.processes import (
     world_size,
 )
 from sage_cli.training.launch.watchdog import ended_with, follow
-from sage_cli.training.plugins import require_plugins
 from sage_cli.training.reward_training import train_by_rewards
-from sage_cli.training.rewards.load import require_rewards
+from sage_cli.training.rewards.load import require_plugins, require_rewards
 from sage_cli.training.rollouts.policy_rollouts import require_rollouts
 from sage_cli.training.rollouts.reference_samples import reference_facts, sample_reference
 from sage_cli.training.trainer.optimizers import require_optimizer

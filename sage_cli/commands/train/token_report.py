@@ -24,8 +24,7 @@ from sage_cli.guides.token_values import token_values
 from sage_cli.methods.method import batch_of
 from sage_cli.models.policies.names import named_policy, named_run
 from sage_cli.models.policies.policy import Policy
-from sage_cli.models.policies.reference import reference_of
-from sage_cli.models.policies.teacher import refuse_other_tokenizer, teacher_policy
+from sage_cli.models.policies.reference import reference_of, refuse_other_tokenizer, teacher_policy
 from sage_cli.models.signals import completion_signals, tilted_temperature
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress

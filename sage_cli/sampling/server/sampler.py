@@ -12,10 +12,10 @@ from typing import Any
 
 from sage_cli.errors import RefusedPromptsError, SamplingError
 from sage_cli.sampling.sampler import Sampler, SampleRequest, SamplingParameters, sample_seed
-from sage_cli.sampling.server.balance import Balance
 from sage_cli.sampling.server.client import (
     API_KEY_VARIABLE,
     BadPromptError,
+    Balance,
     Patience,
     ServerClient,
 )

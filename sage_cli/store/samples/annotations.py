@@ -13,13 +13,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sage_cli.store.arrow_tables import as_column, as_numpy, joined
+from sage_cli.store.arrow_tables import SealedTables, as_column, as_numpy, joined
 from sage_cli.store.identity import key_of
 from sage_cli.store.samples.completion import Completion
-from sage_cli.store.samples.inventory import Integers, Inventory
+from sage_cli.store.samples.inventory import Integers, Inventory, Tally, tally_of
 from sage_cli.store.samples.sample_set import SampleSet
-from sage_cli.store.samples.tally import Tally, tally_of
-from sage_cli.store.sealed_tables import SealedTables
 
 _NAME = pa.dictionary(pa.int32(), pa.string())
 _SAMPLE = (("part", _NAME), ("problem_id", _NAME), ("index", pa.int32()))

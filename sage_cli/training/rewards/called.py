@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sage_cli.errors import ConfigurationError, SageError, TrainingError
 from sage_cli.problems.problem import Problem
 from sage_cli.settings.plugins import blamed
-from sage_cli.training.rewards.built_in import RewardFunction
 from sage_cli.training.rewards.time_limit import time_limit
+
+RewardFunction = Callable[..., Sequence[Any]]
 
 GIVEN = ("prompts", "completions", "completion_ids", "trainer_state")
 """What a function is given besides columns; `trainer_state` as TRL gives it."""

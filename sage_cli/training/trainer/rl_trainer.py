@@ -16,21 +16,26 @@ from sage_cli.methods.online import OnlineMethod
 from sage_cli.methods.parts.dynamic_sampling import Generated, Row
 from sage_cli.methods.parts.hooks import Hooks
 from sage_cli.settings.sections.anchor import AnchorSection
-from sage_cli.training.rewards.failures import raise_failures
-from sage_cli.training.rewards.paid import Paid
+from sage_cli.training.rewards.paid import Paid, raise_failures
 from sage_cli.training.rl_inputs import Validator
 from sage_cli.training.rollouts.noted import COMPLETION_TEXTS
 from sage_cli.training.trainer.advantages import batch_advantages, update_advantages
-from sage_cli.training.trainer.batch_record import batch_record, unfinished
+from sage_cli.training.trainer.batch_record import (
+    StepWriter,
+    batch_record,
+    rollout_rows,
+    unfinished,
+)
 from sage_cli.training.trainer.forward_kl import ReferenceCompletions, forward_kl_loss
 from sage_cli.training.trainer.guide_signals import RowSignals
 from sage_cli.training.trainer.mismatch import kept_mass_record
-from sage_cli.training.trainer.moving_reference import MovingReference
 from sage_cli.training.trainer.phases import peak_memory
-from sage_cli.training.trainer.reference import check_reference, choose_reference
-from sage_cli.training.trainer.rollout_record import rollout_rows
+from sage_cli.training.trainer.reference import (
+    MovingReference,
+    check_reference,
+    choose_reference,
+)
 from sage_cli.training.trainer.rollout_trainer import SAMPLED, RolloutTrainer
-from sage_cli.training.trainer.step_writer import StepWriter
 from sage_cli.training.trainer.token_record import token_statistics
 
 Record = dict[str, Any]
