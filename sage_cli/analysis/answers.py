@@ -18,7 +18,7 @@ from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.counts.majority import RIGHT
 from sage_cli.metrics.counts.variety import entropy_of_counts
 from sage_cli.problems.problem import Problem
-from sage_cli.store.samples.annotations import Annotations, GradeStore, ScoreStore
+from sage_cli.store.samples.annotations import Annotations, GradeStore
 from sage_cli.store.samples.completion import Completion
 
 
@@ -68,7 +68,7 @@ class Answers:
     benchmark: Benchmark
     n: int
     grades: tuple[GradeStore, ...]
-    scores: tuple[ScoreStore, ...] = ()
+    scores: tuple[Annotations, ...] = ()
 
     @cached_property
     def problems(self) -> dict[str, Problem]:

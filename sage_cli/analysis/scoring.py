@@ -25,7 +25,7 @@ from sage_cli.problems.problem import Problem
 from sage_cli.progress import Progress
 from sage_cli.store.atomic import write_json
 from sage_cli.store.identity import identity_of
-from sage_cli.store.samples.annotations import Annotations, ScoreStore, SignalStore
+from sage_cli.store.samples.annotations import Annotations
 from sage_cli.store.samples.completion import Completion
 from sage_cli.store.samples.sample_set import SampleSet
 
@@ -72,7 +72,7 @@ class ModelScorer:
         """Return how many of `writer`'s completions lack signals of tokens, and how many are."""
         return _lacking(answers, self._signal_stores(writer, read_only=True))
 
-    def signals(self, answers: Answers, writer: PolicySamples) -> tuple[SignalStore, ...]:
+    def signals(self, answers: Answers, writer: PolicySamples) -> tuple[Annotations, ...]:
         """Return the signals of each token; missing ones are computed and stored as it goes.
 
         Raises ConfigurationError if the writer has another tokenizer.
@@ -132,15 +132,15 @@ class ModelScorer:
             write_json(self._file(benchmark), chances)
         return chances
 
-    def _stores(self, writer: PolicySamples, *, read_only: bool = False) -> tuple[ScoreStore, ...]:
+    def _stores(self, writer: PolicySamples, *, read_only: bool = False) -> tuple[Annotations, ...]:
         sets = self._sets(writer, read_only=read_only)
-        return tuple(ScoreStore(one, self.determinants) for one in sets)
+        return tuple(Annotations(one, self.determinants, "scores") for one in sets)
 
     def _signal_stores(
         self, writer: PolicySamples, *, read_only: bool = False
-    ) -> tuple[SignalStore, ...]:
+    ) -> tuple[Annotations, ...]:
         sets = self._sets(writer, read_only=read_only)
-        return tuple(SignalStore(one, self.determinants) for one in sets)
+        return tuple(Annotations(one, self.determinants, "signals") for one in sets)
 
     def _sets(self, writer: PolicySamples, *, read_only: bool) -> list[SampleSet]:
         evaluation = self.recipe.evaluation

@@ -10,8 +10,7 @@ from sage_cli.config.specs import EvaluationSpec, RlSpec, SftSpec
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.methods.guided_dpo import GuidedDpo
 from sage_cli.methods.method import batch_of
-from sage_cli.planning.dry_run import Described
-from sage_cli.planning.gpus import GIB, Gpu
+from sage_cli.planning.dry_run import GIB, Described, Gpu
 from sage_cli.planning.memory import (
     Memory,
     TrainingSetup,

@@ -21,7 +21,7 @@ from sage_cli.grading import Grader
 from sage_cli.methods.guided_dpo import GuidedDpo
 from sage_cli.models.policies.policy import Policy
 from sage_cli.models.policies.reference import policy_and_reference
-from sage_cli.problems.hints import hinted
+from sage_cli.problems.demonstrations import hinted
 from sage_cli.problems.problem import Problem
 from sage_cli.progress import Progress
 from sage_cli.settings.sections.sampling import SamplingSection

@@ -18,7 +18,7 @@ from sage_cli.methods.nudge import Nudge
 from sage_cli.methods.online import OnlineMethod
 from sage_cli.methods.parts.hooks import GradeReward, Setup
 from sage_cli.methods.policy_gradient import PolicyGradient
-from sage_cli.problems.hints import hinted
+from sage_cli.problems.demonstrations import hinted
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.settings.sections.records import TrackingSection

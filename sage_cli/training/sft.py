@@ -20,10 +20,9 @@ from sage_cli.training.callbacks import OnStep
 from sage_cli.training.checkpoints.checkpoints import newest_sealed, step_of
 from sage_cli.training.checkpoints.interruption import Interruption
 from sage_cli.training.checkpoints.sealed import SealedCheckpoints, carry_out, disk_explained
-from sage_cli.training.launch.hardware import precision
+from sage_cli.training.launch.hardware import common_arguments
 from sage_cli.training.launch.memory_errors import warming_up
 from sage_cli.training.trainer.muon import Muon
-from sage_cli.training.trainer.optimizers import optimizer_name
 
 IGNORED = -100
 
@@ -115,29 +114,18 @@ def trainer_arguments(
     micro_batch = section.micro_batch or section.batch_size
     warmup = section.warmup_steps if section.warmup_steps is not None else section.warmup_ratio
     return SFTConfig(
-        output_dir=str(output),
         max_steps=section.steps or -1,
         num_train_epochs=section.epochs,
         per_device_train_batch_size=micro_batch,
         gradient_accumulation_steps=section.batch_size // micro_batch,
         learning_rate=section.learning_rate,
-        weight_decay=section.weight_decay,
         lr_scheduler_type=section.scheduler,
         warmup_steps=warmup,
-        max_grad_norm=section.max_grad_norm,
-        optim=optimizer_name(section.optimizer),
-        gradient_checkpointing=section.gradient_checkpointing,
         train_sampling_strategy="random" if section.shuffle else "sequential",
         max_length=None,
         packing=False,
-        seed=section.seed,
-        data_seed=section.seed,
         save_steps=section.save_every,
-        logging_steps=1,
-        report_to="none",
-        disable_tqdm=True,
-        dataloader_pin_memory=False,
-        **precision(compute_dtype),
+        **common_arguments(section, output, compute_dtype),
     )
 
 

@@ -35,11 +35,10 @@ from sage_cli.models.policies.reference import (
     require_fit_teacher,
     teacher_policy,
 )
-from sage_cli.planning.dry_run import Described, Stage
-from sage_cli.planning.gpus import Gpu
+from sage_cli.planning.dry_run import Described, Gpu, Stage
 from sage_cli.planning.stages import rl_hours, rl_memory
 from sage_cli.planning.teachers import teacher_facts, teacher_shape
-from sage_cli.problems.hints import require_hints
+from sage_cli.problems.demonstrations import require_hints
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress

@@ -15,8 +15,7 @@ from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.evaluate import Evaluation
 from sage_cli.models.policies.planned import run_facts, sft_run
 from sage_cli.models.policies.policy import Policy
-from sage_cli.planning.dry_run import Described
-from sage_cli.planning.gpus import Gpu
+from sage_cli.planning.dry_run import Described, Gpu
 from sage_cli.planning.stages import sft_memory
 from sage_cli.problems.demonstrations import load_demonstrations
 from sage_cli.problems.problem import Demonstration

@@ -7,15 +7,16 @@ from collections.abc import Iterator
 from typing import Self
 
 from sage_cli.problems.generated.generator import Generator, Split
-from sage_cli.problems.generated.knights_knaves.logic import (
+from sage_cli.problems.generated.knights_knaves.perturb import perturb
+from sage_cli.problems.generated.knights_knaves.puzzle import (
     CONNECTIVES,
     LEAVES,
     NOT,
+    SAYINGS,
+    Puzzle,
     Statement,
     unique_solution,
 )
-from sage_cli.problems.generated.knights_knaves.perturb import perturb
-from sage_cli.problems.generated.knights_knaves.puzzle import SAYINGS, Puzzle
 from sage_cli.problems.problem import Problem, problem_id
 from sage_cli.settings.sections.data import DataSection
 from sage_cli.settings.sections.generators import KnightsKnavesSection

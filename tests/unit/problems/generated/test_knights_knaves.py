@@ -14,9 +14,14 @@ from sage_cli.problems.generated.knights_knaves.generator import (
     draw_statement,
     knights_knaves_problems,
 )
-from sage_cli.problems.generated.knights_knaves.logic import holds, solutions, unique_solution
 from sage_cli.problems.generated.knights_knaves.perturb import OTHER_ROLES, UNCOMMON_NAMES, perturb
-from sage_cli.problems.generated.knights_knaves.puzzle import SAYINGS, Puzzle
+from sage_cli.problems.generated.knights_knaves.puzzle import (
+    SAYINGS,
+    Puzzle,
+    holds,
+    solutions,
+    unique_solution,
+)
 from sage_cli.settings.sections.generators import KnightsKnavesSection
 
 A, B = ("telling-truth", 0), ("telling-truth", 1)
