@@ -209,7 +209,6 @@ def _origins(merged: Merged, config: SageConfig) -> dict[str, str]:
 
 
 def _given(flags: Mapping[str, Any]) -> dict[str, Any]:
-    """Without the flags that nobody typed."""
     kept: dict[str, Any] = {}
     for key, value in flags.items():
         inner = _given(value) if isinstance(value, Mapping) else value

@@ -130,14 +130,13 @@ def load_model(
     return model
 
 
-def load_section(section: PretrainedModel, *, trainable: bool = False) -> Any:
+def load_section(section: PretrainedModel) -> Any:
     """The model that the configuration names, as it is before any training of ours."""
     return load_model(
         section.path,
         dtype=trained_dtype(section),
         revision=section.revision,
         trust_remote_code=section.trust_remote_code,
-        trainable=trainable,
         kernels=kernel_arguments(section),
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from datasets import Dataset
-from transformers import PrinterCallback, TrainerCallback
+from transformers import TrainerCallback
 from trl import DPOConfig, DPOTrainer
 
 from sage_cli.config.specs import RlSpec
@@ -84,7 +84,6 @@ def build_preference_trainer(
         train_dataset=rows.select(training_order(len(rows), recipe.rl)),
         processing_class=tokenizer,
     )
-    trainer.remove_callback(PrinterCallback)
     for model in (trainer.model, trainer.ref_model):
         switch_off_own_dropout(model)
     return trainer
@@ -144,15 +143,12 @@ def guided(recipe: RlSpec) -> GuidedDpo:
 
 
 def _memory_need(recipe: RlSpec) -> MemoryNeed:
-    """A micro-batch of pairs."""
     rows = 2 * guided(recipe).pairs_at_once
     changes = {"rollout.max_tokens": max(1, recipe.rollout.max_tokens // 2)}
     return MemoryNeed(f"{rows} completions of pairs at once", changes, ("rl.micro_batch", rows))
 
 
 class _Recorder(TrainerCallback):  # type: ignore[misc]
-    """Write each step's record, with a validation where one is due, and call `on_step`."""
-
     def __init__(
         self, run: Run, on_step: OnStep, first: Mapping[str, float], validator: Validator | None
     ) -> None:

@@ -8,7 +8,6 @@ from functools import cache, partial
 from typing import Any
 
 from datasets import Dataset
-from transformers import PrinterCallback
 from trl.rewards import get_soft_overlong_punishment
 
 from sage_cli.config.specs import RlSpec
@@ -105,7 +104,6 @@ def build_trainer(
         train_dataset=population.select(training_order(len(population), rl, recipe.data.rl.order)),
         processing_class=inputs.tokenizer,
     )
-    trainer.remove_callback(PrinterCallback)
     if inputs.validator is not None and (trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled):
         raise TrainingError(
             "evaluation.every validates the policy in one process, and the launcher spreads it "
@@ -166,7 +164,6 @@ def _setup(
     run: Run,
     stored: ReferenceCompletions | None,
 ) -> Setup:
-    """Return what the method is given of the run."""
     tags = AnswerTags(recipe.prompt.answer_open, recipe.prompt.answer_close)
     each = recipe.rl.steps_per_batch
     earlier = [record for record in run.metrics.read() if (record["step"] - 1) % each == 0]
@@ -239,7 +236,6 @@ def punishments(rl: OnlineMethod, rollout: RolloutSection) -> list[Any]:
 
 
 def _stored(recipe: RlSpec, inputs: RlInputs) -> ReferenceCompletions | None:
-    """Return the completions that were sampled beforehand, if any are needed."""
     if not samples_beforehand(recipe):
         return None
     problems = [problem for _, problem in inputs.prompts]

@@ -73,7 +73,6 @@ def engine_stop(recipe: RlSpec) -> str | None:
 
 
 def _rollout(rollout: RolloutSection, stop: str | None) -> dict[str, Any]:
-    """Return TRL's arguments for sampling completions."""
     ending = {"stop": [stop], "include_stop_str_in_output": True}
     return {
         "generation_kwargs": ending if stop is not None else None,

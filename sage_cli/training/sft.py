@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from datasets import Dataset
-from transformers import PrinterCallback, TrainerCallback, TrainerState
+from transformers import TrainerCallback, TrainerState
 from trl import SFTConfig, SFTTrainer
 
 from sage_cli.errors import DataError
@@ -66,7 +66,6 @@ def train_sft(
         callbacks=[_Recorder(run.metrics, on_step)],
         optimizers=(_own_optimizer(section, model), None),
     )
-    trainer.remove_callback(PrinterCallback)
     interruption, need = Interruption(run, section.save_minutes), warming_up(section)
     finished = checkpoint is not None and _is_last(checkpoint)
     carry_out(trainer, run, checkpoint, interruption, need, finished=finished)
@@ -142,8 +141,6 @@ def _is_last(checkpoint: Path) -> bool:
 
 
 class _Recorder(TrainerCallback):  # type: ignore[misc]
-    """Write each step's metrics down and tell whoever shows them."""
-
     def __init__(self, metrics: MetricsFile, on_step: OnStep) -> None:
         self.metrics, self.on_step = metrics, on_step
 

@@ -102,7 +102,6 @@ class Validation:
     def _sampled(
         self, model: Any, tokenizer: Any, n: int, on_sampled: OnSampled
     ) -> dict[str, list[Completion]]:
-        """Completions by benchmark's name."""
         from torch import OutOfMemoryError
 
         from sage_cli.sampling.decoder.transformers_sampler import TransformersSampler

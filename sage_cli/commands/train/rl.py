@@ -214,7 +214,6 @@ class RlTraining(TrainingRun):
 
     @cached_property
     def _teacher(self) -> Policy | None:
-        """The model that the guide reads besides policy and reference."""
         return teacher_policy(self.spec.guide, Runs(self.record.root), self.spec.model)
 
     @property
@@ -244,7 +243,6 @@ class RlTraining(TrainingRun):
             )
 
     def _require_machine(self) -> None:
-        """Refuse what this machine can't train or sample from."""
         from sage_cli.training.launch.hardware import require_hardware
         from sage_cli.training.rollouts.engine import settled_engine
 

@@ -144,7 +144,6 @@ def _texts(template: PromptTemplate, shown: Demonstration) -> tuple[str, str]:
 
 
 def _start(spec: SftSpec, tokenizer: Any) -> Any:
-    """The untrained policy."""
     from sage_cli.models.load import attach_lora, load_section
     from sage_cli.models.scratch import build_scratch
 

@@ -175,7 +175,6 @@ def _completions(
 def _signals(
     model: Any, ids: Sequence[Ids], config: SageConfig, progress: Progress
 ) -> list[tuple[Tensor, Tensor]]:
-    """Return log-probabilities and entropies at the temperature of training, row by row."""
     model = model.to("cuda" if torch.cuda.is_available() else "cpu").eval()
     progress.begin("read", len(ids), "completions")
     signals = []

@@ -100,7 +100,6 @@ def rl_run(
 
 
 def _start(model: PretrainedModel | ScratchModel) -> dict[str, Any]:
-    """The determinants of the untrained weights and of their tuning."""
     settings = {**model.determinants(), "dtype": trained_dtype(model)}
     if isinstance(model, ScratchModel):
         # random weights are always trained in full: the tuning is RL's

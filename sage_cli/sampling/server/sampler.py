@@ -156,7 +156,6 @@ class ServerSampler(Sampler):
         return ANSWER_BYTES + TOKEN_BYTES * self._parameters.max_tokens
 
     def _completion(self, client: ServerClient, request: SampleRequest, index: int) -> Completion:
-        """Return one sample."""
         fields = {
             **sampling_fields(self._parameters),
             **self._form.fields(request.prompt),

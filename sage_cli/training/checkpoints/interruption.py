@@ -86,7 +86,6 @@ def wait_s(asked_s: float, saving_s: float) -> float:
 
 
 def _highest(*values: int) -> list[int]:
-    """The highest of each value over all processes that train together."""
     state = PartialState()
     if state.num_processes == 1:
         return list(values)

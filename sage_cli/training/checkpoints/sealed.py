@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from transformers import Trainer
+from transformers import PrinterCallback, Trainer
 
 from sage_cli.errors import TrainingError
 from sage_cli.store.lease import Lease
@@ -49,6 +49,7 @@ class SealedCheckpoints(Trainer):  # type: ignore[misc]
     def __init__(self, *, keep_checkpoints: int | None, **arguments: Any) -> None:
         self._keep_checkpoints = keep_checkpoints
         super().__init__(**arguments)
+        self.remove_callback(PrinterCallback)
 
     def create_model_card(self, *_: Any, **__: Any) -> None:
         """No card: a run's manifest says what a checkpoint is."""

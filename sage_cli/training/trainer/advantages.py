@@ -13,6 +13,7 @@ from torch import Tensor
 from sage_cli.methods.online import OnlineMethod
 from sage_cli.methods.parts.inputs import AdvantageInputs, Measure, Texts, Update, checked
 from sage_cli.settings.plugins import load_plugin
+from sage_cli.training.trainer.guide_signals import whole_texts
 
 
 @torch.no_grad()
@@ -20,10 +21,7 @@ def hidden_measures(trainer: Any, batch: dict[str, Any], measure: Measure) -> Te
     """`measure` of each of this process's completions, on the last layer's normed states."""
     model = trainer.accelerator.unwrap_model(trainer.model)
     decoder = (model.get_base_model() if hasattr(model, "get_base_model") else model).base_model
-    ids, mask = (
-        torch.cat([batch[f"prompt_{name}"], batch[f"completion_{name}"]], dim=1)
-        for name in ("ids", "mask")
-    )
+    ids, mask = whole_texts(batch)
     lengths = batch["completion_mask"].sum(dim=1).tolist()
     tokens, found = batch["completion_ids"].shape[1], []
     at_once = trainer.args.per_device_train_batch_size

@@ -91,7 +91,3 @@ class StepWriter:
                 self.run.rollouts.append({"step": record["step"], **row})
         self.run.metrics.append(record)  # last: who finds the step here finds its rollouts there
         self.on_step(record)
-
-    def check(self, record: Mapping[str, Any]) -> None:
-        """Called in every process, so that all of them stop; raises TrainingError."""
-        self.safeguards.check(record)

@@ -96,7 +96,6 @@ def average(reference: Weights, policy: Weights, ema: float) -> None:
 
 
 def _parameters(model: Any) -> Weights:
-    """Return a model's weights by name, those that are tied once."""
     return dict(model.named_parameters())
 
 

@@ -27,8 +27,7 @@ from sage_cli.training.trainer.batch_record import (
     unfinished,
 )
 from sage_cli.training.trainer.forward_kl import ReferenceCompletions, forward_kl_loss
-from sage_cli.training.trainer.guide_signals import RowSignals
-from sage_cli.training.trainer.mismatch import kept_mass_record
+from sage_cli.training.trainer.guide_signals import RowSignals, whole_texts
 from sage_cli.training.trainer.phases import peak_memory
 from sage_cli.training.trainer.reference import (
     MovingReference,
@@ -36,7 +35,7 @@ from sage_cli.training.trainer.reference import (
     choose_reference,
 )
 from sage_cli.training.trainer.rollout_trainer import SAMPLED, RolloutTrainer
-from sage_cli.training.trainer.token_record import token_statistics
+from sage_cli.training.trainer.token_record import kept_mass_record, token_statistics
 
 Record = dict[str, Any]
 
@@ -139,10 +138,7 @@ class RlTrainer(RolloutTrainer):
         self, batch: dict[str, Any], *, batch_size: int | None = None
     ) -> tuple[Tensor, Tensor]:
         """Return log-probabilities and entropies (B, T), `batch_size` rows at once (or all)."""
-        ids, mask = (
-            torch.cat([batch[f"prompt_{name}"], batch[f"completion_{name}"]], dim=1)
-            for name in ("ids", "mask")
-        )
+        ids, mask = whole_texts(batch)
         tokens = batch["completion_ids"].shape[1]
         logps_BT, entropy_BT, _ = self._get_per_token_logps_and_entropies(
             self.model, ids, mask, tokens, batch_size, compute_entropy=True
@@ -265,7 +261,7 @@ class RlTrainer(RolloutTrainer):
         record |= self._validated()
         if self.accelerator.is_main_process:
             self.writer.write(record, self.rollouts)
-        self.writer.check(record)
+        self.writer.safeguards.check(record)  # in every process, so that all of them stop
 
     def _validated(self) -> Record:
         """Validate if it is due, and return the record; the other processes wait.
@@ -291,7 +287,6 @@ class RlTrainer(RolloutTrainer):
         return {"kl/forward": sum(values) / len(values)} if values else {}
 
     def _entropy_bonus_record(self, logs: dict[str, float]) -> Record:
-        """The coefficient of the entropy bonus, where it is adapted."""
         if self.rl.entropy_target is None:
             return {}
         return {"entropy/coefficient": logs["entropy_coef"]}

@@ -18,9 +18,9 @@ from sage_cli.training.rollouts.noted import COMPLETION_TEXTS, Noted, lengths_of
 from sage_cli.training.rollouts.replay import REPLAYED, Replay, old_logps, replay_statistics
 from sage_cli.training.rollouts.vllm import ask_for_each_row, merge_beside
 from sage_cli.training.trainer.anchored_trainer import AnchoredTrainer
-from sage_cli.training.trainer.mismatch import add_mismatch, mismatch_statistics
 from sage_cli.training.trainer.phases import Phases
 from sage_cli.training.trainer.reference import MovingReference
+from sage_cli.training.trainer.token_record import add_mismatch, mismatch_statistics
 
 _ADVANTAGE, _REWARD = "advantage.json", "reward.json"
 """A checkpoint's files of what an advantage and a reward keep from batch to batch."""
@@ -73,7 +73,6 @@ class RolloutTrainer(SealedCheckpoints, AnchoredTrainer):
         self._beforehand = sampled
 
     def _generate(self, prompts: list[Any]) -> Any:
-        """Completions in TRL's form."""
         sampled, self._beforehand = self._beforehand, None
         if sampled is None:
             with self.phases.during("generate"):
