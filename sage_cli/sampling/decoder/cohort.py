@@ -18,8 +18,7 @@ from torch import Tensor
 
 from sage_cli.sampling.decoder.attention import MemoryModel
 from sage_cli.sampling.decoder.memory import CohortMemory, OwnTokens
-from sage_cli.sampling.decoder.prompts import PrefillMemory, PromptMemory, SharedPrompts
-from sage_cli.sampling.decoder.rectangle import Indices
+from sage_cli.sampling.decoder.prompts import Indices, PrefillMemory, PromptMemory, SharedPrompts
 from sage_cli.sampling.decoder.stopping import Ending, Stopping
 from sage_cli.sampling.sampler import SampleRequest, sample_seed
 from sage_cli.store.samples.completion import Completion

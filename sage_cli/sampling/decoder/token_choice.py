@@ -12,7 +12,7 @@ from torch import Tensor
 from sage_cli.errors import DivergedError
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.models.signals import TOKENS_AT_ONCE, batches, completion_logits
-from sage_cli.sampling.decoder.rectangle import Indices, ranks
+from sage_cli.sampling.decoder.prompts import Indices, ranks
 from sage_cli.sampling.sampler import SamplingParameters
 
 if TYPE_CHECKING:

@@ -19,9 +19,8 @@ from sage_cli.sampling.server.client import (
     Patience,
     ServerClient,
 )
-from sage_cli.sampling.server.forms import Completions, Form, sampling_fields
+from sage_cli.sampling.server.forms import Completions, Form, sampling_fields, served_model
 from sage_cli.sampling.server.http import Login, ServerHttp, UnusableAnswerError
-from sage_cli.sampling.server.served_model import served_model
 from sage_cli.store.samples.completion import FINISH_REASONS, Completion
 
 HOPELESS = 20

@@ -23,12 +23,12 @@ from sage_cli.training.trainer.advantages import batch_advantages, update_advant
 from sage_cli.training.trainer.batch_record import (
     StepWriter,
     batch_record,
+    peak_memory,
     rollout_rows,
     unfinished,
 )
 from sage_cli.training.trainer.forward_kl import ReferenceCompletions, forward_kl_loss
 from sage_cli.training.trainer.guide_signals import RowSignals, whole_texts
-from sage_cli.training.trainer.phases import peak_memory
 from sage_cli.training.trainer.reference import (
     MovingReference,
     check_reference,

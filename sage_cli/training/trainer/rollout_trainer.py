@@ -18,7 +18,7 @@ from sage_cli.training.rollouts.noted import COMPLETION_TEXTS, Noted, lengths_of
 from sage_cli.training.rollouts.replay import REPLAYED, Replay, old_logps, replay_statistics
 from sage_cli.training.rollouts.vllm import ask_for_each_row, merge_beside
 from sage_cli.training.trainer.anchored_trainer import AnchoredTrainer
-from sage_cli.training.trainer.phases import Phases
+from sage_cli.training.trainer.batch_record import Phases
 from sage_cli.training.trainer.reference import MovingReference
 from sage_cli.training.trainer.token_record import add_mismatch, mismatch_statistics
 

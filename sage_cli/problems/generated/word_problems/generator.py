@@ -9,8 +9,7 @@ from typing import Any, Self
 
 from sage_cli.problems.generated.generator import Generator, Split, seeded
 from sage_cli.problems.generated.word_problems.formula import infix, working_out
-from sage_cli.problems.generated.word_problems.numerals import numerals
-from sage_cli.problems.generated.word_problems.redraw import Story, WordProblem
+from sage_cli.problems.generated.word_problems.redraw import Story, WordProblem, numerals
 from sage_cli.problems.generated.word_problems.splits import BENCHMARK, SOURCES, Splits
 from sage_cli.problems.problem import Demonstration, Problem
 from sage_cli.problems.published import data_set

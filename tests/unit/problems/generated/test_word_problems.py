@@ -24,8 +24,14 @@ from sage_cli.problems.generated.word_problems.generator import (
     WordProblems,
     by_length,
 )
-from sage_cli.problems.generated.word_problems.numerals import numerals, rewritten, spelled
-from sage_cli.problems.generated.word_problems.redraw import Story, WordProblem, sensible
+from sage_cli.problems.generated.word_problems.redraw import (
+    Story,
+    WordProblem,
+    numerals,
+    rewritten,
+    sensible,
+    spelled,
+)
 from sage_cli.problems.generated.word_problems.splits import Splits, family, readable_rows
 from sage_cli.problems.problem import Demonstration, problem_id
 from sage_cli.settings.sections.data import DataSection
