@@ -24,11 +24,11 @@ from sage_cli.models.policies.reference import policy_and_reference
 from sage_cli.problems.demonstrations import hinted
 from sage_cli.problems.problem import Problem
 from sage_cli.progress import Progress
-from sage_cli.settings.sections.sampling import SamplingSection
 from sage_cli.store.runs.run import Run
 from sage_cli.store.samples.completion import Completion
+from sage_cli.training.rl_inputs import RlJob
 from sage_cli.training.rollouts.order import permutations, training_order
-from sage_cli.training.validation import Validation, validating
+from sage_cli.training.validation import validating
 
 if TYPE_CHECKING:
     from sage_cli.training.callbacks import Watch
@@ -125,24 +125,10 @@ def _nothing_to_prefer(tried: int, retried: int, guided: GuidedDpo) -> TrainingE
     )
 
 
-def train_by_retries(
-    spec: RlSpec,
-    root: Path,
-    sampling: SamplingSection,
-    start: Policy,
-    problems: Sequence[Problem],
-    validation: Validation | None,
-    run: Run,
-    watch: Watch,
-    progress: Progress,
-) -> None:
-    """Train from `start` on what its tries and retries teach, and leave the policy in `run.model`.
-
-    `root` is the folder of runs. `sampling` says how the tries are sampled, `validation` measures
-    the policy in training.
-    """
-    tokenizer = start.tokenizer()
-    learnt = guided_lesson(spec, start, problems, root, sampling, progress)
+def train_by_retries(job: RlJob, run: Run, watch: Watch, progress: Progress) -> None:
+    """Train on what tries and retries teach, and leave the policy in `run.model`."""
+    spec, start, tokenizer = job.spec, job.start, job.start.tokenizer()
+    learnt = guided_lesson(job, progress)
     from sage_cli.training.guided import train_guided
     from sage_cli.training.launch.memory_errors import loading, memory_explained
 
@@ -151,25 +137,18 @@ def train_by_retries(
         with memory_explained(loading(spec), run):
             return policy_and_reference(spec, begun)[0]
 
-    with validating(validation, tokenizer, watch.on_validation) as validator:
+    with validating(job.validation, tokenizer, watch.on_validation) as validator:
         train_guided(spec, learnt, load, tokenizer, run, watch.on_step, validator)
 
 
-def guided_lesson(
-    spec: RlSpec,
-    start: Policy,
-    problems: Sequence[Problem],
-    root: Path,
-    sampling: SamplingSection,
-    progress: Progress,
-) -> Lesson:
-    """Have `start` try the problems that a training's steps would take, and learn from it."""
-    rl = spec.rl
+def guided_lesson(job: RlJob, progress: Progress) -> Lesson:
+    """Have the start try the problems that a training's steps would take, and learn from it."""
+    spec, problems, rl = job.spec, job.problems, job.spec.rl
     assert isinstance(rl, GuidedDpo)
     chosen = [problems[row] for row in dict.fromkeys(training_order(len(problems), rl))]
-    samples = PolicySamples.of_rollouts(start, spec, root)
+    samples = PolicySamples.of_rollouts(job.start, spec, job.record.root)
     with (
-        PolicySampler(samples, sampling, progress) as sampler,
+        PolicySampler(samples, job.sampling, progress) as sampler,
         grader_for(spec.data.rl.name, spec.grading, spec.prompt) as grader,
     ):
         tried = attempts(chosen, spec, sampler, grader)
