@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
@@ -16,6 +15,7 @@ import httpx
 from sage_cli.errors import SamplingError
 from sage_cli.json_value import json_value
 from sage_cli.sampling.server.http import Answer, Login, ServerHttp, UnusableAnswerError
+from sage_cli.settings.sections.sampling import SamplingSection
 
 REST_S = 5.0
 
@@ -95,14 +95,6 @@ class BadPromptError(Exception):
     """A server cannot answer this prompt, however often it is sent."""
 
 
-@dataclass(frozen=True)
-class Patience:
-    """The number of attempts at a request, and their seconds, before servers are given up."""
-
-    attempts: int = 10
-    total_s: float = 300.0
-
-
 class ServerClient:
     """Sends requests to the least busy of several servers; `logins` are by address.
 
@@ -114,11 +106,12 @@ class ServerClient:
         http: ServerHttp,
         logins: Mapping[str, Login],
         balance: Balance,
-        patience: Patience,
+        section: SamplingSection,
         most_bytes: int,
     ) -> None:
         self._http, self._logins, self._most_bytes = http, logins, most_bytes
-        self._balance, self._patience = balance, patience
+        self._balance = balance
+        self._attempts, self._patience_s = section.server_attempts, section.server_patience_s
         self._giving_up = threading.Event()
 
     def give_up(self) -> None:
@@ -136,10 +129,10 @@ class ServerClient:
         patience.
         """
         began, pause_s, attempt = time.monotonic(), FIRST_PAUSE_S, 1
-        attempts = self._patience.attempts
+        attempts = self._attempts
         while True:
             if asked_s := self._balance.asked_s():  # the servers have told other requests to wait
-                self._giving_up.wait(min(asked_s, self._patience.total_s))
+                self._giving_up.wait(min(asked_s, self._patience_s))
             with self._balance.chosen() as server:
                 try:
                     return self._ask(server, path, body_for(server), read)
@@ -151,7 +144,7 @@ class ServerClient:
             all_rest = self._balance.all_rest()  # else another server is asked at once
             wait_s = max(pause_s, self._balance.asked_s()) if all_rest else 0.0
             spent_s = time.monotonic() - began
-            if attempt >= attempts or spent_s + wait_s > self._patience.total_s:
+            if attempt >= attempts or spent_s + wait_s > self._patience_s:
                 break
             if self._giving_up.wait(wait_s):
                 break
