@@ -21,9 +21,6 @@ from sage_cli.models.folders import (
 )
 from sage_cli.settings.sections.model import (
     LoraSection,
-    PretrainedModel,
-    kernel_arguments,
-    trained_dtype,
 )
 
 if TYPE_CHECKING:
@@ -128,17 +125,6 @@ def load_model(
             model = PeftModel.from_pretrained(model, str(path), is_trainable=trainable)
             _name_base(model, base)
     return model
-
-
-def load_section(section: PretrainedModel) -> Any:
-    """The model that the configuration names, as it is before any training of ours."""
-    return load_model(
-        section.path,
-        dtype=trained_dtype(section),
-        revision=section.revision,
-        trust_remote_code=section.trust_remote_code,
-        kernels=kernel_arguments(section),
-    )
 
 
 def attach_lora(model: Any, lora: LoraSection, seed: int = 0) -> Any:

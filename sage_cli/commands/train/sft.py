@@ -21,7 +21,12 @@ from sage_cli.problems.demonstrations import load_demonstrations
 from sage_cli.problems.problem import Demonstration
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
-from sage_cli.settings.sections.model import PromptSection, ScratchModel
+from sage_cli.settings.sections.model import (
+    PromptSection,
+    ScratchModel,
+    kernel_arguments,
+    trained_dtype,
+)
 from sage_cli.store.runs.manifest import Origin
 from sage_cli.store.runs.run import Run, Runs
 from sage_cli.training.callbacks import Watch
@@ -144,13 +149,14 @@ def _texts(template: PromptTemplate, shown: Demonstration) -> tuple[str, str]:
 
 
 def _start(spec: SftSpec, tokenizer: Any) -> Any:
-    from sage_cli.models.load import attach_lora, load_section
+    from sage_cli.models.load import attach_lora
     from sage_cli.models.scratch import build_scratch
 
     section = spec.model
     if isinstance(section, ScratchModel):
         return build_scratch(section, tokenizer)
-    model = load_section(section)
+    policy = Policy(section.path, section=section)
+    model = policy.model(dtype=trained_dtype(section), kernels=kernel_arguments(section))
     return attach_lora(model, section.lora) if section.tuning == "lora" else model
 
 

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 from transformers import PrinterCallback, Trainer
@@ -45,6 +46,8 @@ class SealedCheckpoints(Trainer):  # type: ignore[misc]
 
     lease: Lease | None = None
     """The lease of the run, without which no checkpoint is sealed; see `carry_out`."""
+    saving_s = 0.0
+    """How long the last checkpoint took."""
 
     def __init__(self, *, keep_checkpoints: int | None, **arguments: Any) -> None:
         self._keep_checkpoints = keep_checkpoints
@@ -63,7 +66,7 @@ class SealedCheckpoints(Trainer):  # type: ignore[misc]
         """Add what else belongs into a checkpoint, before it is sealed."""
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
-        folder = Path(self.args.output_dir)
+        began, folder = perf_counter(), Path(self.args.output_dir)
         checkpoint = folder / f"checkpoint-{self.state.global_step}"
         with disk_explained(folder, checkpoint):
             super()._save_checkpoint(model, trial)
@@ -72,6 +75,7 @@ class SealedCheckpoints(Trainer):  # type: ignore[misc]
                 self._complete(checkpoint)
                 seal(checkpoint, self.lease)
                 rotate(folder, self._keep_checkpoints, int(self.args.save_steps))
+        self.saving_s = perf_counter() - began
 
 
 def carry_out(

@@ -14,9 +14,15 @@ import torch
 
 from sage_cli.errors import DataError
 from sage_cli.models.folders import fingerprint, is_model_folder
-from sage_cli.models.load import attach_lora, load_model, load_section, load_tokenizer
+from sage_cli.models.load import attach_lora, load_model, load_tokenizer
+from sage_cli.models.policies.policy import Policy
 from sage_cli.models.scratch import build_scratch, build_tokenizer, save_scratch
-from sage_cli.settings.sections.model import LoraSection, PretrainedModel, ScratchModel
+from sage_cli.settings.sections.model import (
+    LoraSection,
+    PretrainedModel,
+    ScratchModel,
+    trained_dtype,
+)
 
 TAGS = ("<a>", "</a>")
 SMALL = ScratchModel(kind="scratch", hidden=16, layers=1, heads=2, feed_forward=32, seed=3)
@@ -86,7 +92,10 @@ def test_a_saved_folder_loads_like_any_other(folder):
     assert loaded.generation_config.pad_token_id == tokenizer.pad_token_id
     assert [file.suffix for file in folder.glob("*.bin")] == []  # safetensors only
     section = PretrainedModel(path=str(folder), dtype="bfloat16")
-    assert load_section(section).dtype == torch.bfloat16
+    assert (
+        Policy(section.path, section=section).model(dtype=trained_dtype(section)).dtype
+        == torch.bfloat16
+    )
 
 
 def test_a_tokenizer_without_padding_pads_with_its_end(copy):
