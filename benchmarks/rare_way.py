@@ -28,7 +28,7 @@ from sage_cli.models.policies.names import named_policies
 from sage_cli.models.policies.policy import Policy
 from sage_cli.problems.registry import generated
 from sage_cli.progress import Silent
-from sage_cli.sampling.chances import text_logps
+from sage_cli.sampling.decoder.token_choice import text_logps
 from sage_cli.settings.presets import read_layer
 from sage_cli.store.runs.run import Runs
 

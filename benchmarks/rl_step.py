@@ -47,7 +47,7 @@ from sage_cli.training.rl_arguments import grpo_arguments
 from sage_cli.training.rl_inputs import RlInputs, SampleRollouts
 from sage_cli.training.rollouts.order import training_order
 from sage_cli.training.rollouts.policy_rollouts import sampled_rollouts
-from sage_cli.training.trainer.phases import Phases
+from sage_cli.training.trainer.batch_record import Phases
 
 BLOCK_STEPS = 12
 BRANCH = BranchGuide(tau=0.465, rho=0.775)

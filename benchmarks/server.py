@@ -34,10 +34,11 @@ from typing import Any
 
 import httpx
 
-from sage_cli.sampling.sampler import SampleRequest, SamplingParameters, sample_seed
+from sage_cli.sampling.sampler import SampleRequest, SamplerSetup, SamplingParameters
 from sage_cli.sampling.server.forms import Completions, sampling_fields
 from sage_cli.sampling.server.http import IDLE_S
 from sage_cli.sampling.server.sampler import ServerSampler
+from sage_cli.settings.sections.sampling import SamplingSection, sample_seed
 
 GOAL = 0.95
 PARAMETERS = SamplingParameters(1.0, 1.0, 0, 0.0, 64, None)
@@ -154,8 +155,10 @@ def wait_for(address: str, server: subprocess.Popen[bytes]) -> None:
 def ours(work: Work) -> int:
     """Completions by the backend."""
     requests = [SampleRequest(str(i), text, (0,)) for i, text in enumerate(work.prompts)]
-    how: dict[str, Any] = {"meant": work.model, "model": work.model, "in_flight": work.concurrency}
-    with ServerSampler([work.address], PARAMETERS, **how) as sampler:
+    section = SamplingSection(
+        servers=(work.address,), server_model=work.model, batch_rows=work.concurrency
+    )
+    with ServerSampler(SamplerSetup(work.model, PARAMETERS, section)) as sampler:
         return len(list(sampler.sample(requests)))
 
 

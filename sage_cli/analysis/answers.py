@@ -19,7 +19,7 @@ from sage_cli.metrics import Counts, pooled
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.counts.answers import RIGHT, entropy_of_counts
 from sage_cli.problems.problem import Problem
-from sage_cli.store.samples.annotations import Annotations, GradeStore, ScoreStore
+from sage_cli.store.samples.annotations import Annotations, GradeStore
 from sage_cli.store.samples.completion import Completion
 
 
@@ -69,7 +69,7 @@ class Answers:
     benchmark: Benchmark
     n: int
     grades: tuple[GradeStore, ...]
-    scores: tuple[ScoreStore, ...] = ()
+    scores: tuple[Annotations, ...] = ()
 
     @classmethod
     def of(cls, samples: PolicySamples, benchmark: Benchmark, recipe: EvaluationSpec) -> Answers:

@@ -26,8 +26,8 @@ from sage_cli.metrics import (
     curve_ks,
     parse_ks,
 )
-from sage_cli.models.policies.imported import stored_settings
 from sage_cli.models.policies.policy import Policy
+from sage_cli.models.policies.prompting import stored_settings
 from sage_cli.reports.figures.curves import draw_curves
 from sage_cli.store.runs.run import Run
 

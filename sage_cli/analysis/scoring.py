@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal
 
 from sage_cli.analysis.analysis import Scorer
 from sage_cli.analysis.answers import Answers
@@ -24,10 +24,10 @@ from sage_cli.problems.problem import Problem
 from sage_cli.progress import Progress
 from sage_cli.store.atomic import write_json
 from sage_cli.store.identity import identity_of
-from sage_cli.store.samples.annotations import Annotations, ScoreStore, SignalStore
+from sage_cli.store.samples.annotations import Annotations
 from sage_cli.store.samples.completion import Completion
 
-Store = TypeVar("Store", ScoreStore, SignalStore)
+Scored = Literal["scores", "signals"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,28 +62,24 @@ class ModelScorer:
 
         With `tokens` it is how many lack signals of tokens.
         """
-        stores: Sequence[Annotations] = (
-            self._stores(SignalStore, writer, read_only=True)
-            if tokens
-            else self._stores(ScoreStore, writer, read_only=True)
-        )
-        return _lacking(answers, stores)
+        kind: Scored = "signals" if tokens else "scores"
+        return _lacking(answers, self._stores(kind, writer, read_only=True))
 
     def score(self, answers: Answers, writer: PolicySamples) -> Answers:
         """Return the answers with scores; missing ones are computed and stored as it goes.
 
         Raises ConfigurationError if the writer has another tokenizer.
         """
-        stores = self._stores(ScoreStore, writer)
+        stores = self._stores("scores", writer)
         self._complete(stores, answers, writer, self._forward.scores)
         return replace(answers, scores=stores)
 
-    def signals(self, answers: Answers, writer: PolicySamples) -> tuple[SignalStore, ...]:
+    def signals(self, answers: Answers, writer: PolicySamples) -> tuple[Annotations, ...]:
         """Return the signals of each token; missing ones are computed and stored as it goes.
 
         Raises ConfigurationError if the writer has another tokenizer.
         """
-        stores = self._stores(SignalStore, writer)
+        stores = self._stores("signals", writer)
 
         def read(rows: Sequence[Completion], problems: Mapping[str, Problem]) -> list[Any]:
             found = self._forward.tokens(rows, problems)
@@ -119,7 +115,7 @@ class ModelScorer:
 
     def if_stored(self, answers: Answers, writer: PolicySamples) -> Answers:
         """Return the answers with scores if all are stored, else as they are."""
-        stores = self._stores(ScoreStore, writer, read_only=True)
+        stores = self._stores("scores", writer, read_only=True)
         return answers if _lacking(answers, stores)[0] else replace(answers, scores=stores)
 
     def problems_without_modes(self, benchmark: Benchmark) -> tuple[int, int]:
@@ -138,12 +134,12 @@ class ModelScorer:
         return chances
 
     def _stores(
-        self, kind: type[Store], writer: PolicySamples, *, read_only: bool = False
-    ) -> tuple[Store, ...]:
+        self, kind: Scored, writer: PolicySamples, *, read_only: bool = False
+    ) -> tuple[Annotations, ...]:
         evaluation = self.recipe.evaluation
         seeds = range(evaluation.seed, evaluation.seed + evaluation.seeds)
         sets = (writer.at(seed, read_only=read_only) for seed in seeds)
-        return tuple(kind(one, self.determinants) for one in sets)
+        return tuple(Annotations(one, self.determinants, kind) for one in sets)
 
     def _stored(self, benchmark: Benchmark) -> dict[str, dict[str, float]]:
         """Return the stored chances; none if the file is absent or torn."""

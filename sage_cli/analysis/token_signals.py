@@ -15,13 +15,12 @@ from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.guides import Guide
 from sage_cli.models.policies.policy import Policy
-from sage_cli.models.policies.reference import reference_of
-from sage_cli.models.policies.teacher import teacher_policy
+from sage_cli.models.policies.reference import reference_of, teacher_policy
 from sage_cli.progress import Progress
 from sage_cli.store.runs.run import Runs
-from sage_cli.store.samples.annotations import SignalStore
+from sage_cli.store.samples.annotations import Annotations
 
-Stores = tuple[SignalStore, ...]
+Stores = tuple[Annotations, ...]
 UNKNOWN = frozenset({"rewards_B", "group_right_B"})
 """What stored samples don't tell: it belongs to a generation batch of a training."""
 

@@ -10,8 +10,14 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from sage_cli.cli.terminal.console import console, emit_error, one_object, show_error, wants_json
-from sage_cli.cli.terminal.visible import visible
+from sage_cli.cli.terminal.console import (
+    console,
+    emit_error,
+    one_object,
+    show_error,
+    visible,
+    wants_json,
+)
 from sage_cli.errors import EXIT_INTERRUPTED, EXIT_OTHER, EXIT_USER, SageError, StoreError
 from sage_cli.settings.passwords import without_passwords
 

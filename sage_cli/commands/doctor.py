@@ -31,9 +31,8 @@ from sage_cli.settings.sections.records import TrackingSection
 from sage_cli.settings.sections.sampling import SamplingSection
 from sage_cli.settings.sections.training import SftSection
 from sage_cli.store.mirrors.follower import require_mirrors
-from sage_cli.store.storage_check import require_storage
-from sage_cli.store.surroundings import require_tested_versions
-from sage_cli.training.plugins import require_plugins
+from sage_cli.store.surroundings import require_storage, require_tested_versions
+from sage_cli.training.rewards.load import require_plugins
 from sage_cli.training.trainer.optimizers import require_optimizer
 from sage_cli.training.validation import configured_validation
 from sage_cli.trials.executors.build import local_places, require_executor

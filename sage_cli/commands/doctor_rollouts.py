@@ -55,7 +55,7 @@ def _difference(found: Probe, rollout: RolloutSection) -> Finding:
     """Describe all that differs, as the losses would meet it."""
     import torch
 
-    from sage_cli.training.trainer.mismatch import mismatch_statistics
+    from sage_cli.training.trainer.token_record import mismatch_statistics
 
     corrected = found.reports and rollout.vllm.importance_correction != "none"
     signals = {"mismatch": torch.from_numpy(found.trainer_T - found.engine_T)}

@@ -12,16 +12,15 @@ from sage_cli.config.layers import leaves
 from sage_cli.config.load import load
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
-from sage_cli.settings.presets import preset_names
-from sage_cli.settings.yaml_text import yaml_value
+from sage_cli.settings.presets import preset_names, yaml_value
 
 OF_RL = ("model", "prompt", "data", "sft", "rl", "rollout", "anchor", "guide", "grading")
 """The sections that decide which run `sage rl` trains."""
 _ABSENT = object()
 
 
-def options_for(config: SageConfig, sections: Sequence[str] = OF_RL) -> tuple[str, ...] | None:
-    """The words that make these sections of `config`: a shipped preset, choices, and settings.
+def options_for(config: SageConfig) -> tuple[str, ...] | None:
+    """The words that make what `sage rl` reads of `config`: a preset, choices, and settings.
 
     The preset is the one that leaves the least to be said. None where no words make them: `--set`
     can't take away an entry of a mapping that a preset has.
@@ -36,8 +35,8 @@ def options_for(config: SageConfig, sections: Sequence[str] = OF_RL) -> tuple[st
     choices = [word for name, value in named.items() if value for word in (f"--{name}", value)]
     found = []
     for preset in preset_names():
-        sets = _sets(config, sections, preset, flags)
-        if sets is not None and _differing(config, _loaded(preset, flags, sets), sections) == []:
+        sets = _sets(config, preset, flags)
+        if sets is not None and _differing(config, _loaded(preset, flags, sets)) == []:
             words = [word for one in sets for word in ("--set", one)]
             found.append(("--preset", preset, *choices, *words))
     return min(found, key=len, default=None)
@@ -53,35 +52,31 @@ def typed(value: object) -> str:
     return json.dumps(value)
 
 
-def _sets(
-    config: SageConfig, sections: Sequence[str], preset: str, flags: Mapping[str, Any]
-) -> list[str] | None:
+def _sets(config: SageConfig, preset: str, flags: Mapping[str, Any]) -> list[str] | None:
     """Return the settings to add to a preset and the choices; None if they contradict."""
     sets: list[str] = []
     for _ in range(3):  # a setting such as model.kind brings others along
         made = _loaded(preset, flags, sets)
         if made is None:
             return None
-        differing = _differing(config, made, sections)
+        differing = _differing(config, made)
         if not differing:
             return sets
         sets += [f"{key}={typed(value)}" for key, value in differing]
     return sets
 
 
-def _differing(
-    config: SageConfig, made: SageConfig | None, sections: Sequence[str]
-) -> list[tuple[str, Any]]:
+def _differing(config: SageConfig, made: SageConfig | None) -> list[tuple[str, Any]]:
     """The settings of `config` that `made` has otherwise; those that it has too many are none."""
     if made is None:
         return [("", None)]
-    has, wanted = dict(_settings(made, sections)), dict(_settings(config, sections))
+    has, wanted = dict(_settings(made)), dict(_settings(config))
     missing = [(key, value) for key, value in wanted.items() if has.get(key, _ABSENT) != value]
     return missing or [(key, None) for key in has if key not in wanted]
 
 
-def _settings(config: SageConfig, sections: Sequence[str]) -> Iterator[tuple[str, Any]]:
-    return leaves(config.model_dump(mode="json", include=set(sections)))
+def _settings(config: SageConfig) -> Iterator[tuple[str, Any]]:
+    return leaves(config.model_dump(mode="json", include=set(OF_RL)))
 
 
 def _loaded(preset: str, flags: Mapping[str, Any], sets: Sequence[str]) -> SageConfig | None:

@@ -89,7 +89,6 @@ def kept_facts(recipe: RlSpec, tracking: TrackingSection) -> dict[str, str]:
 
 
 def _guided_facts(recipe: RlSpec, rl: GuidedDpo) -> dict[str, Any]:
-    """Guided retries: tries, retries, supervised fine-tuning, pairs."""
     limit = recipe.rollout.max_tokens
     problems, tries = rl.steps * rl.prompts_per_step, rl.rollouts_per_prompt
     preference_rate, sft_rate = rl.rates
@@ -177,7 +176,6 @@ def _processes(rl: Method) -> str:
 
 
 def _weights(model: PretrainedModel | ScratchModel) -> str:
-    """The types of weights and of matrix products."""
     weights, products = trained_dtype(model), model.compute_dtype
     kept = "as stored" if weights == "auto" else weights
     where = "bfloat16 where the GPU has it" if products == "auto" else products

@@ -147,7 +147,6 @@ def _setting(name: str, having: Sequence[type[BaseModel]], key: str) -> Setting:
 
 
 def _parts(annotation: Any) -> set[Any]:
-    """The types that a union or an annotated type is made of."""
     if get_origin(annotation) is Annotated:
         return _parts(get_args(annotation)[0])
     if get_origin(annotation) in (Union, UnionType):

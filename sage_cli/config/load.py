@@ -22,10 +22,9 @@ from sage_cli.errors import ConfigurationError
 from sage_cli.methods.grpo import Grpo
 from sage_cli.settings.passwords import taken
 from sage_cli.settings.plugins import AS_STORED
-from sage_cli.settings.presets import DEFAULT_PRESET, preset_names, read_preset
+from sage_cli.settings.presets import DEFAULT_PRESET, preset_names, read_preset, yaml_value
 from sage_cli.settings.sections.records import default_root
 from sage_cli.settings.sections.rollout import SERVER_URL
-from sage_cli.settings.yaml_text import yaml_value
 
 STORED = "stored configuration"
 LAYERS = "layers"
@@ -212,7 +211,6 @@ def _origins(merged: Merged, config: SageConfig) -> dict[str, str]:
 
 
 def _given(flags: Mapping[str, Any]) -> dict[str, Any]:
-    """Without the flags that nobody typed."""
     kept: dict[str, Any] = {}
     for key, value in flags.items():
         inner = _given(value) if isinstance(value, Mapping) else value

@@ -20,8 +20,7 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.guides import Guide
 from sage_cli.methods.method import Method
-from sage_cli.settings.base import Section, is_cosmetic
-from sage_cli.settings.docstrings import docstrings
+from sage_cli.settings.base import Section, docstrings, is_cosmetic
 
 _BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
 _WORDS = {int: "whole number", float: "number", bool: "true or false", str: "text", Path: "path",

@@ -91,7 +91,6 @@ def contradictions(config: SageConfig) -> list[str]:
 
 
 def _of_the_anchor(config: SageConfig) -> list[str]:
-    """Return the conflicts of a guide or a schedule with the KL anchor."""
     found = config.anchor.conflicts(config.rl.steps)
     guided, kl = config.guide.name != "none", config.anchor.kl
     if guided and kl == "none":
@@ -121,7 +120,6 @@ def _of_the_anchor(config: SageConfig) -> list[str]:
 
 
 def _of_the_data(config: SageConfig) -> list[str]:
-    """Return the conflict of a curriculum with a method that has an order of its own."""
     order = config.data.rl.order
     if order == "shuffled" or not isinstance(config.rl, GuidedDpo):
         return []
@@ -132,7 +130,6 @@ def _of_the_data(config: SageConfig) -> list[str]:
 
 
 def _of_replay(config: SageConfig) -> list[str]:
-    """Return the conflict of a replay of a run's own completions with a run that keeps few."""
     rl = config.rl
     if not isinstance(rl, PolicyGradient) or not rl.replay.share or rl.replay.run is not None:
         return []
@@ -146,7 +143,6 @@ def _of_replay(config: SageConfig) -> list[str]:
 
 
 def _of_the_batch(config: SageConfig) -> list[str]:
-    """Batches that can't be divided."""
     found = []
     rl, sft = config.rl, config.sft
     try:
@@ -161,7 +157,6 @@ def _of_the_batch(config: SageConfig) -> list[str]:
 
 
 def _of_the_processes(config: SageConfig) -> list[str]:
-    """Return the conflicts of several processes with other settings."""
     rl = config.rl
     found = launch_problems(rl, config.model.tuning)
     if config.evaluation.every is not None and (sharding := sharded_by(rl.accelerate)):
@@ -174,7 +169,6 @@ def _of_the_processes(config: SageConfig) -> list[str]:
 
 
 def _of_measuring(config: SageConfig) -> list[str]:
-    """Return the conflicts of grading, servers' prompts and objectives with other settings."""
     found = []
     if config.grading.extract == "text" and config.grading.mode != "math-verify":
         found.append(
@@ -204,7 +198,6 @@ def _of_measuring(config: SageConfig) -> list[str]:
 
 
 def _of_the_model(config: SageConfig) -> list[str]:
-    """Return the conflicts of the model's kind and tuning with other settings."""
     model, anchor, found = config.model, config.anchor, []
     scratch, full = isinstance(model, ScratchModel), model.tuning == "full"
     coarse = trained_dtype(model) in ("bfloat16", "float16")

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sage_cli.config.layers import leaves
-from sage_cli.settings.sections.decoding import DecodingSection
-from sage_cli.settings.sections.sampling import SamplingSection
+from sage_cli.settings.sections.sampling import DecodingSection, SamplingSection
 
 _KEPT_OF_SAMPLING = {*DecodingSection.model_fields, "stop_at_answer", "batch_rows", "data_parallel",
                      "vllm.tensor_parallel_size", "vllm.max_model_len",

@@ -24,7 +24,6 @@ def remarks(config: SageConfig) -> list[str]:
 
 
 def _of_dropout(config: SageConfig) -> list[str]:
-    """A setting that acts in supervised warm-up alone."""
     model = config.model
     if model.tuning != "lora" or not model.lora.dropout:
         return []

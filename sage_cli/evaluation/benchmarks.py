@@ -10,7 +10,7 @@ from functools import cached_property
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.grading import Grader
 from sage_cli.grading.grader import check_golds
-from sage_cli.models.policies.imported import NO_GOLD
+from sage_cli.models.policies.prompting import NO_GOLD
 from sage_cli.problems.data_set import Group
 from sage_cli.problems.load import (
     benchmark_names,

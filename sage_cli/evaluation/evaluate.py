@@ -22,13 +22,12 @@ from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.evaluation.stored import missing
 from sage_cli.metrics import parse_ks
 from sage_cli.metrics.intervals.bands import pass_matrix
-from sage_cli.models.policies.imported import known_sampling
 from sage_cli.models.policies.names import NO_LABELS, Labels, chosen_policies
 from sage_cli.models.policies.policy import Policy
-from sage_cli.planning.dry_run import Described, Stage
-from sage_cli.planning.gpus import Gpu
-from sage_cli.planning.hours import hours_fact
+from sage_cli.models.policies.prompting import known_sampling
+from sage_cli.planning.dry_run import Described, Gpu, Stage
 from sage_cli.planning.stages import sampling_memory
+from sage_cli.planning.teachers import hours_fact
 from sage_cli.progress import Progress
 from sage_cli.reports.measurement import Measured
 from sage_cli.reports.provenance import Provenance

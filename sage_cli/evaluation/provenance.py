@@ -8,8 +8,8 @@ from dataclasses import replace
 from sage_cli.config.specs import EvaluationSpec
 from sage_cli.evaluation.benchmarks import Benchmark, grader_for
 from sage_cli.evaluation.sample_sets import PolicySamples
-from sage_cli.models.policies.imported import known_sampling
 from sage_cli.models.policies.policy import Policy
+from sage_cli.models.policies.prompting import known_sampling
 from sage_cli.reports.provenance import (
     BenchmarkUsed,
     GraderUsed,

@@ -16,8 +16,8 @@ from sage_cli.problems.problem import Problem
 from sage_cli.reports.measurement import Measured
 from sage_cli.store.samples.annotations import GradeStore
 from sage_cli.store.samples.completion import Completion
+from sage_cli.store.samples.inventory import Tally
 from sage_cli.store.samples.sample_set import SampleSet
-from sage_cli.store.samples.tally import Tally
 
 
 @dataclass(frozen=True)

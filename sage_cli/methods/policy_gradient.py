@@ -9,8 +9,7 @@ from pydantic import Field
 
 from sage_cli.methods.method import Beside
 from sage_cli.methods.online import OnlineMethod
-from sage_cli.settings.sections.replay import ReplaySection
-from sage_cli.settings.sections.rewards import are_usual
+from sage_cli.settings.sections.rewards import ReplaySection, are_usual
 
 if TYPE_CHECKING:
     from torch import Tensor

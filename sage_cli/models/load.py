@@ -1,7 +1,10 @@
-"""Load tokenizers and models from the Hub or from folders; attach adapters."""
+"""Load tokenizers and models from the Hub or from folders; attach adapters; keep freed memory."""
 
 from __future__ import annotations
 
+import ctypes
+import os
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from sage_cli.config.consent import HOW_TO_CONSENT
 from sage_cli.errors import DataError
-from sage_cli.models.allocator import keep_freed_memory
 from sage_cli.models.folders import (
     adapter_base,
     is_adapter,
@@ -19,13 +21,34 @@ from sage_cli.models.folders import (
 )
 from sage_cli.settings.sections.model import (
     LoraSection,
-    PretrainedModel,
-    kernel_arguments,
-    trained_dtype,
 )
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
+
+_SAID = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_MAX_", "GLIBC_TUNABLES")
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
+"""malloc.h's M_TRIM_THRESHOLD and M_MMAP_THRESHOLD."""
+_KEPT_BLOCK, _KEPT = 2**28, 2**30
+"""Bytes of the largest block that is kept, and of all that is kept at the heap's end."""
+
+
+def keep_freed_memory() -> bool:
+    """Have freed blocks of up to 256 MB wait in this process for the next tensor, if that can be.
+
+    As it comes, glibc gives every block above 32 MB back to the system at once. A training step
+    frees and asks for the same logits dozens of times, and is given fresh pages to be cleared each
+    time: a tenth of a small model's step (docs/results/speed.md). Larger blocks go back as
+    before, since some of each size may be kept. What the environment says of glibc's allocator
+    stays, and other systems' allocators are left alone. Returns whether it was done; mallopt(3).
+    """
+    if sys.platform != "linux" or any(name in os.environ for name in _SAID):
+        return False
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is None:  # musl
+        return False
+    return all([mallopt(_MMAP_THRESHOLD, _KEPT_BLOCK) == 1, mallopt(_TRIM_THRESHOLD, _KEPT) == 1])
+
 
 TOKENIZER_FILES = ("tokenizer.json", "vocab.json", "tokenizer.model", "vocab.txt")
 """Without any of these Transformers makes up an empty tokenizer and says nothing."""
@@ -102,18 +125,6 @@ def load_model(
             model = PeftModel.from_pretrained(model, str(path), is_trainable=trainable)
             _name_base(model, base)
     return model
-
-
-def load_section(section: PretrainedModel, *, trainable: bool = False) -> Any:
-    """The model that the configuration names, as it is before any training of ours."""
-    return load_model(
-        section.path,
-        dtype=trained_dtype(section),
-        revision=section.revision,
-        trust_remote_code=section.trust_remote_code,
-        trainable=trainable,
-        kernels=kernel_arguments(section),
-    )
 
 
 def attach_lora(model: Any, lora: LoraSection, seed: int = 0) -> Any:

@@ -191,13 +191,11 @@ def training_memory(
 
 
 def evaluation_memory(
-    shape: Shape, width: int, *, rows: int, prompt: int, completion: int, adapter: int = 0
+    shape: Shape, width: int, *, rows: int, prompt: int, completion: int
 ) -> Memory:
     """Evaluation by the transformers backend with `rows` texts in a forward pass."""
-    weights = shape.parameters * width + adapter * ADAPTER_BYTES
-    return Memory(
-        {"weights": weights}, {"sample": sampling(shape, width, rows, prompt, completion)}
-    )
+    phases = {"sample": sampling(shape, width, rows, prompt, completion)}
+    return Memory({"weights": shape.parameters * width}, phases)
 
 
 def texts_in_engine(shape: Shape, width: int, room: int, tokens: int) -> int:

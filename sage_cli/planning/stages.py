@@ -10,9 +10,7 @@ from sage_cli.config.specs import EvaluationSpec, RlSpec, SftSpec
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.methods.guided_dpo import GuidedDpo
 from sage_cli.methods.method import batch_of
-from sage_cli.planning.dry_run import Described
-from sage_cli.planning.gpus import GIB, Gpu
-from sage_cli.planning.hours import hours_fact
+from sage_cli.planning.dry_run import GIB, Described, Gpu
 from sage_cli.planning.memory import (
     Memory,
     TrainingSetup,
@@ -24,7 +22,7 @@ from sage_cli.planning.memory import (
     update,
 )
 from sage_cli.planning.shape import Shape, shape_of
-from sage_cli.planning.teachers import tokens_read
+from sage_cli.planning.teachers import hours_fact, tokens_read
 from sage_cli.problems.load import load_training_problems
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.settings.sections.model import PretrainedModel, ScratchModel, trained_dtype

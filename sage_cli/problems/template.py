@@ -44,12 +44,9 @@ class PromptTemplate:
 
     @classmethod
     def from_section(
-        cls,
-        section: PromptSection,
-        tokenizer: TemplateTokenizer | None = None,
-        eos: str | None = None,
+        cls, section: PromptSection, tokenizer: TemplateTokenizer | None = None
     ) -> PromptTemplate:
-        """The template of `section`; `eos` is the tokenizer's unless given.
+        """The template of `section` for a tokenizer.
 
         Raises ConfigurationError where the format needs what the tokenizer doesn't have.
         """
@@ -59,7 +56,7 @@ class PromptTemplate:
                 f"prompt.format is 'chat', and the tokenizer of {name} has no chat template",
                 "use prompt.format=paper or plain, or a model whose tokenizer has one",
             )
-        eos = eos if eos is not None else getattr(tokenizer, "eos_token", None)
+        eos = getattr(tokenizer, "eos_token", None)
         if section.format == "paper" and section.system is not None and not eos:
             raise ConfigurationError(
                 "prompt.format is 'paper', which ends the system prompt with the end-of-sequence "

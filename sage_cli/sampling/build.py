@@ -15,7 +15,9 @@ def build_sampler(setup: SamplerSetup) -> Sampler:
     """
     match chosen_backend(setup.section):
         case "server":
-            return _server(setup)
+            from sage_cli.sampling.server.sampler import ServerSampler
+
+            return ServerSampler(setup)
         case "vllm":
             from sage_cli.sampling.engines.vllm_sampler import VllmSampler
 
@@ -41,24 +43,6 @@ def _has_gpu() -> bool:
     import torch
 
     return torch.cuda.is_available()
-
-
-def _server(setup: SamplerSetup) -> Sampler:
-    from sage_cli.sampling.server.client import Patience
-    from sage_cli.sampling.server.forms import Chat, Completions
-    from sage_cli.sampling.server.sampler import ServerSampler
-
-    section = setup.section
-    return ServerSampler(
-        section.servers,
-        setup.parameters,
-        meant=str(setup.model),
-        model=section.server_model,
-        form=Chat(setup.prompt) if section.server_form == "chat" else Completions(),
-        in_flight=section.batch_rows,
-        timeout_s=section.timeout_s,
-        patience=Patience(section.server_attempts, section.server_patience_s),
-    )
 
 
 def _transformers(setup: SamplerSetup) -> Sampler:

@@ -90,7 +90,6 @@ def _sampled(sampler: Sampler, requests: Sequence[SampleRequest]) -> Iterator[Co
 
 
 def _is_whole(sample: Completion) -> bool:
-    """Return True if a sample has a text, a possible number of tokens and a finish reason."""
     counted = isinstance(sample.tokens, int) and 0 <= sample.tokens <= MOST_TOKENS
     return isinstance(sample.text, str) and counted and sample.finish_reason in FINISH_REASONS
 

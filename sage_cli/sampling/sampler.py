@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
-from sage_cli.settings.sections.decoding import DecodingSection
 from sage_cli.settings.sections.model import PromptSection
-from sage_cli.settings.sections.sampling import SamplingSection
+from sage_cli.settings.sections.sampling import DecodingSection, SamplingSection
 from sage_cli.store.samples.completion import Completion
 
 if TYPE_CHECKING:

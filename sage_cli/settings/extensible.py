@@ -46,7 +46,6 @@ class Extensible(Section):
     def _choose(
         cls, given: Any, handler: ValidatorFunctionWrapHandler, info: ValidationInfo
     ) -> Any:
-        """Validate settings with the class that they name."""
         if not cls._is_root() or not isinstance(given, Mapping):
             return handler(given)
         name = given.get(cls.tag, cls.model_fields[cls.tag].default)

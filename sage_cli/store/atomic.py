@@ -99,7 +99,6 @@ def storing(folder: Path) -> Iterator[None]:
 
 
 def _sync(path: Path) -> None:
-    """Flush a file, or the names in a folder, to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

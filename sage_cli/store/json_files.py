@@ -36,11 +36,12 @@ def read_object(path: Path, remedy: str) -> dict[str, Any]:
 
 def name_once(torn: TornError) -> None:
     """Warn about a torn file, once in this process."""
-    _warn(f"{torn.cause}; {torn.next_step}")
+    warn_once(f"{torn.cause}; {torn.next_step}")
 
 
 @cache
-def _warn(text: str) -> None:
+def warn_once(text: str) -> None:
+    """Warn about a file, once in this process."""
     log.warning("%s", text)
 
 
@@ -68,7 +69,6 @@ def _dumps(value: Any, **form: Any) -> str:
 
 
 def _unknown(value: Any) -> Any:
-    """Return what the encoder does not know as what it knows."""
     plain = _plain(value)
     return str(value) if plain is value else plain
 

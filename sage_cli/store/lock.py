@@ -157,7 +157,6 @@ def is_locked(path: Path) -> bool:
 
 
 def _lease(path: Path) -> Path:
-    """Return the lease of the lock file `path`."""
     return path.with_name(f"{path.name}.lease")
 
 

@@ -60,7 +60,6 @@ class SweepRuns:
         return self.path.read_bytes().splitlines() if self.path.is_file() else []
 
     def _ends_whole(self) -> bool:
-        """Return True if the file ends with a newline or is empty."""
         with self.path.open("rb") as file:
             if not file.seek(0, os.SEEK_END):
                 return True
@@ -69,7 +68,6 @@ class SweepRuns:
 
 
 def _entry(line: bytes) -> Entry | None:
-    """Return a line's entry; None if it is torn."""
     try:
         entry = Entry(**json_value(line))
     except (ValueError, TypeError):

@@ -12,7 +12,7 @@ from sage_cli.settings.sections.records import TrackingSection
 from sage_cli.store.mirrors.follower import Follower, mirrors_of
 from sage_cli.store.runs.run import Run
 from sage_cli.training.checkpoints.checkpoints import saved_step
-from sage_cli.training.trainer.reward_watch import RewardWatch
+from sage_cli.training.checkpoints.safeguards import RewardWatch
 
 OnStep = Callable[[Mapping[str, Any]], None]
 

@@ -14,8 +14,8 @@ from sage_cli.settings.sections.training import SftSection
 from sage_cli.store.runs.manifest import Origin
 from sage_cli.store.runs.run import Run
 from sage_cli.training.callbacks import OnStep
+from sage_cli.training.guided_retries import Lesson
 from sage_cli.training.launch.hardware import release_memory
-from sage_cli.training.preference_data import Lesson
 from sage_cli.training.preferences import guided, train_preferences
 from sage_cli.training.rl_inputs import Validator
 from sage_cli.training.sft import Example, train_sft

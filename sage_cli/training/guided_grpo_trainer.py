@@ -138,7 +138,6 @@ class _Length(TrainerCallback):  # type: ignore[misc]
 
 
 def _check_choices(**given: tuple[str, Any]) -> None:
-    """Raise ConfigurationError for a value that is none of its choices."""
     for name, (value, choices) in given.items():
         if value not in get_args(choices):
             known = ", ".join(get_args(choices))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from datasets import Dataset
-from transformers import PrinterCallback, TrainerCallback
+from transformers import TrainerCallback
 from trl import DPOConfig, DPOTrainer
 
 from sage_cli.config.specs import RlSpec
@@ -17,14 +17,13 @@ from sage_cli.store.runs.run import Run
 from sage_cli.training.callbacks import OnStep
 from sage_cli.training.checkpoints.checkpoints import prepare_resume, step_of
 from sage_cli.training.checkpoints.interruption import Interruption
-from sage_cli.training.checkpoints.sealed import SealedCheckpoints
-from sage_cli.training.launch.hardware import precision
+from sage_cli.training.checkpoints.sealed import SealedCheckpoints, carry_out, save_policy
+from sage_cli.training.guided_retries import Pair
+from sage_cli.training.launch.hardware import common_arguments
 from sage_cli.training.launch.memory_errors import MemoryNeed
-from sage_cli.training.preference_data import Pair
 from sage_cli.training.rl_inputs import Validator
 from sage_cli.training.rollouts.order import training_order
-from sage_cli.training.run_training import carry_out, save_policy
-from sage_cli.training.trainer.optimizers import optimizer_name, scheduler_name
+from sage_cli.training.trainer.optimizers import scheduler_name
 
 LOGGED = {
     "loss": "loss",
@@ -85,7 +84,6 @@ def build_preference_trainer(
         train_dataset=rows.select(training_order(len(rows), recipe.rl)),
         processing_class=tokenizer,
     )
-    trainer.remove_callback(PrinterCallback)
     for model in (trainer.model, trainer.ref_model):
         switch_off_own_dropout(model)
     return trainer
@@ -117,7 +115,6 @@ def dpo_arguments(recipe: RlSpec, run: Run) -> DPOConfig:
     rl = guided(recipe)
     at_once = rl.pairs_at_once
     return DPOConfig(
-        output_dir=str(run.checkpoints),
         max_steps=rl.steps,
         per_device_train_batch_size=at_once,
         gradient_accumulation_steps=rl.prompts_per_step // at_once,
@@ -130,22 +127,12 @@ def dpo_arguments(recipe: RlSpec, run: Run) -> DPOConfig:
         disable_dropout=True,
         max_length=None,
         learning_rate=rl.rates[0],
-        weight_decay=rl.weight_decay,
         lr_scheduler_type=scheduler_name(rl.scheduler),
         warmup_steps=rl.warmup_ratio,
-        max_grad_norm=rl.max_grad_norm,
-        optim=optimizer_name(rl.optimizer),
-        gradient_checkpointing=rl.gradient_checkpointing,
         train_sampling_strategy="sequential",  # the rows come in the order of the whole training
-        seed=rl.seed,
-        data_seed=rl.seed,
         save_steps=rl.save_every,
-        logging_steps=1,
         logging_nan_inf_filter=False,
-        report_to="none",
-        disable_tqdm=True,
-        dataloader_pin_memory=False,
-        **precision(recipe.model.compute_dtype),
+        **common_arguments(rl, run.checkpoints, recipe.model.compute_dtype),
     )
 
 
@@ -156,15 +143,12 @@ def guided(recipe: RlSpec) -> GuidedDpo:
 
 
 def _memory_need(recipe: RlSpec) -> MemoryNeed:
-    """A micro-batch of pairs."""
     rows = 2 * guided(recipe).pairs_at_once
     changes = {"rollout.max_tokens": max(1, recipe.rollout.max_tokens // 2)}
     return MemoryNeed(f"{rows} completions of pairs at once", changes, ("rl.micro_batch", rows))
 
 
 class _Recorder(TrainerCallback):  # type: ignore[misc]
-    """Write each step's record, with a validation where one is due, and call `on_step`."""
-
     def __init__(
         self, run: Run, on_step: OnStep, first: Mapping[str, float], validator: Validator | None
     ) -> None:

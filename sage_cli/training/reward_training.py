@@ -6,48 +6,30 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from sage_cli.config.specs import RecordSpec, RlSpec
 from sage_cli.evaluation.benchmarks import grader_for
 from sage_cli.grading import Grade
-from sage_cli.models.policies.policy import Policy
-from sage_cli.models.policies.reference import policy_and_reference
-from sage_cli.models.policies.replay_source import replay_source
-from sage_cli.models.policies.teacher import teacher_policy
-from sage_cli.problems.problem import Problem
+from sage_cli.models.policies.reference import policy_and_reference, replay_source, teacher_policy
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.settings.sections.model import trained_dtype
 from sage_cli.store.runs.run import Run, Runs
+from sage_cli.training.rl_inputs import RlInputs, RlJob
 from sage_cli.training.rollouts.policy_rollouts import sampled_rollouts
-from sage_cli.training.rollouts.reference_samples import (
-    problems_held,
-    reference_completions,
-    reference_samples,
-    samples_beforehand,
-)
-from sage_cli.training.validation import Validation, validating
+from sage_cli.training.rollouts.reference_samples import reference_completions
+from sage_cli.training.validation import validating
 
 if TYPE_CHECKING:
     from sage_cli.training.callbacks import Watch
 
 
-def train_by_rewards(
-    spec: RlSpec,
-    record: RecordSpec,
-    start: Policy,
-    problems: Sequence[Problem],
-    validation: Validation | None,
-    run: Run,
-    watch: Watch | None = None,
-) -> None:
-    """Train from `start` on rewarded rollouts, alone or as one of several processes.
+def train_by_rewards(job: RlJob, run: Run, watch: Watch | None = None) -> None:
+    """Train on rewarded rollouts, alone or as one of several processes.
 
-    Of several only the first has a `watch`. `validation` measures the policy in training.
-    Leaves the policy in `run.model`.
+    Of several only the first has a `watch`. Leaves the policy in `run.model`.
     """
     from sage_cli.training.launch.memory_errors import loading, memory_explained
     from sage_cli.training.rl import train_rl
-    from sage_cli.training.rl_inputs import RlInputs
 
+    spec, record, start = job.spec, job.record, job.start
     tokenizer = start.tokenizer()
     template = PromptTemplate.from_section(spec.prompt, tokenizer)
     with memory_explained(loading(spec), run):
@@ -58,7 +40,7 @@ def train_by_rewards(
     with ExitStack() as held:
         grader = held.enter_context(grader_for(spec.data.rl.name, spec.grading, spec.prompt))
         on_sampled = watch.on_validation if watch else _nobody
-        validator = held.enter_context(validating(validation, tokenizer, on_sampled))
+        validator = held.enter_context(validating(job.validation, tokenizer, on_sampled))
 
         def grades(golds: Sequence[str], completions: Sequence[str]) -> list[Grade]:
             return grader.grade_many(list(zip(golds, completions, strict=True)))
@@ -67,15 +49,9 @@ def train_by_rewards(
             model=model,
             reference=reference,
             tokenizer=tokenizer,
-            prompts=[(template.render(problem.question), problem) for problem in problems],
+            prompts=[(template.render(problem.question), problem) for problem in job.problems],
             grader=grades,
-            reference_completions=reference_completions(
-                spec,
-                reference_samples(spec, start, record.root),
-                problems_held(problems, spec),
-            )
-            if samples_beforehand(spec)
-            else None,
+            reference_completions=reference_completions(job),
             validator=validator,
             teacher=frozen,
             replayed=None if source is None else source.completions().read(),

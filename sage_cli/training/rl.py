@@ -8,7 +8,6 @@ from functools import cache, partial
 from typing import Any
 
 from datasets import Dataset
-from transformers import PrinterCallback
 from trl.rewards import get_soft_overlong_punishment
 
 from sage_cli.config.specs import RlSpec
@@ -18,7 +17,7 @@ from sage_cli.methods.nudge import Nudge
 from sage_cli.methods.online import OnlineMethod
 from sage_cli.methods.parts.hooks import GradeReward, Setup
 from sage_cli.methods.policy_gradient import PolicyGradient
-from sage_cli.problems.hints import hinted
+from sage_cli.problems.demonstrations import hinted
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.settings.sections.records import TrackingSection
@@ -27,6 +26,7 @@ from sage_cli.store.runs.run import Run
 from sage_cli.training.callbacks import OnStep
 from sage_cli.training.checkpoints.checkpoints import prepare_resume, step_of
 from sage_cli.training.checkpoints.interruption import Interruption
+from sage_cli.training.checkpoints.sealed import carry_out, save_policy
 from sage_cli.training.launch.hardware import without_cpu_number
 from sage_cli.training.launch.memory_errors import loading, memory_explained, training
 from sage_cli.training.launch.processes import join_processes, world_size
@@ -40,10 +40,9 @@ from sage_cli.training.rollouts.order import rows_seen, training_order
 from sage_cli.training.rollouts.reference_samples import samples_beforehand
 from sage_cli.training.rollouts.replay import Replay
 from sage_cli.training.rollouts.vllm import as_launched, context_length, engine_as_asked
-from sage_cli.training.run_training import carry_out, save_policy
+from sage_cli.training.trainer.batch_record import StepWriter
 from sage_cli.training.trainer.forward_kl import ReferenceCompletions
 from sage_cli.training.trainer.rl_trainer import RlTrainer
-from sage_cli.training.trainer.step_writer import StepWriter
 
 
 def train_rl(
@@ -105,7 +104,6 @@ def build_trainer(
         train_dataset=population.select(training_order(len(population), rl, recipe.data.rl.order)),
         processing_class=inputs.tokenizer,
     )
-    trainer.remove_callback(PrinterCallback)
     if inputs.validator is not None and (trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled):
         raise TrainingError(
             "evaluation.every validates the policy in one process, and the launcher spreads it "
@@ -166,7 +164,6 @@ def _setup(
     run: Run,
     stored: ReferenceCompletions | None,
 ) -> Setup:
-    """Return what the method is given of the run."""
     tags = AnswerTags(recipe.prompt.answer_open, recipe.prompt.answer_close)
     each = recipe.rl.steps_per_batch
     earlier = [record for record in run.metrics.read() if (record["step"] - 1) % each == 0]
@@ -239,7 +236,6 @@ def punishments(rl: OnlineMethod, rollout: RolloutSection) -> list[Any]:
 
 
 def _stored(recipe: RlSpec, inputs: RlInputs) -> ReferenceCompletions | None:
-    """Return the completions that were sampled beforehand, if any are needed."""
     if not samples_beforehand(recipe):
         return None
     problems = [problem for _, problem in inputs.prompts]

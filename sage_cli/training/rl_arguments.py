@@ -13,8 +13,8 @@ from sage_cli.methods.online import OnlineMethod
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.settings.sections.model import PretrainedModel
 from sage_cli.settings.sections.rollout import RolloutSection, VllmRolloutSection
-from sage_cli.training.launch.hardware import precision
-from sage_cli.training.trainer.optimizers import optimizer_name, scheduler_name
+from sage_cli.training.launch.hardware import common_arguments
+from sage_cli.training.trainer.optimizers import scheduler_name
 
 
 def grpo_arguments(recipe: RlSpec, output: Path, *, processes: int = 1) -> GRPOConfig:
@@ -28,7 +28,6 @@ def grpo_arguments(recipe: RlSpec, output: Path, *, processes: int = 1) -> GRPOC
     assert isinstance(rl, OnlineMethod)
     batch = batch_of(rl, processes)
     return GRPOConfig(
-        output_dir=str(output),
         max_steps=rl.steps,
         per_device_train_batch_size=batch.micro_batch,
         gradient_accumulation_steps=batch.accumulation,
@@ -36,14 +35,8 @@ def grpo_arguments(recipe: RlSpec, output: Path, *, processes: int = 1) -> GRPOC
         steps_per_generation=batch.accumulation * rl.steps_per_generation,
         num_generations=rl.rollouts_per_prompt,
         learning_rate=rl.learning_rate,
-        weight_decay=rl.weight_decay,
         lr_scheduler_type=scheduler_name(rl.scheduler),
         warmup_steps=rl.warmup_ratio,
-        max_grad_norm=rl.max_grad_norm,
-        optim=optimizer_name(rl.optimizer),
-        gradient_checkpointing=rl.gradient_checkpointing,
-        seed=rl.seed,
-        data_seed=rl.seed,
         beta=anchor.beta if anchor.kl == "reverse" else 0.0,
         trust_remote_code=isinstance(model, PretrainedModel) and model.trust_remote_code,
         # True would multiply the k3 by the importance ratio: another method, in which a guide
@@ -55,16 +48,12 @@ def grpo_arguments(recipe: RlSpec, output: Path, *, processes: int = 1) -> GRPOC
         cast_lm_head_to_fp32=rl.cast_lm_head_to_fp32,
         disable_dropout=True,  # rollouts, losses and reference are of one network
         save_steps=save_interval(rl),
-        logging_steps=1,
         logging_nan_inf_filter=False,
         log_completions=False,
-        report_to="none",
-        disable_tqdm=True,
-        dataloader_pin_memory=False,
         ddp_find_unused_parameters=False,
         **rl.trl_arguments(),
         **_rollout(recipe.rollout, engine_stop(recipe)),
-        **precision(model.compute_dtype),
+        **common_arguments(rl, output, model.compute_dtype),
     )
 
 
@@ -84,7 +73,6 @@ def engine_stop(recipe: RlSpec) -> str | None:
 
 
 def _rollout(rollout: RolloutSection, stop: str | None) -> dict[str, Any]:
-    """Return TRL's arguments for sampling completions."""
     ending = {"stop": [stop], "include_stop_str_in_output": True}
     return {
         "generation_kwargs": ending if stop is not None else None,

@@ -1,17 +1,23 @@
-"""Inputs of RL training besides its settings."""
+"""What an RL training is made from: by a command, and by the trainer."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
+from sage_cli.config.specs import RecordSpec, RlSpec
 from sage_cli.methods.parts.hooks import GradeCompletions
+from sage_cli.models.policies.policy import Policy
 from sage_cli.problems.problem import Problem
+from sage_cli.settings.sections.sampling import SamplingSection
 from sage_cli.store.samples.completion import Completion
+
+if TYPE_CHECKING:
+    from sage_cli.training.validation import Validation
 
 Ids = list[int]
 
@@ -37,6 +43,22 @@ class SampleRollouts(Protocol):
         process has sampled for it before: both with the training's seed decide what is sampled.
         """
         ...
+
+
+@dataclass(frozen=True)
+class RlJob:
+    """What RL trains from: its settings, the policy as it starts, and the problems.
+
+    `record` says where results go, `sampling` how completions are sampled beforehand; `validation`
+    measures the policy in training.
+    """
+
+    spec: RlSpec
+    record: RecordSpec
+    start: Policy
+    problems: Sequence[Problem]
+    sampling: SamplingSection
+    validation: Validation | None
 
 
 @dataclass(frozen=True)

@@ -8,24 +8,21 @@ from pathlib import Path
 from typing import Any
 
 from datasets import Dataset
-from transformers import PrinterCallback, TrainerCallback, TrainerState
+from transformers import TrainerCallback, TrainerState
 from trl import SFTConfig, SFTTrainer
 
 from sage_cli.errors import DataError
 from sage_cli.settings.sections.model import ComputeDtype
 from sage_cli.settings.sections.training import SftSection
-from sage_cli.store.lease import Lease
 from sage_cli.store.runs.metrics_file import MetricsFile
 from sage_cli.store.runs.run import Run
 from sage_cli.training.callbacks import OnStep
-from sage_cli.training.checkpoints.checkpoints import newest_sealed, seal, step_of
-from sage_cli.training.checkpoints.disk_errors import disk_explained
+from sage_cli.training.checkpoints.checkpoints import newest_sealed, step_of
 from sage_cli.training.checkpoints.interruption import Interruption
-from sage_cli.training.launch.hardware import precision
+from sage_cli.training.checkpoints.sealed import SealedCheckpoints, carry_out, disk_explained
+from sage_cli.training.launch.hardware import common_arguments
 from sage_cli.training.launch.memory_errors import warming_up
-from sage_cli.training.run_training import carry_out
 from sage_cli.training.trainer.muon import Muon
-from sage_cli.training.trainer.optimizers import optimizer_name
 
 IGNORED = -100
 
@@ -39,18 +36,8 @@ class Example:
     loss: str = "completion"
 
 
-class _Trainer(SFTTrainer):  # type: ignore[misc]
-    lease: Lease | None = None
-
-    def _save_checkpoint(self, model: Any, trial: Any) -> None:
-        folder = Path(self.args.output_dir)
-        checkpoint = folder / f"checkpoint-{self.state.global_step}"
-        with disk_explained(folder, checkpoint):
-            super()._save_checkpoint(model, trial)
-            seal(checkpoint, self.lease)
-
-    def create_model_card(self, *_: Any, **__: Any) -> None:
-        """No card: a run's manifest says what a checkpoint is."""
+class _Trainer(SealedCheckpoints, SFTTrainer):  # type: ignore[misc]
+    """SFTTrainer whose checkpoints are sealed."""
 
 
 def train_sft(
@@ -71,6 +58,7 @@ def train_sft(
     checkpoint = newest_sealed(run.checkpoints, model)
     run.metrics.rewind(step_of(checkpoint) if checkpoint else 0)
     trainer = _Trainer(
+        keep_checkpoints=2,
         model=model,
         args=trainer_arguments(section, run.checkpoints, compute_dtype),
         train_dataset=Dataset.from_dict(rows),
@@ -78,7 +66,6 @@ def train_sft(
         callbacks=[_Recorder(run.metrics, on_step)],
         optimizers=(_own_optimizer(section, model), None),
     )
-    trainer.remove_callback(PrinterCallback)
     interruption, need = Interruption(run, section.save_minutes), warming_up(section)
     finished = checkpoint is not None and _is_last(checkpoint)
     carry_out(trainer, run, checkpoint, interruption, need, finished=finished)
@@ -126,30 +113,18 @@ def trainer_arguments(
     micro_batch = section.micro_batch or section.batch_size
     warmup = section.warmup_steps if section.warmup_steps is not None else section.warmup_ratio
     return SFTConfig(
-        output_dir=str(output),
         max_steps=section.steps or -1,
         num_train_epochs=section.epochs,
         per_device_train_batch_size=micro_batch,
         gradient_accumulation_steps=section.batch_size // micro_batch,
         learning_rate=section.learning_rate,
-        weight_decay=section.weight_decay,
         lr_scheduler_type=section.scheduler,
         warmup_steps=warmup,
-        max_grad_norm=section.max_grad_norm,
-        optim=optimizer_name(section.optimizer),
-        gradient_checkpointing=section.gradient_checkpointing,
         train_sampling_strategy="random" if section.shuffle else "sequential",
         max_length=None,
         packing=False,
-        seed=section.seed,
-        data_seed=section.seed,
         save_steps=section.save_every,
-        save_total_limit=2,
-        logging_steps=1,
-        report_to="none",
-        disable_tqdm=True,
-        dataloader_pin_memory=False,
-        **precision(compute_dtype),
+        **common_arguments(section, output, compute_dtype),
     )
 
 
@@ -166,8 +141,6 @@ def _is_last(checkpoint: Path) -> bool:
 
 
 class _Recorder(TrainerCallback):  # type: ignore[misc]
-    """Write each step's metrics down and tell whoever shows them."""
-
     def __init__(self, metrics: MetricsFile, on_step: OnStep) -> None:
         self.metrics, self.on_step = metrics, on_step
 

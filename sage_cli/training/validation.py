@@ -78,7 +78,7 @@ class Validation:
         """Worked pass@k at sampling's temperature; `on_read` is called with the texts read."""
         from sage_cli.evaluation.exact.chances import text_pairs
         from sage_cli.evaluation.exact.listed import listed_texts
-        from sage_cli.sampling.chances import text_logps
+        from sage_cli.sampling.decoder.token_choice import text_logps
         from sage_cli.sampling.sampler import SamplingParameters
 
         sampling = self.spec.sampling
@@ -102,7 +102,6 @@ class Validation:
     def _sampled(
         self, model: Any, tokenizer: Any, n: int, on_sampled: OnSampled
     ) -> dict[str, list[Completion]]:
-        """Completions by benchmark's name."""
         from torch import OutOfMemoryError
 
         from sage_cli.sampling.decoder.transformers_sampler import TransformersSampler

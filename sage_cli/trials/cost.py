@@ -11,8 +11,7 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.errors import DataError
 from sage_cli.methods.method import batch_of
 from sage_cli.models.policies.names import checkpoint_steps
-from sage_cli.planning.hours import gpu_hours
-from sage_cli.planning.teachers import teacher_shape_of, tokens_read
+from sage_cli.planning.teachers import gpu_hours, teacher_shape_of, tokens_read
 from sage_cli.problems.data_set import DataSet, Group
 from sage_cli.problems.load import benchmark_names, load_problems
 from sage_cli.problems.registry import find, is_file_name, members

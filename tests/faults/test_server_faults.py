@@ -24,14 +24,20 @@ from endpoint import Answer, Endpoint, serving, text_for
 from sage_cli.errors import RefusedPromptsError, SamplingError
 from sage_cli.sampling.contract import SamplerContract
 from sage_cli.sampling.fill import fill
-from sage_cli.sampling.sampler import Sampler, SampleRequest, SamplingParameters, sample_seed
+from sage_cli.sampling.sampler import (
+    Sampler,
+    SampleRequest,
+    SamplerSetup,
+    SamplingParameters,
+    sample_seed,
+)
 from sage_cli.sampling.server import client as server_client
-from sage_cli.sampling.server.client import Patience
 from sage_cli.sampling.server.forms import Chat
 from sage_cli.sampling.server.http import Login, ServerHttp
 from sage_cli.sampling.server.sampler import HOPELESS, ServerSampler
 from sage_cli.settings.passwords import VARIABLE
 from sage_cli.settings.sections.model import PromptSection
+from sage_cli.settings.sections.sampling import SamplingSection
 from sage_cli.store.samples.sample_set import SampleIdentity, SampleSet
 
 OFF = SamplingParameters(0.7, 1.0, 0, 0.0, 16, None)
@@ -50,8 +56,14 @@ def endpoint() -> Iterator[Endpoint]:
 
 
 def sampler_of(endpoint: Endpoint, **more: Any) -> ServerSampler:
-    given = {"meant": "tiny", "in_flight": 4, "patience": Patience(attempts=4, total_s=5), **more}
-    return ServerSampler([endpoint.address], OFF, **given)
+    return asking(endpoint.address, **{"server_attempts": 4, "server_patience_s": 5, **more})
+
+
+def asking(
+    *servers: str, meant: str = "tiny", prompt: PromptSection | None = None, **more: Any
+) -> ServerSampler:
+    section = SamplingSection(**{"servers": servers, "batch_rows": 4, **more})
+    return ServerSampler(SamplerSetup(meant, OFF, section, prompt=prompt or PromptSection()))
 
 
 def asked(*problems: str, n: int = 2) -> list[SampleRequest]:
@@ -111,7 +123,7 @@ def test_an_answer_that_holds_no_completion_is_named(
 ) -> None:
     endpoint.says = says
     with pytest.raises(SamplingError, match=said) as refusal:
-        list(sampler_of(endpoint, in_flight=1).sample(asked("a", n=1)))
+        list(sampler_of(endpoint, batch_rows=1).sample(asked("a", n=1)))
     assert f"{endpoint.address} answered 200" in refusal.value.cause
     assert "holds no completion" in refusal.value.cause
     assert len(endpoint.bodies) == server_client.ATTEMPTS_AT_UNUSABLE
@@ -177,7 +189,7 @@ def test_an_answer_that_is_broken_off_once_is_asked_for_again(endpoint: Endpoint
         return choice_with(finish_reason="abort", text="half")(body, usual) if first else usual
 
     endpoint.says = says
-    drawn = list(sampler_of(endpoint, in_flight=1).sample(asked("a")))
+    drawn = list(sampler_of(endpoint, batch_rows=1).sample(asked("a")))
     assert [one.text for one in drawn] == [text_for("a=", sample_seed(5, "a", i)) for i in (0, 1)]
 
 
@@ -273,7 +285,7 @@ def test_an_answer_without_end_is_cut_off(endpoint: Endpoint, encoding: str) -> 
     endpoint.says = lambda *_: (200, bomb, {"Content-Encoding": encoding} if encoding else {})
     tracemalloc.start()
     with pytest.raises(RefusedPromptsError, match=r"longer than 1,064,960 bytes"):
-        list(sampler_of(endpoint, in_flight=1).sample(asked("a", n=1)))
+        list(sampler_of(endpoint, batch_rows=1).sample(asked("a", n=1)))
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     # 2^20 + 16 x 2^10 bytes, some copies of them, and what the endpoint sends
@@ -289,7 +301,7 @@ def test_answers_that_a_proxy_packs_are_read(endpoint: Endpoint) -> None:
     for encoding, said in (("br", "was not requested"), ("gzip", "is no gzip")):
         endpoint.says = lambda *_, encoding=encoding: (200, b"{}", {"Content-Encoding": encoding})
         with pytest.raises(RefusedPromptsError, match=said):
-            list(sampler_of(endpoint, in_flight=1).sample(asked("a", n=1)))
+            list(sampler_of(endpoint, batch_rows=1).sample(asked("a", n=1)))
 
 
 def test_a_user_and_a_password_are_sent_and_named_nowhere(
@@ -298,7 +310,7 @@ def test_a_user_and_a_password_are_sent_and_named_nowhere(
     monkeypatch.setenv(VARIABLE, "")
     monkeypatch.setenv("SAGE_SERVER_API_KEY", "k3y")
     typed = endpoint.address.replace("http://", "http://ann:s3c%40ret@") + "/v1"
-    list(ServerSampler([typed], OFF, meant="tiny").sample(asked("a", n=1)))
+    list(asking(typed).sample(asked("a", n=1)))
     basic = b64encode(b"ann:s3c@ret").decode()
     assert set(endpoint.authorizations) == {f"Basic {basic}"}
     endpoint.authorizations.clear()
@@ -306,10 +318,10 @@ def test_a_user_and_a_password_are_sent_and_named_nowhere(
     assert set(endpoint.authorizations) == {"Bearer k3y"}
     endpoint.says = lambda *_: (401, {"error": "no"}, {})
     with pytest.raises(SamplingError) as refusal:
-        list(ServerSampler([typed], OFF, meant="tiny").sample(asked("a", n=1)))
+        list(asking(typed).sample(asked("a", n=1)))
     assert "s3c" not in str(refusal.value)
     with pytest.raises(SamplingError, match="is no server's address"):
-        ServerSampler(["http://h:port"], OFF, meant="tiny")
+        asking("http://h:port")
 
 
 def test_a_proxys_page_of_the_moment_is_got_over(endpoint: Endpoint) -> None:
@@ -317,7 +329,7 @@ def test_a_proxys_page_of_the_moment_is_got_over(endpoint: Endpoint) -> None:
         return (200, b"<html>starting</html>", {}) if len(endpoint.bodies) == 1 else usual
 
     endpoint.says = says
-    assert len(list(sampler_of(endpoint, in_flight=1).sample(asked("a")))) == 2
+    assert len(list(sampler_of(endpoint, batch_rows=1).sample(asked("a")))) == 2
 
 
 @pytest.mark.parametrize("status", [400, 413, 422])
@@ -356,7 +368,7 @@ def test_where_every_prompt_is_refused_it_ends_soon(endpoint: Endpoint) -> None:
 def test_a_server_that_will_have_nobody_is_not_asked_again(endpoint: Endpoint, status: int) -> None:
     endpoint.says = lambda *_: (status, {"error": "no"}, {})
     with pytest.raises(SamplingError, match=f"answered {status}") as refusal:
-        list(sampler_of(endpoint, in_flight=1).sample(asked("a")))
+        list(sampler_of(endpoint, batch_rows=1).sample(asked("a")))
     assert "SAGE_SERVER_API_KEY" in str(refusal.value.next_step)
     assert len(endpoint.bodies) == 1
 
@@ -372,18 +384,26 @@ def test_a_server_is_left_alone_as_long_as_it_asks(endpoint: Endpoint, how: str)
         return (429, {"error": "slow"}, {"Retry-After": after}) if len(times) == 1 else usual
 
     endpoint.says = says
-    list(sampler_of(endpoint, in_flight=1).sample(asked("a", n=1)))
+    list(sampler_of(endpoint, batch_rows=1).sample(asked("a", n=1)))
     assert times[1] - times[0] > 0.9
 
 
 def test_attempts_and_time_are_bounded_by_what_is_asked(endpoint: Endpoint) -> None:
     endpoint.says = lambda *_: (503, {"error": "busy"}, {})
     with pytest.raises(SamplingError, match=r"busy.*\(asked 2 times"):
-        list(sampler_of(endpoint, in_flight=1, patience=Patience(2, 60)).sample(asked("a", n=1)))
+        list(
+            sampler_of(endpoint, batch_rows=1, server_attempts=2, server_patience_s=60).sample(
+                asked("a", n=1)
+            )
+        )
     assert len(endpoint.bodies) == 2
     endpoint.says = lambda *_: (503, {"error": "busy"}, {"Retry-After": "3600"})
     with pytest.raises(SamplingError, match=r"\(asked 1 times"):
-        list(sampler_of(endpoint, in_flight=1, patience=Patience(9, 60)).sample(asked("a", n=1)))
+        list(
+            sampler_of(endpoint, batch_rows=1, server_attempts=9, server_patience_s=60).sample(
+                asked("a", n=1)
+            )
+        )
 
 
 def test_a_server_of_another_model_is_refused(endpoint: Endpoint) -> None:
@@ -391,11 +411,11 @@ def test_a_server_of_another_model_is_refused(endpoint: Endpoint) -> None:
     with pytest.raises(SamplingError, match=r"serves some/other-model, and tiny is meant") as no:
         sampler_of(endpoint)
     assert "sampling.server_model=some/other-model" in str(no.value.next_step)
-    named = sampler_of(endpoint, model="some/other-model")
+    named = sampler_of(endpoint, server_model="some/other-model")
     list(named.sample(asked("a", n=1)))
     assert endpoint.bodies[0]["model"] == "some/other-model"
     with pytest.raises(SamplingError, match="serves some/other-model, and not 'third'"):
-        sampler_of(endpoint, model="third")
+        sampler_of(endpoint, server_model="third")
 
 
 @pytest.mark.parametrize("models", [None, [], "tiny", [{"root": "tiny"}], [3]])
@@ -405,7 +425,7 @@ def test_a_server_that_does_not_tell_is_refused_unless_its_model_is_named(
     endpoint.models = models
     with pytest.raises(SamplingError, match="doesn't say which model it serves, and tiny is meant"):
         sampler_of(endpoint)
-    assert len(list(sampler_of(endpoint, model="mine").sample(asked("a")))) == 2
+    assert len(list(sampler_of(endpoint, server_model="mine").sample(asked("a")))) == 2
 
 
 def test_the_model_that_is_meant_is_found_by_name_root_or_folder(
@@ -428,7 +448,7 @@ def test_chat_sends_messages_and_leaves_the_template_to_the_server(endpoint: End
     prompt = PromptSection(
         format="chat", system="Be brief.", chat_template_kwargs={"enable_thinking": False}
     )
-    (one,) = sampler_of(endpoint, form=Chat(prompt)).sample(asked("a", n=1))
+    (one,) = sampler_of(endpoint, prompt=prompt, server_form="chat").sample(asked("a", n=1))
     assert one.text == text_for("a=", sample_seed(5, "a", 0))
     assert endpoint.paths == ["/v1/chat/completions"]
     (body,) = endpoint.bodies
@@ -460,20 +480,17 @@ class TestChat(SamplerContract):
         self.endpoint = endpoint
 
     def make(self) -> Sampler:
-        return ServerSampler(
-            [self.endpoint.address], self.parameters, meant="tiny", in_flight=4,
-            form=Chat(PromptSection(format="chat")),
-        )  # fmt: skip
+        address, chat = self.endpoint.address, PromptSection(format="chat")
+        section = SamplingSection(servers=(address,), batch_rows=4, server_form="chat")
+        return ServerSampler(SamplerSetup("tiny", self.parameters, section, prompt=chat))
 
 
 def test_what_one_server_puts_off_another_is_asked_at_once(endpoint: Endpoint) -> None:
     endpoint.says = lambda *_: (429, {"error": "slow"}, {"Retry-After": "3600"})
     other = Endpoint()
     with serving(other):
-        addresses = [endpoint.address, other.address]
-        sampler = ServerSampler(
-            addresses, OFF, meant="tiny", in_flight=1, patience=Patience(attempts=4, total_s=60)
-        )
+        addresses = endpoint.address, other.address
+        sampler = asking(*addresses, batch_rows=1, server_attempts=4, server_patience_s=60)
         # one that waited for the first server would be out of patience
         assert len(list(sampler.sample(asked("a", "b")))) == 4
     assert len(endpoint.bodies) == 1

@@ -14,10 +14,16 @@ from endpoint import Endpoint, serving, text_for
 from sage_cli.errors import SamplingError
 from sage_cli.sampling.contract import SamplerContract
 from sage_cli.sampling.fill import fill
-from sage_cli.sampling.sampler import Sampler, SampleRequest, SamplingParameters, sample_seed
+from sage_cli.sampling.sampler import (
+    Sampler,
+    SampleRequest,
+    SamplerSetup,
+    SamplingParameters,
+    sample_seed,
+)
 from sage_cli.sampling.server import client as server_client
-from sage_cli.sampling.server.client import Patience
 from sage_cli.sampling.server.sampler import ServerSampler
+from sage_cli.settings.sections.sampling import SamplingSection
 from sage_cli.store.samples.sample_set import SampleIdentity, SampleSet
 
 PARAMETERS = SamplingParameters(0.7, 0.9, 40, 0.05, 16, "</SOLUTION>")
@@ -36,8 +42,8 @@ def endpoints() -> Iterator[list[Endpoint]]:
 
 
 def sampler_of(*addresses: str, **more: Any) -> ServerSampler:
-    given = {"patience": Patience(attempts=6), **more}
-    return ServerSampler(addresses, PARAMETERS, meant="models/tiny", **given)
+    section = SamplingSection(servers=addresses, server_attempts=6, **more)
+    return ServerSampler(SamplerSetup("models/tiny", PARAMETERS, section))
 
 
 def requests(problems: int, n: int) -> list[SampleRequest]:
@@ -45,7 +51,7 @@ def requests(problems: int, n: int) -> list[SampleRequest]:
 
 
 def test_every_sample_is_asked_for_with_its_own_seed(endpoints: list[Endpoint]) -> None:
-    sampler = sampler_of(endpoints[0].address + "/v1/", endpoints[1].address, in_flight=4)
+    sampler = sampler_of(endpoints[0].address + "/v1/", endpoints[1].address, batch_rows=4)
     drawn = list(sampler.sample(requests(5, 8)))
     assert len({(completion.problem_id, completion.index) for completion in drawn}) == 40
     for completion in drawn:
@@ -78,7 +84,7 @@ def test_every_sample_is_asked_for_with_its_own_seed(endpoints: list[Endpoint]) 
 def test_servers_are_asked_on_while_the_caller_does_something_else(
     endpoints: list[Endpoint],
 ) -> None:
-    drawn = sampler_of(endpoints[0].address, in_flight=1).sample(requests(1, 8))
+    drawn = sampler_of(endpoints[0].address, batch_rows=1).sample(requests(1, 8))
     next(drawn)  # and nothing more: the caller is storing it
     until = time.monotonic() + 20
     while len(endpoints[0].bodies) < 3 and time.monotonic() < until:
@@ -97,7 +103,7 @@ def test_a_stop_text_that_the_server_cuts_off_is_put_back(endpoints: list[Endpoi
 def test_requests_that_fail_are_tried_again(endpoints: list[Endpoint]) -> None:
     for endpoint in endpoints:
         endpoint.stumbles = 3
-    sampler = sampler_of(*(e.address for e in endpoints), in_flight=3)
+    sampler = sampler_of(*(e.address for e in endpoints), batch_rows=3)
     drawn = list(sampler.sample(requests(3, 5)))
     counts = Counter((completion.problem_id, completion.index) for completion in drawn)
     assert len(counts) == 15
@@ -106,7 +112,7 @@ def test_requests_that_fail_are_tried_again(endpoints: list[Endpoint]) -> None:
 
 def test_one_server_of_two_may_die(endpoints: list[Endpoint]) -> None:
     endpoints[0].dies_after = 4
-    sampler = sampler_of(*(e.address for e in endpoints), in_flight=4)
+    sampler = sampler_of(*(e.address for e in endpoints), batch_rows=4)
     assert len(list(sampler.sample(requests(4, 10)))) == 40
 
 
@@ -116,7 +122,7 @@ def test_the_last_server_that_dies_is_named_and_the_rest_drawn_later(
     samples = SampleSet(tmp_path, SampleIdentity("m", "t", {}, 5))
     prompts = {f"p{i}": f"{i}+{i}=" for i in range(4)}
     endpoints[0].dies_after = 17
-    dying = sampler_of(endpoints[0].address, in_flight=3)
+    dying = sampler_of(endpoints[0].address, batch_rows=3)
     with pytest.raises(SamplingError, match=endpoints[0].address) as refusal:
         fill(samples, prompts, 10, dying)
     assert "same command" in str(refusal.value.next_step)
@@ -130,7 +136,7 @@ def test_the_last_server_that_dies_is_named_and_the_rest_drawn_later(
 
 def test_a_request_that_can_never_succeed_is_not_repeated(endpoints: list[Endpoint]) -> None:
     endpoints[0].refuses = True
-    sampler = sampler_of(endpoints[0].address, in_flight=1)
+    sampler = sampler_of(endpoints[0].address, batch_rows=1)
     with pytest.raises(SamplingError, match="does not exist"):
         list(sampler.sample(requests(1, 1)))
     assert len(endpoints[0].bodies) == 1
@@ -149,7 +155,8 @@ class TestServer(SamplerContract):
         self.addresses = [endpoint.address for endpoint in endpoints]
 
     def make(self) -> Sampler:
-        return ServerSampler(self.addresses, self.parameters, meant="tiny", in_flight=4)
+        section = SamplingSection(servers=tuple(self.addresses), batch_rows=4)
+        return ServerSampler(SamplerSetup("tiny", self.parameters, section))
 
 
 def test_closing_ends_the_connections(endpoints: list[Endpoint]) -> None:

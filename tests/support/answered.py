@@ -12,7 +12,7 @@ from sage_cli.analysis.analysis import Inputs, Options
 from sage_cli.analysis.answers import Answers
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.problems.problem import Problem
-from sage_cli.store.samples.annotations import GradeStore, ScoreStore
+from sage_cli.store.samples.annotations import Annotations, GradeStore
 from sage_cli.store.samples.completion import Completion
 from sage_cli.store.samples.sample_set import SampleIdentity, SampleSet
 
@@ -52,7 +52,10 @@ def answered(
     by_key = {(row.problem_id, row.index): one for row, one in rows}
     for part in range(parts):
         put(stored, *(row for row, _ in rows[part::parts]))
-    grades, readings = GradeStore(stored, {"by": "hand"}), ScoreStore(stored, {"by": "hand"})
+    grades, readings = (
+        GradeStore(stored, {"by": "hand"}),
+        Annotations(stored, {"by": "hand"}, "scores"),
+    )
     for row in stored.completions():
         one = by_key[row.problem_id, row.index]
         grades.add([(row, one.status, one.extracted)])

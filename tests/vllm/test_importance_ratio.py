@@ -28,7 +28,7 @@ from sage_cli.store.runs.run import Run
 from sage_cli.training.rl import build_trainer
 from sage_cli.training.rl_inputs import RlInputs
 from sage_cli.training.rollouts.vllm import as_launched, engine_as_asked
-from sage_cli.training.trainer.mismatch import kept_mass_record, mismatch_statistics
+from sage_cli.training.trainer.token_record import kept_mass_record, mismatch_statistics
 
 pytestmark = pytest.mark.timeout(1800)
 

@@ -144,7 +144,8 @@ def test_one_sample_set_is_filled_by_the_engine_and_then_by_a_server(
 ) -> None:
     samples = SampleSet(tmp_path, SampleIdentity("m", "t", {}, SEED))
     assert fill(samples, PROMPTS, 8, engine).drawn == 80
-    remote = ServerSampler([server], SAMPLED, meant=str(folder), in_flight=16)
+    section = SamplingSection(servers=(server,), batch_rows=16)
+    remote = ServerSampler(SamplerSetup(folder, SAMPLED, section))
     assert fill(samples, PROMPTS, 16, remote).drawn == 80
     rows = {(row.problem_id, row.index): row for row in samples.completions()}
     assert len(rows) == 160

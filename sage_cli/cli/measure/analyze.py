@@ -26,8 +26,7 @@ from sage_cli.cli.options import (
 )
 from sage_cli.cli.terminal.console import console, emit
 from sage_cli.cli.terminal.live import Live
-from sage_cli.cli.terminal.plans import show_plan
-from sage_cli.cli.terminal.reporting import show_report
+from sage_cli.cli.terminal.reporting import show_plan, show_report
 
 if TYPE_CHECKING:
     from sage_cli.cli.terminal.answers import AnalysesAnswer

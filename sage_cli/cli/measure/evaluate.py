@@ -14,8 +14,7 @@ from sage_cli.cli.measure.measuring import (
     measured_names,
 )
 from sage_cli.cli.terminal.live import Live
-from sage_cli.cli.terminal.plans import refuse_gpu, show_plan
-from sage_cli.cli.terminal.reporting import show_report
+from sage_cli.cli.terminal.reporting import refuse_gpu, show_plan, show_report
 from sage_cli.planning.dry_run import plan_of
 
 Published = Literal["paper"]

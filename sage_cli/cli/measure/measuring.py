@@ -66,9 +66,8 @@ def load_for_measuring(
 
 def _own_settings(names: Sequence[str], sets: Sequence[str], runs: Runs) -> dict[str, Any] | None:
     """The settings of the first model; None if none is named and there is no run."""
-    from sage_cli.models.policies.imported import stored_settings
     from sage_cli.models.policies.names import named_policy, named_run
-    from sage_cli.models.policies.prompting import require_prompt
+    from sage_cli.models.policies.prompting import require_prompt, stored_settings
 
     made_by = {name: named_run(name, runs) for name in names}
     foreign = [name for name, run in made_by.items() if run is None]

@@ -16,8 +16,7 @@ from sage_cli.cli.measure.measuring import (
     measured_names,
 )
 from sage_cli.cli.terminal.live import Live, doing
-from sage_cli.cli.terminal.plans import refuse_gpu, show_plan
-from sage_cli.cli.terminal.reporting import Out, show_report
+from sage_cli.cli.terminal.reporting import Out, refuse_gpu, show_plan, show_report
 from sage_cli.planning.dry_run import plan_of
 
 if TYPE_CHECKING:

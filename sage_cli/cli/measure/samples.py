@@ -13,9 +13,8 @@ from sage_cli.cli import completions
 from sage_cli.cli.group import new_app
 from sage_cli.cli.measure.measuring import load_for_measuring
 from sage_cli.cli.options import Benchmark, ConfigFile, DryRun, Json, Presets, RunRoot, Sets
-from sage_cli.cli.terminal.console import console, emit
+from sage_cli.cli.terminal.console import console, emit, visible
 from sage_cli.cli.terminal.live import Live, doing
-from sage_cli.cli.terminal.visible import visible
 from sage_cli.errors import ConfigurationError
 
 if TYPE_CHECKING:

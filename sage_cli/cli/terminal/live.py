@@ -191,8 +191,6 @@ class _Title(ProgressColumn):
 
 
 class _Rate(ProgressColumn):
-    """Units per second."""
-
     def __init__(self, unit: str) -> None:
         super().__init__(Column(no_wrap=True))
         self.unit = unit

@@ -7,7 +7,7 @@ import os
 import warnings
 from pathlib import Path
 
-from sage_cli.cli.terminal.visible import SafeFormatter, visible
+from sage_cli.cli.terminal.console import SafeFormatter, visible
 
 _SETTINGS = {
     # Idle OpenMP threads that spin make two processes on two cores five times slower.

@@ -20,8 +20,7 @@ from sage_cli.cli.options import (
 )
 from sage_cli.cli.terminal.console import console
 from sage_cli.cli.terminal.live import Live
-from sage_cli.cli.terminal.plans import refuse_gpu, show_plan
-from sage_cli.cli.terminal.reporting import show_report
+from sage_cli.cli.terminal.reporting import refuse_gpu, show_plan, show_report
 from sage_cli.cli.train.rl import Compat
 
 RUNNING = "Where it runs"

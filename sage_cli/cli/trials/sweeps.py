@@ -146,8 +146,7 @@ def confirm(
 ) -> None:
     """Train the best trials with fresh seeds and measure them on evaluation.benchmark."""
     from sage_cli.cli.terminal.live import Live
-    from sage_cli.cli.terminal.plans import show_plan
-    from sage_cli.cli.terminal.reporting import show_report
+    from sage_cli.cli.terminal.reporting import show_plan, show_report
     from sage_cli.commands.trials import confirm as confirming
 
     sweep = _sweeps(runs).find(name)

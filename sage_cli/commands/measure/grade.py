@@ -19,8 +19,8 @@ from sage_cli.grading import Grade
 from sage_cli.grading.grades import STATUSES
 from sage_cli.grading.judges.verdicts import require_judge
 from sage_cli.json_value import json_value
-from sage_cli.models.policies.imported import NO_GOLD
 from sage_cli.models.policies.policy import Policy
+from sage_cli.models.policies.prompting import NO_GOLD
 from sage_cli.problems.load import load_problems
 from sage_cli.progress import Progress
 from sage_cli.settings.sections.grading import GradingSection

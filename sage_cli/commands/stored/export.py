@@ -15,10 +15,9 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.models.folders import is_model_folder
 from sage_cli.models.hub import is_hub_name
-from sage_cli.models.policies.imported import stored_settings
 from sage_cli.models.policies.names import named_policy
 from sage_cli.models.policies.policy import Policy
-from sage_cli.models.policies.prompting import SAGE_FILE
+from sage_cli.models.policies.prompting import SAGE_FILE, stored_settings
 from sage_cli.progress import Progress
 from sage_cli.reports.model_card import model_card
 from sage_cli.settings.sections.model import PretrainedModel

@@ -15,8 +15,7 @@ from sage_cli.errors import BusyError
 from sage_cli.models.policies.names import named_policy, named_run
 from sage_cli.models.policies.planned import base_facts, planned_base
 from sage_cli.models.policies.policy import Policy
-from sage_cli.planning.dry_run import Described, Stage
-from sage_cli.planning.gpus import Gpu
+from sage_cli.planning.dry_run import Described, Gpu, Stage
 from sage_cli.progress import Progress
 from sage_cli.settings.sections.model import ScratchModel
 from sage_cli.store.lock import wait_for_writer

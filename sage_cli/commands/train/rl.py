@@ -29,14 +29,16 @@ from sage_cli.models.policies.compatibility import (
 )
 from sage_cli.models.policies.planned import rl_run, run_facts
 from sage_cli.models.policies.policy import Policy
-from sage_cli.models.policies.reference import reference_policy
-from sage_cli.models.policies.replay_source import require_fit_source
-from sage_cli.models.policies.teacher import require_fit_teacher, teacher_policy
-from sage_cli.planning.dry_run import Described, Stage
-from sage_cli.planning.gpus import Gpu
+from sage_cli.models.policies.reference import (
+    reference_policy,
+    require_fit_source,
+    require_fit_teacher,
+    teacher_policy,
+)
+from sage_cli.planning.dry_run import Described, Gpu, Stage
 from sage_cli.planning.stages import rl_hours, rl_memory
 from sage_cli.planning.teachers import teacher_facts, teacher_shape
-from sage_cli.problems.hints import require_hints
+from sage_cli.problems.demonstrations import require_hints
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
@@ -57,9 +59,9 @@ from sage_cli.training.launch.processes import (
     world_size,
 )
 from sage_cli.training.launch.watchdog import ended_with, follow
-from sage_cli.training.plugins import require_plugins
 from sage_cli.training.reward_training import train_by_rewards
-from sage_cli.training.rewards.load import require_rewards
+from sage_cli.training.rewards.load import require_plugins, require_rewards
+from sage_cli.training.rl_inputs import RlJob
 from sage_cli.training.rollouts.policy_rollouts import require_rollouts
 from sage_cli.training.rollouts.reference_samples import reference_facts, sample_reference
 from sage_cli.training.trainer.optimizers import require_optimizer
@@ -165,7 +167,7 @@ class RlTraining(TrainingRun):
         if not (run := current(self.planned)).finished:
             problems = training_problems(spec, self.record.root)
             validation = configured_validation(self.validation, self.sweep)
-            train_by_rewards(spec, self.record, self.start.policy, problems, validation, run)
+            train_by_rewards(self._job(self.start.policy, problems, validation), run)
         return run
 
     def found(self, run: Run, progress: Progress) -> None:
@@ -204,7 +206,13 @@ class RlTraining(TrainingRun):
             require_same_parent(resumed, start)
             require_same_teacher(resumed, self._teacher)
             refuse_foreign(resumed.checkpoints)
-        return partial(self._train, start, problems, validation, progress)
+        return partial(self._train, self._job(start, problems, validation), progress)
+
+    def _job(
+        self, start: Policy, problems: Sequence[Problem], validation: Validation | None
+    ) -> RlJob:
+        sampling = self.validation.sampling
+        return RlJob(self.spec, self.record, start, problems, sampling, validation)
 
     @cached_property
     def _launcher_lives(self) -> Callable[[], bool]:
@@ -213,7 +221,6 @@ class RlTraining(TrainingRun):
 
     @cached_property
     def _teacher(self) -> Policy | None:
-        """The model that the guide reads besides policy and reference."""
         return teacher_policy(self.spec.guide, Runs(self.record.root), self.spec.model)
 
     @property
@@ -243,7 +250,6 @@ class RlTraining(TrainingRun):
             )
 
     def _require_machine(self) -> None:
-        """Refuse what this machine can't train or sample from."""
         from sage_cli.training.launch.hardware import require_hardware
         from sage_cli.training.rollouts.engine import settled_engine
 
@@ -251,20 +257,13 @@ class RlTraining(TrainingRun):
         require_optimizer(self.spec.rl.optimizer, "rl.optimizer")
         settled_engine(self.spec.rollout, self._processes)
 
-    def _train(
-        self,
-        start: Policy,
-        problems: Sequence[Problem],
-        validation: Validation | None,
-        progress: Progress,
-        run: Run,
-    ) -> None:
+    def _train(self, job: RlJob, progress: Progress, run: Run) -> None:
         """Train `run` here or in processes of its own. What it draws on is sampled first."""
         for warning in self.warnings:
             progress.say(warning)
         progress.say(f"[bold]{run.id}[/]: loading libraries")
-        spec, root, sampling = self.spec, self.record.root, self.validation.sampling
-        sample_reference(spec, start, root, problems, sampling, progress)
+        spec, start = self.spec, job.start
+        sample_reference(job, progress)
         if not is_launched() and self._trains_apart:
             init = self.start.init or (str(start.run.folder) if start.run else None)
             train_together(spec.rl, self.record, run, init, progress, self.shown)
@@ -276,11 +275,9 @@ class RlTraining(TrainingRun):
             with ended_with(self._launcher_lives) if is_launched() else nullcontext():
                 join_processes().wait_for_everyone()
                 if isinstance(spec.rl, GuidedDpo):
-                    train_by_retries(
-                        spec, root, sampling, start, problems, validation, run, watch, progress
-                    )
+                    train_by_retries(job, run, watch, progress)
                 else:
-                    train_by_rewards(spec, self.record, start, problems, validation, run, watch)
+                    train_by_rewards(job, run, watch)
 
         origin: Origin = {
             "kind": self.kind,
@@ -288,7 +285,7 @@ class RlTraining(TrainingRun):
             "parent_weights": start.fingerprint,
             "seed": spec.rl.seed,
             "template": PromptTemplate.from_section(spec.prompt, start.tokenizer_facts).hash,
-            "data": origins(problems) or spec.data.rl.name,
+            "data": origins(job.problems) or spec.data.rl.name,
             "sweep": self.record.sweep,
         }
         if self._teacher is not None:

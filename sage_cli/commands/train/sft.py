@@ -15,14 +15,18 @@ from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.evaluate import Evaluation
 from sage_cli.models.policies.planned import run_facts, sft_run
 from sage_cli.models.policies.policy import Policy
-from sage_cli.planning.dry_run import Described
-from sage_cli.planning.gpus import Gpu
+from sage_cli.planning.dry_run import Described, Gpu
 from sage_cli.planning.stages import sft_memory
 from sage_cli.problems.demonstrations import load_demonstrations
 from sage_cli.problems.problem import Demonstration
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
-from sage_cli.settings.sections.model import PromptSection, ScratchModel
+from sage_cli.settings.sections.model import (
+    PromptSection,
+    ScratchModel,
+    kernel_arguments,
+    trained_dtype,
+)
 from sage_cli.store.runs.manifest import Origin
 from sage_cli.store.runs.run import Run, Runs
 from sage_cli.training.callbacks import Watch
@@ -145,14 +149,14 @@ def _texts(template: PromptTemplate, shown: Demonstration) -> tuple[str, str]:
 
 
 def _start(spec: SftSpec, tokenizer: Any) -> Any:
-    """The untrained policy."""
-    from sage_cli.models.load import attach_lora, load_section
+    from sage_cli.models.load import attach_lora
     from sage_cli.models.scratch import build_scratch
 
     section = spec.model
     if isinstance(section, ScratchModel):
         return build_scratch(section, tokenizer)
-    model = load_section(section)
+    policy = Policy(section.path, section=section)
+    model = policy.model(dtype=trained_dtype(section), kernels=kernel_arguments(section))
     return attach_lora(model, section.lora) if section.tuning == "lora" else model
 
 

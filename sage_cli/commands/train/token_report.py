@@ -24,8 +24,7 @@ from sage_cli.guides.token_values import token_values
 from sage_cli.methods.method import batch_of
 from sage_cli.models.policies.names import named_policy, named_run
 from sage_cli.models.policies.policy import Policy
-from sage_cli.models.policies.reference import reference_of
-from sage_cli.models.policies.teacher import refuse_other_tokenizer, teacher_policy
+from sage_cli.models.policies.reference import reference_of, refuse_other_tokenizer, teacher_policy
 from sage_cli.models.signals import completion_signals, tilted_temperature
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
@@ -176,7 +175,6 @@ def _completions(
 def _signals(
     model: Any, ids: Sequence[Ids], config: SageConfig, progress: Progress
 ) -> list[tuple[Tensor, Tensor]]:
-    """Return log-probabilities and entropies at the temperature of training, row by row."""
     model = model.to("cuda" if torch.cuda.is_available() else "cpu").eval()
     progress.begin("read", len(ids), "completions")
     signals = []

@@ -18,7 +18,7 @@ from sage_cli.reports.sweeps.confirmed import FreshTrial, confirmed_document
 from sage_cli.settings.presets import read_layer
 from sage_cli.store.lock import driver
 from sage_cli.store.mirrors.follower import require_mirrors
-from sage_cli.training.plugins import require_plugins
+from sage_cli.training.rewards.load import require_plugins
 from sage_cli.trials.cost import cost_left
 from sage_cli.trials.executors.build import build_executor
 from sage_cli.trials.failures import Failure, all_failed

@@ -22,7 +22,7 @@ from sage_cli.settings.sections.executor import ExecutorSection
 from sage_cli.store.lock import driver
 from sage_cli.store.mirrors.follower import require_mirrors
 from sage_cli.store.runs.run import Runs
-from sage_cli.training.plugins import require_plugins
+from sage_cli.training.rewards.load import require_plugins
 from sage_cli.trials.cost import measuring_cost, seconds_per_step, training_cost
 from sage_cli.trials.executors.build import build_executor, local_places
 from sage_cli.trials.executors.executor import Executor

@@ -23,7 +23,7 @@ from sage_cli.store.samples.chances import ChanceStore, Key
 from sage_cli.store.samples.completion import Completion, token_ids
 
 if TYPE_CHECKING:
-    from sage_cli.sampling.chances import Ids, Pair
+    from sage_cli.sampling.decoder.token_choice import Ids, Pair
 
 PROBLEMS_AT_ONCE = 512
 """Problems whose chances are stored together: at most so many are lost by a kill."""
@@ -134,7 +134,7 @@ class ExactReader:
     def _compute(
         self, ids: Sequence[str], stored: Mapping[Key, float], progress: Progress
     ) -> dict[Key, float]:
-        from sage_cli.sampling.chances import text_logps
+        from sage_cli.sampling.decoder.token_choice import text_logps
 
         model = self.own.model(progress)
         label = f"{self.own.policy.label} reads right texts on {self.benchmark.name}"

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from sage_cli.evaluation.evaluate import Evaluation, EvaluationStage
 from sage_cli.evaluation.exact.chances import Chances, ExactReader, exact_reader
 from sage_cli.models.policies.policy import Policy
-from sage_cli.planning.dry_run import Described, Stage
-from sage_cli.planning.gpus import Gpu
+from sage_cli.planning.dry_run import Described, Gpu, Stage
 from sage_cli.planning.stages import sampling_memory
 from sage_cli.progress import Progress
 from sage_cli.store.runs.run import Run

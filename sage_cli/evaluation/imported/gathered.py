@@ -13,7 +13,7 @@ from sage_cli.errors import DataError
 from sage_cli.evaluation.benchmarks import refuse_two_golds
 from sage_cli.evaluation.imported.foreign import ForeignFile, ForeignSample
 from sage_cli.grading.extract import AnswerTags, extract
-from sage_cli.models.policies.imported import NO_GOLD, PROBLEMS
+from sage_cli.models.policies.prompting import NO_GOLD, PROBLEMS
 from sage_cli.problems.problem import Problem, problem_id
 from sage_cli.settings.sections.judging import IMPORTED_JUDGE
 

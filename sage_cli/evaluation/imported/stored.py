@@ -16,7 +16,7 @@ from sage_cli.evaluation.sample_sets import imported_set
 from sage_cli.file_hash import file_hash
 from sage_cli.grading.grader import check_golds
 from sage_cli.models.folders import WEIGHTS_FILE
-from sage_cli.models.policies.imported import PROBLEMS
+from sage_cli.models.policies.prompting import PROBLEMS
 from sage_cli.settings.sections.judging import IMPORTED_JUDGE
 from sage_cli.store.atomic import write_json, write_text
 from sage_cli.store.identity import identity_of

@@ -7,16 +7,15 @@ weights really were is noted when a run ends (`sage_cli.models.policies.compatib
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from sage_cli.config.consent import consents
-from sage_cli.config.labels import base_label, rl_label
 from sage_cli.config.specs import RlSpec, SftSpec
 from sage_cli.errors import ConfigurationError
 from sage_cli.models.folders import fingerprint, require_model
 from sage_cli.models.policies.policy import Policy
-from sage_cli.models.policies.replay_source import replay_determinants
-from sage_cli.models.policies.teacher import guide_determinants
+from sage_cli.models.policies.reference import guide_determinants, replay_determinants
 from sage_cli.problems.identity import demonstrations_identity, training_identity
 from sage_cli.settings.sections.model import (
     PretrainedModel,
@@ -27,6 +26,21 @@ from sage_cli.settings.sections.model import (
 from sage_cli.store.identity import identity_of
 from sage_cli.store.runs.manifest import FAILED, FINISHED, PRUNED
 from sage_cli.store.runs.run import TORN, Run, Runs
+
+_HELD_BY = {"reverse": "kl", "forward": "forward-kl", "none": "no-kl"}
+
+
+def base_label(recipe: SftSpec) -> str:
+    """Return the label of an initial policy: its model, or its task for one from scratch."""
+    if isinstance(recipe.model, ScratchModel):
+        return Path(recipe.data.sft.name).stem.lower()
+    return Path(recipe.model.path).name.lower()
+
+
+def rl_label(recipe: RlSpec) -> str:
+    """Algorithm and what holds the policy: a guide's name, `kl`, `forward-kl` or `no-kl`."""
+    guide = recipe.guide.name
+    return f"{recipe.rl.algo}-{guide if guide != 'none' else _HELD_BY[recipe.anchor.kl]}"
 
 
 def planned_base(recipe: SftSpec, runs: Runs) -> Policy:
@@ -86,7 +100,6 @@ def rl_run(
 
 
 def _start(model: PretrainedModel | ScratchModel) -> dict[str, Any]:
-    """The determinants of the untrained weights and of their tuning."""
     settings = {**model.determinants(), "dtype": trained_dtype(model)}
     if isinstance(model, ScratchModel):
         # random weights are always trained in full: the tuning is RL's

@@ -1,4 +1,4 @@
-"""Settings of models that no run here made: exported ones, and those that must be given."""
+"""Settings of models that no run here made: exported, imported, and those that must be given."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import Any
 
 from sage_cli.errors import ConfigurationError
 from sage_cli.models.folders import read_json
-from sage_cli.settings.presets import preset_for
-from sage_cli.settings.sections.decoding import DecodingSection
+from sage_cli.settings.presets import preset_for, read_layer
+from sage_cli.settings.sections.sampling import DecodingSection
+from sage_cli.store.runs.manifest import IMPORTED
+from sage_cli.store.runs.run import Run
 
 SAGE_FILE = "sage.json"
 
@@ -81,3 +83,33 @@ def set_path(sets: Sequence[str]) -> str | None:
 def _sets(text: str, name: str) -> bool:
     key = text.partition("=")[0].strip()
     return key == name or (name.endswith(".") and key.startswith(name))
+
+
+PROBLEMS = "problems.jsonl"
+"""The file of an imported run with its problems: `question`, `gold`, and the program's `id`."""
+NO_GOLD = "(the imported file has no gold)"
+"""Stands for the gold of a problem that has none; only the program's verdicts count on it."""
+
+
+def stored_settings(run: Run) -> dict[str, Any]:
+    """Return a run's stored configuration; the benchmark of an imported one is its own problems.
+
+    They lie beside the configuration, so that a folder of runs may be moved, and the configuration
+    names no other file.
+    """
+    settings = read_layer(run.folder / "config.json")
+    if run.manifest.get("kind") != IMPORTED:
+        return settings
+    own = {"benchmark": str(run.folder / PROBLEMS), "fields": {}}
+    return {**settings, "evaluation": {**settings.get("evaluation", {}), **own}}
+
+
+def known_sampling(run: Run) -> dict[str, Any]:
+    """Return what the file of an imported run says of sampling: numbers and texts alone."""
+    said = (run.manifest.get("imported") or {}).get("settings") or {}
+    numbers = ("temperature", "top_p", "max_tokens", "seed")
+    return {
+        key: value
+        for key, value in said.items()
+        if isinstance(value, int | float if key in numbers else str | int | float)
+    }

@@ -13,18 +13,24 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterator, Mapping
-from itertools import accumulate, combinations_with_replacement
+from collections.abc import Mapping
+from functools import cached_property
+from itertools import combinations_with_replacement
 from typing import Self
 
 from sage_cli.errors import DataError
-from sage_cli.problems.generated.generator import Generator, Split
+from sage_cli.problems.generated.generator import (
+    SPLITS,
+    Generator,
+    Split,
+    seeded,
+    stretches,
+)
 from sage_cli.problems.problem import Demonstration, Problem, problem_id
 from sage_cli.settings.sections.data import DataSection
-from sage_cli.settings.sections.generators import ArithmeticSection, PhaseSection
+from sage_cli.settings.sections.generators import ArithmeticSection
 
 Operands = tuple[int, int]
-BENCHMARK = "arithmetic"
 _OPERANDS = re.compile(r"(\d+)\*(\d+)=\?")
 
 
@@ -40,94 +46,14 @@ def working_out(strategy: str, a: int, b: int) -> str:
     )
 
 
-class ArithmeticProblems:
-    """Test, validation and training problems that never share a product, and demonstrations.
+class Arithmetic(Generator):
+    """The problems of the `tiny` preset; no two splits share a product, demonstrations have phases.
 
     A problem that is held out is held out in both orders of its factors, because `R` writes
     47*63 as `S` writes 63*47. Asking for more test problems keeps the ones there were.
     """
 
-    def __init__(self, section: ArithmeticSection) -> None:
-        self.section = section
-        numbers = range(section.low, section.high + 1)
-        pairs = list(combinations_with_replacement(numbers, 2))
-        held_out = section.held_out + section.validation
-        if held_out >= len(pairs):
-            raise DataError(
-                f"{held_out} held-out and validation problems are more than the {len(pairs)} "
-                f"pairs of numbers from {section.low} to {section.high} leave room for",
-                "lower data.arithmetic.held_out or data.arithmetic.validation",
-            )
-        rng = self._random("problems")
-        rng.shuffle(pairs)
-        ordered = [pair if rng.random() < 0.5 else pair[::-1] for pair in pairs]
-        self._test = ordered[: section.held_out]
-        self._validation = ordered[len(ordered) - section.validation :]
-        self._unseen = {frozenset(pair) for pair in self._test + self._validation}
-        self._familiar = sorted(rng.sample(numbers, round(section.familiar_share * len(numbers))))
-        self._unfamiliar = sorted(set(numbers) - set(self._familiar))
-        familiar_pairs = combinations_with_replacement(self._familiar, 2)
-        if all(frozenset(pair) in self._unseen for pair in familiar_pairs):
-            raise DataError(
-                "no two familiar numbers are left to demonstrate: every pair is held out",
-                "raise data.arithmetic.familiar_share or lower data.arithmetic.held_out",
-            )
-
-    def test(self) -> list[Problem]:
-        """The held-out problems, operands uniform."""
-        return [_problem(BENCHMARK, *pair) for pair in self._test]
-
-    def validation(self) -> list[Problem]:
-        """Problems to choose settings on, disjoint from the held-out ones."""
-        return [_problem(f"{BENCHMARK}-dev", *pair) for pair in self._validation]
-
-    def training(self) -> list[Problem]:
-        """The other problems once, shuffled: operands uniform."""
-        numbers = range(self.section.low, self.section.high + 1)
-        pairs = [(a, b) for a in numbers for b in numbers if frozenset((a, b)) not in self._unseen]
-        self._random("training").shuffle(pairs)
-        return [_problem(f"{BENCHMARK}-train", *pair) for pair in pairs]
-
-    def demonstrations(self, count: int) -> list[Demonstration]:
-        """`count` worked problems, phase after phase: their order is part of the method."""
-        rng = self._random("demonstrations")
-        return [
-            Demonstration(f"{a}*{b}=?", working_out(chosen, a, b), str(a * b), phase.loss)
-            for phase, length in self._phases(count)
-            for chosen in rng.choices(list(phase.mix), list(phase.mix.values()), k=length)
-            for a, b in [self._operands(rng)]
-        ]
-
-    def _phases(self, count: int) -> Iterator[tuple[PhaseSection, int]]:
-        shares = list(accumulate(phase.share for phase in self.section.phases))
-        ends = [round(count * share / shares[-1]) for share in shares]
-        for phase, start, end in zip(self.section.phases, [0, *ends], ends, strict=False):
-            yield phase, end - start
-
-    def _operands(self, rng: random.Random) -> Operands:
-        while True:
-            a, b = self._operand(rng), self._operand(rng)
-            if frozenset((a, b)) not in self._unseen:
-                return a, b
-
-    def _operand(self, rng: random.Random) -> int:
-        surprising = rng.random() < self.section.unfamiliar_probability
-        return rng.choice(self._unfamiliar if surprising and self._unfamiliar else self._familiar)
-
-    def _random(self, purpose: str) -> random.Random:
-        return random.Random(f"{self.section.seed}:{purpose}")  # seeded by SHA-512 of the text
-
-
-def _problem(benchmark: str, a: int, b: int) -> Problem:
-    question, gold = f"{a}*{b}=?", str(a * b)
-    id_, working = problem_id(benchmark, question, gold), working_out("S", a, b)
-    return Problem(id_, benchmark, question, gold, working=working)
-
-
-class Arithmetic(Generator):
-    """The problems of the `tiny` preset; its demonstrations come in phases."""
-
-    name = BENCHMARK
+    name = "arithmetic"
     title = "Two-digit products"
     splits = ("test", "validation", "training")
     settings = ArithmeticSection
@@ -146,13 +72,25 @@ class Arithmetic(Generator):
         return cls(data.arithmetic)
 
     def problems(self, split: Split) -> list[Problem]:
-        """Products of which no two splits share one."""
-        problems: list[Problem] = getattr(ArithmeticProblems(self.section), split)()
-        return problems
+        """Problems with uniform operands: the held-out ones, for training all others, shuffled."""
+        pairs = self._held_out.get(split)
+        if pairs is None:
+            numbers = self._numbers
+            pairs = [
+                (a, b) for a in numbers for b in numbers if frozenset((a, b)) not in self._unseen
+            ]
+            seeded(self.section.seed, "training").shuffle(pairs)
+        return [_problem(self.name + SPLITS[split], *pair) for pair in pairs]
 
     def demonstrations(self, count: int, batch_size: int) -> list[Demonstration]:  # noqa: ARG002
-        """Phase after phase."""
-        return ArithmeticProblems(self.section).demonstrations(count)
+        """Phase after phase: their order is part of the method."""
+        rng = seeded(self.section.seed, "demonstrations")
+        return [
+            Demonstration(f"{a}*{b}=?", working_out(chosen, a, b), str(a * b), phase.loss)
+            for phase, length in stretches(self.section.phases, count)
+            for chosen in rng.choices(list(phase.mix), list(phase.mix.values()), k=length)
+            for a, b in [self._operands(rng)]
+        ]
 
     def right_texts(self, problem: Problem) -> Mapping[str, str]:
         """S, R and D, each with its products right."""
@@ -161,3 +99,60 @@ class Arithmetic(Generator):
             raise DataError(f"'{problem.question}' is no product of two numbers, as 47*63=?")
         a, b = map(int, operands.groups())
         return {strategy: working_out(strategy, a, b) for strategy in self.modes}
+
+    @property
+    def _numbers(self) -> range:
+        return range(self.section.low, self.section.high + 1)
+
+    @cached_property
+    def _chosen(self) -> tuple[dict[Split, list[Operands]], list[int]]:
+        """The pairs that are held out, and the familiar numbers. Raises DataError."""
+        section, numbers = self.section, self._numbers
+        pairs = list(combinations_with_replacement(numbers, 2))
+        held_out = section.held_out + section.validation
+        if held_out >= len(pairs):
+            raise DataError(
+                f"{held_out} held-out and validation problems are more than the {len(pairs)} "
+                f"pairs of numbers from {section.low} to {section.high} leave room for",
+                "lower data.arithmetic.held_out or data.arithmetic.validation",
+            )
+        rng = seeded(section.seed, "problems")
+        rng.shuffle(pairs)
+        ordered = [pair if rng.random() < 0.5 else pair[::-1] for pair in pairs]
+        test, validation = ordered[: section.held_out], ordered[len(pairs) - section.validation :]
+        unseen = {frozenset(pair) for pair in test + validation}
+        familiar = sorted(rng.sample(numbers, round(section.familiar_share * len(numbers))))
+        if all(frozenset(pair) in unseen for pair in combinations_with_replacement(familiar, 2)):
+            raise DataError(
+                "no two familiar numbers are left to demonstrate: every pair is held out",
+                "raise data.arithmetic.familiar_share or lower data.arithmetic.held_out",
+            )
+        return {"test": test, "validation": validation}, familiar
+
+    @property
+    def _held_out(self) -> dict[Split, list[Operands]]:
+        return self._chosen[0]
+
+    @cached_property
+    def _unseen(self) -> set[frozenset[int]]:
+        return {frozenset(pair) for pairs in self._held_out.values() for pair in pairs}
+
+    @cached_property
+    def _unfamiliar(self) -> list[int]:
+        return sorted(set(self._numbers) - set(self._chosen[1]))
+
+    def _operands(self, rng: random.Random) -> Operands:
+        while True:
+            a, b = self._operand(rng), self._operand(rng)
+            if frozenset((a, b)) not in self._unseen:
+                return a, b
+
+    def _operand(self, rng: random.Random) -> int:
+        surprising = rng.random() < self.section.unfamiliar_probability
+        return rng.choice(self._unfamiliar if surprising and self._unfamiliar else self._chosen[1])
+
+
+def _problem(benchmark: str, a: int, b: int) -> Problem:
+    question, gold = f"{a}*{b}=?", str(a * b)
+    id_, working = problem_id(benchmark, question, gold), working_out("S", a, b)
+    return Problem(id_, benchmark, question, gold, working=working)

@@ -20,11 +20,12 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Mapping
+from functools import cached_property
 from itertools import accumulate, product
-from typing import Self
+from typing import ClassVar, Self
 
 from sage_cli.errors import DataError
-from sage_cli.problems.generated.generator import Generator, Split
+from sage_cli.problems.generated.generator import Generator, Split, seeded, stretches
 from sage_cli.problems.problem import Demonstration, Problem
 from sage_cli.settings.sections.data import DataSection
 from sage_cli.settings.sections.generators import RareWayPhaseSection, RareWaySection
@@ -47,92 +48,16 @@ def near_way(a: int, b: int, c: int) -> str | None:
     return None if common == rare else "C" if common else "R"
 
 
-class RareWayProblems:
-    """Held-out, training and demonstrated problems, no problem in two of them.
+class RareWay(Generator):
+    """The problems of the preset of that name: exploring pays, and exact chances say how much.
 
     Training problems are never demonstrated, so a way's answer there isn't remembered. Each split
     has as many problems of either kind, as far as there are.
     """
 
-    def __init__(self, section: RareWaySection) -> None:
-        self.section = section
-        factors = range(section.low, section.high + 1)
-        rng = self._random("problems")
-        self._familiar = frozenset(
-            rng.sample(factors, round(section.familiar_share * len(factors)))
-        )
-        kinds: dict[str, list[Factors]] = {"C": [], "R": []}
-        for problem in product(factors, DIGITS, DIGITS):
-            if (way := near_way(*problem)) is not None:
-                kinds[way].append(problem)
-        for problems in kinds.values():
-            rng.shuffle(problems)
-        ends = list(accumulate((section.held_out, section.validation, section.training)))
-        if any(len(problems) <= (ends[-1] + 1) // 2 for problems in kinds.values()):
-            least = min(map(len, kinds.values()))
-            raise DataError(
-                f"{ends[-1]} problems to test, validate and train on leave none to demonstrate: "
-                f"there are {least} of the scarcer kind, and half are of it",
-                "lower data.rare_way.held_out, data.rare_way.validation or data.rare_way.training",
-            )
-        starts = [0, *ends]
-        self.splits: dict[Split, list[Factors]] = {}
-        names: tuple[Split, ...] = ("test", "validation", "training")
-        for name, start, end in zip(names, starts, ends, strict=False):
-            problems = [one for kind in kinds.values() for one in kind[start // 2 : end // 2]]
-            self.splits[name] = rng.sample(problems, len(problems))
-        self._shown = [kind[ends[-1] // 2 :] for kind in kinds.values()]
-        if not all(any(a in self._familiar for a, *_ in kind) for kind in self._shown):
-            raise DataError(
-                "no problem of a kind that is left to demonstrate has a familiar first factor",
-                "raise data.rare_way.familiar_share, or hold out fewer problems",
-            )
-
-    def demonstrations(self, count: int) -> list[Demonstration]:
-        """Return `count` worked problems, phase after phase."""
-        phases, rng = self.section.phases, self._random("demonstrations")
-        shares = list(accumulate(phase.share for phase in phases))
-        ends = [round(count * share / shares[-1]) for share in shares]
-        return [
-            self._demonstration(phase, rng)
-            for phase, start, end in zip(phases, [0, *ends], ends, strict=False)
-            for _ in range(start, end)
-        ]
-
-    def _demonstration(self, phase: RareWayPhaseSection, rng: random.Random) -> Demonstration:
-        if rng.random() < phase.facts:
-            a, b = self._first(rng), rng.choice(DIGITS)
-            fact = f"{a}*{b}"
-            return Demonstration(f"{fact}=?", f"{fact}={a * b}", str(a * b), "completion")
-        while True:
-            a, b, c = rng.choice(rng.choice(self._shown))
-            if self._is_known(a, rng):
-                break
-        near = near_way(a, b, c) or "C"
-        rare = rng.random() < (phase.rare or 0)
-        way = near if phase.rare is None else "CR"[rare]
-        answer = str(a * b * c)
-        return Demonstration(f"{a}*{b}*{c}=?", working_out(way, a, b, c), answer, "completion")
-
-    def _first(self, rng: random.Random) -> int:
-        while True:
-            a = rng.randint(self.section.low, self.section.high)
-            if self._is_known(a, rng):
-                return a
-
-    def _is_known(self, a: int, rng: random.Random) -> bool:
-        return a in self._familiar or rng.random() < self.section.unfamiliar_probability
-
-    def _random(self, purpose: str) -> random.Random:
-        return random.Random(f"{self.section.seed}:{purpose}")  # seeded by SHA-512 of the text
-
-
-class RareWay(Generator):
-    """The problems of the preset of that name: exploring pays, and exact chances say how much."""
-
     name = "rare-way"
     title = "Products with a rare way"
-    splits = ("test", "validation", "training")
+    splits: ClassVar[tuple[Split, ...]] = ("test", "validation", "training")
     settings = RareWaySection
     modes = {way: f"{way}:" for way in "CR"}  # noqa: RUF012
     mode_words = {  # noqa: RUF012
@@ -150,12 +75,17 @@ class RareWay(Generator):
         """Products of which no two splits share one; `near` is the way that needs only facts."""
         return [
             self.problem(split, f"{a}*{b}*{c}=?", str(a * b * c), near=near_way(a, b, c))
-            for a, b, c in RareWayProblems(self.section).splits[split]
+            for a, b, c in self._chosen[0][split]
         ]
 
     def demonstrations(self, count: int, batch_size: int) -> list[Demonstration]:  # noqa: ARG002
         """Phase after phase."""
-        return RareWayProblems(self.section).demonstrations(count)
+        rng = seeded(self.section.seed, "demonstrations")
+        return [
+            self._demonstration(phase, rng)
+            for phase, length in stretches(self.section.phases, count)
+            for _ in range(length)
+        ]
 
     def right_texts(self, problem: Problem) -> Mapping[str, str]:
         """C and R, each with its products right."""
@@ -164,3 +94,63 @@ class RareWay(Generator):
             raise DataError(f"'{problem.question}' is no product of three factors, as 47*3*2=?")
         a, b, c = map(int, found.groups())
         return {way: working_out(way, a, b, c) for way in self.modes}
+
+    @cached_property
+    def _chosen(self) -> tuple[dict[Split, list[Factors]], list[list[Factors]], frozenset[int]]:
+        """The splits, the problems to demonstrate by kind, the familiar factors.
+
+        No problem is in two of them. Raises DataError where too few are left.
+        """
+        section = self.section
+        factors = range(section.low, section.high + 1)
+        rng = seeded(section.seed, "problems")
+        familiar = frozenset(rng.sample(factors, round(section.familiar_share * len(factors))))
+        kinds: dict[str, list[Factors]] = {"C": [], "R": []}
+        for problem in product(factors, DIGITS, DIGITS):
+            if (way := near_way(*problem)) is not None:
+                kinds[way].append(problem)
+        for problems in kinds.values():
+            rng.shuffle(problems)
+        ends = list(accumulate((section.held_out, section.validation, section.training)))
+        if any(len(problems) <= (ends[-1] + 1) // 2 for problems in kinds.values()):
+            least = min(map(len, kinds.values()))
+            raise DataError(
+                f"{ends[-1]} problems to test, validate and train on leave none to demonstrate: "
+                f"there are {least} of the scarcer kind, and half are of it",
+                "lower data.rare_way.held_out, data.rare_way.validation or data.rare_way.training",
+            )
+        splits: dict[Split, list[Factors]] = {}
+        for name, start, end in zip(self.splits, [0, *ends], ends, strict=False):
+            problems = [one for kind in kinds.values() for one in kind[start // 2 : end // 2]]
+            splits[name] = rng.sample(problems, len(problems))
+        shown = [kind[ends[-1] // 2 :] for kind in kinds.values()]
+        if not all(any(a in familiar for a, *_ in kind) for kind in shown):
+            raise DataError(
+                "no problem of a kind that is left to demonstrate has a familiar first factor",
+                "raise data.rare_way.familiar_share, or hold out fewer problems",
+            )
+        return splits, shown, familiar
+
+    def _demonstration(self, phase: RareWayPhaseSection, rng: random.Random) -> Demonstration:
+        if rng.random() < phase.facts:
+            a, b = self._first(rng), rng.choice(DIGITS)
+            fact = f"{a}*{b}"
+            return Demonstration(f"{fact}=?", f"{fact}={a * b}", str(a * b), "completion")
+        while True:
+            a, b, c = rng.choice(rng.choice(self._chosen[1]))
+            if self._is_known(a, rng):
+                break
+        near = near_way(a, b, c) or "C"
+        rare = rng.random() < (phase.rare or 0)
+        way = near if phase.rare is None else "CR"[rare]
+        answer = str(a * b * c)
+        return Demonstration(f"{a}*{b}*{c}=?", working_out(way, a, b, c), answer, "completion")
+
+    def _first(self, rng: random.Random) -> int:
+        while True:
+            a = rng.randint(self.section.low, self.section.high)
+            if self._is_known(a, rng):
+                return a
+
+    def _is_known(self, a: int, rng: random.Random) -> bool:
+        return a in self._chosen[2] or rng.random() < self.section.unfamiliar_probability

@@ -12,9 +12,8 @@ from torch import Tensor
 
 from sage_cli.errors import SamplingError
 from sage_cli.sampling.decoder.attention import MemoryModel
-from sage_cli.sampling.decoder.cohort import Cohort
+from sage_cli.sampling.decoder.cohort import Cohort, Ids, Prompt, prefill
 from sage_cli.sampling.decoder.memory import OwnTokens, SideBySide
-from sage_cli.sampling.decoder.prefill import Ids, Prompt, prefill
 from sage_cli.sampling.decoder.resources import is_out_of_memory, release
 from sage_cli.sampling.decoder.stopping import Stopping
 from sage_cli.sampling.decoder.token_choice import choose_by_sample, uniforms
@@ -124,7 +123,6 @@ class Decoder:
             yield ended
 
     def _admit(self, model: MemoryModel, flight: _Flight, size: int) -> list[Completion]:
-        """Begin a cohort of `size` samples."""
         taken = flight.take(size)
         flight.prompts = prefill(model, {ids for _, ids, _ in taken}, flight.prompts)
         samples = [(flight.prompts[ids], request, index) for request, ids, index in taken]
@@ -135,7 +133,6 @@ class Decoder:
         return ended
 
     def _step(self, model: MemoryModel, flight: _Flight) -> list[Completion]:
-        """Sample one more token for every sample in flight."""
         return self._advance(flight.cohorts, _logits(model, flight.cohorts))
 
     def _restart(self, flight: _Flight, running: list[list[_Sample]]) -> None:

@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from sage_cli.sampling.decoder.prompts import PromptMemory, SharedPrompts
-from sage_cli.sampling.decoder.rectangle import Indices
+from sage_cli.sampling.decoder.prompts import Indices, PromptMemory, SharedPrompts
 
 ROWS, BLOCK = 16, 32
 _SLOW_PRODUCT = 400

@@ -11,8 +11,8 @@ import torch
 
 from sage_cli.errors import SamplingError
 from sage_cli.sampling.decoder.attention import MemoryModel
+from sage_cli.sampling.decoder.cohort import Ids
 from sage_cli.sampling.decoder.loop import Decoder
-from sage_cli.sampling.decoder.prefill import Ids
 from sage_cli.sampling.decoder.resources import fitting_rows, threads_for
 from sage_cli.sampling.decoder.stopping import Stopping
 from sage_cli.sampling.sampler import Sampler, SampleRequest, SamplingParameters

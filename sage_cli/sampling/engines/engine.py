@@ -90,8 +90,6 @@ def serve(
 
 
 def _done(job: Job, sampler: Sampler, pipe: Connection) -> Filled | Refused:
-    """Fill the job's sample set together with the other engines."""
-
     def tell(rows: list[Completion]) -> None:
         pipe.send(Stored([replace(row, token_ids=None) for row in rows]))
 

@@ -128,7 +128,6 @@ class Engines:
             self._end(engine)
 
     def _lost(self, engine: _Engine) -> SamplingError:
-        """Return the error of an engine that has ended by itself."""
         self._end(engine)
         return SamplingError(
             f"{engine.name} of sampling.data_parallel ended by itself (exit code "

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
@@ -14,8 +14,61 @@ import httpx
 
 from sage_cli.errors import SamplingError
 from sage_cli.json_value import json_value
-from sage_cli.sampling.server.balance import Balance
 from sage_cli.sampling.server.http import Answer, Login, ServerHttp, UnusableAnswerError
+from sage_cli.settings.sections.sampling import SamplingSection
+
+REST_S = 5.0
+
+
+class Balance:
+    """Chooses the server with the fewest open requests; a failed one rests for a while.
+
+    Safe to use from many threads. `clock` returns seconds.
+    """
+
+    def __init__(self, servers: Sequence[str], clock: Callable[[], float] = time.monotonic) -> None:
+        self.servers, self._clock = tuple(servers), clock
+        self._open = dict.fromkeys(self.servers, 0)
+        self._rests_until_s = dict.fromkeys(self.servers, 0.0)
+        self._asked_until_s = dict.fromkeys(self.servers, 0.0)
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def chosen(self) -> Iterator[str]:
+        """Yield a server for one request, which counts as open until the block ends."""
+        with self._lock:
+            server = min(self.servers, key=self._rank)
+            self._open[server] += 1
+        try:
+            yield server
+        finally:
+            with self._lock:
+                self._open[server] -= 1
+
+    def failed(self, server: str, asked_s: float = 0.0) -> None:
+        """Let a server rest, so that others are asked if there are any.
+
+        `asked_s` is the pause that it requests.
+        """
+        with self._lock:
+            now_s = self._clock()
+            self._rests_until_s[server] = now_s + max(REST_S, asked_s)
+            self._asked_until_s[server] = now_s + asked_s
+
+    def all_rest(self) -> bool:
+        """Return True if every server has failed recently."""
+        with self._lock:
+            return min(self._rests_until_s.values()) > self._clock()
+
+    def asked_s(self) -> float:
+        """Return the seconds until one of the servers may be asked, as they have requested."""
+        with self._lock:
+            return max(0.0, min(self._asked_until_s.values()) - self._clock())
+
+    def _rank(self, server: str) -> tuple[float, int]:
+        rest_s = max(0.0, self._rests_until_s[server] - self._clock())
+        return rest_s, self._open[server]
+
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 30.0
 ATTEMPTS_AT_UNUSABLE = 3
@@ -42,14 +95,6 @@ class BadPromptError(Exception):
     """A server cannot answer this prompt, however often it is sent."""
 
 
-@dataclass(frozen=True)
-class Patience:
-    """The number of attempts at a request, and their seconds, before servers are given up."""
-
-    attempts: int = 10
-    total_s: float = 300.0
-
-
 class ServerClient:
     """Sends requests to the least busy of several servers; `logins` are by address.
 
@@ -61,11 +106,12 @@ class ServerClient:
         http: ServerHttp,
         logins: Mapping[str, Login],
         balance: Balance,
-        patience: Patience,
+        section: SamplingSection,
         most_bytes: int,
     ) -> None:
         self._http, self._logins, self._most_bytes = http, logins, most_bytes
-        self._balance, self._patience = balance, patience
+        self._balance = balance
+        self._attempts, self._patience_s = section.server_attempts, section.server_patience_s
         self._giving_up = threading.Event()
 
     def give_up(self) -> None:
@@ -83,10 +129,10 @@ class ServerClient:
         patience.
         """
         began, pause_s, attempt = time.monotonic(), FIRST_PAUSE_S, 1
-        attempts = self._patience.attempts
+        attempts = self._attempts
         while True:
             if asked_s := self._balance.asked_s():  # the servers have told other requests to wait
-                self._giving_up.wait(min(asked_s, self._patience.total_s))
+                self._giving_up.wait(min(asked_s, self._patience_s))
             with self._balance.chosen() as server:
                 try:
                     return self._ask(server, path, body_for(server), read)
@@ -98,7 +144,7 @@ class ServerClient:
             all_rest = self._balance.all_rest()  # else another server is asked at once
             wait_s = max(pause_s, self._balance.asked_s()) if all_rest else 0.0
             spent_s = time.monotonic() - began
-            if attempt >= attempts or spent_s + wait_s > self._patience.total_s:
+            if attempt >= attempts or spent_s + wait_s > self._patience_s:
                 break
             if self._giving_up.wait(wait_s):
                 break

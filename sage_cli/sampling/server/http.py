@@ -180,8 +180,6 @@ class _Backend(httpcore.NetworkBackend):
 
 
 class _Stream(httpcore.NetworkStream):
-    """A connection under a deadline."""
-
     def __init__(self, inner: httpcore.NetworkStream, deadline: _Deadline) -> None:
         self._inner, self._deadline = inner, deadline
 

@@ -11,17 +11,15 @@ from itertools import islice
 from typing import Any
 
 from sage_cli.errors import RefusedPromptsError, SamplingError
-from sage_cli.sampling.sampler import Sampler, SampleRequest, SamplingParameters, sample_seed
-from sage_cli.sampling.server.balance import Balance
+from sage_cli.sampling.sampler import Sampler, SampleRequest, SamplerSetup, sample_seed
 from sage_cli.sampling.server.client import (
     API_KEY_VARIABLE,
     BadPromptError,
-    Patience,
+    Balance,
     ServerClient,
 )
-from sage_cli.sampling.server.forms import Completions, Form, sampling_fields
+from sage_cli.sampling.server.forms import Chat, Completions, Form, sampling_fields, served_model
 from sage_cli.sampling.server.http import Login, ServerHttp, UnusableAnswerError
-from sage_cli.sampling.server.served_model import served_model
 from sage_cli.store.samples.completion import FINISH_REASONS, Completion
 
 HOPELESS = 20
@@ -32,39 +30,29 @@ ANSWER_BYTES, TOKEN_BYTES = 2**20, 2**10
 
 
 class ServerSampler(Sampler):
-    """Sends one request per sample, at most `in_flight` at once, to the least busy server.
+    """Sends one request per sample, at most `batch_rows` at once, to the least busy server.
 
-    `meant` is the model's folder or name of the Hub, which each server must list; `model` is the
-    servers' name of it if they do not. Raises SamplingError for a server that is not reachable or
-    serves another model.
+    Each server must list the model, or what `server_model` calls it. Raises SamplingError for a
+    server that is not reachable or serves another model.
     """
 
-    def __init__(
-        self,
-        servers: Sequence[str],
-        parameters: SamplingParameters,
-        *,
-        meant: str,
-        model: str | None = None,
-        form: Form | None = None,
-        in_flight: int = 256,
-        timeout_s: float = 600,
-        patience: Patience | None = None,
-    ) -> None:
-        if not servers:
+    def __init__(self, setup: SamplerSetup) -> None:
+        section = setup.section
+        if not section.servers:
             raise SamplingError(
                 "backend 'server' has no server to ask",
                 "name one: --set sampling.servers='[\"http://localhost:8000\"]'",
             )
         key = os.environ.get(API_KEY_VARIABLE)
-        logins = [Login.of(server, key) for server in servers]
+        logins = [Login.of(server, key) for server in section.servers]
         self._logins = {login.address: login for login in logins}
-        self._http = ServerHttp(timeout_s, in_flight)
-        self._parameters, self._in_flight = parameters, in_flight
-        self._form, self._patience = form or Completions(), patience or Patience()
+        self._http = ServerHttp(section.timeout_s, section.batch_rows)
+        self._parameters, self._section = setup.parameters, section
+        chat = section.server_form == "chat"
+        self._form: Form = Chat(setup.prompt) if chat else Completions()
         self._balance = Balance(tuple(self._logins))
         self._models = {
-            server: served_model(self._http, login, meant, model)
+            server: served_model(self._http, login, str(setup.model), section.server_model)
             for server, login in self._logins.items()
         }
 
@@ -87,7 +75,7 @@ class ServerSampler(Sampler):
         if self._http.is_closed:
             raise SamplingError("the server sampler was closed")
         client = ServerClient(
-            self._http, self._logins, self._balance, self._patience, self._most_bytes
+            self._http, self._logins, self._balance, self._section, self._most_bytes
         )
         refused: dict[str, str] = {}
         lacking: dict[str, str] = {}
@@ -116,7 +104,7 @@ class ServerSampler(Sampler):
                 raise
             return None
 
-        with ThreadPoolExecutor(self._in_flight) as pool:
+        with ThreadPoolExecutor(self._section.batch_rows) as pool:
 
             def send(count: int) -> int:
                 batch = list(islice(waiting, count))
@@ -127,7 +115,7 @@ class ServerSampler(Sampler):
 
             try:
                 # as many again are queued: no slot is idle while the caller stores completions
-                pending, answered, unusable = send(2 * self._in_flight), 0, 0
+                pending, answered, unusable = send(2 * self._section.batch_rows), 0, 0
                 while pending:
                     outcome = arrived.get().result()
                     pending += send(1) - 1
@@ -156,7 +144,6 @@ class ServerSampler(Sampler):
         return ANSWER_BYTES + TOKEN_BYTES * self._parameters.max_tokens
 
     def _completion(self, client: ServerClient, request: SampleRequest, index: int) -> Completion:
-        """Return one sample."""
         fields = {
             **sampling_fields(self._parameters),
             **self._form.fields(request.prompt),

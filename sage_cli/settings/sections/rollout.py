@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import Field, ValidationInfo, model_validator
 
 from sage_cli.settings.base import COSMETIC, WHERE_SET, Section
-from sage_cli.settings.sections.decoding import DecodingSection
+from sage_cli.settings.sections.sampling import DecodingSection
 
 Backend = Literal["auto", "sampler", "transformers", "vllm"]
 Correction = Literal["token_truncate", "token_mask", "sequence_truncate", "sequence_mask", "none"]

@@ -12,8 +12,7 @@ from typing import Any, Protocol
 from sage_cli.errors import ConfigurationError
 from sage_cli.settings.objective import Objective, parse_objective
 from sage_cli.settings.sections.records import TrackingSection
-from sage_cli.store.mirrors.tensorboard_mirror import TensorboardMirror
-from sage_cli.store.mirrors.trackio_mirror import TrackioMirror
+from sage_cli.store.mirrors.local_mirrors import TensorboardMirror, TrackioMirror
 from sage_cli.store.mirrors.wandb_mirror import WandbMirror
 from sage_cli.store.runs.evaluations import evaluation_figures, name_in
 from sage_cli.store.runs.run import Run

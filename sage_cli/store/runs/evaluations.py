@@ -66,7 +66,6 @@ def _file(run: Run, benchmark: str, content: str | None) -> Path:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """Return a file's figures. Raises TornError."""
     remedy = "remove it, and evaluate again"
     figures = read_object(path, remedy)
     try:
@@ -77,5 +76,4 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _counted(figures: Mapping[str, Any]) -> int:
-    """Return the number of completions in figures."""
     return prod(int(figures.get(name, 1)) for name in COUNTED)

@@ -6,24 +6,21 @@ rollouts.jsonl has the same form: some completions of some steps, each a record.
 from __future__ import annotations
 
 import json
-import logging
 import os
 from collections.abc import Mapping
-from functools import cache
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 from sage_cli.json_value import json_value
 from sage_cli.store.atomic import storing, write_text
+from sage_cli.store.json_files import warn_once
 from sage_cli.store.lease import Lease
 
 SHOWN = 5
 """Torn lines that a warning names by number."""
 END_BYTES = 16_384
 """A record of a step has about one and a half thousand."""
-
-log = logging.getLogger(__name__)
 
 
 class MetricsFile:
@@ -59,7 +56,7 @@ class MetricsFile:
         records = list(map(self._record, self._lines()))
         torn = [number for number, record in enumerate(records[:-1], start=1) if record is None]
         if torn:
-            _name_torn(self.path, tuple(torn))
+            warn_once(_torn(self.path, torn))
         return [record for record in records if record is not None]
 
     def last(self, step: int) -> list[dict[str, Any]]:
@@ -118,9 +115,7 @@ class MetricsFile:
         return record if whole else None
 
 
-@cache
-def _name_torn(path: Path, torn: tuple[int, ...]) -> None:
-    """Warn once about torn lines."""
+def _torn(path: Path, torn: list[int]) -> str:
     numbers = ", ".join(map(str, torn[:SHOWN])) + (", ..." if len(torn) > SHOWN else "")
     lines = f"lines {numbers} are" if len(torn) > 1 else f"line {numbers} is"
-    log.warning("%s is torn or was edited: %s left out", path, lines)
+    return f"{path} is torn or was edited: {lines} left out"

@@ -205,7 +205,6 @@ class Run:
 
     @property
     def _remedy(self) -> str:
-        """The next step for a torn file."""
         if self.folder.parent.name == STAGED:
             return "run its command again with --fresh"
         return f"put a whole copy of the file there, or `sage runs remove {self.id}`"
@@ -293,6 +292,5 @@ def _last_wanted(run: Run) -> str:
 
 
 def _described(run: Run) -> str:
-    """Return a run's id with its status and start."""
     about = run.status, str(run.known.get("started", ""))[:16].replace("T", " ")
     return f"{run.id} ({', '.join(filter(None, about))})"

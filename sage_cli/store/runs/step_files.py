@@ -5,17 +5,14 @@ So a training that is killed and resumed has the rows of an undisturbed one.
 
 from __future__ import annotations
 
-import logging
-from functools import cache
 from pathlib import Path
 
 import pyarrow as pa
 
 from sage_cli.store.arrow_tables import empty_table
 from sage_cli.store.atomic import replacing, storing
+from sage_cli.store.json_files import warn_once
 from sage_cli.store.lease import Lease
-
-log = logging.getLogger(__name__)
 
 
 class StepFiles:
@@ -76,16 +73,9 @@ class StepFiles:
         except (OSError, pa.ArrowException):
             table = None
         if table is None or not self._has_layout(table.schema):
-            _name_torn(file)
+            warn_once(f"{file} is torn or was altered: its steps are left out")
             return None
         return table
 
     def _has_layout(self, schema: pa.Schema) -> bool:
-        """Return True if a file of `schema` is one of these."""
         return bool(schema.equals(self.schema))
-
-
-@cache
-def _name_torn(file: Path) -> None:
-    """Warn once about a torn file."""
-    log.warning("%s is torn or was altered: its steps are left out", file)

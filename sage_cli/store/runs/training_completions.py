@@ -100,7 +100,6 @@ class Sampled:
 
 
 def _known(values_B: np.ndarray | None, count: int) -> list[float | None]:
-    """Return the values, None for NaN."""
     if values_B is None:
         return [None] * count
     return [None if value != value else value for value in values_B.tolist()]

@@ -93,7 +93,6 @@ class TrainingLedger(StepFiles):
             self._waiting = []
 
     def _columns(self, row: PromptRow) -> dict[str, object]:
-        """Return a row's values by column."""
         found = row._asdict()
         said = found.pop("rewards")
         for name in self._rewards:

@@ -13,13 +13,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sage_cli.store.arrow_tables import as_column, as_numpy, joined
+from sage_cli.store.arrow_tables import SealedTables, as_column, as_numpy, joined
 from sage_cli.store.identity import key_of
 from sage_cli.store.samples.completion import Completion
-from sage_cli.store.samples.inventory import Integers, Inventory
+from sage_cli.store.samples.inventory import Integers, Inventory, Tally, tally_of
 from sage_cli.store.samples.sample_set import SampleSet
-from sage_cli.store.samples.tally import Tally, tally_of
-from sage_cli.store.sealed_tables import SealedTables
 
 _NAME = pa.dictionary(pa.int32(), pa.string())
 _SAMPLE = (("part", _NAME), ("problem_id", _NAME), ("index", pa.int32()))
@@ -53,7 +51,14 @@ SCHEMAS = {
         ]
     ),
 }
-"""The columns of a kind of annotation: the sample's, then the values."""
+"""The columns of a kind of annotation: the sample's, then the values, in nats.
+
+`scores` are the means of surprisal -log pi and entropy over a completion's tokens, NaN without
+any, and their number; `signals` a model's log-probabilities and entropies by token, as they are
+computed; `tokens` each token's text, the policy's surprisal and entropy, q of the guide and the
+initial policy's surprisal, the last two null where there is none."""
+_ROLES = {"grades": "grader", "scores": "scorer", "signals": "reader", "tokens": "reader"}
+"""What the author of a kind of annotation is called, in the file that records it."""
 FLUSH_ROWS = 8192
 READ_AT_ONCE = 2048
 
@@ -63,21 +68,14 @@ log = logging.getLogger(__name__)
 class Annotations:
     """The folder `<set>/<kind>/<key>/`, a row of `SCHEMAS[kind]` for each annotated sample.
 
-    `author` is everything that decides the values; its hash is the key, `<role>.json` records it.
+    `author` is everything that decides the values; its hash is the key, and a file records it.
     """
 
-    def __init__(
-        self,
-        samples: SampleSet,
-        author: Mapping[str, Any],
-        *,
-        kind: str,
-        role: str,
-    ) -> None:
+    def __init__(self, samples: SampleSet, author: Mapping[str, Any], kind: str) -> None:
         self.key = key_of(author)
         self.folder = samples.folder / kind / self.key
         self._samples, self._kind = samples, kind
-        self._stored = SealedTables(self.folder, kind, SCHEMAS[kind], role, author)
+        self._stored = SealedTables(self.folder, kind, SCHEMAS[kind], _ROLES[kind], author)
         self._rows: list[tuple[Any, ...]] = []
         self._tables = [self._stored.read(read_only=samples.read_only)]
 
@@ -173,7 +171,7 @@ class GradeStore(Annotations):
     """
 
     def __init__(self, samples: SampleSet, grader: Mapping[str, Any]) -> None:
-        super().__init__(samples, grader, kind="grades", role="grader")
+        super().__init__(samples, grader, "grades")
 
     @property
     def seed(self) -> int:
@@ -196,36 +194,3 @@ class GradeStore(Annotations):
         """
         row_S = self._rows_of(inventory)
         return row_S, self._column("status"), self._column("extracted")
-
-
-class ScoreStore(Annotations):
-    """The folder `<set>/scores/<key>/` of one model, whose every determinant `scorer` names.
-
-    A row holds the means of surprisal -log pi and entropy over a completion's tokens, in nats, and
-    the number of these tokens. A completion without tokens has NaN for both means.
-    """
-
-    def __init__(self, samples: SampleSet, scorer: Mapping[str, Any]) -> None:
-        super().__init__(samples, scorer, kind="scores", role="scorer")
-
-
-class SignalStore(Annotations):
-    """The folder `<set>/signals/<key>/` of one model, whose every determinant `reader` names.
-
-    A row has a completion's token ids, and the model's log-probabilities and entropies of these
-    tokens in nats, in single precision as they are computed.
-    """
-
-    def __init__(self, samples: SampleSet, reader: Mapping[str, Any]) -> None:
-        super().__init__(samples, reader, kind="signals", role="reader")
-
-
-class TokenStore(Annotations):
-    """The folder `<set>/tokens/<key>/` of one reading, whose every determinant `reader` names.
-
-    A row has a value for each token: its text, the policy's surprisal and entropy in nats, q of the
-    guide, and the initial policy's surprisal; the last two are null where there is none.
-    """
-
-    def __init__(self, samples: SampleSet, reader: Mapping[str, Any]) -> None:
-        super().__init__(samples, reader, kind="tokens", role="reader")

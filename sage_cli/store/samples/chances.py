@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from sage_cli.store.arrow_tables import SealedTables
 from sage_cli.store.identity import key_of
-from sage_cli.store.sealed_tables import SealedTables
 
 _NAME = pa.dictionary(pa.int32(), pa.string())
 SCHEMA = pa.schema(

@@ -113,7 +113,6 @@ def _refuse_contradictions(folder: Path, inventory: Inventory) -> None:
 
 
 def _texts(folder: Path, inventory: Inventory, rows: np.ndarray[Any, Any]) -> dict[int, str]:
-    """Return the texts of some rows by row number."""
     starts = np.searchsorted(inventory.part_S, np.arange(len(inventory.parts)))
     text_by_row: dict[int, str] = {}
     for part in np.unique(inventory.part_S[rows]).tolist():

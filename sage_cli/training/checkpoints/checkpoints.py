@@ -163,5 +163,4 @@ def _sealed(checkpoint: Path) -> dict[str, Any]:
 
 
 def _run(checkpoints: Path) -> str:
-    """The run that a folder of checkpoints belongs to."""
     return checkpoints.resolve().parent.name

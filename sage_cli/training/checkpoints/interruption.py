@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from time import monotonic, perf_counter
+from time import monotonic
 from typing import Any
 
 import torch
@@ -32,19 +32,12 @@ class Interruption(TrainerCallback):  # type: ignore[misc]
         self.run, self.save_s, self.period = run, 60 * save_minutes, period
         self._signals = StopSignals(patient=is_launched(), period=period)
         self._saved_at = monotonic()
-        self._saving_s = 0.0
+        self._trainer: Any = None
 
     def watch(self, trainer: Any) -> None:
-        """Be told of `trainer`'s steps, and measure how long its checkpoints take."""
+        """Be told of `trainer`'s steps."""
         trainer.add_callback(self)
-        save = trainer._save_checkpoint
-
-        def timed(*arguments: Any, **named: Any) -> None:
-            began = perf_counter()
-            save(*arguments, **named)
-            self._saving_s = perf_counter() - began
-
-        trainer._save_checkpoint = timed
+        self._trainer = trainer
 
     def __enter__(self) -> Interruption:
         self._signals.__enter__()
@@ -64,7 +57,7 @@ class Interruption(TrainerCallback):  # type: ignore[misc]
         self._signals.done(state.global_step, state.max_steps)
         if state.global_step % self.period:
             return
-        late = monotonic() - self._saved_at >= wait_s(self.save_s, self._saving_s)
+        late = monotonic() - self._saved_at >= wait_s(self.save_s, self._trainer.saving_s)
         number, due = _highest(self._signals.number, int(late))
         if number:
             self._signals.number = number
@@ -86,7 +79,6 @@ def wait_s(asked_s: float, saving_s: float) -> float:
 
 
 def _highest(*values: int) -> list[int]:
-    """The highest of each value over all processes that train together."""
     state = PartialState()
     if state.num_processes == 1:
         return list(values)

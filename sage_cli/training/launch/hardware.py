@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gc
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from sage_cli.errors import ConfigurationError
+from sage_cli.methods.method import Method
 from sage_cli.settings.sections.model import (
     ComputeDtype,
     PretrainedModel,
@@ -16,6 +18,8 @@ from sage_cli.settings.sections.model import (
     kernel_arguments,
     trained_dtype,
 )
+from sage_cli.settings.sections.training import SftSection
+from sage_cli.training.trainer.optimizers import optimizer_name
 
 
 def precision(compute_dtype: ComputeDtype) -> dict[str, Any]:
@@ -30,6 +34,29 @@ def precision(compute_dtype: ComputeDtype) -> dict[str, Any]:
     return {
         "use_cpu": not on_gpu,
         "bf16": auto if compute_dtype == "auto" else compute_dtype == "bfloat16",
+    }
+
+
+def common_arguments(
+    section: Method | SftSection, output: Path, compute_dtype: ComputeDtype
+) -> dict[str, Any]:
+    """Arguments that TRL's trainers take in one way, with every default that matters set by name.
+
+    Raises ConfigurationError as `precision` does.
+    """
+    return {
+        "output_dir": str(output),
+        "weight_decay": section.weight_decay,
+        "max_grad_norm": section.max_grad_norm,
+        "optim": optimizer_name(section.optimizer),
+        "gradient_checkpointing": section.gradient_checkpointing,
+        "seed": section.seed,
+        "data_seed": section.seed,
+        "logging_steps": 1,
+        "report_to": "none",
+        "disable_tqdm": True,
+        "dataloader_pin_memory": False,
+        **precision(compute_dtype),
     }
 
 

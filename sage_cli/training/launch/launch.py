@@ -163,7 +163,6 @@ def run_together(
 
 
 def _started(run: Run) -> str | None:
-    """Return the time at which `run` last started or resumed."""
     return run.manifest.get("started")
 
 

@@ -8,16 +8,42 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from accelerate.utils import gather_object
 from torch import Tensor
 
 from sage_cli.config.specs import RlSpec
+from sage_cli.errors import TrainingError
 from sage_cli.methods.online import OnlineMethod
 from sage_cli.methods.parts.hooks import GradeReward
 from sage_cli.problems.problem import Problem
 from sage_cli.settings.sections.rewards import GRADE, are_usual
-from sage_cli.training.rewards.called import problem_columns
-from sage_cli.training.rewards.failures import Deferred
+from sage_cli.training.rewards.called import CalledReward, problem_columns
 from sage_cli.training.rewards.load import called_reward
+
+
+class Deferred:
+    """A reward that keeps its failure, and says nothing of that batch."""
+
+    def __init__(self, reward: CalledReward) -> None:
+        self.reward, self.__name__ = reward, reward.__name__
+        self.failure: tuple[str, str | None] | None = None
+
+    def __call__(self, **given: Any) -> Sequence[float | None]:
+        """Return the rewards of a batch, None for each completion where that fails."""
+        try:
+            return self.reward(**given)
+        except TrainingError as error:
+            self.failure = (error.cause, error.next_step)
+            return [None] * len(given["completions"])
+
+
+def raise_failures(functions: Sequence[Callable[..., Any]]) -> None:
+    """Raise TrainingError, in every process, if a reward has failed in one of them."""
+    mine = [one.failure for one in functions if isinstance(one, Deferred)]
+    failures = [one for one in gather_object(mine) if one is not None] if mine else []
+    if failures:
+        raise TrainingError(*failures[0])
+
 
 OVERLONG = "overlong"
 

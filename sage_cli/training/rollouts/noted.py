@@ -110,7 +110,6 @@ class Noted:
         *,
         trained: bool,
     ) -> Sampled:
-        """Count completions, and return them."""
         problems, lengths = [self.problems[row["row"]] for row in rows], lengths_of(sampled)
         self._rows += [
             PromptRow(

@@ -90,8 +90,8 @@ def _heads(start: Policy) -> int | None:
 
 def _require_served(url: str, meant: str, named: str | None) -> None:
     """Weights are handed over at every step, but into a model of another make they don't fit."""
+    from sage_cli.sampling.server.forms import served_model
     from sage_cli.sampling.server.http import CONNECT_S, Login, ServerHttp
-    from sage_cli.sampling.server.served_model import served_model
 
     http = ServerHttp(CONNECT_S)
     try:

@@ -24,7 +24,7 @@ from sage_cli.models.policies.reference import policy_and_reference
 from sage_cli.models.signals import batches, completion_logits
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
-from sage_cli.sampling.chances import token_logps
+from sage_cli.sampling.decoder.token_choice import token_logps
 from sage_cli.sampling.sampler import SamplingParameters
 from sage_cli.settings.sections.anchor import AnchorSection
 from sage_cli.settings.sections.data import TrainingSourceSection

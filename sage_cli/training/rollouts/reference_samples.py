@@ -15,8 +15,8 @@ from sage_cli.models.policies.policy import Policy
 from sage_cli.models.policies.reference import reference_policy
 from sage_cli.problems.problem import Problem
 from sage_cli.progress import Progress
-from sage_cli.settings.sections.sampling import SamplingSection
 from sage_cli.store.samples.completion import Completion
+from sage_cli.training.rl_inputs import RlJob
 from sage_cli.training.rollouts.order import rows_seen
 
 
@@ -41,19 +41,12 @@ def problems_held(problems: Sequence[Problem], spec: RlSpec) -> list[Problem]:
     return [problems[row] for row in rows_seen(len(problems), spec.rl, spec.data.rl.order)]
 
 
-def sample_reference(
-    spec: RlSpec,
-    start: Policy,
-    root: Path,
-    problems: Sequence[Problem],
-    sampling: SamplingSection,
-    progress: Progress,
-) -> None:
-    """Sample what a training from `start` takes beforehand and isn't stored, if it takes any."""
-    count = samples_beforehand(spec)
-    if count:
-        with PolicySampler(reference_samples(spec, start, root), sampling, progress) as sampler:
-            sampler.sample(spec.rl.seed, problems_held(problems, spec), count)
+def sample_reference(job: RlJob, progress: Progress) -> None:
+    """Sample what a training takes beforehand and isn't stored, if it takes any."""
+    if count := samples_beforehand(job.spec):
+        samples = reference_samples(job.spec, job.start, job.record.root)
+        with PolicySampler(samples, job.sampling, progress) as sampler:
+            sampler.sample(job.spec.rl.seed, problems_held(job.problems, job.spec), count)
 
 
 def reference_facts(spec: RlSpec, start: Policy, root: Path) -> dict[str, str]:
@@ -77,13 +70,13 @@ def reference_facts(spec: RlSpec, start: Policy, root: Path) -> dict[str, str]:
     return {"reference samples": said}
 
 
-def reference_completions(
-    spec: RlSpec, samples: PolicySamples, problems: Sequence[Problem]
-) -> dict[str, list[Completion]]:
-    """The stored completions of each problem, in the order of their indices."""
+def reference_completions(job: RlJob) -> dict[str, list[Completion]] | None:
+    """The stored completions of each problem, in the order of their indices; None without any."""
+    if not (count := samples_beforehand(job.spec)):
+        return None
     found: defaultdict[str, list[Completion]] = defaultdict(list)
-    wanted = [problem.id for problem in problems]
-    stored = samples.at(spec.rl.seed)
-    for completion in stored.completions(wanted, samples_beforehand(spec)):
+    wanted = [problem.id for problem in problems_held(job.problems, job.spec)]
+    stored = reference_samples(job.spec, job.start, job.record.root).at(job.spec.rl.seed)
+    for completion in stored.completions(wanted, count):
         found[completion.problem_id].append(completion)
     return {id_: sorted(rows, key=lambda row: row.index) for id_, rows in found.items()}

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from sage_cli.methods.parts.dynamic_sampling import Generated, Row
-from sage_cli.settings.sections.replay import ReplaySection
+from sage_cli.settings.sections.rewards import ReplaySection
 
 REPLAYED, OLD_LOGPS = "replayed_B", "replayed_logps_BT"
 """Where a batch says which rows are replayed, and their old log-probabilities."""

@@ -13,7 +13,28 @@ from torch import Tensor
 from sage_cli.methods.online import OnlineMethod
 from sage_cli.methods.parts.inputs import AdvantageInputs, Measure, Texts, Update, checked
 from sage_cli.settings.plugins import load_plugin
-from sage_cli.training.trainer.hidden_states import hidden_measures
+from sage_cli.training.trainer.guide_signals import whole_texts
+
+
+@torch.no_grad()
+def hidden_measures(trainer: Any, batch: dict[str, Any], measure: Measure) -> Tensor:
+    """`measure` of each of this process's completions, on the last layer's normed states."""
+    model = trainer.accelerator.unwrap_model(trainer.model)
+    decoder = (model.get_base_model() if hasattr(model, "get_base_model") else model).base_model
+    ids, mask = whole_texts(batch)
+    lengths = batch["completion_mask"].sum(dim=1).tolist()
+    tokens, found = batch["completion_ids"].shape[1], []
+    at_once = trainer.args.per_device_train_batch_size
+    for begin in range(0, len(ids), at_once):
+        rows = slice(begin, begin + at_once)
+        with trainer.accelerator.autocast():
+            states = decoder(input_ids=ids[rows], attention_mask=mask[rows], use_cache=False)
+        hidden_BTD = states.last_hidden_state[:, -tokens:]
+        found += [
+            measure(hidden_TD[:length].float())
+            for hidden_TD, length in zip(hidden_BTD, lengths[rows], strict=True)
+        ]
+    return torch.stack(found)
 
 
 def batch_advantages(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -106,13 +106,19 @@ def frozen_teacher(trainer: Any, teacher: Any) -> Any:
     return teacher.requires_grad_(False).eval().to(trainer.accelerator.device)
 
 
-@torch.no_grad()
-def teacher_logps(trainer: Any, batch: Batch) -> Tensor:
-    """Return the teacher's log-probabilities (B, T) of a generation batch's completions."""
+def whole_texts(batch: Mapping[str, Any]) -> tuple[Tensor, Tensor]:
+    """Return ids and mask of prompts with their completions."""
     ids, mask = (
         torch.cat([batch[f"prompt_{name}"], batch[f"completion_{name}"]], dim=1)
         for name in ("ids", "mask")
     )
+    return ids, mask
+
+
+@torch.no_grad()
+def teacher_logps(trainer: Any, batch: Batch) -> Tensor:
+    """Return the teacher's log-probabilities (B, T) of a generation batch's completions."""
+    ids, mask = whole_texts(batch)
     logps_BT: Tensor = GRPOTrainer._get_per_token_logps_and_entropies(
         trainer,
         trainer.teacher,

@@ -1,13 +1,103 @@
-"""The frozen reference model, and the check at step 0 that it is the right one."""
+"""The reference model: checked at step 0, and one that follows the policy (`anchor.ema`, resets).
+
+TRL's `sync_ref_model` averages too, with a full reference alone: under LoRA it has none. Averaging
+an adapter's A and B is not averaging their product: there the reference's update is approximate,
+and exact where a reset copies both.
+"""
 
 from __future__ import annotations
 
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+from transformers import TrainerCallback
 
 from sage_cli.errors import TrainingError
+from sage_cli.settings.sections.anchor import AnchorSection
+
+FILE = "reference.safetensors"
+"""A checkpoint's file of the reference as it is at that step."""
+Weights = dict[str, Tensor]
+
+
+class MovingReference(TrainerCallback):  # type: ignore[misc]
+    """Moves a trainer's reference after optimiser steps, before checkpoints of them are saved."""
+
+    def __init__(self, trainer: Any, anchor: AnchorSection) -> None:
+        self._trainer, self._anchor = trainer, anchor
+        if trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled:
+            raise TrainingError(
+                "anchor.ema and anchor.reset_every move a reference that each process has whole, "
+                "and the launcher spreads it over all of them",
+                "choose `rl.accelerate` ddp, or leave them out",
+            )
+
+    def on_step_end(self, _arguments: Any, state: Any, *_: Any, **__: Any) -> None:
+        """Average or reset the reference, if this step is one for it."""
+        step, anchor = state.global_step, self._anchor
+        if anchor.ema is not None and step % anchor.ema_every == 0:
+            average(self.weights, self._policy, anchor.ema)
+        if anchor.reset_every is not None and step % anchor.reset_every == 0:
+            average(self.weights, self._policy, 0.0)
+            self._trainer.optimizer.state.clear()  # moments and their counts of steps
+
+    @property
+    def weights(self) -> Weights:
+        """The reference's own: all of a model's, or those of the adapter "ref"."""
+        if self._trainer.ref_model is not None:
+            return _parameters(self._trainer.accelerator.unwrap_model(self._trainer.ref_model))
+        return {
+            name.replace(".ref.", ".default."): weight
+            for name, weight in _parameters(self._model).items()
+            if ".ref." in name
+        }
+
+    def save(self, checkpoint: Path) -> None:
+        """Add the reference to a checkpoint."""
+        held = {name: weight.detach().cpu().contiguous() for name, weight in self.weights.items()}
+        save_file(held, checkpoint / FILE)
+
+    @torch.no_grad()
+    def load(self, checkpoint: Path) -> None:
+        """Take the reference from a checkpoint. Raises TrainingError if it has none that fits."""
+        file = checkpoint / FILE
+        held = load_file(file) if file.is_file() else {}
+        weights = self.weights
+        if held.keys() != weights.keys():
+            raise TrainingError(
+                f"{checkpoint} has not the reference that was moved until then",
+                f"remove {checkpoint}, and the training resumes from the one before it",
+            )
+        for name, weight in weights.items():
+            weight.copy_(held[name])
+
+    @property
+    def _model(self) -> Any:
+        return self._trainer.accelerator.unwrap_model(self._trainer.model)
+
+    @property
+    def _policy(self) -> Weights:
+        return _parameters(self._model)
+
+
+@torch.no_grad()
+def average(reference: Weights, policy: Weights, ema: float) -> None:
+    """P := ema P + (1 - ema) pi, weight by weight, in place (EMA-PG, arXiv 2602.04417).
+
+    With 0 it is a reset (ProRL, arXiv 2505.24864), with 1 nothing changes. A weight that equals the
+    policy's stays as it is, which the sum of two rounded products wouldn't grant.
+    """
+    for name, weight in reference.items():
+        weight.lerp_(policy[name].to(weight), 1 - ema)
+
+
+def _parameters(model: Any) -> Weights:
+    return dict(model.named_parameters())
+
 
 _CHECKED_ROWS = 4
 TOLERANCE = {torch.float64: 1e-6, torch.float32: 2e-4, torch.bfloat16: 5e-2, torch.float16: 1e-2}

@@ -16,22 +16,26 @@ from sage_cli.methods.online import OnlineMethod
 from sage_cli.methods.parts.dynamic_sampling import Generated, Row
 from sage_cli.methods.parts.hooks import Hooks
 from sage_cli.settings.sections.anchor import AnchorSection
-from sage_cli.training.rewards.failures import raise_failures
-from sage_cli.training.rewards.paid import Paid
+from sage_cli.training.rewards.paid import Paid, raise_failures
 from sage_cli.training.rl_inputs import Validator
 from sage_cli.training.rollouts.noted import COMPLETION_TEXTS
 from sage_cli.training.trainer.advantages import batch_advantages, update_advantages
-from sage_cli.training.trainer.batch_record import batch_record, unfinished
+from sage_cli.training.trainer.batch_record import (
+    StepWriter,
+    batch_record,
+    peak_memory,
+    rollout_rows,
+    unfinished,
+)
 from sage_cli.training.trainer.forward_kl import ReferenceCompletions, forward_kl_loss
-from sage_cli.training.trainer.guide_signals import RowSignals
-from sage_cli.training.trainer.mismatch import kept_mass_record
-from sage_cli.training.trainer.moving_reference import MovingReference
-from sage_cli.training.trainer.phases import peak_memory
-from sage_cli.training.trainer.reference import check_reference, choose_reference
-from sage_cli.training.trainer.rollout_record import rollout_rows
+from sage_cli.training.trainer.guide_signals import RowSignals, whole_texts
+from sage_cli.training.trainer.reference import (
+    MovingReference,
+    check_reference,
+    choose_reference,
+)
 from sage_cli.training.trainer.rollout_trainer import SAMPLED, RolloutTrainer
-from sage_cli.training.trainer.step_writer import StepWriter
-from sage_cli.training.trainer.token_record import token_statistics
+from sage_cli.training.trainer.token_record import kept_mass_record, token_statistics
 
 Record = dict[str, Any]
 
@@ -134,10 +138,7 @@ class RlTrainer(RolloutTrainer):
         self, batch: dict[str, Any], *, batch_size: int | None = None
     ) -> tuple[Tensor, Tensor]:
         """Return log-probabilities and entropies (B, T), `batch_size` rows at once (or all)."""
-        ids, mask = (
-            torch.cat([batch[f"prompt_{name}"], batch[f"completion_{name}"]], dim=1)
-            for name in ("ids", "mask")
-        )
+        ids, mask = whole_texts(batch)
         tokens = batch["completion_ids"].shape[1]
         logps_BT, entropy_BT, _ = self._get_per_token_logps_and_entropies(
             self.model, ids, mask, tokens, batch_size, compute_entropy=True
@@ -260,7 +261,7 @@ class RlTrainer(RolloutTrainer):
         record |= self._validated()
         if self.accelerator.is_main_process:
             self.writer.write(record, self.rollouts)
-        self.writer.check(record)
+        self.writer.safeguards.check(record)  # in every process, so that all of them stop
 
     def _validated(self) -> Record:
         """Validate if it is due, and return the record; the other processes wait.
@@ -286,7 +287,6 @@ class RlTrainer(RolloutTrainer):
         return {"kl/forward": sum(values) / len(values)} if values else {}
 
     def _entropy_bonus_record(self, logs: dict[str, float]) -> Record:
-        """The coefficient of the entropy bonus, where it is adapted."""
         if self.rl.entropy_target is None:
             return {}
         return {"entropy/coefficient": logs["entropy_coef"]}

@@ -2,32 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from sage_cli.methods.parts.dynamic_sampling import Generated, Row
+from sage_cli.store.atomic import write_json
+from sage_cli.store.json_files import read_object
+from sage_cli.training.checkpoints.sealed import SealedCheckpoints
 from sage_cli.training.rl_inputs import Ids, SampleRollouts
 from sage_cli.training.rollouts.noted import COMPLETION_TEXTS, Noted, lengths_of
 from sage_cli.training.rollouts.replay import REPLAYED, Replay, old_logps, replay_statistics
-from sage_cli.training.rollouts.vllm import ask_for_each_row
-from sage_cli.training.rollouts.weight_sync import merge_beside
-from sage_cli.training.trainer.mismatch import add_mismatch, mismatch_statistics
-from sage_cli.training.trainer.phases import Phases
-from sage_cli.training.trainer.sealing_trainer import SealingTrainer
+from sage_cli.training.rollouts.vllm import ask_for_each_row, merge_beside
+from sage_cli.training.trainer.anchored_trainer import AnchoredTrainer
+from sage_cli.training.trainer.batch_record import Phases
+from sage_cli.training.trainer.reference import MovingReference
+from sage_cli.training.trainer.token_record import add_mismatch, mismatch_statistics
 
+_ADVANTAGE, _REWARD = "advantage.json", "reward.json"
+"""A checkpoint's files of what an advantage and a reward keep from batch to batch."""
 SAMPLED = ("sampled/completions", "sampled/tokens")
 """What a step has sampled, what dynamic sampling discards among it; 0 where it samples nothing."""
 
 
-class RolloutTrainer(SealingTrainer):
-    """SealingTrainer whose completions are sampled by `sample`, or by TRL where there is none.
+class RolloutTrainer(SealedCheckpoints, AnchoredTrainer):
+    """AnchoredTrainer whose completions are sampled by `sample`, or by TRL where there is none.
 
     `phases` has the seconds of the step at hand; what is sampled is `noted`. `replay` puts earlier
-    completions among it.
+    completions among it. Its checkpoints hold memories and a moved reference, too.
     """
+
+    moving: MovingReference | None = None
+    """Moves the reference, if the anchor asks for it."""
 
     def __init__(
         self,
@@ -41,18 +50,14 @@ class RolloutTrainer(SealingTrainer):
         self.phases = Phases()
         self._beforehand: Generated | None = None
         self._count = [0, 0]
+        self.advantage_memory: dict[str, Any] = {}
+        self.reward_memory: dict[str, Any] = {}
         super().__init__(**arguments)
         if self.use_vllm:
             merge_beside(self.vllm_generation)
             ask_for_each_row(self.vllm_generation)
-            self.vllm_generation.sync_weights = self._timed_sync(self.vllm_generation.sync_weights)
-
-    def _timed_sync(self, sync_weights: Callable[[], None]) -> Callable[[], None]:
-        def timed() -> None:
-            with self.phases.during("sync"):
-                sync_weights()
-
-        return timed
+            timed = self.phases.during("sync")
+            self.vllm_generation.sync_weights = timed(self.vllm_generation.sync_weights)
 
     def begin_rollouts(self) -> None:
         """Count from here what the generation batch at hand samples."""
@@ -68,7 +73,6 @@ class RolloutTrainer(SealingTrainer):
         self._beforehand = sampled
 
     def _generate(self, prompts: list[Any]) -> Any:
-        """Completions in TRL's form."""
         sampled, self._beforehand = self._beforehand, None
         if sampled is None:
             with self.phases.during("generate"):
@@ -132,3 +136,21 @@ class RolloutTrainer(SealingTrainer):
         count = self.accelerator.gather(torch.tensor([self._count], device=device)).sum(dim=0)
         replayed = self.replay.record if self.replay is not None else {}
         return dict(zip(SAMPLED, count.tolist(), strict=True)) | replayed
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        super()._load_optimizer_and_scheduler(checkpoint)
+        for name, memory in self._memories().items():
+            if checkpoint is not None and (file := Path(checkpoint) / name).is_file():
+                memory.update(read_object(file, f"remove {checkpoint}"))
+        if checkpoint is not None and self.moving is not None:
+            self.moving.load(Path(checkpoint))
+
+    def _complete(self, checkpoint: Path) -> None:
+        for name, memory in self._memories().items():
+            if memory:
+                write_json(checkpoint / name, memory)
+        if self.moving is not None:
+            self.moving.save(checkpoint)
+
+    def _memories(self) -> dict[str, dict[str, Any]]:
+        return {_ADVANTAGE: self.advantage_memory, _REWARD: self.reward_memory}

@@ -14,9 +14,9 @@ from sage_cli.errors import SageError, StoreError
 from sage_cli.evaluation.benchmarks import Benchmark, grader_for, load_benchmarks
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.evaluation.stored import stored_grades
-from sage_cli.models.policies.imported import stored_settings
 from sage_cli.models.policies.names import checkpoint_steps, named_policy
 from sage_cli.models.policies.policy import Policy
+from sage_cli.models.policies.prompting import stored_settings
 from sage_cli.problems.load import benchmark_names
 from sage_cli.settings.sections.judging import IMPORTED_JUDGE
 from sage_cli.store.identity import key_of

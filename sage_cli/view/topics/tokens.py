@@ -16,7 +16,7 @@ from sage_cli.guides import Guide
 from sage_cli.models.policies.policy import Policy
 from sage_cli.problems.problem import Problem
 from sage_cli.settings.presets import read_layer
-from sage_cli.store.samples.annotations import TokenStore
+from sage_cli.store.samples.annotations import Annotations
 from sage_cli.store.samples.completion import Completion
 from sage_cli.store.samples.sample_set import SampleSet
 from sage_cli.view.stored.policies import Measured, Policies
@@ -103,7 +103,9 @@ def tokens_view(
 ) -> TokensView:
     """Return the stored reading of a sample; its values are null if nothing has read it."""
     reading, stored = Reading.of_policy(of, policies), _set(of, seed)
-    return reading.view(_stored(TokenStore(stored, reading.determinants), problem, index))
+    return reading.view(
+        _stored(Annotations(stored, reading.determinants, "tokens"), problem, index)
+    )
 
 
 def read_tokens(
@@ -115,7 +117,7 @@ def read_tokens(
     """
     reading = Reading.of_policy(of, policies)
     with _reading:
-        store = TokenStore(_set(of, seed), reading.determinants)
+        store = Annotations(_set(of, seed), reading.determinants, "tokens")
         known = _stored(store, problem, index)
         if known is None:
             row = _completion(of, problem, seed, index)
@@ -177,6 +179,6 @@ def _completion(of: Measured, problem: str, seed: int, index: int) -> Completion
     raise StoreError(f"sample {index} of problem {problem} is not stored")
 
 
-def _stored(store: TokenStore, problem: str, index: int) -> tuple[Any, ...] | None:
+def _stored(store: Annotations, problem: str, index: int) -> tuple[Any, ...] | None:
     rows = store.stream([problem], index + 1)
     return next((tuple(values) for row, *values in rows if row.index == index), None)

@@ -12,7 +12,7 @@ from sage_cli.evaluation import policy_sampler as drawing
 from sage_cli.planning.dry_run import plan_of
 from sage_cli.progress import Silent
 from sage_cli.store.samples.completion import Completion
-from sage_cli.training import sft
+from sage_cli.training.checkpoints import sealed
 
 __all__ = ["base", "tokenizer"]
 pytestmark = pytest.mark.slow
@@ -147,12 +147,12 @@ def test_killed_in_retries_in_sft_and_in_dpo_it_ends_the_same_to_the_bit(
         RlTraining.of(settings, init=str(base)).carry_out(Silent())
     sampler.most = 1 << 30
 
-    def sealed_and_killed(checkpoint, lease, seal=sft.seal):
+    def sealed_and_killed(checkpoint, lease, seal=sealed.seal):
         seal(checkpoint, lease)
         raise KilledError
 
     with monkeypatch.context() as patch:
-        patch.setattr(sft, "seal", sealed_and_killed)
+        patch.setattr(sealed, "seal", sealed_and_killed)
         with pytest.raises(KilledError):
             RlTraining.of(settings, init=str(base)).carry_out(Silent())
     with pytest.raises(KilledError):

@@ -22,7 +22,7 @@ from sage_cli.methods.method import Method
 from sage_cli.methods.parts.inputs import AdvantageInputs, checked
 from sage_cli.methods.policy_gradient import PolicyGradient
 from sage_cli.settings.extensible import built_in
-from sage_cli.training.plugins import require_plugins
+from sage_cli.training.rewards.load import require_plugins
 from sage_cli.training.trainer.advantages import blaming
 
 REWARDS_PN = torch.tensor([[1.0, 0.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 0.0]])

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sage_cli.errors import ConfigurationError
-from sage_cli.planning.dry_run import Described, Stage, plan_of
-from sage_cli.planning.gpus import Gpu
+from sage_cli.planning.dry_run import Described, Gpu, Stage, plan_of
 
 
 class Told(Stage):

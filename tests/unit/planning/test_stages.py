@@ -9,11 +9,10 @@ from sage_cli.config.load import load
 from sage_cli.config.specs import RlSpec
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.evaluate import Evaluation
-from sage_cli.planning.dry_run import Described, memory_of
-from sage_cli.planning.gpus import GPUS, gpu_named
-from sage_cli.planning.hours import gpu_hours, hours_fact
+from sage_cli.planning.dry_run import GPUS, Described, gpu_named, memory_of
 from sage_cli.planning.shape import shape_of
 from sage_cli.planning.stages import prompt_tokens, rl_hours, rl_memory
+from sage_cli.planning.teachers import gpu_hours, hours_fact
 
 PAPER = "qwen2.5-math-7b"
 

@@ -28,7 +28,7 @@ class Tokenizer:
 
 
 def test_paper_prompt_is_system_eos_question_opening_tag():
-    template = PromptTemplate.from_section(PromptSection(), eos="<eos>")
+    template = PromptTemplate(PromptSection(), "<eos>")
     assert template.render("1+1=?") == PAPER_SYSTEM_PROMPT + "<eos>1+1=?<start_working_out>"
     assert template.complete("w", "2") == "w<end_working_out><SOLUTION>2</SOLUTION>"
     assert template.stop == "</SOLUTION>"
@@ -59,10 +59,9 @@ def test_boxed_answers_have_no_closing_tag_to_stop_at():
     assert template.stop is None
 
 
-def test_eos_is_the_tokenizers_unless_given():
+def test_eos_is_the_tokenizers():
     section = PromptSection(system="S")
     assert PromptTemplate.from_section(section, Tokenizer()).render("q").startswith("S<eos>q")
-    assert PromptTemplate.from_section(section, Tokenizer(), eos="|").render("q").startswith("S|q")
 
 
 @pytest.mark.parametrize("section", [PromptSection(), PromptSection(format="chat")])
@@ -73,7 +72,7 @@ def test_a_format_that_the_tokenizer_cannot_serve_is_refused(section):
 
 def test_hash_changes_with_the_text_and_only_with_it():
     def hash_of(eos="<eos>", **changes):
-        return PromptTemplate.from_section(PromptSection(**changes), eos=eos).hash
+        return PromptTemplate(PromptSection(**changes), eos).hash
 
     # Pinned: a checkpoint made today is recognised tomorrow.
     assert hash_of() == hash_of(format="paper") == "279acf6257a8"
@@ -118,7 +117,7 @@ def test_the_users_turn_stands_around_the_question_in_every_format():
     user = "Problem: {question}\nAnswer."
     plain = PromptTemplate.from_section(PromptSection(format="plain", user=user))
     assert plain.render("{1}") == "Problem: {1}\nAnswer."
-    paper = PromptTemplate.from_section(PromptSection(system="S", user=user), eos="|")
+    paper = PromptTemplate(PromptSection(system="S", user=user), "|")
     assert paper.render("q") == "S|Problem: q\nAnswer.<start_working_out>"
     chat = PromptSection(format="chat", system=None, user=user)
     assert PromptTemplate.from_section(chat, Tokenizer()).render("q") == (

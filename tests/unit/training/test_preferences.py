@@ -13,7 +13,7 @@ from sage_cli.models.load import load_model
 from sage_cli.store.runs.metrics_file import MetricsFile
 from sage_cli.store.runs.run import Run
 from sage_cli.training.guided import sft_section
-from sage_cli.training.preference_data import Pair
+from sage_cli.training.guided_retries import Pair
 from sage_cli.training.preferences import (
     build_preference_trainer,
     dpo_arguments,

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from itertools import islice
 from typing import Self
 
-from sage_cli.problems.generated.generator import Generator, Split
-from sage_cli.problems.generated.knights_knaves.logic import (
+from sage_cli.problems.generated.generator import Generator, Split, seeded
+from sage_cli.problems.generated.knights_knaves.perturb import perturb
+from sage_cli.problems.generated.knights_knaves.puzzle import (
     CONNECTIVES,
     LEAVES,
     NOT,
+    SAYINGS,
+    Puzzle,
     Statement,
     unique_solution,
 )
-from sage_cli.problems.generated.knights_knaves.perturb import perturb
-from sage_cli.problems.generated.knights_knaves.puzzle import SAYINGS, Puzzle
 from sage_cli.problems.problem import Problem, problem_id
 from sage_cli.settings.sections.data import DataSection
 from sage_cli.settings.sections.generators import KnightsKnavesSection
@@ -29,18 +31,6 @@ NAMES = (
     "Theo", "Ursula", "Vera", "Victor", "Walter", "Wanda", "Xenia", "Yusuf", "Zara",
 )  # fmt: skip
 _KINDS = ("leaf", NOT, *CONNECTIVES)
-
-
-def knights_knaves_problems(section: KnightsKnavesSection) -> list[Problem]:
-    """`section.per_size` problems for each number of people, perturbed when the section says so.
-
-    A perturbed problem's meta names the problem that it was made from.
-    """
-    return [
-        problem
-        for people in section.people
-        for _, problem in zip(range(section.per_size), _problems(people, section), strict=False)
-    ]
 
 
 def draw_puzzle(people: int, rng: random.Random) -> Puzzle:
@@ -70,7 +60,7 @@ def draw_statement(people: int, rng: random.Random) -> Statement:
 
 
 def _problems(people: int, section: KnightsKnavesSection) -> Iterator[Problem]:
-    rng = random.Random(f"{section.seed}:{people}")  # seeded by SHA-512 of the text
+    rng = seeded(section.seed, people)
     seen = set()
     while True:
         original = draw_puzzle(people, rng)
@@ -113,5 +103,12 @@ class KnightsKnaves(Generator):
         return cls(data.knights_knaves)
 
     def problems(self, split: Split) -> list[Problem]:  # noqa: ARG002
-        """The only split."""
-        return knights_knaves_problems(self.section)
+        """`per_size` problems for each number of people, perturbed when the settings say so.
+
+        A perturbed problem's meta names the problem that it was made from.
+        """
+        return [
+            problem
+            for people in self.section.people
+            for problem in islice(_problems(people, self.section), self.section.per_size)
+        ]

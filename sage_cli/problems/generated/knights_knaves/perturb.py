@@ -11,14 +11,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import permutations
 
-from sage_cli.problems.generated.knights_knaves.logic import (
+from sage_cli.problems.generated.knights_knaves.puzzle import (
     CONNECTIVES,
     LEAVES,
     NOT,
+    Puzzle,
+    Roles,
     Statement,
     unique_solution,
 )
-from sage_cli.problems.generated.knights_knaves.puzzle import Puzzle, Roles
 
 UNCOMMON_NAMES = (
     "Aldwyn", "Briseis", "Caradoc", "Damaris", "Eudora", "Fenwick", "Ghislaine", "Hespera",

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Any, Self
 
-from sage_cli.problems.generated.generator import Generator, Split
+from sage_cli.problems.generated.generator import Generator, Split, seeded
 from sage_cli.problems.generated.word_problems.formula import infix, working_out
-from sage_cli.problems.generated.word_problems.numerals import numerals
-from sage_cli.problems.generated.word_problems.redraw import Story, WordProblem
+from sage_cli.problems.generated.word_problems.redraw import Story, WordProblem, numerals
 from sage_cli.problems.generated.word_problems.splits import BENCHMARK, SOURCES, Splits
 from sage_cli.problems.problem import Demonstration, Problem
 from sage_cli.problems.published import data_set
@@ -40,51 +39,39 @@ class WordProblems(Generator):
 
     def problems(self, split: Split) -> list[Problem]:
         """Rows as they were published."""
-        splits = Splits.of(self.data)
-        rows = {
-            "test": splits.held_out,
-            "validation": splits.validation,
-            "training": splits.training,
-        }
-        return [row.problem for row in rows[split]]
+        rows = Splits.of(self.data)
+        chosen = {"test": rows.held_out, "validation": rows.validation, "training": rows.training}
+        return [row.problem for row in chosen[split]]
 
     def demonstrations(self, count: int, batch_size: int) -> list[Demonstration]:
-        """Rows, rows with other numbers and facts, in batches of about one length."""
-        return word_problem_demonstrations(self.data, count, batch_size)
+        """`count` worked problems made from the training split: their order is part of the method.
+
+        Each is a row as it was published, a row with other numbers, or a fact: the formula of a
+        re-drawn row in place of its story (`(109+82)*7`), so that copying and calculating are
+        learned from short texts, on the operations and sizes that the stories ask for. Facts come
+        first; on some stories the loss covers the story too. Batches hold demonstrations of about
+        one length.
+
+        The working-out first reads out the numbers of the text, in figures, then calculates: to
+        `Ann has twelve pens and buys 3. All pens?` it is `12;3;12+3=51>15`. Copying from the text
+        and choosing among the numbers are learned apart that way, and sooner.
+        """
+        section, rows = self.section, Splits.of(self.data).training
+        stories = [Story(WordProblem(row.problem.question, row.formula)) for row in rows]
+        rng = seeded(section.seed, "word-problems")
+        first = round(section.facts_first * count)
+        facts = [_fact(rng.choice(stories), rng) for _ in range(first)]
+        mixed = [_demonstration(rng.choice(stories), section, rng) for _ in range(count - first)]
+        return [
+            demonstration
+            for stretch in (facts, mixed)
+            for demonstration in by_length(stretch, section.window, batch_size, rng)
+        ]
 
     def identity(self) -> dict[str, Any]:
         """The settings, and the content of the published rows."""
         rows = [source_identity(data_set(name), self.data) for name in self.sources]
         return {**super().identity(), "rows": rows}
-
-
-def word_problem_demonstrations(
-    data: DataSection, count: int, batch_size: int
-) -> list[Demonstration]:
-    """`count` worked problems made from the training split: their order is part of the method.
-
-    Each is a row as it was published, a row with other numbers, or a fact: the formula of a
-    re-drawn row in place of its story (`(109+82)*7`), so that copying and calculating are learned
-    from short texts, on the operations and sizes that the stories ask for. Facts come first; on
-    some stories the loss covers the story too. Batches hold demonstrations of about one length.
-
-    The working-out first reads out the numbers of the text, in figures, then calculates: to
-    `Ann has twelve pens and buys 3. All pens?` it is `12;3;12+3=51>15`. Copying from the text and
-    choosing among the numbers are learned apart that way, and sooner.
-    """
-    section = data.word_problems
-    stories = [
-        Story(WordProblem(row.problem.question, row.formula)) for row in Splits.of(data).training
-    ]
-    rng = random.Random(f"{section.seed}:word-problems")
-    first = round(section.facts_first * count)
-    facts = [_fact(rng.choice(stories), rng) for _ in range(first)]
-    mixed = [_demonstration(rng.choice(stories), section, rng) for _ in range(count - first)]
-    return [
-        demonstration
-        for stretch in (facts, mixed)
-        for demonstration in by_length(stretch, section.window, batch_size, rng)
-    ]
 
 
 def by_length(

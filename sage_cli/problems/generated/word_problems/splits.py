@@ -10,7 +10,7 @@ from itertools import chain
 
 from sage_cli.errors import DataError
 from sage_cli.problems.generated.word_problems.formula import Formula, read_formula, value
-from sage_cli.problems.generated.word_problems.numerals import NUMERAL
+from sage_cli.problems.generated.word_problems.redraw import NUMERAL
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.published import data_set
 from sage_cli.problems.sources import open_source

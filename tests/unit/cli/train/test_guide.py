@@ -30,7 +30,7 @@ def run(sage, weights, tmp_path):
     def make(*sets):
         config = load(sets=[*SETTINGS, *sets]).config
         run = Runs(tmp_path / "empty" / "runs").at("rl", "x", "3" * 8)
-        template = PromptTemplate.from_section(config.prompt, eos="<|end|>").hash
+        template = PromptTemplate(config.prompt, "<|end|>").hash
         with run.recording(config.model_dump(mode="json"), kind="rl", template=template):
             shutil.copytree(weights, run.model)
             run.metrics.append({"step": 5})

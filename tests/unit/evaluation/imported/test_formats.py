@@ -13,7 +13,7 @@ from sage_cli.errors import DataError
 from sage_cli.evaluation.imported.formats.lighteval import _verdicts
 from sage_cli.evaluation.imported.gathered import gathered, grading_settings
 from sage_cli.evaluation.imported.read import detected, read_foreign
-from sage_cli.models.policies.imported import NO_GOLD
+from sage_cli.models.policies.prompting import NO_GOLD
 
 WRITTEN = Path(__file__).resolve().parents[3] / "data/imported"
 LM_EVAL = WRITTEN / "samples_toy_2026-11-25T00-00-00.000000.jsonl"

@@ -18,7 +18,7 @@ from sage_cli.models.policies.compatibility import (
 )
 from sage_cli.models.policies.planned import planned_base, rl_run, sft_run, state
 from sage_cli.models.policies.policy import Policy
-from sage_cli.models.policies.teacher import refuse_other_tokenizer
+from sage_cli.models.policies.reference import refuse_other_tokenizer
 from sage_cli.models.scratch import save_scratch
 from sage_cli.store.runs.run import Run, Runs
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sage_cli.errors import DataError
-from sage_cli.problems.generated.arithmetic import Arithmetic, ArithmeticProblems, working_out
+from sage_cli.problems.generated.arithmetic import Arithmetic, working_out
 from sage_cli.settings.sections.generators import ArithmeticSection, PhaseSection
 
 
@@ -46,15 +46,19 @@ def operands(problem):
 
 
 def test_splits_share_no_product_in_either_order():
-    problems = ArithmeticProblems(ArithmeticSection(held_out=300, validation=100))
-    test, validation, training = problems.test(), problems.validation(), problems.training()
+    problems = Arithmetic(ArithmeticSection(held_out=300, validation=100))
+    test, validation, training = (
+        problems.problems("test"),
+        problems.problems("validation"),
+        problems.problems("training"),
+    )
     assert (len(test), len(validation)) == (300, 100)
     seen = [{operands(p) for p in split} for split in (test, validation, training)]
     assert len(seen[0]) == 300  # no pair twice, in either order
     assert not seen[0] & seen[1] | seen[0] & seen[2] | seen[1] & seen[2]
     # 89 * 90 / 2 = 4005 unordered pairs
     assert len(seen[0] | seen[1] | seen[2]) == 4005
-    demonstrated = {operands(d) for d in problems.demonstrations(5000)}
+    demonstrated = {operands(d) for d in problems.demonstrations(5000, 1)}
     assert not demonstrated & (seen[0] | seen[1])
     for problem in test + validation + training:
         a, b = problem.question.rstrip("=?").split("*")
@@ -62,17 +66,17 @@ def test_splits_share_no_product_in_either_order():
 
 
 def test_operands_of_the_problems_are_uniform():
-    test = ArithmeticProblems(ArithmeticSection(held_out=2000)).test()
+    test = Arithmetic(ArithmeticSection(held_out=2000)).problems("test")
     firsts = [int(p.question.split("*")[0]) for p in test]
     # mean of 11..99 is 55, standard error 25.7 / sqrt(2000) = .57: five of them
     assert abs(sum(firsts) / len(firsts) - 55) < 2.9
 
 
 def test_more_test_problems_keep_the_first_ones_and_the_validation_problems():
-    few = ArithmeticProblems(ArithmeticSection(held_out=60))
-    many = ArithmeticProblems(ArithmeticSection(held_out=300))
-    assert many.test()[:60] == few.test()
-    assert many.validation() == few.validation()
+    few = Arithmetic(ArithmeticSection(held_out=60))
+    many = Arithmetic(ArithmeticSection(held_out=300))
+    assert many.problems("test")[:60] == few.problems("test")
+    assert many.problems("validation") == few.problems("validation")
 
 
 def test_phases_follow_each_other_with_their_own_mix_and_loss():
@@ -82,7 +86,7 @@ def test_phases_follow_each_other_with_their_own_mix_and_loss():
             PhaseSection(share=0.75, mix={"S": 0.75, "D": 0.25}),
         )
     )
-    made = ArithmeticProblems(section).demonstrations(8000)
+    made = Arithmetic(section).demonstrations(8000, 1)
     assert {Arithmetic.mode_of(d.working) for d in made[:2000]} == {"R"}
     assert {d.loss for d in made[:2000]} == {"text"}
     assert {d.loss for d in made[2000:]} == {"completion"}
@@ -94,11 +98,11 @@ def test_phases_follow_each_other_with_their_own_mix_and_loss():
 
 @pytest.mark.parametrize("count", [1, 7, 100, 54_400])
 def test_exactly_as_many_demonstrations_as_asked_for(count):
-    assert len(ArithmeticProblems(ArithmeticSection()).demonstrations(count)) == count
+    assert len(Arithmetic(ArithmeticSection()).demonstrations(count, 1)) == count
 
 
 def test_unfamiliar_numbers_are_rare():
-    made = ArithmeticProblems(ArithmeticSection()).demonstrations(20_000)
+    made = Arithmetic(ArithmeticSection()).demonstrations(20_000, 1)
     seen = Counter(int(n) for d in made for n in d.question.rstrip("=?").split("*"))
     familiar = dict(seen.most_common(53))  # round(.6 * 89) = 53 numbers
     # 40,000 operands, 2 % of them unfamiliar: 800, standard deviation 28; five of them
@@ -110,9 +114,10 @@ def test_unfamiliar_numbers_are_rare():
 def test_draws_depend_on_the_seed_alone():
     code = (
         "from sage_cli.settings.sections.generators import ArithmeticSection as A\n"
-        "from sage_cli.problems.generated.arithmetic import ArithmeticProblems as P\n"
+        "from sage_cli.problems.generated.arithmetic import Arithmetic as P\n"
         "p = P(A(seed=7))\n"
-        "print([d.working for d in p.demonstrations(40)], [q.id for q in p.test() + p.training()])"
+        "print([d.working for d in p.demonstrations(40, 1)])\n"
+        "print([q.id for q in p.problems('test') + p.problems('training')])"
     )
     outputs = {
         subprocess.run(
@@ -125,14 +130,14 @@ def test_draws_depend_on_the_seed_alone():
         for hash_seed in ("1", "2")
     }
     assert len(outputs) == 1
-    ids = [p.id for p in ArithmeticProblems(ArithmeticSection(seed=8)).test()]
-    assert ids != [p.id for p in ArithmeticProblems(ArithmeticSection(seed=7)).test()]
+    ids = [p.id for p in Arithmetic(ArithmeticSection(seed=8)).problems("test")]
+    assert ids != [p.id for p in Arithmetic(ArithmeticSection(seed=7)).problems("test")]
 
 
 def test_impossible_splits_are_refused():
     with pytest.raises(DataError, match="4005"):
-        ArithmeticProblems(ArithmeticSection(held_out=4000))
+        Arithmetic(ArithmeticSection(held_out=4000)).problems("test")
     with pytest.raises(DataError, match="familiar"):
-        ArithmeticProblems(
+        Arithmetic(
             ArithmeticSection(low=11, high=13, held_out=3, validation=2, familiar_share=0.3)
-        )
+        ).problems("test")

@@ -10,13 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sage_cli.problems.generated.knights_knaves.generator import (
+    KnightsKnaves,
     draw_puzzle,
     draw_statement,
-    knights_knaves_problems,
 )
-from sage_cli.problems.generated.knights_knaves.logic import holds, solutions, unique_solution
 from sage_cli.problems.generated.knights_knaves.perturb import OTHER_ROLES, UNCOMMON_NAMES, perturb
-from sage_cli.problems.generated.knights_knaves.puzzle import SAYINGS, Puzzle
+from sage_cli.problems.generated.knights_knaves.puzzle import (
+    SAYINGS,
+    Puzzle,
+    holds,
+    solutions,
+    unique_solution,
+)
 from sage_cli.settings.sections.generators import KnightsKnavesSection
 
 A, B = ("telling-truth", 0), ("telling-truth", 1)
@@ -176,25 +181,25 @@ def test_both_sides_may_be_about_one_person():
 
 
 def test_problems_of_every_size_without_repetition():
-    problems = knights_knaves_problems(KnightsKnavesSection(per_size=5))
+    problems = KnightsKnaves(KnightsKnavesSection(per_size=5)).problems("test")
     assert [p.meta["n_people"] for p in problems] == [n for n in range(2, 9) for _ in range(5)]
     assert len({p.meta["statements"] for p in problems}) == len({p.id for p in problems}) == 35
-    assert problems == knights_knaves_problems(KnightsKnavesSection(per_size=5))
-    other = knights_knaves_problems(KnightsKnavesSection(per_size=5, seed=1))
+    assert problems == KnightsKnaves(KnightsKnavesSection(per_size=5)).problems("test")
+    other = KnightsKnaves(KnightsKnavesSection(per_size=5, seed=1)).problems("test")
     assert not {p.id for p in other} & {p.id for p in problems}
-    more = knights_knaves_problems(KnightsKnavesSection(per_size=7, people=(3,)))
+    more = KnightsKnaves(KnightsKnavesSection(per_size=7, people=(3,))).problems("test")
     assert more[:5] == problems[5:10]
 
 
 def test_two_people_don_t_get_the_same_puzzle_twice():
     # 300 draws out of 1,396: without a memory about thirty would repeat
-    pairs = knights_knaves_problems(KnightsKnavesSection(people=(2,), per_size=300))
+    pairs = KnightsKnaves(KnightsKnavesSection(people=(2,), per_size=300)).problems("test")
     assert len({p.meta["statements"] for p in pairs}) == 300
 
 
 def test_perturbed_problems_name_their_originals():
-    plain = knights_knaves_problems(KnightsKnavesSection(per_size=3))
-    changed = knights_knaves_problems(KnightsKnavesSection(per_size=3, variant="flip"))
+    plain = KnightsKnaves(KnightsKnavesSection(per_size=3)).problems("test")
+    changed = KnightsKnaves(KnightsKnavesSection(per_size=3, variant="flip")).problems("test")
     first = {n: p.id for n, p in ((p.meta["n_people"], p) for p in reversed(plain))}
     assert changed[0].meta["made_from"] == plain[0].id
     assert {p.meta["made_from"] for p in changed} & set(first.values()) == set(first.values())

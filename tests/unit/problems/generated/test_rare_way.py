@@ -10,7 +10,7 @@ import pytest
 
 from sage_cli.errors import DataError
 from sage_cli.evaluation.exact.listed import listed_texts
-from sage_cli.problems.generated.rare_way import RareWay, RareWayProblems, near_way, working_out
+from sage_cli.problems.generated.rare_way import RareWay, near_way, working_out
 from sage_cli.settings.sections.data import DataSection
 from sage_cli.settings.sections.generators import RareWayPhaseSection, RareWaySection
 
@@ -83,7 +83,7 @@ def test_both_right_texts_are_true_and_end_in_the_gold():
 
 def test_phases_show_the_near_way_then_choose_without_looking():
     phases = (RareWayPhaseSection(share=0.5, facts=0.25), RareWayPhaseSection(share=0.5, rare=0.1))
-    made = RareWayProblems(RareWaySection(phases=phases)).demonstrations(16_000)
+    made = RareWay(RareWaySection(phases=phases)).demonstrations(16_000, 1)
     first, second = made[:8000], made[8000:]
     facts = [one for one in first if RareWay.mode_of(one.working) is None]
     # binomial, 8000 of .25: standard deviation 38.7; five of them
@@ -101,7 +101,7 @@ def test_phases_show_the_near_way_then_choose_without_looking():
 
 
 def test_unfamiliar_first_factors_are_rare():
-    made = RareWayProblems(RareWaySection()).demonstrations(20_000)
+    made = RareWay(RareWaySection()).demonstrations(20_000, 1)
     seen = Counter(factors_of(one)[0] for one in made)
     familiar = dict(seen.most_common(71))  # round(.8 * 89) = 71 numbers
     assert 0 < 20_000 - sum(familiar.values()) < 200  # a hundredth of their fifth: about 50
@@ -109,14 +109,14 @@ def test_unfamiliar_first_factors_are_rare():
 
 @pytest.mark.parametrize("count", [1, 7, 100])
 def test_exactly_as_many_demonstrations_as_asked_for(count):
-    assert len(RareWayProblems(RareWaySection()).demonstrations(count)) == count
+    assert len(RareWay(RareWaySection()).demonstrations(count, 1)) == count
 
 
 def test_impossible_splits_are_refused():
     # 357 problems are near R: 100 + 50 + 130 of either kind leave 77, and 300 more nothing
     with pytest.raises(DataError, match="there are 357 of the scarcer kind"):
-        RareWayProblems(RareWaySection(held_out=500))
+        RareWay(RareWaySection(held_out=500)).problems("test")
     with pytest.raises(DataError, match="familiar first factor"):
-        RareWayProblems(RareWaySection(familiar_share=0.005))
+        RareWay(RareWaySection(familiar_share=0.005)).problems("test")
     with pytest.raises(ValueError, match="low 50 is not below high 50"):
         RareWaySection(low=50, high=50)

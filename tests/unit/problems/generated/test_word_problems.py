@@ -21,11 +21,17 @@ from sage_cli.problems.generated.word_problems.formula import (
     working_out,
 )
 from sage_cli.problems.generated.word_problems.generator import (
+    WordProblems,
     by_length,
-    word_problem_demonstrations,
 )
-from sage_cli.problems.generated.word_problems.numerals import numerals, rewritten, spelled
-from sage_cli.problems.generated.word_problems.redraw import Story, WordProblem, sensible
+from sage_cli.problems.generated.word_problems.redraw import (
+    Story,
+    WordProblem,
+    numerals,
+    rewritten,
+    sensible,
+    spelled,
+)
 from sage_cli.problems.generated.word_problems.splits import Splits, family, readable_rows
 from sage_cli.problems.problem import Demonstration, problem_id
 from sage_cli.settings.sections.data import DataSection
@@ -275,7 +281,7 @@ def test_ids_are_those_of_the_published_rows(data):
 
 def test_demonstrations_are_right_and_none_comes_from_a_held_out_family(data):
     splits = Splits.of(data)
-    made = word_problem_demonstrations(data, 400, 8)
+    made = WordProblems.of(data).demonstrations(400, 8)
     assert len(made) == 400
     ordinary = {"sees", "and", "more", "had", "lost"}
     unseen = {family(text, ordinary) for text in texts(splits.held_out + splits.validation)}
@@ -300,8 +306,8 @@ def test_demonstrations_are_right_and_none_comes_from_a_held_out_family(data):
 
 
 def test_facts_come_first_and_some_stories_are_learned_whole(data):
-    made = word_problem_demonstrations(data, 600, 8)
-    assert made == word_problem_demonstrations(data, 600, 8)
+    made = WordProblems.of(data).demonstrations(600, 8)
+    assert made == WordProblems.of(data).demonstrations(600, 8)
     is_fact = [read_formula(shown.question) is not None for shown in made]
     assert all(is_fact[:120])  # a fifth
     assert not all(is_fact[120:180])
@@ -332,7 +338,7 @@ def test_on_the_real_rows(shared):
     # 2,489 of ASDiv's and SVAMP's 3,215 rows have a formula in whole numbers that gives the answer
     assert sum(1 for _ in readable_rows(data)) == 2489
     unseen = {row.problem.question for row in splits.held_out + splits.validation}
-    made = word_problem_demonstrations(data, 5000, 64)
+    made = WordProblems.of(data).demonstrations(5000, 64)
     assert not unseen & {shown.question for shown in made}
     assert len({shown.question for shown in made}) > 3500
     for row in splits.held_out:

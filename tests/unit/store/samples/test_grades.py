@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from stored import IDENTITY, completion, damage, put
 
 from sage_cli.errors import StoreError
-from sage_cli.store import sealed_tables
+from sage_cli.store import arrow_tables
 from sage_cli.store.samples.annotations import GradeStore
 from sage_cli.store.samples.completion import Completion
 from sage_cli.store.samples.sample_set import SampleSet
@@ -116,7 +116,7 @@ def test_two_processes_that_grade_the_same_do_no_harm(samples: SampleSet) -> Non
 
 
 def test_many_files_become_one(samples: SampleSet, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sealed_tables, "FILES_AT_MOST", 3)
+    monkeypatch.setattr(arrow_tables, "FILES_AT_MOST", 3)
     store = GradeStore(samples, GRADER)
     for row in samples.completions():
         store.add([judge(row)])
@@ -136,7 +136,7 @@ def test_where_grades_cannot_be_kept_they_count_all_the_same(
     def refuse(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(sealed_tables, "write_sealed", refuse)
+    monkeypatch.setattr(arrow_tables, "write_sealed", refuse)
     store = GradeStore(samples, GRADER)
     store.add([judge(row) for row in samples.completions()])
     assert store.tally(["a", "b"], 3).right_P.tolist() == [2, 1]

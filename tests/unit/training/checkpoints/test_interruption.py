@@ -263,7 +263,7 @@ def test_checkpoints_that_take_long_are_fewer(
     minutes = iter(range(10**6))
     monkeypatch.setattr(interruption, "monotonic", lambda: 60.0 * next(minutes))
     tenths = iter(range(10**6))
-    monkeypatch.setattr(interruption, "perf_counter", lambda: 6.0 * next(tenths))
+    monkeypatch.setattr(sealed_checkpoints, "perf_counter", lambda: 6.0 * next(tenths))
     sealed: list[str] = []
 
     def noted(checkpoint: Path, *also: Any, **words: Any) -> None:

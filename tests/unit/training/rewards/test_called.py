@@ -8,9 +8,8 @@ from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError, TrainingError
 from sage_cli.problems.problem import Problem
 from sage_cli.settings.own_code import OwnFunction
-from sage_cli.training.rewards.built_in import has_form, length_left
-from sage_cli.training.rewards.called import CalledReward, problem_columns
-from sage_cli.training.rewards.time_limit import time_limit
+from sage_cli.training.rewards.called import CalledReward, problem_columns, time_limit
+from sage_cli.training.rewards.load import has_form, length_left
 
 PROBLEMS = [
     Problem("p", "toy", "1+1=?", "2", {"level": 3, "origin": "x", "prompts": "no"}),

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from resumed import KilledError, killing
 
-from sage_cli.settings.sections.replay import ReplaySection
+from sage_cli.settings.sections.rewards import ReplaySection
 from sage_cli.store.runs.run import Run
 from sage_cli.store.runs.training_completions import SCHEMA
 from sage_cli.training.rollouts.replay import (

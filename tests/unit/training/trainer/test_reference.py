@@ -1,12 +1,15 @@
-"""The check at step 0 is as strict as the arithmetic allows, and no stricter."""
+"""References that follow the policy, through real trainings."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from toy_policy import adapted
+from transformers import TrainerCallback
 
 from sage_cli.errors import TrainingError
 from sage_cli.models.load import attach_lora, load_model
@@ -14,6 +17,158 @@ from sage_cli.settings.sections.model import LoraSection
 from sage_cli.settings.sections.training import SftSection
 from sage_cli.store.runs.run import Run
 from sage_cli.training.sft import Example, train_sft
+from sage_cli.training.trainer.reference import average
+
+LORA = {"tuning": "lora", "lora": {"dropout": 0.0}}
+
+
+class Snapshots(TrainerCallback):
+    """Policy and reference after each step, and how many weights the optimiser remembers."""
+
+    def __init__(self, trainer: Any) -> None:
+        self.trainer = trainer
+        self.policy: list[dict[str, Any]] = []
+        self.reference: list[dict[str, Any]] = []
+        self.remembered: list[int] = []
+
+    def take(self) -> None:
+        moving = self.trainer.moving
+        self.reference.append({k: v.detach().clone() for k, v in moving.weights.items()})
+        self.policy.append({k: moving._policy[k].detach().clone() for k in moving.weights})
+
+    def on_step_end(self, *_: Any, **__: Any) -> None:
+        self.take()
+        self.remembered.append(len(self.trainer.optimizer.state))
+
+
+def watched(bench: Any, config: Any, **changed: Any) -> Snapshots:
+    """A whole training, step by step, from its start."""
+    trainer = bench.trainer(config, **changed)
+    seen = Snapshots(trainer)
+    seen.take()
+    trainer.add_callback(seen)
+    trainer.train()
+    return seen
+
+
+def test_an_average_is_that_of_the_formula() -> None:
+    reference = {"w": torch.tensor([1.0], dtype=torch.float64)}
+    for policy in (2.0, 3.0, 4.0):
+        average(reference, {"w": torch.tensor([policy], dtype=torch.float64)}, 0.9)
+    # .9 + .2 = 1.1; .99 + .3 = 1.29; 1.161 + .4 = 1.561
+    assert reference["w"].item() == pytest.approx(1.561, abs=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("ema", [0.9, 0.99])
+def test_a_reference_that_is_the_policy_stays_so(dtype: Any, ema: float) -> None:
+    policy = {"w": torch.linspace(-3, 3, 1000).to(dtype)}
+    reference = {"w": policy["w"].clone()}
+    average(reference, policy, ema)
+    assert torch.equal(reference["w"], policy["w"])
+
+
+@pytest.mark.parametrize("model", [{}, {"model": LORA}], ids=["full", "lora"])
+def test_the_reference_is_the_average_of_the_policies(bench: Any, configure: Any, model: Any):
+    config = configure(anchor={"ema": 0.7, "ema_every": 2}, rl={"steps": 5}, **model)
+    changed = {"model": adapted(bench, config)} if model else {}
+    seen = watched(bench, config, **changed)
+    for name, first in seen.reference[0].items():
+        expected = first.double()
+        for step in range(1, 6):
+            if step % 2 == 0:
+                expected = 0.7 * expected + 0.3 * seen.policy[step][name].double()
+            torch.testing.assert_close(
+                seen.reference[step][name].double(), expected, atol=1e-6, rtol=0
+            )
+    moved = [(seen.policy[5][k] - seen.reference[5][k]).abs().max() for k in seen.reference[0]]
+    assert max(moved) > 1e-4
+
+
+@pytest.mark.parametrize("model", [{}, {"model": LORA}], ids=["full", "lora"])
+def test_a_reset_makes_the_policy_the_reference_and_forgets_moments(
+    bench: Any, configure: Any, model: Any
+):
+    config = configure(anchor={"reset_every": 2}, rl={"steps": 4}, **model)
+    changed = {"model": adapted(bench, config)} if model else {}
+    seen = watched(bench, config, **changed)
+    for name, first in seen.reference[0].items():
+        assert torch.equal(seen.reference[1][name], first)
+        assert torch.equal(seen.reference[2][name], seen.policy[2][name])
+        assert torch.equal(seen.reference[3][name], seen.policy[2][name])
+    assert seen.remembered[0] > 0
+    assert seen.remembered[1] == 0
+    assert seen.remembered[2] == seen.remembered[0]
+
+
+def test_the_divergence_after_a_reset_is_from_the_new_reference(bench: Any, configure: Any):
+    """Steps are on-policy here: in the step after a reset both are the same."""
+    rl = {"steps": 4, "warmup_ratio": 0}
+    records = bench.run(configure(anchor={"reset_every": 2}, rl=rl))
+    found = [record["kl/k3"] for record in records]
+    assert found[0] == pytest.approx(0, abs=1e-9)
+    assert found[1] > 1e-6
+    assert found[2] == pytest.approx(0, abs=1e-9)
+    assert found[3] > 1e-6
+    assert "anchor/equal_groups" not in records[0]
+    assert 0 <= records[1]["anchor/equal_groups"] < 1
+
+
+def test_an_average_with_one_changes_nothing_to_the_bit(bench: Any, configure: Any):
+    policies = {}
+    for name, anchor in (("fixed", {}), ("averaged", {"ema": 1.0})):
+        model = load_model(bench.base, trainable=True)
+        bench.run(configure(anchor=anchor), name, model=model)
+        policies[name] = model.state_dict()
+    for name, weight in policies["fixed"].items():
+        assert torch.equal(weight, policies["averaged"][name])
+
+
+def test_the_learning_rates_schedule_goes_on_after_a_reset(bench: Any, configure: Any):
+    rl = {"steps": 4, "warmup_ratio": 0}
+    rates = {}
+    for name, anchor in (("plain", {}), ("reset", {"reset_every": 2})):
+        records = bench.run(configure(anchor=anchor, rl=rl), name)
+        rates[name] = [record["learning_rate"] for record in records]
+    assert rates["reset"] == rates["plain"]
+    assert rates["plain"][0] > rates["plain"][3]
+
+
+@pytest.mark.parametrize("ema", [0, -0.1, 1.5])
+def test_a_weight_outside_of_its_range_is_refused(configure: Any, ema: float):
+    with pytest.raises(ValueError, match=r"anchor\.ema"):
+        configure(anchor={"ema": ema})
+
+
+def test_a_checkpoint_that_lost_its_reference_is_refused(bench: Any, configure: Any):
+    config = configure(anchor={"ema": 0.9}, rl={"steps": 4, "save_every": 2, "save_minutes": 99})
+    bench.run(config)
+    checkpoint = bench.folder / "run/checkpoints/checkpoint-2"
+    (checkpoint / "reference.safetensors").unlink()
+    trainer = bench.trainer(config)
+    with pytest.raises(TrainingError, match="has not the reference that was moved"):
+        trainer.moving.load(checkpoint)
+
+
+@pytest.mark.parametrize(
+    ("anchor", "said"),
+    [
+        ({"reset_every": 4}, "the training ends after 4 steps: the reset would never come"),
+        ({"ema": 0.9, "reference": "base"}, "another model than the policy: it can't follow it"),
+        ({"ema": 0.9, "kl": "none"}, "there is no reverse KL to the policy's own completions"),
+        ({"rows": "wrong", "kl": "forward"}, "anchor.rows is wrong, and there is no reverse KL"),
+        ({"reset_every": 2, "beta": 0}, "anchor.kl is 'reverse', anchor.beta 0"),
+    ],
+)
+def test_what_can_not_be_is_refused_with_the_way_out(configure: Any, anchor: Any, said: str):
+    with pytest.raises(ValueError, match=re.escape(said)) as caught:
+        configure(anchor=anchor)
+    assert "(use " in str(caught.value)
+
+
+def test_how_often_without_an_average_is_refused(configure: Any):
+    with pytest.raises(ValueError, match=r"anchor\.ema is not set"):
+        configure(anchor={"ema_every": 3})
 
 
 def shifted(base: Path, folder: Path, factor: float) -> Path:

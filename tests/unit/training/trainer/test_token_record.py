@@ -13,14 +13,14 @@ from transformers import AutoModelForCausalLM
 from trl import GRPOTrainer
 
 from sage_cli.store.runs.metric_keys import meaning
-from sage_cli.training.trainer.mismatch import (
+from sage_cli.training.trainer.token_record import (
+    TokenRecord,
     add_mismatch,
     kept_mass,
     kept_mass_record,
     mismatch_statistics,
     truncation,
 )
-from sage_cli.training.trainer.token_record import TokenRecord
 
 
 class One:

@@ -5,7 +5,7 @@ import pytest
 
 from sage_cli.errors import StoreError
 from sage_cli.store import lock
-from sage_cli.store.storage_check import file_system, require_storage
+from sage_cli.store.surroundings import file_system, require_storage
 
 
 def test_a_folder_that_is_there_and_one_that_is_not_yet(tmp_path):

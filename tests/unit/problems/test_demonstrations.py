@@ -5,8 +5,8 @@ import pytest
 from sage_cli.config.load import load
 from sage_cli.errors import DataError
 from sage_cli.methods.guided_dpo import GuidedDpo
+from sage_cli.problems.demonstrations import hint, hinted, require_hints
 from sage_cli.problems.generated.arithmetic import Arithmetic
-from sage_cli.problems.hints import hint, hinted, require_hints
 from sage_cli.problems.load import load_problems
 from sage_cli.problems.problem import Problem
 from sage_cli.settings.sections.data import DataSection, SourceSection

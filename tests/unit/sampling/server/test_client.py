@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
-from sage_cli.sampling.server.balance import REST_S, Balance
+from sage_cli.sampling.server.client import REST_S, Balance
 
 
 def test_requests_go_to_the_least_busy_server() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sage_cli.sampling.decoder.rectangle import ranks
+from sage_cli.sampling.decoder.prompts import ranks
 
 
 def test_ranks_count_from_nought_in_order_of_appearance() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from sage_cli.training.trainer.phases import PHASES, Phases, peak_memory
+from sage_cli.training.trainer.batch_record import PHASES, Phases, peak_memory
 
 
 def test_a_phase_inside_another_takes_its_time_away_from_it():

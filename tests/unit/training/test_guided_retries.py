@@ -5,7 +5,7 @@ import pytest
 from sage_cli.errors import TrainingError
 from sage_cli.methods.guided_dpo import GuidedDpo
 from sage_cli.problems.problem import Problem
-from sage_cli.training.preference_data import Attempt, Pair, lesson
+from sage_cli.training.guided_retries import Attempt, Pair, lesson
 
 
 def attempt(question, right=(), wrong=(), *, solved=None):
