@@ -17,6 +17,7 @@ from sage_cli.cli.options import (
     RunRoot,
     Sets,
     load_config,
+    option,
 )
 from sage_cli.cli.terminal.console import console
 from sage_cli.cli.terminal.live import Live
@@ -30,26 +31,22 @@ def command(
     space: Annotated[
         str | None,
         typer.Option(
-            "--space",
-            help="A name as tau,rho; a YAML file; or tau=0.2:0.8,rho=0.1|0.3,lr=1e-5:1e-3:log.",
+            help="A name as tau,rho; a YAML file; or tau=0.2:0.8,rho=0.1|0.3,lr=1e-5:1e-3:log."
         ),
     ] = None,
     sampler: Annotated[
-        str | None, typer.Option("--sampler", help="grid, random, qmc, tpe, gp, cmaes or nsga2.")
+        str | None, typer.Option(help="grid, random, qmc, tpe, gp, cmaes or nsga2.")
     ] = None,
     trials: Annotated[
         int | None,
-        typer.Option("--trials", help="Points to try; seeds of a point count as one trial."),
+        typer.Option(help="Points to try; seeds of a point count as one trial."),
     ] = None,
     objective: Annotated[
         list[str] | None,
-        typer.Option(
-            "--objective",
-            help="Maximise pass@8 or 0.5*pass@1+0.5*pass@64; two give a Pareto front.",
-        ),
+        typer.Option(help="Maximise pass@8 or 0.5*pass@1+0.5*pass@64; two give a Pareto front."),
     ] = None,
     seeds: Annotated[
-        int | None, typer.Option("--seeds", help="Runs of each trial, each with another seed.")
+        int | None, typer.Option(help="Runs of each trial, each with another seed.")
     ] = None,
     race: Annotated[
         bool | None,
@@ -58,49 +55,29 @@ def command(
         ),
     ] = None,
     prune: Annotated[
-        str | None, typer.Option("--prune", help="median or asha: end trials that lag behind.")
+        str | None, typer.Option(help="median or asha: end trials that lag behind.")
     ] = None,
-    algo: Annotated[
-        str | None, typer.Option("--algo", help="Algorithm of every trial.", rich_help_panel=METHOD)
-    ] = None,
+    algo: Annotated[str | None, option(METHOD, "Algorithm of every trial.")] = None,
     compat: Compat = None,
     guide: Annotated[
-        str | None,
-        typer.Option(
-            "--guide", help="Guide of every trial (default: the space's).", rich_help_panel=METHOD
-        ),
+        str | None, option(METHOD, "Guide of every trial (default: the space's).")
     ] = None,
-    steps: Annotated[
-        int | None, typer.Option(help="RL steps of a trial.", rich_help_panel=METHOD)
-    ] = None,
-    executor: Annotated[
-        str | None, typer.Option("--executor", help="local, ray or slurm.", rich_help_panel=RUNNING)
-    ] = None,
-    workers: Annotated[
-        int | None, typer.Option("--workers", help="Tasks at once.", rich_help_panel=RUNNING)
-    ] = None,
-    address: Annotated[
-        str | None,
-        typer.Option("--address", help="Address of the Ray cluster.", rich_help_panel=RUNNING),
-    ] = None,
+    steps: Annotated[int | None, option(METHOD, "RL steps of a trial.")] = None,
+    executor: Annotated[str | None, option(RUNNING, "local, ray or slurm.")] = None,
+    workers: Annotated[int | None, option(RUNNING, "Tasks at once.")] = None,
+    address: Annotated[str | None, option(RUNNING, "Address of the Ray cluster.")] = None,
     detach: Annotated[
         bool,
-        typer.Option(
+        option(
+            RUNNING,
+            "Slurm: submit tasks and return; run the same command later to collect results.",
             "--detach",
-            help="Slurm: submit tasks and return; run the same command later to collect results.",
-            rich_help_panel=RUNNING,
         ),
     ] = False,
-    study: Annotated[
-        str | None, typer.Option("--study", help="The sweep's name.", rich_help_panel=RUNNING)
-    ] = None,
+    study: Annotated[str | None, option(RUNNING, "The sweep's name.")] = None,
     storage: Annotated[
         str | None,
-        typer.Option(
-            "--storage",
-            help="The study's database: sqlite:///FILE or postgresql://USER@HOST/NAME.",
-            rich_help_panel=RUNNING,
-        ),
+        option(RUNNING, "The study's database: sqlite:///FILE or postgresql://USER@HOST/NAME."),
     ] = None,
     preset: Presets = None,
     config: ConfigFile = None,

@@ -88,7 +88,7 @@ def show(name: Name, runs: RunRoot = None, json: Json = False) -> None:
 def best(
     name: Name,
     objective: Annotated[
-        str | None, typer.Option("--objective", help="Only by this objective (default: by each).")
+        str | None, typer.Option(help="Only by this objective (default: by each).")
     ] = None,
     runs: RunRoot = None,
     json: Json = False,
@@ -125,20 +125,16 @@ def best(
 def confirm(
     name: Name,
     top: Annotated[
-        int | None, typer.Option("--top", min=1, help="Trials by each objective (default: 3).")
+        int | None, typer.Option(min=1, help="Trials by each objective (default: 3).")
     ] = None,
     seeds: Annotated[
         int,
-        typer.Option("--seeds", min=1, help="Runs of each, with seeds the search has not used."),
+        typer.Option(min=1, help="Runs of each, with seeds the search has not used."),
     ] = 5,
-    objective: Annotated[
-        str | None, typer.Option("--objective", help="Only the best by this objective.")
-    ] = None,
-    executor: Annotated[str | None, typer.Option("--executor", help="local, ray or slurm.")] = None,
-    workers: Annotated[int | None, typer.Option("--workers", help="Tasks at once.")] = None,
-    address: Annotated[
-        str | None, typer.Option("--address", help="Address of the Ray cluster.")
-    ] = None,
+    objective: Annotated[str | None, typer.Option(help="Only the best by this objective.")] = None,
+    executor: Annotated[str | None, typer.Option(help="local, ray or slurm.")] = None,
+    workers: Annotated[int | None, typer.Option(help="Tasks at once.")] = None,
+    address: Annotated[str | None, typer.Option(help="Address of the Ray cluster.")] = None,
     set_: Sets = None,
     runs: RunRoot = None,
     dry_run: DryRun = False,
@@ -227,7 +223,7 @@ def remove(
 @app.command()
 def dashboard(
     name: Name,
-    port: Annotated[int, typer.Option("--port", help="Where it listens, on this machine.")] = 8080,
+    port: Annotated[int, typer.Option(help="Where it listens, on this machine.")] = 8080,
     runs: RunRoot = None,
     json: Json = False,
 ) -> None:
