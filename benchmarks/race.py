@@ -23,10 +23,9 @@ from sage_cli.metrics import Counts
 from sage_cli.settings.objective import parse_objective
 from sage_cli.trials.search.replicates import (
     best_first,
-    missing_replicates,
+    next_rung,
     rung,
     stands_out,
-    survivors,
 )
 
 
@@ -63,13 +62,13 @@ def said(trials: int, seeds: int, gap: float, generator: np.random.Generator) ->
     base_P, objective = generator.beta(2, 3, 40), [parse_objective("pass@1")]
     names = tuple(f"p{one}" for one in range(40))
     measured: dict[int, dict[int, list[Counts]]] = {trial: {} for trial in range(trials)}
-    while wanted := missing_replicates(measured, objective, seeds, race=True):
-        for trial, seed in wanted:
+    while (rest := next_rung(measured, objective, seeds))[0]:
+        for trial, seed in rest[0]:
             ahead = gap if trial == 0 else 0.0
             p_P = np.clip(base_P + ahead + generator.normal(0, 0.03), 0, 1)
             counts = Counts(names, np.full(40, 64), generator.binomial(64, p_P))
             measured[trial][seed] = [counts]
-    last = survivors(measured, objective, seeds)
+    last = rest[1]
     if not stands_out(measured, objective, last):
         return ""
     means = {one: np.mean([c[0].c_P.mean() for c in measured[one].values()]) for one in last}

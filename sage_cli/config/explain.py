@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any, get_args
 
@@ -51,14 +51,14 @@ def _sentences(complaint: Any) -> list[str]:
         known = re.findall(r"'([^']*)'", str(expected))
         if kind == "union_tag_invalid":
             name, given = f"{name}.kind", complaint["ctx"].get("tag")
-        return [f"{name} is '{given}'; it can be {', '.join(known)}{_meant(str(given), known)}"]
+        return [f"{name} is '{given}'; it can be {', '.join(known)}{meant(str(given), known)}"]
     if kind == "value_error":
         text = str(error := complaint["ctx"]["error"])
         if not path or isinstance(error, ConfigurationError):
             return text.splitlines()
         known = re.findall(r"[\w-]+", text.partition("known: ")[2])
         typed = given.get("name") if isinstance(given, dict) else given
-        return [f"{name}: {text}{_meant(str(typed), known) if known else ''}"]
+        return [f"{name}: {text}{meant(str(typed), known) if known else ''}"]
     message = complaint["msg"][0].lower() + complaint["msg"][1:]
     return [f"{name} is {given!r}: {message}"]
 
@@ -78,11 +78,12 @@ def _unknown_key(path: Sequence[str]) -> str:
         flags = " or ".join(f"{flag} {name}" for name in names)
         return f"{where}.{key} belongs to the {owners}: add {flags}"
     known = list(dict.fromkeys(key for section in sections for key in section.model_fields))
-    return f"{where} has no '{key}'{_meant(key, known) or '; it has ' + ', '.join(known)}"
+    return f"{where} has no '{key}'{meant(key, known) or '; it has ' + ', '.join(known)}"
 
 
-def _meant(given: str, known: Sequence[str]) -> str:
-    close = get_close_matches(given, known, n=1, cutoff=0.5)
+def meant(given: str, known: Iterable[str]) -> str:
+    """Return ` (did you mean tau?)` for the nearest of the known names, or an empty text."""
+    close = get_close_matches(given, dict.fromkeys(known), n=1, cutoff=0.5)
     return f" (did you mean {close[0]}?)" if close else ""
 
 

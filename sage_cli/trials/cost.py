@@ -95,23 +95,16 @@ def measuring_cost(task: Task) -> Cost:
     """The cost of the measurement that a task does."""
     if not task.measures:
         return Cost()
-    if task.kind == EXACT or task.config.evaluation.chances:
-        return _reading(task.config, _kept(task) if task.checkpoints else 1)
-    return _measurement(task.config, _kept(task) if task.checkpoints else 1)
-
-
-def _measurement(config: SageConfig, policies: int) -> Cost:
+    config = task.config
     evaluation = config.evaluation
     problems, unknown = _problems(config)
-    completions = policies * problems * evaluation.samples * evaluation.seeds
+    problems *= _kept(task) if task.checkpoints else 1
+    if task.kind == EXACT or evaluation.chances:
+        return Cost(problems_read=problems, unknown=unknown)
+    completions = problems * evaluation.samples * evaluation.seeds
     tokens = completions * config.sampling.max_tokens
     hours = gpu_hours(config.model, sampled=tokens)
     return Cost(0, completions, tokens, hours, unknown=unknown)
-
-
-def _reading(config: SageConfig, policies: int) -> Cost:
-    problems, unknown = _problems(config)
-    return Cost(problems_read=policies * problems, unknown=unknown)
 
 
 def _problems(config: SageConfig) -> tuple[int, tuple[str, ...]]:

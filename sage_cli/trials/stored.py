@@ -85,20 +85,17 @@ class StoredMeasurements:
         """Return True if exact chances are stored, with `all_of_it` those of checkpoints too."""
         if not policy.exists:
             return False
-        policies = self.on_the_way(policy, config) if all_of_it else [policy]
+        policies = self.on_the_way(policy.run, config) if all_of_it else [policy]
         return all(self.chances(one, config, temperatures) is not None for one in policies)
 
-    def on_the_way(self, policy: Policy, config: SageConfig) -> list[Policy]:
-        """Return the checkpoints of a policy's training that are there, and its end last."""
-        run = policy.run
+    def on_the_way(self, run: Run | None, config: SageConfig) -> list[Policy]:
+        """Return the checkpoints of a finished training that are there, and its end last."""
         if run is None or not run.finished:
             return []
         return named_policies(f"{run.id}@all", Runs(run.folder.parent), config.model)
 
     def checkpoints_are_measured(self, run: Run, config: SageConfig) -> bool:
         """Return True if a finished run and all its checkpoints are measured."""
-        if not run.finished:
-            return False
-        policies = named_policies(f"{run.id}@all", Runs(run.folder.parent), config.model)
+        policies = self.on_the_way(run, config)
         measured = [self.measured(one, config) is not None for one in policies]
         return all(measured) and len(measured) == len(checkpoint_steps(run)) + 1

@@ -9,10 +9,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from typing_extensions import TypedDict
+
 from sage_cli.config.consent import typed_again
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import SageError
 from sage_cli.models.policies.planned import state
+from sage_cli.store.atomic import write_json
+from sage_cli.store.json_files import TornError, read_object
 from sage_cli.store.runs.run import Run
 from sage_cli.trials.executors.executor import Command, Resources
 from sage_cli.trials.trial import Replicate
@@ -23,6 +27,17 @@ if TYPE_CHECKING:
 Measurements: TypeAlias = "Mapping[str, tuple[Measured, ...]]"
 """By benchmark the measurements of a policy, one for each evaluation seed."""
 DONE, TO_DO, FAILED = "done", "to do", "failed"
+FILE = "state.json"
+
+
+class TaskState(TypedDict):
+    """A task: its command, the task that it needs, and its state when that was last noted."""
+
+    name: str
+    title: str
+    command: str
+    needs: str | None
+    state: str
 
 
 @dataclass(eq=False)
@@ -87,10 +102,46 @@ class Task:
             return "trained, to be measured" if found == "finished" else found
         return TO_DO
 
+    def as_json(self) -> TaskState:
+        """Return its command, the task that it needs, and its state."""
+        return {
+            "name": self.name,
+            "title": self.title,
+            "command": self.typed,
+            "needs": self.needs.name if self.needs else None,
+            "state": self.state,
+        }
+
 
 def left_and_states(tasks: Sequence[Task]) -> tuple[list[Task], dict[str, str]]:
     """Return the tasks that are not done, and by title the name and state of each task."""
-    states = [task.state for task in tasks]
-    left = [task for task, state in zip(tasks, states, strict=True) if state != DONE]
-    named = zip(tasks, states, strict=True)
-    return left, {task.title: f"{task.name}: {state}" for task, state in named}
+    stated = [(task, task.state) for task in tasks]
+    left = [task for task, state in stated if state != DONE]
+    return left, {task.title: f"{task.name}: {state}" for task, state in stated}
+
+
+class TaskStates:
+    """The tasks of the suite in `folder`; each change is written at once."""
+
+    def __init__(self, folder: Path, tasks: Sequence[Task]) -> None:
+        self._file = folder / FILE
+        self._tasks = {task.name: task.as_json() for task in tasks}
+        self._write()
+
+    def note(self, name: str, state: str) -> None:
+        """Note how a task ended; one that is not of the suite is passed over."""
+        if name in self._tasks:
+            self._tasks[name]["state"] = state
+            self._write()
+
+    def _write(self) -> None:
+        write_json(self._file, {"tasks": list(self._tasks.values())})
+
+
+def stored_states(folder: Path) -> list[TaskState]:
+    """Return the tasks as they were last noted; none if the file is missing or torn."""
+    try:
+        tasks: list[TaskState] = read_object(folder / FILE, "run the suite again")["tasks"]
+    except (FileNotFoundError, TornError, KeyError):
+        return []
+    return tasks

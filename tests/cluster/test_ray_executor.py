@@ -9,10 +9,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from executor_contract import ExecutorContract, escaped, living, shell
 from free_port import free_port
 
 from sage_cli.errors import ExecutorError
-from sage_cli.trials.executors.contract import ExecutorContract, escaped, living, shell
 from sage_cli.trials.executors.executor import End, Fate, Resources
 
 

@@ -1,10 +1,10 @@
 """The Slurm executor keeps the contract on a real Slurm of two nodes, one of which is lost."""
 
 import pytest
+from executor_contract import ExecutorContract, living, shell
 
 from sage_cli.errors import ExecutorError
 from sage_cli.settings.sections.executor import ExecutorSection
-from sage_cli.trials.executors.contract import ExecutorContract, living, shell
 from sage_cli.trials.executors.executor import End, Fate
 
 SECTION = ExecutorSection(name="slurm")

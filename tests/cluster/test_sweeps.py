@@ -125,7 +125,7 @@ def test_a_ray_cluster_that_dies(lab, ray_cluster, mortal_ray_cluster, what):
     assert f"Ray cluster at {address} is gone" in " ".join(errors.split())
     assert "Traceback" not in errors
     (study,) = lab.folder.glob("runs/sweeps/*")
-    storage = open_storage(study, write=False)
+    storage = open_storage(study)
     (known,) = storage.get_all_studies()
     states = {trial.state.name for trial in storage.get_all_trials(known._study_id)}
     assert states <= {"RUNNING", "COMPLETE"}, errors[-3000:]

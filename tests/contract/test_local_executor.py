@@ -4,10 +4,10 @@ import os
 import signal
 
 import pytest
+from executor_contract import ExecutorContract, escaped, living, shell
 from local_deaths import LocalDeaths
 
 from sage_cli.errors import ExecutorError
-from sage_cli.trials.executors.contract import ExecutorContract, escaped, living, shell
 from sage_cli.trials.executors.executor import Command, Resources
 from sage_cli.trials.executors.local_executor import LocalExecutor
 

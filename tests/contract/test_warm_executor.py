@@ -8,14 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from executor_contract import ExecutorContract, shell
 from local_deaths import LocalDeaths
 
-from sage_cli.trials.executors.contract import ExecutorContract, shell
 from sage_cli.trials.executors.executor import End, Fate, Resources
-from sage_cli.trials.executors.local_executor import LocalExecutor
+from sage_cli.trials.executors.local_executor import GONE, LocalExecutor
 from sage_cli.trials.executors.process_guard import LINUX
 from sage_cli.trials.executors.warm_process import WarmProcesses
-from sage_cli.trials.executors.warm_task import GONE
 
 pytestmark = pytest.mark.skipif(not LINUX, reason="elsewhere tasks are never forked")
 SERVER = b"sage_cli.trials.executors.fork_server"

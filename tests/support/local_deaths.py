@@ -6,8 +6,8 @@ import os
 import signal
 
 import pytest
+from executor_contract import escaped, living, shell
 
-from sage_cli.trials.executors.contract import escaped, living, shell
 from sage_cli.trials.executors.executor import End, Fate
 
 

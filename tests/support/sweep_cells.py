@@ -8,7 +8,7 @@ import numpy as np
 
 from sage_cli.metrics import Counts
 from sage_cli.metrics.comparisons.objective import objective_values
-from sage_cli.reports.sweeps.data import Axis, SweepTrial, TrialFailure, Value
+from sage_cli.reports.sweeps.data import Axis, CountedTrial, TrialFailure, Value
 from sage_cli.settings.objective import Objective, parse_objective
 
 P, N = 40, 64
@@ -42,9 +42,11 @@ def done(
     gain: float = 0.0,
     seeds: int = 1,
     objectives: Sequence[Objective] = (PASS_1,),
-) -> SweepTrial:
+) -> CountedTrial:
     """A measured trial; its runs are named by `seed`."""
     counts = tuple({"dev": drawn(100 * seed + one, gain)} for one in range(seeds))
-    values = tuple(float(objective_values(one, [counts]).models[0].mean()) for one in objectives)
+    values = {
+        one.name: float(objective_values(one, [counts]).models[0].mean()) for one in objectives
+    }
     runs = tuple(f"rl-{seed}-{one}" for one in range(seeds))
-    return SweepTrial(settings, "done", values, runs, counts)
+    return CountedTrial(settings, "done", values, runs=runs, counts=counts)

@@ -34,7 +34,7 @@ from sage_cli.reports.document import ReportJson
 from sage_cli.reports.evaluation import EvaluationData
 from sage_cli.reports.power import PowerData
 from sage_cli.reports.sweeps.confirmed import ConfirmData
-from sage_cli.reports.sweeps.plain import SweepData
+from sage_cli.reports.sweeps.data import SweepResult
 from sage_cli.reports.token_report import TokenReport
 from sage_cli.store.archives.listing import Archive
 from sage_cli.trials.suites.registered.verify import Verified
@@ -99,7 +99,7 @@ def _report(name: str, data: type) -> type:
     return new_class(name, (ReportJson, data), exec_body=lambda space: space.update(names))
 
 
-def _flat(name: str, of: type, said: str, **more: Any) -> Any:
+def _flat(name: str, of: type, said: str, /, **more: Any) -> Any:
     """Return a TypedDict with the fields of a dataclass and `more` keys."""
     make: Any = TypedDict
     made = make(name, {**more, **get_type_hints(of, include_extras=True)})
@@ -121,7 +121,10 @@ ANSWERS: Mapping[str, tuple[Any, ...]] = {
         answers.AnalysesAnswer,
         _PLAN,
     ),
-    "sweep": (_report("SweepReport", SweepData), _PLAN),
+    "sweep": (
+        _flat("SweepReport", SweepResult, SweepResult.__doc__ or "", **get_type_hints(ReportJson)),
+        _PLAN,
+    ),
     "sweeps list": (sweep_answers.SweepsAnswer,),
     "sweeps show": (sweep_answers.SweepAnswer,),
     "sweeps best": (sweep_answers.BestAnswer,),

@@ -54,7 +54,7 @@ def register(
 ) -> None:
     """Write down all that decides a suite before its first run."""
     ask_nobody()
-    from sage_cli.commands.trials.register import register_suite
+    from sage_cli.commands.trials.suite_report import register_suite
 
     overrides = overrides_of(preset, set_, seeds, runs, only, initial_policies)
     with doing(f"registering {name}"):
@@ -87,7 +87,7 @@ def publish(
     json: Json = False,
 ) -> None:
     """Write a suite's page with its counts and chances, for `verify` without the runs."""
-    from sage_cli.commands.trials.register import publish_suite
+    from sage_cli.commands.trials.suite_report import publish_suite
 
     overrides = overrides_of(preset, set_, seeds, runs, only, initial_policies)
     with Live() as live:

@@ -140,6 +140,6 @@ def command(
         report = sweep(settings, live, detach=detach)
     show_report(report, json)
     if not json:
-        from sage_cli.trials.search.stored import PAGE
+        from sage_cli.trials.search.folder import PAGE
 
         console.print(f"page: [bold]{escape(str(report.folder / PAGE))}[/]", soft_wrap=True)

@@ -7,7 +7,7 @@ from typing_extensions import TypedDict
 from sage_cli.cli.terminal.run_answers import RemovedAnswer
 from sage_cli.commands.trials.sweeps import Best
 from sage_cli.metrics.importance import Effect
-from sage_cli.reports.sweeps.plain import SweepData
+from sage_cli.reports.sweeps.data import SweepResult
 from sage_cli.trials.search.folder import SweepState
 
 
@@ -28,7 +28,7 @@ class SweepAnswer(TypedDict):
     """A sweep with its last report, once there is one."""
 
     sweep: StoredSweepJson
-    report: SweepData | None
+    report: SweepResult | None
 
 
 class BestAnswer(TypedDict):

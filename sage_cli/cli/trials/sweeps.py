@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         CommandAnswer,
         RemovedSweepAnswer,
     )
-    from sage_cli.trials.search.stored import StoredSweep, Sweeps
+    from sage_cli.trials.search.folder import SweepFolder, Sweeps
 
 app = new_app("List, show, cancel and remove sweeps; show their best trials.")
 Name = Annotated[str, typer.Argument(help="A sweep's name, or an unambiguous part of one.")]
@@ -30,7 +30,7 @@ STATES = ("done", "failed", "pruned", "cancelled", "left")
 
 def _sweeps(root: Path | None) -> Sweeps:
     from sage_cli.settings.sections.records import default_root
-    from sage_cli.trials.search.stored import Sweeps
+    from sage_cli.trials.search.folder import Sweeps
 
     return Sweeps(root or default_root())
 
@@ -59,9 +59,7 @@ def show(name: Name, runs: RunRoot = None, json: Json = False) -> None:
     sweep = _sweeps(runs).find(name)
     result = sweep.result
     if json:
-        from sage_cli.reports.sweeps.plain import to_data
-
-        emit({"sweep": _facts(sweep), "report": result and to_data(result)})
+        emit({"sweep": _facts(sweep), "report": result})
         return
     facts = _facts(sweep)
     counts = ", ".join(f"{facts['trials'].get(state, 0)} {state}" for state in STATES)
@@ -81,7 +79,7 @@ def show(name: Name, runs: RunRoot = None, json: Json = False) -> None:
         if trial.failure is not None and trial.failure.log:
             console.print(f"[bold]trial {place + 1}[/]: the last lines of its log")
             console.print("\n".join(trial.failure.log), style="dim", markup=False, soft_wrap=True)
-    console.print(f"files: [bold]{escape(str(sweep.folder))}[/]", soft_wrap=True)
+    console.print(f"files: [bold]{escape(str(sweep.path))}[/]", soft_wrap=True)
     if sweep.page.is_file():
         console.print(f"page: [bold]{escape(str(sweep.page))}[/]", soft_wrap=True)
 
@@ -212,12 +210,12 @@ def remove(
 
     sweep = _sweeps(runs).find(name)
     if not yes:
-        question = f"delete {sweep.folder} and its study? Its runs stay."
+        question = f"delete {sweep.path} and its study? Its runs stay."
         typer.confirm(question, abort=True, err=json)
     kept = sweeps.remove(sweep)
     if json:
         answer: RemovedSweepAnswer = {
-            "removed": sweep.name, "folder": str(sweep.folder), "kept": kept
+            "removed": sweep.name, "folder": str(sweep.path), "kept": kept
         }  # fmt: skip
         emit(answer)
     else:
@@ -244,7 +242,7 @@ def dashboard(
     os.execv(command[0], command)
 
 
-def _facts(sweep: StoredSweep) -> dict[str, Any]:
+def _facts(sweep: SweepFolder) -> dict[str, Any]:
     """The content of state.json, with the sweep's present driver and its folder."""
     state = {"trials": {}, **sweep.state}
-    return {**state, "driven_by": sweep.driven_by, "folder": str(sweep.folder)}
+    return {**state, "driven_by": sweep.driven_by, "folder": str(sweep.path)}

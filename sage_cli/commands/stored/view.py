@@ -11,7 +11,7 @@ from sage_cli.errors import ConfigurationError
 from sage_cli.progress import Progress
 from sage_cli.store.runs.names import full_name
 from sage_cli.store.runs.run import Runs
-from sage_cli.trials.search.stored import Sweeps
+from sage_cli.trials.search.folder import Sweeps
 from sage_cli.view.topics.suites import StoredSuites
 
 Kind = Literal["run", "sweep", "suite"]

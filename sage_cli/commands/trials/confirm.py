@@ -15,7 +15,6 @@ from sage_cli.planning.dry_run import Described
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Report
 from sage_cli.reports.sweeps.confirmed import FreshTrial, confirmed_document
-from sage_cli.reports.sweeps.data import SweepResult
 from sage_cli.settings.presets import read_layer
 from sage_cli.store.lock import driver
 from sage_cli.store.mirrors.follower import require_mirrors
@@ -25,8 +24,9 @@ from sage_cli.trials.executors.build import build_executor
 from sage_cli.trials.failures import Failure, all_failed
 from sage_cli.trials.run_tasks import run_tasks
 from sage_cli.trials.search.confirmation import FRESH, Confirmation
+from sage_cli.trials.search.folder import CONFIG, SweepFolder
 from sage_cli.trials.search.prepared import prepared
-from sage_cli.trials.search.stored import StoredSweep
+from sage_cli.trials.search.scores import stored_results
 from sage_cli.trials.task import left_and_states
 
 TOP = 3
@@ -34,7 +34,7 @@ TOP = 3
 
 
 def planned(
-    sweep: StoredSweep,
+    sweep: SweepFolder,
     seeds: int,
     top: int | None = None,
     objective: str | None = None,
@@ -56,24 +56,25 @@ def planned(
         raise ConfigurationError(
             f"--top {top}: {sweep.name} has {count}", f"confirm all of them with --top {there}"
         )
-    root = {"run": {"root": sweep.folder.parent.parent}}
+    root = {"run": {"root": sweep.path.parent.parent}}
     settings_of(sweep)  # so that no option is blamed for what is stored
-    stored = read_layer(sweep.folder / "config.json")
+    stored = read_layer(sweep.path / CONFIG)
     search = prepared(load(stored=stored, flags={**(flags or {}), **root}, sets=sets).config)
-    if search.folder.path.resolve() != sweep.folder.resolve():
+    if search.folder.path.resolve() != sweep.path.resolve():
         raise ConfigurationError(
             f"these settings belong to the sweep {search.folder.name}, not to {sweep.name}",
             "leave out every --set that changes what a trial is trained with or searched on",
         )
     search.folder.refuse_other(search.determinants)
-    places = _places(result, names, min(TOP, there) if top is None else top)
-    points = {place: result.trials[place].settings for place in places}
+    most = min(TOP, there) if top is None else top
+    best = (place for one in names for place in result.ranked(one)[:most])
+    points = {place: result.trials[place].settings for place in best}
     found = Confirmation(search, points, seeds)
     found.require_fresh([run for trial in result.trials for run in trial.runs])
     return found
 
 
-def confirm(sweep: StoredSweep, plan: Confirmation, progress: Progress) -> Report:
+def confirm(sweep: SweepFolder, plan: Confirmation, progress: Progress) -> Report:
     """Train and measure what the confirmation lacks, and report; typed again it resumes.
 
     Raises TrainingError if no trial has a result.
@@ -134,23 +135,15 @@ def dry_run(plan: Confirmation) -> list[Described]:
     return [Described(f"confirmation of {plan.sweep.folder.name}", facts)]
 
 
-def _places(result: SweepResult, objectives: Sequence[str], top: int) -> list[int]:
-    """Return the places of the best trials by each objective, each once, best first."""
-    found: dict[int, None] = {}
-    for objective in objectives:
-        found |= dict.fromkeys(result.ranked(objective)[:top])
-    return list(found)
-
-
 def _fresh(plan: Confirmation, place: int, failures: Mapping[str, Failure]) -> FreshTrial:
     """Return a trial's stored results; those that cannot be read, or failed, with the reason."""
     runs, counts, why = [], [], []
-    initial = plan.results(plan.initial(place))
+    initial = stored_results(plan.stored, plan.initial(place))
     for one in plan.replicates(place):
         label = one.policy.label
         runs.append(label)
         try:
-            found = plan.results(one)
+            found = stored_results(plan.stored, one)
         except SageError as error:
             why.append(f"{label}: {error.cause}")
             continue

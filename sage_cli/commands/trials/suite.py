@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, NotRequired
+from typing import TYPE_CHECKING, NotRequired, cast
 
 from typing_extensions import TypedDict
 
@@ -24,8 +24,7 @@ from sage_cli.trials.search.space.read import guide_of, read_space
 from sage_cli.trials.suites.overrides import Overrides
 from sage_cli.trials.suites.planned import Part, PlannedSuite, planned
 from sage_cli.trials.suites.registered.standing import note_registration
-from sage_cli.trials.suites.task_states import TaskStates
-from sage_cli.trials.task import DONE, TO_DO, Task
+from sage_cli.trials.task import DONE, TO_DO, Task, TaskState, TaskStates
 
 if TYPE_CHECKING:
     from sage_cli.trials.suites.report import SuiteReport
@@ -34,17 +33,12 @@ RETRIES = 1
 FAILURES = "failures.json"
 
 
-class TaskJson(TypedDict):
+class TaskJson(TaskState):
     """A task: its command, the task that it needs, its state, and the suites that want it.
 
     The cost of a sweep's trials is shown by `sage sweep --dry-run`.
     """
 
-    name: str
-    title: str
-    command: str
-    needs: str | None
-    state: str
     suites: list[str]
     cost: NotRequired[Cost]
 
@@ -173,18 +167,10 @@ def _sweep_task(part: Part, space: str, plan: PlannedSuite) -> SweepTask:
 
 
 def _shown(task: Task) -> TaskJson:
-    return {
-        "name": task.name,
-        "title": task.title,
-        "command": task.typed,
-        "needs": task.needs.name if task.needs else None,
-        "state": task.state,
-        "suites": task.wanted_by,
-    }
+    return cast(TaskJson, {**task.as_json(), "suites": task.wanted_by})
 
 
 def _notes(plan: PlannedSuite) -> list[str]:
-    """Notes on the names and numbers of a plan."""
     notes = ["measurements that share samples are counted as if each sampled its own"]
     models: dict[str, str | None] = {}
     for part in plan.parts:

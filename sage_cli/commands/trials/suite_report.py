@@ -1,27 +1,30 @@
-"""`sage suite report`: what the store has of a suite, beside what was published."""
+"""`sage suite report|register|publish`: the results of a suite, and what is written down of it."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from shutil import copyfile
 
 from sage_cli.analysis.registry import find_analysis
 from sage_cli.analysis.selection import Request, options_of
 from sage_cli.commands.measure.analyze import Analysing, answer
 from sage_cli.commands.trials.suite import FAILURES, SweepTask, sweeps_of
-from sage_cli.errors import SageError, StoreError
+from sage_cli.errors import ConfigurationError, SageError, StoreError
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Document
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.sweeps.document import document_of
 from sage_cli.trials.failures import stored_failures
-from sage_cli.trials.search.stored import StoredSweep
+from sage_cli.trials.search.folder import SweepFolder
 from sage_cli.trials.suites.declaration import Analysis
 from sage_cli.trials.suites.overrides import Overrides
 from sage_cli.trials.suites.planned import Part, PlannedSuite, planned
 from sage_cli.trials.suites.read import registration_file
 from sage_cli.trials.suites.registered.found import found_results
-from sage_cli.trials.suites.registered.standing import standing
+from sage_cli.trials.suites.registered.measurements_file import ENDING, write_measurements
+from sage_cli.trials.suites.registered.registration import Registration
+from sage_cli.trials.suites.registered.standing import register, standing
 from sage_cli.trials.suites.report import SuiteReport, chapters, write_report
 from sage_cli.view.export.selection import write_own_page
 
@@ -109,7 +112,7 @@ def _analysed(analysis: Analysis, part: Part, progress: Progress) -> Document:
 def _swept(task: SweepTask) -> Document:
     """The last report of a sweep's driver, or why there is none."""
     try:
-        result = StoredSweep(task.folder).result
+        result = SweepFolder(task.folder).result
     except StoreError as error:
         why = error.cause
     else:
@@ -117,3 +120,52 @@ def _swept(task: SweepTask) -> Document:
             return document_of(result, Provenance())
         why = "the sweep has not ended yet"
     return Document("sweep", "Sweep", {}, notes=(why,))
+
+
+def register_suite(
+    name: str,
+    overrides: Overrides,
+    out: Path | None,
+    late: bool,
+    note: str | None,
+    deviation: float | None,
+) -> tuple[Path, Registration]:
+    """Register a suite, by default beside its file; return the file and the registration."""
+    file = out or registration_file(name)[0]
+    plan = planned(name, overrides)
+    return file, register(plan, file, late=late, note=note, deviation=deviation)
+
+
+def publish_suite(
+    name: str,
+    overrides: Overrides,
+    out: Path,
+    progress: Progress,
+    registration: Path | None,
+    published: Path | None = None,
+) -> list[Path]:
+    """Write a suite's page as JSON, its counts and chances, and its registration into `out`.
+
+    With these three files `sage suite verify` checks the page on a machine without the runs.
+    `published` is such a file of counts and chances, used for runs that are not here.
+    Raises ConfigurationError if nothing is measured.
+    """
+    with progress.doing(f"planning {name}"):
+        plan = planned(name, overrides)
+    registration = registration or present_registration(name)
+    with progress.doing("reading counts and chances"):
+        found, source = found_results(plan, {}, published)
+    if not source:
+        raise ConfigurationError(f"nothing of {name} is measured", f"run sage suite run {name}")
+    page = report_of(plan, progress, registration, published)
+    document = page.report.folder / f"{plan.suite.name}.json"
+    out.mkdir(parents=True, exist_ok=True)
+    files = [out / document.name, out / f"{plan.suite.name}{ENDING}"]
+    copyfile(document, files[0])
+    with progress.doing("writing counts and chances"):
+        write_measurements(files[1], found)
+    if registration is not None:
+        files.append(out / registration.name)
+        if files[2].resolve() != registration.resolve():
+            copyfile(registration, files[2])
+    return files

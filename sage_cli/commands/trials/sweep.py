@@ -30,7 +30,6 @@ from sage_cli.trials.failures import all_failed
 from sage_cli.trials.search.driver import Driver
 from sage_cli.trials.search.outcome import lost, mirror_report, outcome
 from sage_cli.trials.search.prepared import Sweep, prepared
-from sage_cli.trials.search.stored import StoredSweep
 from sage_cli.trials.search.study.study_trial import State, StudyTrial
 from sage_cli.trials.task import Task, left_and_states
 from sage_cli.trials.trial import Replicate
@@ -70,7 +69,7 @@ def sweep(config: SageConfig, progress: Progress, *, detach: bool = False) -> Re
         mirror_report(report, search.facts(study), config.tracking)
         trials = study.trials()
     # nobody drives it any more, which the page says as long as it is kept
-    write_page(StoredSweep(folder.path), config.run.root, progress)
+    write_page(folder, config.run.root, progress)
     if (why := drive.stopped_by) is not None:
         raise TrainingError(
             f"{config.sweep.stop_after} trials in a row failed in one way, so the sweep was "

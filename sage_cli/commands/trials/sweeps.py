@@ -22,13 +22,12 @@ from sage_cli.metrics.comparisons.winner import Winner
 from sage_cli.metrics.importance import Effect
 from sage_cli.progress import Progress
 from sage_cli.reports.sweeps.data import SweepResult, SweepTrial, Value
-from sage_cli.reports.sweeps.effects import trials_needed
+from sage_cli.reports.sweeps.findings import trials_needed
 from sage_cli.settings.presets import read_layer
 from sage_cli.store.atomic import write_json
 from sage_cli.store.json_files import read_object
-from sage_cli.trials.search.folder import AGAIN, TASKS, mark_of
+from sage_cli.trials.search.folder import AGAIN, COMMANDS, CONFIG, OTHER_VERSION, TASKS, SweepFolder
 from sage_cli.trials.search.shared import point_config, shared_config
-from sage_cli.trials.search.stored import COMMANDS, OTHER_VERSION, StoredSweep
 
 
 class Best(TypedDict):
@@ -50,7 +49,7 @@ class Best(TypedDict):
     runs: tuple[str, ...]
 
 
-def best_trials(sweep: StoredSweep, objective: str | None = None) -> list[Best]:
+def best_trials(sweep: SweepFolder, objective: str | None = None) -> list[Best]:
     """The best trial by each objective, or by the one that is named.
 
     Raises StoreError if no trial is done, ConfigurationError for an unknown objective.
@@ -59,7 +58,7 @@ def best_trials(sweep: StoredSweep, objective: str | None = None) -> list[Best]:
     return [_best(result, one, sweep) for one in named_objectives(sweep, result, objective)]
 
 
-def named_objectives(sweep: StoredSweep, result: SweepResult, objective: str | None) -> list[str]:
+def named_objectives(sweep: SweepFolder, result: SweepResult, objective: str | None) -> list[str]:
     """Return the objective in a list, or all of them for None.
 
     Raises ConfigurationError for one that the sweep does not have.
@@ -74,7 +73,7 @@ def named_objectives(sweep: StoredSweep, result: SweepResult, objective: str | N
     return [objective] if objective is not None else list(result.objectives)
 
 
-def reported(sweep: StoredSweep) -> SweepResult:
+def reported(sweep: SweepFolder) -> SweepResult:
     """The sweep's report. Raises StoreError while there is none."""
     if (result := sweep.result) is None:
         how = "it is written when the driver ends" if sweep.driven_by else _resume(sweep)
@@ -82,7 +81,7 @@ def reported(sweep: StoredSweep) -> SweepResult:
     return result
 
 
-def importances(sweep: StoredSweep) -> Mapping[str, Mapping[str, Effect]]:
+def importances(sweep: SweepFolder) -> Mapping[str, Mapping[str, Effect]]:
     """By objective the effect of each parameter. Raises StoreError while they are unknown."""
     result = reported(sweep)
     if not result.importances:
@@ -90,12 +89,12 @@ def importances(sweep: StoredSweep) -> Mapping[str, Mapping[str, Effect]]:
         raise StoreError(
             f"the importance of the parameters of {sweep.name} is not known yet: "
             f"{done} of its trials {'is' if done == 1 else 'are'} done",
-            f"it takes {trials_needed(result.axes)} done trials or more, of different values",
+            f"it takes {trials_needed(result.space)} done trials or more, of different values",
         )
     return result.importances
 
 
-def cancel(sweep: StoredSweep) -> str:
+def cancel(sweep: SweepFolder) -> str:
     """Ask the driver to stop; returns a sentence about what was done, or is left to do by hand.
 
     Raises StoreError if there is nothing to cancel.
@@ -115,7 +114,7 @@ def cancel(sweep: StoredSweep) -> str:
     )
 
 
-def remove(sweep: StoredSweep) -> list[str]:
+def remove(sweep: SweepFolder) -> list[str]:
     """Delete the sweep's folder and its study; runs stay. Raises StoreError while it is driven.
 
     A study in a database that another folder drives, or drove last, stays; returns a sentence for
@@ -130,19 +129,19 @@ def remove(sweep: StoredSweep) -> list[str]:
         raise StoreError(
             _jobs_left(sweep),
             f"end those that run with `scancel {' '.join(sweep.jobs)}`, delete "
-            f"{sweep.folder / TASKS / 'jobs.json'}, and remove the sweep then",
+            f"{sweep.path / TASKS / 'jobs.json'}, and remove the sweep then",
         )
     kept = []
     if url := sweep.state.get("storage"):
         from sage_cli.trials.search.study.storage import remove_studies
 
-        others = dict.fromkeys(map(str, remove_studies(url, sweep.name, mark_of(sweep.folder))))
+        others = dict.fromkeys(map(str, remove_studies(url, sweep.name, sweep.known_mark)))
         kept = [f"its study in the database stays: it is driven by {other}" for other in others]
     sweep.remove()
     return kept
 
 
-def dashboard_command(sweep: StoredSweep, port: int) -> list[str]:
+def dashboard_command(sweep: SweepFolder, port: int) -> list[str]:
     """The command that starts optuna-dashboard on the sweep's study, for this machine alone.
 
     Raises ConfigurationError if it is not installed or the port is taken, StoreError if the sweep
@@ -154,7 +153,7 @@ def dashboard_command(sweep: StoredSweep, port: int) -> list[str]:
         raise ConfigurationError(
             "optuna-dashboard is not installed", "pip install 'sage-rlvr[dashboard]'"
         )
-    url, journal = sweep.state.get("storage"), sweep.folder / "journal.log"
+    url, journal = sweep.state.get("storage"), sweep.path / "journal.log"
     if url is None and not journal.is_file():
         raise StoreError(f"{sweep.name} has no study yet", _resume(sweep))
     with socket.socket() as taken:
@@ -163,7 +162,7 @@ def dashboard_command(sweep: StoredSweep, port: int) -> list[str]:
     return [program, url or str(journal), "--port", str(port)]
 
 
-def _best(result: SweepResult, objective: str, sweep: StoredSweep) -> Best:
+def _best(result: SweepResult, objective: str, sweep: SweepFolder) -> Best:
     place = result.best(objective)
     if place is None:
         raise StoreError(f"no trial of {sweep.name} is done", _resume(sweep))
@@ -173,22 +172,22 @@ def _best(result: SweepResult, objective: str, sweep: StoredSweep) -> Best:
     return {
         "objective": objective,
         "number": place + 1,
-        "value": trial.values[result.objectives.index(objective)],
-        "interval": result.interval(place, objective),
+        "value": trial.values[objective],
+        "interval": (trial.intervals or {}).get(objective),
         "words": command_of(sweep, trial),
-        "alike": tuple(same) if objective in result.findings.rankings else None,
-        "winner": result.findings.winners.get(objective),
+        "alike": tuple(same) if objective in result.rankings else None,
+        "winner": result.winners.get(objective),
         "settings": dict(trial.settings),
         "runs": trial.runs,
     }
 
 
-def settings_of(sweep: StoredSweep) -> SageConfig:
+def settings_of(sweep: SweepFolder) -> SageConfig:
     """Return the settings that a sweep was typed with, without code that they name.
 
     Raises StoreError if this version of sage knows other ones.
     """
-    file = sweep.folder / "config.json"
+    file = sweep.path / CONFIG
     try:
         return load(stored=without_consent(read_layer(file))).config
     except ConfigurationError as error:
@@ -198,35 +197,35 @@ def settings_of(sweep: StoredSweep) -> SageConfig:
         ) from None
 
 
-def command_of(sweep: StoredSweep, trial: SweepTrial) -> str:
+def command_of(sweep: SweepFolder, trial: SweepTrial) -> str:
     """The `sage rl` that leads to the trial's first run, with all digits of its numbers.
 
     It names the stored configuration of the run if no words make the settings.
     """
     words = options_for(point_config(shared_config(settings_of(sweep)), trial.settings))
     if words is None:
-        words = ("--config", str(sweep.folder / TASKS / f"{trial.runs[0]}.json"))
-    functions = function_words(read_layer(sweep.folder / "config.json"))
+        words = ("--config", str(sweep.path / TASKS / f"{trial.runs[0]}.json"))
+    functions = function_words(read_layer(sweep.path / CONFIG))
     return shlex.join(("sage", "rl", *words, *functions))
 
 
-def write_page(sweep: StoredSweep, root: Path, progress: Progress) -> None:
+def write_page(sweep: SweepFolder, root: Path, progress: Progress) -> None:
     """Write the page of a sweep's report beside it, and the command of each trial."""
     from sage_cli.view.export.selection import write_own_page
 
     trials = enumerate(reported(sweep).trials, 1)
     commands = {number: command_of(sweep, trial) for number, trial in trials if trial.runs}
-    write_json(sweep.folder / COMMANDS, commands)
+    write_json(sweep.path / COMMANDS, commands)
     write_own_page(root, "sweep", sweep.name, sweep.page, progress)
 
 
-def _jobs_left(sweep: StoredSweep) -> str:
+def _jobs_left(sweep: SweepFolder) -> str:
     count = len(sweep.jobs)
     jobs = "1 job" if count == 1 else f"{count} jobs"
     return f"{jobs} of {sweep.name} {'is' if count == 1 else 'are'} left with the cluster"
 
 
-def _resume(sweep: StoredSweep) -> str:
-    file = sweep.folder / "config.json"
+def _resume(sweep: SweepFolder) -> str:
+    file = sweep.path / CONFIG
     services = service_words(read_object(file, AGAIN)) if file.is_file() else []
     return f"`{shlex.join(['sage', 'sweep', '--config', str(file), *services])}` resumes it"

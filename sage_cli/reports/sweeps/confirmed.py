@@ -140,7 +140,6 @@ def confirmed_document(
 def _values(
     objective: Objective, trials: Sequence[FreshTrial]
 ) -> tuple[ObjectiveValues, list[FloatArray]]:
-    """Return the trials' values by problem, and those of their initial policies."""
     every = [*(one.counts for one in trials), *((one.initial,) for one in trials)]
     both = objective_values(objective, every)
     models, bases = both.models[: len(trials)], both.models[len(trials) :]
@@ -150,13 +149,13 @@ def _values(
 def _value(
     result: SweepResult, objective: str, place: int, value: float, gain: Gap
 ) -> ConfirmedValue:
-    which, base = result.objectives.index(objective), result.base
-    searched = result.trials[place].values
-    assert searched is not None  # a trial without values is not confirmed
-    before = base.values[which] if base is not None and base.values is not None else None
+    values, base = result.trials[place].values, result.base
+    assert values is not None  # a trial without values is not confirmed
+    search = values[objective]
+    before = base.values[objective] if base is not None and base.values is not None else None
     return {
-        "search": searched[which],
-        "search_gain": None if before is None else searched[which] - before,
+        "search": search,
+        "search_gain": None if before is None else search - before,
         "value": value,
         "gain": gain,
     }
@@ -184,7 +183,7 @@ def _table(objective: str, data: ConfirmData, result: SweepResult) -> Table:
     rows = []
     for one in data["trials"]:
         known = one["values"]
-        said = str(one["number"]), describe(result.trials[one["number"] - 1], result.axes)
+        said = str(one["number"]), describe(result.trials[one["number"] - 1], result.space)
         if known is None:
             rows.append(Row((*said, *[Measure(math.nan)] * 4, 0)))
             continue

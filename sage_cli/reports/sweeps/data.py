@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass
+from itertools import repeat
 from math import nan
-from typing import Literal
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from sage_cli.metrics import About
 from sage_cli.metrics.comparisons.objective import Result
@@ -61,18 +63,18 @@ class LearningCurve:
 
 @dataclass(frozen=True)
 class SweepTrial:
-    """A trial: its settings, its state, and its runs.
+    """A trial: its settings, its state, and its runs, one for each seed.
 
-    `values` are the objectives' means over seeds; `runs` and `counts` (by benchmark) have an entry
-    for each seed. `missing` says what the store has lost of a trial that was done, `pruned` by what
-    and why a trial was pruned.
+    `values` are the means over seeds by objective, `intervals` their confidence intervals.
+    `missing` says what the store has lost of a trial that was done, `pruned` by what and why a
+    trial was pruned.
     """
 
     settings: Mapping[str, Value]
     state: State
-    values: tuple[float, ...] | None = None
+    values: Mapping[str, float] | None = None
+    intervals: Mapping[str, tuple[float, float]] | None = None
     runs: tuple[str, ...] = ()
-    counts: tuple[Mapping[str, Result], ...] | None = None
     failure: TrialFailure | None = None
     pruned: str | None = None
     missing: str | None = None
@@ -80,80 +82,91 @@ class SweepTrial:
 
 
 @dataclass(frozen=True)
-class Findings:
-    """The uncertainty of the values, by the trials' places; empty without counts.
+class CountedTrial(SweepTrial):
+    """A trial with the counts of each seed by benchmark, which tell its uncertainty."""
 
-    `intervals` has one for each objective, `base` those of the base. `front` needs two or more
-    objectives. `winners` have by objective the paired differences of the best trial.
-    """
-
-    confidence: float
-    intervals: Mapping[int, tuple[tuple[float, float], ...]] = field(default_factory=dict)
-    base: tuple[tuple[float, float], ...] | None = None
-    rankings: Mapping[str, Ranking] = field(default_factory=dict)
-    front: Front | None = None
-    winners: Mapping[str, Winner] = field(default_factory=dict)
+    counts: tuple[Mapping[str, Result], ...] | None = None
 
 
 @dataclass(frozen=True)
 class SweepResult:
-    """The contents of a sweep's tables and pictures.
+    """The space and the results.
 
-    `importances` has the parameters' effects on each objective. `reported` names the benchmarks
-    that the sweep selects on although they are also reported.
+    `rankings`, `front` and `winners` name trials by their places, from 0.
+
+    They are about "methods", the trials' settings, if every measured trial has several training
+    seeds; else about these "models". `importances` has each parameter's effect by objective;
+    `selected_on_reported` names the benchmarks that settings are selected on although they are
+    also reported.
     """
 
-    axes: tuple[Axis, ...]
+    space: tuple[Axis, ...]
     objectives: tuple[str, ...]
+    confidence: float
+    base: SweepTrial | None
     trials: tuple[SweepTrial, ...]
-    findings: Findings
-    base: SweepTrial | None = None
+    about: About = "models"
+    rankings: Mapping[str, Ranking] = field(default_factory=dict)
+    front: Front | None = None
+    winners: Mapping[str, Winner] = field(default_factory=dict)
     importances: Mapping[str, Mapping[str, Effect]] = field(default_factory=dict)
-    reported: str | None = None
+    selected_on_reported: str | None = None
 
     @property
-    def done(self) -> list[tuple[int, SweepTrial, tuple[float, ...]]]:
-        """Return the measured trials as (place, trial, values)."""
-        return [
-            (place, trial, trial.values)
+    def done(self) -> dict[int, SweepTrial]:
+        """Return the measured trials by place."""
+        return {
+            place: trial
             for place, trial in enumerate(self.trials)
             if trial.values is not None and trial.state == "done"
-        ]
+        }
 
-    @property
-    def about(self) -> About:
-        """Return "methods" if every measured trial has several seeds, else "models"."""
-        fewest = min((len(trial.runs) for _, trial, _ in self.done), default=0)
-        return "methods" if fewest > 1 else "models"
+    def value_at(self, objective: str) -> dict[int, float]:
+        """Return the measured trials' values of an objective by place."""
+        return {
+            place: trial.values[objective] for place, trial in self.done.items() if trial.values
+        }
 
     def ranked(self, objective: str) -> list[int]:
         """Return the places of the measured trials, best first, those with the most seeds before.
 
         A race leaves trials with fewer seeds, of which one may have a higher value by luck.
         """
-        which = self.objectives.index(objective)
-        order = sorted(self.done, key=lambda done: (-len(done[1].runs), -done[2][which]))
-        return [place for place, _, _ in order]
+        value_at = self.value_at(objective)
+        return sorted(value_at, key=lambda place: (-len(self.trials[place].runs), -value_at[place]))
 
     def best(self, objective: str) -> int | None:
         """Return the place of the best trial; None if no trial is measured."""
         return next(iter(self.ranked(objective)), None)
 
-    def best_value(self, objective: str) -> float:
-        """Return the best trial's value; NaN if no trial has one."""
-        place, which = self.best(objective), self.objectives.index(objective)
-        values = None if place is None else self.trials[place].values
-        return values[which] if values else nan
-
     def indistinguishable(self, objective: str) -> frozenset[int]:
         """Return the places of the trials that may equal the best; empty if that is unknown."""
-        ranking = self.findings.rankings.get(objective)
+        ranking = self.rankings.get(objective)
         return frozenset(ranking.indistinguishable) if ranking else frozenset()
 
-    def interval(self, place: int, objective: str) -> tuple[float, float] | None:
-        """Return a trial's interval for an objective."""
-        intervals = self.findings.intervals.get(place)
-        return intervals[self.objectives.index(objective)] if intervals else None
+
+def from_data(data: Mapping[str, Any]) -> SweepResult:
+    """Return the results in a report's JSON. Raises TypeError or AttributeError if it has none."""
+    found: SweepResult = _read(SweepResult, data)
+    return found
+
+
+def _read(kind: Any, given: Any) -> Any:
+    """Return JSON as a value of a type: JSON has null for NaN, and lists for tuples."""
+    outer, inner = get_origin(kind), get_args(kind)
+    if NoneType in inner:
+        return None if given is None else _read(inner[0], given)
+    if kind is float:
+        return nan if given is None else given
+    if outer is tuple:
+        kinds = repeat(inner[0]) if inner[-1] is ... else inner
+        return tuple(map(_read, kinds, given))
+    if outer is Mapping:
+        return {key: _read(inner[1], value) for key, value in given.items()}
+    if isinstance(kind, type) and is_dataclass(kind):
+        hints = get_type_hints(kind)
+        return kind(**{name: _read(of, given[name]) for name, of in hints.items() if name in given})
+    return given
 
 
 def describe(trial: SweepTrial, axes: Sequence[Axis]) -> str:

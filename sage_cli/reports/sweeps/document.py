@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.sweeps.data import Axis, SweepResult, SweepTrial
-from sage_cli.reports.sweeps.effects import parameter_effects
-from sage_cli.reports.sweeps.findings import findings
+from sage_cli.reports.sweeps.findings import sweep_result
 from sage_cli.reports.sweeps.heatmap import draw_heatmaps
-from sage_cli.reports.sweeps.importance import draw_importances
 from sage_cli.reports.sweeps.learning import draw_learning
 from sage_cli.reports.sweeps.parallel import draw_parallel, fits_parallel
 from sage_cli.reports.sweeps.pareto import draw_pareto
-from sage_cli.reports.sweeps.plain import to_data
-from sage_cli.reports.sweeps.slices import draw_slices
+from sage_cli.reports.sweeps.slices import draw_importances, draw_slices
 from sage_cli.reports.sweeps.surface import draw_surfaces
 from sage_cli.reports.sweeps.table import sweep_tables
 from sage_cli.settings.objective import Objective
@@ -37,13 +35,8 @@ def sweep_document(
     `base` is the initial policy, measured on the same problems. `selected_on_reported`
     names benchmarks that are also reported.
     """
-    uncertainty = findings(objectives, trials, base, confidence)
-    names = tuple(objective.name for objective in objectives)
-    effects = parameter_effects(axes, trials, names)
-    result = SweepResult(
-        tuple(axes), names, tuple(trials), uncertainty, base, effects, selected_on_reported
-    )
-    return document_of(result, provenance)
+    result = sweep_result(axes, objectives, trials, base, confidence)
+    return document_of(replace(result, selected_on_reported=selected_on_reported), provenance)
 
 
 def document_of(result: SweepResult, provenance: Provenance) -> Document:
@@ -53,7 +46,7 @@ def document_of(result: SweepResult, provenance: Provenance) -> Document:
         name="sweep",
         title=tables[0].title,
         provenance=provenance,
-        data=to_data(result),
+        data=vars(result),
         tables=tables,
         sheets={"sweep": tables[0]},
         figures=_figures(result),
@@ -61,8 +54,7 @@ def document_of(result: SweepResult, provenance: Provenance) -> Document:
 
 
 def _figures(result: SweepResult) -> tuple[Figure, ...]:
-    """Return the pictures that `result` has the data for."""
-    axes, trials = result.axes, result.trials
+    axes, trials = result.space, result.trials
     plane = len(axes) == 2 and all(axis.key in trial.settings for trial in trials for axis in axes)
     grid = plane and all(axis.values is not None for axis in axes)
     ranges = plane and not grid and all(axis.is_number for axis in axes)

@@ -6,16 +6,18 @@ from pathlib import Path
 from typing import Any
 
 from sage_cli.reports.figures.figure import FAINT, GRID, INK, drawing, say
-from sage_cli.reports.sweeps.colour import (
+from sage_cli.reports.sweeps.data import Axis, SweepResult, as_text
+from sage_cli.reports.sweeps.marks import (
+    BEST,
     HIGHEST,
+    INDISTINGUISHABLE,
     LOWEST,
     Region,
     colour_bar,
+    colours,
     region_of_interest,
     value_scale,
 )
-from sage_cli.reports.sweeps.data import Axis, SweepResult, as_text
-from sage_cli.reports.sweeps.marks import BEST, INDISTINGUISHABLE, colours
 from sage_cli.reports.sweeps.table import describe_noise
 from sage_cli.reports.sweeps.winner import short_note
 
@@ -39,7 +41,7 @@ def draw_heatmaps(result: SweepResult, stem: Path) -> None:
     """
     from matplotlib.patches import Patch
 
-    down, across = result.axes
+    down, across = result.space
     down_values, across_values = down.values or (), across.values or ()
     letters = max(len(as_text(value)) for value in across_values)
     width_in = max(CELL_IN[0], LETTER_IN * letters + 0.1) * len(across_values) + 1.4
@@ -54,7 +56,7 @@ def draw_heatmaps(result: SweepResult, stem: Path) -> None:
             region = _cells(axes, result, objective)
             if region is not None:
                 colour_bar(figure, axes, region)
-            ranking = result.findings.rankings.get(objective)
+            ranking = result.rankings.get(objective)
             words = "noise unknown"
             if ranking:
                 words = f"{100 * ranking.confidence:g} %, {describe_noise(ranking)}"
@@ -72,16 +74,15 @@ def draw_heatmaps(result: SweepResult, stem: Path) -> None:
 
 def _cells(axes: Any, result: SweepResult, objective: str) -> Region | None:
     """Draw all trials; return the range of those coloured by value, None if there are none."""
-    down, across = result.axes
+    down, across = result.space
     rows, columns = len(down.values or ()), len(across.values or ())
     axes.grid(visible=False)
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
     axes.set_xlim(-0.5, columns - 0.5)
     axes.set_ylim(rows - 0.5, -0.5)
-    which, alike = result.objectives.index(objective), result.indistinguishable(objective)
-    value_at = {place: values[which] for place, _, values in result.done}
-    best, highest = result.best_value(objective), max(value_at.values(), default=None)
+    value_at, alike = result.value_at(objective), result.indistinguishable(objective)
+    best, highest = result.best(objective), max(value_at.values(), default=None)
     scaled = [value for place, value in value_at.items() if place not in alike]
     region = None
     if scaled and highest is not None:
@@ -100,7 +101,7 @@ def _cells(axes: Any, result: SweepResult, objective: str) -> Region | None:
             ink = "white" if LOWEST + (HIGHEST - LOWEST) * share < 0.5 else INK
         axes.add_patch(_square(*at, facecolor=colour, edgecolor="white", linewidth=1.5))
         axes.text(at[1], at[0], f"{value_at[place]:.3f}", ha="center", va="center", color=ink)
-        if value_at[place] == best:
+        if best is not None and value_at[place] == value_at[best]:
             frame = _square(*at, facecolor="none", edgecolor=BEST, linewidth=2.2, zorder=5)
             frame.set_clip_on(False)
             axes.add_patch(frame)

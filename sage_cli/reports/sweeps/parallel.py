@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from sage_cli.reports.figures.figure import FAINT, INK, drawing, say
-from sage_cli.reports.sweeps.colour import colour_bar, region_of_interest, value_scale
 from sage_cli.reports.sweeps.data import Axis, SweepResult
 from sage_cli.reports.sweeps.heatmap import LEAST_SPAN
-from sage_cli.reports.sweeps.marks import BEST
+from sage_cli.reports.sweeps.marks import BEST, colour_bar, region_of_interest, value_scale
 from sage_cli.reports.sweeps.scale import Scale
 
 GAP_IN, HEIGHT_IN = 1.7, 3.2
@@ -22,17 +21,16 @@ def draw_parallel(result: SweepResult, stem: Path) -> None:
 
     A trial without one of the parameters has a gap there.
     """
-    trials = tuple(trial for _, trial, _ in result.done)
-    value_MO = np.array([values for _, _, values in result.done])
-    scales = [Scale(axis, trials) for axis in result.axes]
+    trials = tuple(result.done.values())
+    value_MO = np.array([[*result.value_at(name).values()] for name in result.objectives]).T
+    scales = [Scale(axis, trials) for axis in result.space]
     columns = [_placed(scale, trials) for scale in scales]
     columns += [_between(value_MO[:, o], *_ends(value_MO[:, o])) for o in range(value_MO.shape[1])]
     place_MA = np.array(columns).T
     region = region_of_interest(value_MO[:, 0].tolist(), value_MO[:, 0].max(), LEAST_SPAN / 5)
     colour = value_scale(region)
-    places = [place for place, _, _ in result.done]
     first = result.best(result.objectives[0])
-    best = None if first is None else places.index(first)
+    best = None if first is None else [*result.done].index(first)
     with drawing(stem, GAP_IN * len(columns) + 1.2, HEIGHT_IN) as figure:
         axes = figure.subplots()
         across = range(len(columns))
@@ -70,8 +68,7 @@ def _ends(value_M: Any) -> tuple[float, float]:
 
 
 def _frame(axes: Any, result: SweepResult) -> None:
-    """Draw the vertical axes with their names."""
-    names = [axis.label for axis in result.axes] + list(result.objectives)
+    names = [axis.label for axis in result.space] + list(result.objectives)
     axes.grid(visible=False)
     axes.spines[:].set_visible(False)
     axes.set_yticks([])
@@ -99,7 +96,6 @@ def _tick_labels(scale: Scale) -> list[tuple[float, str]]:
 
 
 def _ticks(axes: Any, column: int, ticks: list[tuple[float, str]]) -> None:
-    """Write the ticks at the left of a vertical axis."""
     for place, words in ticks:
         # white behind the words: lines of trials cross them
         box = {"facecolor": "white", "edgecolor": "none", "pad": 0.8, "alpha": 0.8}

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from sage_cli.reports.figures.figure import FAINT, INK, drawing
-from sage_cli.reports.sweeps.data import SweepResult
+from sage_cli.reports.sweeps.data import SweepResult, SweepTrial
 from sage_cli.reports.sweeps.marks import BEST, legend, mark
 from sage_cli.reports.sweeps.winner import short_note
 
@@ -18,28 +18,30 @@ def draw_pareto(result: SweepResult, stem: Path) -> None:
 
     Points of the front are numbered as the table's trials are.
     """
-    front, findings = result.findings.front, result.findings
+    front, rankings = result.front, result.rankings
     best, alike = (front.best, front.indistinguishable) if front else ((), ())
-    point = {place: values for place, _, values in result.done}
+    across, up = result.objectives
+    value_at = result.value_at(up)
+    point = {place: (x, value_at[place]) for place, x in result.value_at(across).items()}
     with drawing(stem, *SIZE_IN) as figure:
         axes = figure.subplots()
-        axes.set_xlabel(result.objectives[0])
-        axes.set_ylabel(result.objectives[1])
+        axes.set_xlabel(across)
+        axes.set_ylabel(up)
         axes.margins(0.1)
         for place, (x, y) in point.items():
-            kind = "alike" if place in alike and findings.rankings else "worse"
-            _crossed(axes, x, y, findings.intervals.get(place), FAINT)
+            kind = "alike" if place in alike and rankings else "worse"
+            _crossed(axes, (x, y), result.trials[place], result, FAINT)
             mark(axes, x, y, "front" if place in best else kind, zorder=3)
         _stairs(axes, sorted((point[place] for place in best), reverse=True))
         _numbers(axes, {place: point[place] for place in best})
         words = {"front": "Pareto front"}
-        if findings.rankings and set(alike) - set(best):
+        if rankings and set(alike) - set(best):
             words["alike"] = "indistinguishable from it"
-        if set(point) - set(best if not findings.rankings else alike):
+        if set(point) - set(best if not rankings else alike):
             words["worse"] = "other trials"
         if result.base is not None and result.base.values is not None:
-            x, y = result.base.values
-            _crossed(axes, x, y, findings.base, INK)
+            x, y = (result.base.values[name] for name in result.objectives)
+            _crossed(axes, (x, y), result.base, result, INK)
             mark(axes, x, y, "base", zorder=4)
             words["base"] = "base"
         axes.set_title(_note(result), fontsize=7, color=FAINT, fontweight="normal")
@@ -47,20 +49,19 @@ def draw_pareto(result: SweepResult, stem: Path) -> None:
 
 
 def _note(result: SweepResult) -> str:
-    """Return what is known of the best trial by each objective, a line for each."""
-    if not result.findings.rankings:
+    if not result.rankings:
         return "noise unknown"
     notes = {name: short_note(result, name) for name in result.objectives}
     return "\n".join(f"{name}: {note}" for name, note in notes.items())
 
 
 def _crossed(
-    axes: Any, x: float, y: float, ends: tuple[tuple[float, float], ...] | None, colour: str
+    axes: Any, at: tuple[float, float], trial: SweepTrial, result: SweepResult, colour: str
 ) -> None:
-    """Draw a point's two intervals."""
-    if ends is not None:
-        axes.hlines(y, *ends[0], color=colour, linewidth=0.8, alpha=0.35, zorder=2)
-        axes.vlines(x, *ends[1], color=colour, linewidth=0.8, alpha=0.35, zorder=2)
+    if trial.intervals is not None:
+        wide, high = (trial.intervals[name] for name in result.objectives)
+        axes.hlines(at[1], *wide, color=colour, linewidth=0.8, alpha=0.35, zorder=2)
+        axes.vlines(at[0], *high, color=colour, linewidth=0.8, alpha=0.35, zorder=2)
 
 
 def _stairs(axes: Any, points: list[tuple[float, ...]]) -> None:

@@ -9,10 +9,19 @@ import numpy as np
 
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.reports.figures.figure import drawing, say
-from sage_cli.reports.sweeps.colour import Region, colour_bar, region_of_interest, value_colours
 from sage_cli.reports.sweeps.data import SweepResult
 from sage_cli.reports.sweeps.heatmap import LEAST_SPAN
-from sage_cli.reports.sweeps.marks import INDISTINGUISHABLE, WITHOUT, legend, mark, states_of
+from sage_cli.reports.sweeps.marks import (
+    INDISTINGUISHABLE,
+    WITHOUT,
+    Region,
+    colour_bar,
+    legend,
+    mark,
+    region_of_interest,
+    states_of,
+    value_colours,
+)
 from sage_cli.reports.sweeps.scale import Scale
 from sage_cli.reports.sweeps.winner import short_note
 
@@ -28,7 +37,7 @@ def draw_surfaces(result: SweepResult, stem: Path) -> None:
     The surface is linear between measured points and ends at them. Fewer than three points, or
     points on one line, have none.
     """
-    across, up = (Scale(axis, result.trials) for axis in result.axes)
+    across, up = (Scale(axis, result.trials) for axis in result.space)
     width_in = PANEL_IN[0] * len(result.objectives)
     with drawing(stem, width_in, PANEL_IN[1] + 0.5) as figure:
         panels = figure.subplots(1, len(result.objectives), squeeze=False, sharey=True)[0]
@@ -64,8 +73,7 @@ def colour_region(value_M: FloatArray) -> Region:
 def _draw(
     figure: Any, axes: Any, result: SweepResult, objective: str, scales: tuple[Scale, Scale]
 ) -> None:
-    """Draw one objective's surface, if its points have one, and all trials."""
-    which, alike = result.objectives.index(objective), result.indistinguishable(objective)
+    value_at, alike = result.value_at(objective), result.indistinguishable(objective)
     points = [
         tuple(scale.place(trial.settings[scale.axis.key]) for scale in scales)
         for trial in result.trials
@@ -73,10 +81,11 @@ def _draw(
     for (x, y), trial in zip(points, result.trials, strict=True):
         if trial.state in WITHOUT:
             mark(axes, x, y, trial.state, zorder=4)
-    if not result.done:
+    best = result.best(objective)
+    if best is None:
         return
-    value_M = np.array([values[which] for _, _, values in result.done])
-    place_MA = np.array([points[place] for place, _, _ in result.done])
+    value_M = np.array([*value_at.values()])
+    place_MA = np.array([points[place] for place in value_at])
     part = value_colours()
     region = colour_region(value_M)
     span = {"vmin": region.low, "vmax": region.high}
@@ -89,11 +98,10 @@ def _draw(
         axes.tricontourf(triangles, value_M, zorder=1, **style)
     if len(value_M) > 1:
         colour_bar(figure, axes, region)
-    highest = result.best_value(objective)
-    for (place, _, values), (x, y) in zip(result.done, place_MA, strict=True):
+    for (place, value), (x, y) in zip(value_at.items(), place_MA, strict=True):
         if place in alike:
             mark(axes, x, y, "bright", zorder=4)
-        if values[which] == highest:
+        if value == value_at[best]:
             mark(axes, x, y, "best", zorder=5)
 
 

@@ -17,7 +17,7 @@ def sweep_tables(result: SweepResult) -> tuple[Table, ...]:
     failed = any(trial.failure for trial in result.trials)
     return (
         trials_table(result),
-        *([winner_table(result)] if result.findings.winners else []),
+        *([winner_table(result)] if result.winners else []),
         *([failures_table(result)] if failed else []),
         *([importance_table(result)] if result.importances else []),
     )
@@ -25,20 +25,16 @@ def sweep_tables(result: SweepResult) -> tuple[Table, ...]:
 
 def trials_table(result: SweepResult) -> Table:
     """Return a row per trial: settings, objectives with intervals, seeds, runs or the state."""
-    intervals, rows = result.findings.intervals, []
-    if (base := result.base) is not None:
-        ends = result.findings.base
-        nothing = [_setting(base, axis) for axis in result.axes]
-        seen = _measures(base, ends, len(result.objectives))
-        rows.append(Row(("base", *nothing, *seen, len(base.runs), _outcome(base)), section="base"))
-    for place, trial in enumerate(result.trials):
-        settings = [_setting(trial, axis) for axis in result.axes]
-        seen = _measures(trial, intervals.get(place), len(result.objectives))
+    named = [("base", result.base)] if result.base is not None else []
+    named += [(str(number), trial) for number, trial in enumerate(result.trials, 1)]
+    rows = []
+    for name, trial in named:
+        settings = [_setting(trial, axis) for axis in result.space]
+        seen = [_measure(trial, objective) for objective in result.objectives]
         seeds = len(trial.runs) if trial.values else Measure(math.nan)
-        rows.append(
-            Row((str(place + 1), *settings, *seen, seeds, _outcome(trial)), section="trials")
-        )
-    names = [axis.name for axis in result.axes]
+        section = "base" if name == "base" else "trials"
+        rows.append(Row((name, *settings, *seen, seeds, _outcome(trial)), section))
+    names = [axis.name for axis in result.space]
     return Table(
         f"sweep over {', '.join(names)}",
         (
@@ -58,7 +54,7 @@ def failures_table(result: SweepResult) -> Table:
         if (failure := trial.failure) is not None:
             reason = " ".join(failure.reason.split())
             last = next((line.strip() for line in reversed(failure.log) if line.strip()), "")
-            words = (str(place), describe(trial, result.axes), failure.kind, reason, last)
+            words = (str(place), describe(trial, result.space), failure.kind, reason, last)
             rows.append(Row(words))
     columns = (
         *map(Column, ("trial", "settings", "class")),
@@ -84,17 +80,17 @@ def importance_table(result: SweepResult) -> Table:
 
 
 def _notes(result: SweepResult) -> tuple[str, ...]:
-    findings, notes = result.findings, []
-    if findings.intervals:
-        notes.append(f"{100 * findings.confidence:g} % intervals over {_sources(result)}")
-    notes += [_best(name, one, result) for name, one in findings.rankings.items()]
-    if (front := findings.front) is not None:
+    notes = []
+    if any(trial.intervals for trial in result.trials):
+        notes.append(f"{100 * result.confidence:g} % intervals over {_sources(result)}")
+    notes += [_best(name, one, result) for name, one in result.rankings.items()]
+    if (front := result.front) is not None:
         count = len(set(front.indistinguishable) - set(front.best))
         others = f"{count} other{'' if count == 1 else 's'}"
         trials = "trials" if len(front.best) > 1 else "trial"
         notes.append(
             f"Pareto front: {trials} {', '.join(str(place + 1) for place in front.best)}"
-            + (f"; {others} indistinguishable from it" if findings.rankings and count else "")
+            + (f"; {others} indistinguishable from it" if result.rankings and count else "")
         )
     missing = [
         str(place + 1) for place, trial in enumerate(result.trials) if trial.state == "missing"
@@ -104,10 +100,10 @@ def _notes(result: SweepResult) -> tuple[str, ...]:
             f"trial{'s' * (len(missing) > 1)} {', '.join(missing)} had results that the store "
             "has no more: not compared; the same command makes them again"
         )
-    if result.reported:
+    if both := result.selected_on_reported:
         notes.append(
-            f"selected on {result.reported}, which is also what is reported: the best trial looks "
-            "better there than it is; measure it on other problems"
+            f"selected on {both}, which is also what is reported: the best trial looks better "
+            "there than it is; measure it on other problems"
         )
     return tuple(notes)
 
@@ -115,7 +111,7 @@ def _notes(result: SweepResult) -> tuple[str, ...]:
 def _sources(result: SweepResult) -> str:
     if result.about == "methods":
         return "problems and seeds"
-    if any(len(trial.runs) > 1 for _, trial, _ in result.done):
+    if any(len(trial.runs) > 1 for trial in result.done.values()):
         return "problems and seeds; trials with one run are compared as models, not as settings"
     return "problems, about these very runs, not their settings: another seed gives another model"
 
@@ -135,12 +131,9 @@ def describe_noise(ranking: Ranking) -> str:
     return f"standard error of a difference: {ranking.error:.3f}"
 
 
-def _measures(
-    trial: SweepTrial, ends: tuple[tuple[float, float], ...] | None, objectives: int
-) -> list[Measure]:
-    values = trial.values or (math.nan,) * objectives
-    intervals = ends or (None,) * objectives
-    return [Measure(v, interval=end) for v, end in zip(values, intervals, strict=True)]
+def _measure(trial: SweepTrial, objective: str) -> Measure:
+    value, ends = (trial.values or {}).get(objective, math.nan), trial.intervals or {}
+    return Measure(value, interval=ends.get(objective))
 
 
 def _setting(trial: SweepTrial, axis: Axis) -> Cell:

@@ -11,7 +11,7 @@ from sage_cli.reports.tables.table import UNDEFINED, Cell, Column, Measure, Row,
 
 def winner_table(result: SweepResult) -> Table:
     """Return a column per objective: the best trial less the base and the second, its optimism."""
-    winners = list(result.findings.winners.values())
+    winners = list(result.winners.values())
     known = any(one.optimism and one.optimism.estimate is not None for one in winners)
     rows: list[tuple[str, list[Cell]]] = [
         ("trial", [str(one.best + 1) for one in winners]),
@@ -26,7 +26,7 @@ def winner_table(result: SweepResult) -> Table:
     else:
         rows.append(("optimism at least", [_measure(one.least) for one in chosen]))
         rows.append(("optimism at most", [_measure(one.most) for one in chosen]))
-    columns = (Column(""), *(Column(name, part=name) for name in result.findings.winners))
+    columns = (Column(""), *(Column(name, part=name) for name in result.winners))
     return Table(
         "the best trial",
         columns,
@@ -40,7 +40,7 @@ def _notes(result: SweepResult, known: bool) -> tuple[str, ...]:
         "paired differences, whose intervals do not allow for the choice of the best: "
         "`sage sweeps confirm` measures what is left of them"
     ]
-    if all(one.optimism is None for one in result.findings.winners.values()):
+    if all(one.optimism is None for one in result.winners.values()):
         return tuple(found)
     found.append(
         f"optimism: how much the highest of {len(result.done)} values overstates its trial on "
@@ -68,7 +68,7 @@ def describe_winner(one: Winner) -> list[str]:
 
 def short_note(result: SweepResult, objective: str) -> str:
     """Return the best trial's lead over the base and its optimism, for a picture; "" if unknown."""
-    one = result.findings.winners.get(objective)
+    one = result.winners.get(objective)
     if one is None:
         return ""
     lines = [f"best less initial policy {_gap(one.over_base)}"] if one.over_base else []

@@ -9,16 +9,20 @@ from dataclasses import dataclass
 from itertools import count
 
 from sage_cli.errors import ExecutorError
-from sage_cli.trials.executors.executor import Command, End, Executor
+from sage_cli.store.atomic import private
+from sage_cli.trials.executors.executor import Command, End, Executor, Fate
 from sage_cli.trials.executors.guarded_process import GRACE_S, GuardedProcess, environment_of
-from sage_cli.trials.executors.warm_process import WarmProcesses
-from sage_cli.trials.executors.warm_task import WarmTask
+from sage_cli.trials.executors.warm_process import WarmProcesses, WarmTask
+
+GONE = "the warm process is gone, so this task is started cold"
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Job:
-    guarded: GuardedProcess | WarmTask
+    command: Command
+    environment: Mapping[str, str]
     gpus: list[str]
+    guarded: GuardedProcess | WarmTask
 
 
 class LocalExecutor(Executor):
@@ -62,7 +66,7 @@ class LocalExecutor(Executor):
 
     def ended(self) -> Mapping[str, End]:
         """The jobs that ended since the last call; their places and GPUs are free from then on."""
-        ends = {name: job.guarded.poll() for name, job in self._jobs.items()}
+        ends = {name: self._end_of(job) for name, job in self._jobs.items()}
         ended = {name: end for name, end in ends.items() if end is not None}
         for name in ended:
             self._free += self._jobs.pop(name).gpus
@@ -86,35 +90,33 @@ class LocalExecutor(Executor):
                 "lower executor.gpus or executor.workers",
             )
         environment = self._environment(command, gpus)
-        guarded = self._guarded(command, environment)
-        del self._free[: len(gpus)]
-        number = guarded.process or f"warm-{next(self._numbers)}"
-        self._jobs[str(number)] = _Job(guarded, gpus)
-        return str(number)
-
-    def _guarded(
-        self, command: Command, environment: Mapping[str, str]
-    ) -> GuardedProcess | WarmTask:
-        """The command, forked from a warm process if there is one for it, else started cold."""
-
-        def cold() -> GuardedProcess:
-            return GuardedProcess(command, environment, self._grace_s)
-
         task = None
         if self._warm is not None and _can_be_warm(command):
             with suppress(OSError):  # starting it cold says what is wrong
-                task = self._warm.start(command, environment, self._grace_s, cold)
-        return task or cold()
+                task = self._warm.start(command, environment, self._grace_s)
+        guarded = task or GuardedProcess(command, environment, self._grace_s)
+        del self._free[: len(gpus)]
+        number = str(guarded.process or f"warm-{next(self._numbers)}")
+        self._jobs[number] = _Job(command, environment, gpus, guarded)
+        return number
+
+    def _end_of(self, job: _Job) -> End | None:
+        """The end of a job; one whose warm process ended before it forked it is started cold."""
+        end = job.guarded.poll()
+        if end is None or end.fate is not Fate.LOST:
+            return end
+        with suppress(OSError), open(job.command.log, "ab", opener=private) as log:
+            log.write(f"{GONE}\n".encode())
+        job.guarded = GuardedProcess(job.command, job.environment, self._grace_s)
+        return None
 
     def _environment(self, command: Command, gpus: Sequence[str] = ()) -> dict[str, str]:
-        """The environment of a command that gets these GPUs."""
         environment = environment_of(command, os.environ)
         if self._has_gpus:
             environment["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
         return environment
 
     def _end(self, names: Sequence[str] | Mapping[str, _Job]) -> None:
-        """Ask all jobs to end, then wait for each."""
         guards = [self._jobs[name].guarded for name in names if name in self._jobs]
         for guarded in guards:
             guarded.ask_to_end()

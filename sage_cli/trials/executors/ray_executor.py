@@ -169,7 +169,6 @@ def _join(address: str | None) -> str:
 
 
 def _places(address: str | None, wanted: Resources) -> int:
-    """Return how many commands fit on the available nodes."""
     needs = {"CPU": wanted.threads, "GPU": wanted.gpus, "memory": (wanted.memory_gb or 0) * 2**30}
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     places = sum(

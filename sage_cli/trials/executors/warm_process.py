@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+import select
+import signal
 import socket
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TypeAlias
 
 from sage_cli.store.atomic import private
 from sage_cli.trials.executors import fork_server
-from sage_cli.trials.executors.executor import Command
-from sage_cli.trials.executors.guarded_process import PATIENCE_S, GuardedProcess
+from sage_cli.trials.executors.executor import Command, End, Fate
+from sage_cli.trials.executors.guarded_process import PATIENCE_S
 from sage_cli.trials.executors.process_guard import LINUX
-from sage_cli.trials.executors.warm_task import WarmTask
 
 SAGE = ("-m", "sage_cli.cli.warm")
 """What Python runs as a warm process of `sage` commands."""
@@ -29,6 +30,8 @@ _ROOM = " " * 1024
 
 Surroundings: TypeAlias = tuple[str, tuple[tuple[str, str], ...]]
 """A folder and an environment."""
+_LOST = -signal.SIGKILL
+"""The code of a command whose guard was killed: every other signal is reported by the guard."""
 
 
 class WarmProcesses:
@@ -51,20 +54,18 @@ class WarmProcesses:
             self._seen.update(map(_surroundings, environments))
 
     def start(
-        self, command: Command, environment: Mapping[str, str], grace_s: float,
-        cold: Callable[[], GuardedProcess],
-    ) -> WarmTask | None:  # fmt: skip
+        self, command: Command, environment: Mapping[str, str], grace_s: float
+    ) -> WarmTask | None:
         """Have a command forked in an environment that was expected; None if it must start cold.
 
-        `cold` starts it if the warm process ends before it forks the command. Raises OSError if
-        the log can't be written or no process started.
+        Raises OSError if the log can't be written or no process started.
         """
         here = _surroundings(environment)
         if self._seen[here] < self._least:
             return None
         if (process := self._process(here, environment, command.log)) is None:
             return None
-        return process.fork(command, grace_s, cold)
+        return process.fork(command, grace_s)
 
     def close(self) -> None:
         """End all of them; what they forked continues."""
@@ -109,9 +110,7 @@ class _WarmProcess:
         """Its exit code, or minus the number of the signal that ended it; None while it runs."""
         return self._process.poll()
 
-    def fork(
-        self, command: Command, grace_s: float, cold: Callable[[], GuardedProcess]
-    ) -> WarmTask | None:
+    def fork(self, command: Command, grace_s: float) -> WarmTask | None:
         """Have a command forked, once the libraries are loaded; None if it can't be asked for."""
         minutes = command.resources.minutes
         asked = {
@@ -131,7 +130,7 @@ class _WarmProcess:
             sent = [owner_read, report_write, alive_write]
             for descriptor in sent:
                 theirs.callback(os.close, descriptor)
-            task = WarmTask(command, owner, report, alive, grace_s, cold)
+            task = WarmTask(owner, report, alive, grace_s)
             with suppress(OSError):  # it has just ended, which the task finds out
                 socket.send_fds(self._control, [message], [*sent, log.fileno()])
         return task
@@ -148,3 +147,92 @@ class _WarmProcess:
 
 def _surroundings(environment: Mapping[str, str]) -> Surroundings:
     return str(Path.cwd()), tuple(sorted(environment.items()))
+
+
+class WarmTask:
+    """A command that a warm process was asked for. It ends with this process at the latest.
+
+    `owner`, `report` and `alive` are pipes to its guard, described in fork_server.py. The end is
+    LOST if the warm process ends before it forks the command.
+    """
+
+    def __init__(self, owner: int, report: int, alive: int, grace_s: float) -> None:
+        self._owner, self._report, self._alive = owner, report, alive
+        self._grace_s = grace_s
+        os.set_blocking(report, False)
+        self._said = b""
+        self._asked = False
+        self._end: End | None = None
+
+    @property
+    def process(self) -> int | None:
+        """The watcher's process and process group; None until it has started."""
+        first = self._lines[0].split() if self._lines else []
+        return int(first[1]) if first else None
+
+    def poll(self) -> End | None:
+        """Return the end of the command once all its processes are gone; None before."""
+        if self._end is None and self._is_unwatched(0):
+            self._end = self._last_report()
+        return self._end
+
+    def ask_to_end(self) -> None:
+        """Ask it to stop: SIGTERM, and SIGKILL after the grace."""
+        self._asked = True
+        if self._end is None:
+            with suppress(OSError):  # it has ended
+                os.write(self._owner, b"e")
+
+    def wait_for_end(self) -> End:
+        """Return the end of the command after `ask_to_end`, when all its processes are gone."""
+        if self._end is None:
+            self._read()
+            # a command that has not started by now will find that its end was asked for
+            if self.process is not None and not self._is_unwatched(self._grace_s + PATIENCE_S):
+                self._kill_group()
+                self._is_unwatched(None)
+            self._end = self._last_report()
+        return self._end
+
+    def _is_unwatched(self, wait_s: float | None) -> bool:
+        """Return True once no watcher holds its end of the pipe, waiting for that so long."""
+        return _is_ready(self._alive, wait_s)
+
+    def _last_report(self) -> End:
+        """The end by the guard's last line."""
+        os.close(self._owner)  # a guard that still lives ends all
+        while not self._read() and not (self._asked and self.process is None):
+            _is_ready(self._report, None)
+        for descriptor in (self._report, self._alive):
+            os.close(descriptor)
+        if self.process is None:
+            return End(Fate.ENDED, -signal.SIGTERM) if self._asked else End(Fate.LOST)
+        self._kill_group()
+        fate, _, code = self._lines[-1].partition(" ")
+        if fate in ("started", fork_server.UNGUARDED):
+            return End(Fate.ENDED if self._asked else Fate.KILLED, _LOST)
+        return End(Fate(fate), int(code))
+
+    @property
+    def _lines(self) -> list[str]:
+        return self._said.decode().split("\n")[:-1]
+
+    def _read(self) -> bool:
+        """Read what the report holds; True once its last writer is gone."""
+        with suppress(BlockingIOError):
+            while more := os.read(self._report, 4096):
+                self._said += more
+            return True
+        return False
+
+    def _kill_group(self) -> None:
+        if self.process is not None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.process, signal.SIGKILL)
+
+
+def _is_ready(pipe: int, wait_s: float | None) -> bool:
+    """Return True once a pipe has something to read or no writer, waiting for that so long."""
+    poll = select.poll()
+    poll.register(pipe, select.POLLIN)
+    return bool(poll.poll(None if wait_s is None else 1000 * wait_s))

@@ -12,8 +12,6 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.trials.search.prepared import Sweep, measured_benchmarks
-from sage_cli.trials.search.results import stored_results
-from sage_cli.trials.search.scores import ByBenchmark
 from sage_cli.trials.search.shared import point_config
 from sage_cli.trials.stored import StoredMeasurements
 from sage_cli.trials.task import Task
@@ -56,13 +54,9 @@ class Confirmation:
         return measured_benchmarks(self.config, self.sweep.config.sweep)
 
     @cached_property
-    def _stored(self) -> StoredMeasurements:
+    def stored(self) -> StoredMeasurements:
+        """The measurements on the reported problems."""
         return StoredMeasurements(self.benchmarks)
-
-    @cached_property
-    def _tasks(self) -> TaskList:
-        name = self.sweep.folder.name
-        return TaskList(self.config, self._stored, training=("--set", f"run.sweep={name}"))
 
     def replicates(self, place: int) -> list[Replicate]:
         """Return the trainings of a trial with fresh seeds."""
@@ -77,19 +71,14 @@ class Confirmation:
         config = point_config(self.config, self.points[place])
         return Replicate("initial policy", 0, config, is_initial=True)
 
-    def trainings(self, place: int) -> list[Task]:
-        """Return the tasks that train and measure a trial with fresh seeds."""
-        return [self._tasks.training(one) for one in self.replicates(place)]
-
     def tasks(self) -> list[Task]:
         """Return every task: the measurements of initial policies, then trainings, each once."""
-        initial = [self._tasks.measurement(self.initial(place)) for place in self.points]
-        trained = [task for place in self.points for task in self.trainings(place)]
+        name = self.sweep.folder.name
+        tasks = TaskList(self.config, self.stored, training=("--set", f"run.sweep={name}"))
+        initial = [tasks.measurement(self.initial(place)) for place in self.points]
+        every = [one for place in self.points for one in self.replicates(place)]
+        trained = [tasks.training(one) for one in every]
         return list({task.name: task for task in (*initial, *trained)}.values())
-
-    def results(self, one: Replicate) -> ByBenchmark | None:
-        """Return a replicate's results by benchmark over evaluation seeds; None if not measured."""
-        return stored_results(self._stored, one)
 
     def require_fresh(self, searched: Sequence[str]) -> None:
         """Raise ConfigurationError if a run of the search has a seed that is to be fresh.

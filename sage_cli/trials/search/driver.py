@@ -15,11 +15,7 @@ from sage_cli.trials.queue import TaskQueue
 from sage_cli.trials.search.blame import Streak, is_own
 from sage_cli.trials.search.prepared import Sweep
 from sage_cli.trials.search.pruning import Pruner
-from sage_cli.trials.search.replicates import (
-    missing_replicates,
-    stands_out,
-    survivors,
-)
+from sage_cli.trials.search.replicates import next_rung, stands_out
 from sage_cli.trials.search.scores import ByBenchmark, describe, mean_scores, score
 from sage_cli.trials.search.space.space import Point, point_key
 from sage_cli.trials.search.study.study_trial import State, StudyTrial
@@ -212,17 +208,13 @@ class Driver:
             for seed, task in enumerate(of_trial)
             if task.name in self._raced and seed not in measured[key]
         }
-        wanted = missing_replicates(
-            measured, settings.objectives, settings.seeds, race=True, failed=failed
-        )
+        wanted, left = next_rung(measured, settings.objectives, settings.seeds, failed)
         for key, seed in wanted:
             self._raced.add(tasks[key][seed].name)
             self._add(points[key], tasks[key][seed])
-        if not wanted and measured:
-            left = survivors(measured, settings.objectives, settings.seeds)
-            if len(left) > 1:
-                told = stands_out(measured, settings.objectives, left)
-                self._shown.raced(describe(points[left[0]]), len(left), len(measured), told)
+        if not wanted and len(left) > 1:
+            told = stands_out(measured, settings.objectives, left)
+            self._shown.raced(describe(points[left[0]]), len(left), len(measured), told)
         return bool(wanted)
 
     def _prune(self) -> None:

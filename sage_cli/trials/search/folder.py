@@ -1,8 +1,9 @@
-"""A sweep's folder: the files of its driver, for the next driver and for readers."""
+"""A sweep's folder: the files of its driver and its report, and all sweeps below a folder."""
 
 from __future__ import annotations
 
 import secrets
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,16 +12,26 @@ from typing_extensions import TypedDict
 
 from sage_cli.config.load import with_layers
 from sage_cli.config.schema import SageConfig
-from sage_cli.errors import ConfigurationError
+from sage_cli.errors import ConfigurationError, StoreError
+from sage_cli.reports.sweeps.data import SweepResult, from_data
 from sage_cli.store.atomic import write_json, write_text
 from sage_cli.store.json_files import read_object
+from sage_cli.store.lock import DRIVER, driver, holder_of
+from sage_cli.store.runs.names import full_name
 from sage_cli.store.sweep_runs import Entry, SweepRuns, Value
 
 STATE, CANCEL, MARK, TASKS = "state.json", "cancel", "mark", "tasks"
 """The driver's state for readers, the file that asks it to stop, the folder's identity in a
 database, and the folder of configurations and logs."""
+CONFIG, SETTINGS = "config.json", "settings.json"
+REPORT, PAGE, COMMANDS = "sweep.json", "sweep.html", "commands.json"
 AGAIN = "remove it and type the same command again"
 """The remedy for a torn file."""
+OTHER_VERSION = (
+    "read the sweep with the version that wrote it, or type it again: this version begins a sweep "
+    "of its own. The runs are listed by `sage runs list`"
+)
+"""The next step for a sweep whose files this version can't read."""
 
 
 class SweepFacts(TypedDict):
@@ -64,12 +75,12 @@ class SweepFolder:
         `settings` is `sweep_settings`. Raises ConfigurationError with what differs.
         """
         self.refuse_other(settings)
-        write_json(self.path / "settings.json", dict(settings))
+        write_json(self.path / SETTINGS, dict(settings))
 
     def refuse_other(self, settings: Mapping[str, Any]) -> None:
         """Raise ConfigurationError with what differs if the folder holds other settings."""
-        file = self.path / "settings.json"
-        if file.is_file() and (held := read_object(file, AGAIN)) != settings:
+        held = self._held(SETTINGS)
+        if held is not None and held != settings:
             names = sorted({*held, *settings})
             other = [name for name in names if held.get(name) != settings.get(name)]
             shown = [f"{name} was {held.get(name)}, is {settings.get(name)}" for name in other[:5]]
@@ -84,8 +95,7 @@ class SweepFolder:
 
         The stored URL is not used: a file would decide where passwords are sent.
         """
-        file = self.path / STATE
-        held = read_object(file, AGAIN).get("storage") if file.is_file() else None
+        held = (self._held(STATE) or {}).get("storage")
         if held and storage is None:
             raise ConfigurationError(
                 f"the study of {self.name} is in the database {held}",
@@ -94,11 +104,20 @@ class SweepFolder:
 
     def keep_config(self, config: SageConfig) -> None:
         """Write the configuration with which the sweep is resumed."""
-        write_json(self.path / "config.json", with_layers(config))
+        write_json(self.path / CONFIG, with_layers(config))
 
     def mark(self) -> str:
         """The folder's identity among all folders, here and on other machines; made once."""
-        return mark_of(self.path) or _new_mark(self.path)
+        if (mark := self.known_mark) is None:
+            mark = secrets.token_hex(8)
+            write_text(self.path / MARK, mark)
+        return mark
+
+    @property
+    def known_mark(self) -> str | None:
+        """The mark of the folder; None if it has none."""
+        file = self.path / MARK
+        return file.read_text(encoding="utf-8").strip() if file.is_file() else None
 
     @property
     def tasks(self) -> Path:
@@ -123,14 +142,87 @@ class SweepFolder:
         """Forget a request to an earlier driver."""
         (self.path / CANCEL).unlink(missing_ok=True)
 
+    @property
+    def state(self) -> dict[str, Any]:
+        """The last state.json: space, sampler, objectives, counts of trials, the best one."""
+        return read_object(self.path / STATE, AGAIN)
 
-def mark_of(sweep: Path) -> str | None:
-    """The mark of a sweep's folder; None if it has none."""
-    file = sweep / MARK
-    return file.read_text(encoding="utf-8").strip() if file.is_file() else None
+    @property
+    def driven_by(self) -> str | None:
+        """A phrase that names the process that drives it now; None if there is none."""
+        return holder_of(self.path, DRIVER)
+
+    @property
+    def result(self) -> SweepResult | None:
+        """Its last report; None before there is one.
+
+        Raises StoreError if it is torn, or of a version of sage that wrote it otherwise.
+        """
+        data = self._held(REPORT)
+        try:
+            return None if data is None else from_data(data)
+        except (AttributeError, TypeError) as error:
+            raise StoreError(
+                f"{self.path / REPORT} was written by another version of sage, or edited: "
+                f"{type(error).__name__}: {error}",
+                OTHER_VERSION,
+            ) from None
+
+    @property
+    def provenance(self) -> dict[str, Any]:
+        """The provenance of its last report."""
+        return (self._held(REPORT) or {}).get("provenance") or {}
+
+    @property
+    def commands(self) -> dict[str, str]:
+        """The command of each trial that has runs, by its number in the last report."""
+        return self._held(COMMANDS) or {}
+
+    @property
+    def page(self) -> Path:
+        """The page of its last report."""
+        return self.path / PAGE
+
+    @property
+    def jobs(self) -> tuple[str, ...]:
+        """The jobs that its drivers left with an executor that outlives them."""
+        return tuple(self._held(f"{TASKS}/jobs.json") or ())
+
+    def cancel(self) -> None:
+        """Ask the driver to stop, which it does within moments."""
+        write_text(self.path / CANCEL, "")
+
+    def remove(self) -> None:
+        """Delete the folder, unless the sweep is driven; runs stay.
+
+        It is renamed first, so that a kill leaves it whole or gone.
+        """
+        aside = self.path.with_name(f".{self.name}.old")
+        with driver(self.path, self.name):
+            shutil.rmtree(aside, ignore_errors=True)
+            self.path.rename(aside)
+        shutil.rmtree(aside)
+
+    def _held(self, name: str) -> dict[str, Any] | None:
+        """The content of a file; None if it is not there."""
+        file = self.path / name
+        return read_object(file, AGAIN) if file.is_file() else None
 
 
-def _new_mark(sweep: Path) -> str:
-    mark = secrets.token_hex(8)
-    write_text(sweep / MARK, mark)
-    return mark
+class Sweeps:
+    """All sweeps below a folder of runs."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root / "sweeps"
+
+    def all(self) -> list[SweepFolder]:
+        """Every sweep, the latest at the end."""
+        paths = sorted(self.root.glob(f"[!.]*/{STATE}"), key=lambda path: path.stat().st_mtime)
+        return [SweepFolder(path.parent) for path in paths]
+
+    def find(self, name: str) -> SweepFolder:
+        """The sweep called `name`: its name, an unambiguous part of it, or its folder."""
+        if (Path(name) / STATE).is_file():
+            return SweepFolder(Path(name))
+        known = {sweep.name: sweep for sweep in self.all()}
+        return known[full_name(name, known, "sweep", f"in {self.root}", "`sage sweeps list`")]

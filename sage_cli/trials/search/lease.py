@@ -85,7 +85,7 @@ class Lease:
         if before is not None and self._lives(before):
             raise self._refusal(before)
         self.own = replace(self.own, holder=Holder.this_process())
-        self._keep(self.own)
+        self.patiently(lambda: self.study.set_user_attr(DRIVER, asdict(self.own)))
         time.sleep(SETTLE_S)
         found = self._owner()
         if (
@@ -111,9 +111,6 @@ class Lease:
     def _owner(self) -> Owner | None:
         found: Owner | None = self.patiently(lambda: owner_of(self.study))
         return found
-
-    def _keep(self, owner: Owner) -> None:
-        self.patiently(lambda: self.study.set_user_attr(DRIVER, asdict(owner)))
 
     def _lives(self, owner: Owner) -> bool:
         """Return True if an owner's process sends a heartbeat; clocks of hosts are not compared."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from math import isnan
 from typing import TYPE_CHECKING, Any
 
 from sage_cli.config.specs import EvaluationSpec
@@ -13,6 +14,7 @@ from sage_cli.problems.load import benchmark_names
 from sage_cli.reports.document import Document, Report
 from sage_cli.reports.sweeps.data import (
     Axis,
+    CountedTrial,
     LearningCurve,
     SweepResult,
     SweepTrial,
@@ -24,15 +26,20 @@ from sage_cli.reports.sweeps.table import trials_table
 from sage_cli.reports.tables.table import to_records
 from sage_cli.settings.sections.records import TrackingSection
 from sage_cli.store.mirrors.wandb_mirror import SweepPicture, mirror_sweep
-from sage_cli.trials.search.learning_curves import learning_curve
+from sage_cli.store.runs.run import Run
+from sage_cli.trials.search.folder import SweepFolder
 from sage_cli.trials.search.prepared import Sweep
 from sage_cli.trials.search.scores import ByBenchmark, mean_scores, score
 from sage_cli.trials.search.space.space import Parameter, Range
-from sage_cli.trials.search.stored import StoredSweep
 from sage_cli.trials.search.study.study_trial import State, StudyTrial
 
 if TYPE_CHECKING:
     from sage_cli.trials.search.study.study import Study
+
+POINTS = 40
+"""The most points of a curve: longer ones are means over equal numbers of steps."""
+SHOWN = ("eval/pass@1", "eval/exact@1", "reward")
+"""The records that a curve may have, the first that a run has."""
 
 
 def outcome(sweep: Sweep, study: Study, under_way: Collection[int]) -> Document:
@@ -82,13 +89,14 @@ def _trial(one: StudyTrial, sweep: Sweep, goes_on: bool) -> SweepTrial:
     """A trial with all of its measured seeds, those of a race among them."""
     found, missing = _stored(one, sweep)
     state = _unfinished(sweep, goes_on)
-    trial = SweepTrial(one.point, state, runs=tuple(found), curve=_curve(one, sweep))
+    trial = CountedTrial(one.point, state, runs=tuple(found), curve=_curve(one, sweep))
     if one.state is State.DONE and missing is not None:
         # the study has its values, but their noise is unknown
-        return replace(trial, state="missing", values=one.values, missing=missing)
+        values = _named(sweep, one.values or ())
+        return replace(trial, state="missing", values=values, missing=missing)
     if one.state is State.DONE:
         scores = [score(sweep.config.sweep.objectives, counts) for counts in found.values()]
-        values, counts = mean_scores(scores), tuple(found.values())
+        values, counts = _named(sweep, mean_scores(scores)), tuple(found.values())
         return replace(trial, state="done", values=values, counts=counts)
     if one.state in (State.FAILED, State.INFEASIBLE):
         lines = tuple(one.attrs.get("lines", ()))
@@ -97,6 +105,10 @@ def _trial(one: StudyTrial, sweep: Sweep, goes_on: bool) -> SweepTrial:
     if one.state is State.PRUNED:
         return replace(trial, state="pruned", pruned=str(one.attrs.get("reason")))
     return trial
+
+
+def _named(sweep: Sweep, values: Sequence[float]) -> dict[str, float]:
+    return dict(zip((one.name for one in sweep.config.sweep.objectives), values, strict=True))
 
 
 def _curve(one: StudyTrial, sweep: Sweep) -> LearningCurve | None:
@@ -119,8 +131,8 @@ def _base(sweep: Sweep) -> SweepTrial | None:
     counts = sweep.results(sweep.initial)
     if counts is None:
         return None
-    values = score(sweep.config.sweep.objectives, counts)
-    return SweepTrial({}, "done", values, (sweep.initial.policy.label,), (counts,))
+    values = _named(sweep, score(sweep.config.sweep.objectives, counts))
+    return CountedTrial({}, "done", values, runs=(sweep.initial.policy.label,), counts=(counts,))
 
 
 def _reported(sweep: Sweep) -> str | None:
@@ -132,23 +144,19 @@ def _reported(sweep: Sweep) -> str | None:
 
 def mirror_report(report: Report, facts: Mapping[str, Any], tracking: TrackingSection) -> None:
     """Show a sweep's report in W&B, as `tracking` asks; `facts` say what was searched and how."""
-    result = StoredSweep(report.folder).result
+    result = SweepFolder(report.folder).result
     assert result is not None  # `report` was written there
+    states = [*(["base"] if result.base else []), *(trial.state for trial in result.trials)]
     picture = SweepPicture(
         config={name: value for name, value in facts.items() if name != "storage"},
         trials=[
             {**row, "state": state}
-            for row, state in zip(to_records(trials_table(result)), _states(result), strict=True)
+            for row, state in zip(to_records(trials_table(result)), states, strict=True)
         ],
         pictures={path.stem: path for path in report.files if path.suffix == ".png"},
         summary=_summary(result),
     )
     mirror_sweep(report.folder, picture, tracking)
-
-
-def _states(result: SweepResult) -> list[str]:
-    """Of the table's rows."""
-    return [*(["base"] if result.base else []), *(trial.state for trial in result.trials)]
 
 
 def _summary(result: SweepResult) -> dict[str, Any]:
@@ -157,12 +165,38 @@ def _summary(result: SweepResult) -> dict[str, Any]:
     found: dict[str, Any] = {
         f"trials/{state}": states.count(state) for state in dict.fromkeys(states)
     }
-    for which, objective in enumerate(result.objectives):
-        place = result.best(objective)
-        values = None if place is None else result.trials[place].values
-        if place is None or values is None:
+    for objective in result.objectives:
+        if (place := result.best(objective)) is None:
             continue
         trial, name = result.trials[place], f"best/{objective}"
         found |= {f"{name}/{key}": value for key, value in trial.settings.items()}
-        found |= {f"{name}/value": values[which], f"{name}/runs": " ".join(trial.runs)}
+        found[f"{name}/value"] = result.value_at(objective)[place]
+        found[f"{name}/runs"] = " ".join(trial.runs)
     return found
+
+
+def learning_curve(run: Run | None) -> LearningCurve | None:
+    """Return a run's pass@1 on validation problems, or its reward; None without either.
+
+    The reward of a long run is averaged over windows, each at its last step.
+    """
+    if run is None or not run.metrics.path.is_file():
+        return None
+    records = run.metrics.read()
+    for key in SHOWN:
+        points = [(int(one["step"]), float(one[key])) for one in records if _has(one, key)]
+        if points:
+            return LearningCurve(key, _thinned(points))
+    return None
+
+
+def _has(record: dict[str, Any], key: str) -> bool:
+    value = record.get(key)
+    return isinstance(value, int | float) and not isnan(value)
+
+
+def _thinned(points: Sequence[tuple[int, float]]) -> tuple[tuple[int, float], ...]:
+    """Return `POINTS` windows' last steps and means, or the points if they are not more."""
+    size = -(-len(points) // POINTS)
+    windows = [points[start : start + size] for start in range(0, len(points), size)]
+    return tuple((one[-1][0], sum(value for _, value in one) / len(one)) for one in windows)

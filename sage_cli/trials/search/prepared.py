@@ -13,8 +13,14 @@ from sage_cli.evaluation.benchmarks import Benchmark, load_benchmarks
 from sage_cli.settings.sections.sweep import SweepSection
 from sage_cli.store.identity import identity_of
 from sage_cli.trials.search.folder import SweepFacts, SweepFolder
-from sage_cli.trials.search.results import results_of, stored_results
-from sage_cli.trials.search.scores import ByBenchmark, describe, mean_scores, score
+from sage_cli.trials.search.scores import (
+    ByBenchmark,
+    describe,
+    mean_scores,
+    results_of,
+    score,
+    stored_results,
+)
 from sage_cli.trials.search.shared import (
     point_config,
     shared_config,

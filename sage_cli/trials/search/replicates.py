@@ -20,41 +20,18 @@ Replicate = Sequence[Result]
 Name = TypeVar("Name")
 
 
-def missing_replicates(
+def next_rung(
     measured: Mapping[Name, Mapping[int, Replicate]],
     objectives: Sequence[Objective],
     seeds: int,
-    *,
-    race: bool = False,
     failed: Collection[tuple[Name, int]] = (),
-) -> list[tuple[Name, int]]:
-    """The (trial, seed index) pairs to run next, the best trials first; [] if none is left.
-
-    `measured` has the replicates of each trial so far, by the index of their seed. Without a race
-    every trial gets all `seeds`. A race is successive halving: all trials get the first seed, the
-    best half the second, the best quarter the third, and so on. A `failed` pair leaves the race.
-    """
-    if not race:
-        return [(trial, seed) for trial, found in measured.items() for seed in range(seeds)
-                if seed not in found]  # fmt: skip
-    return _halved(measured, objectives, seeds, failed)[0]
-
-
-def survivors(
-    measured: Mapping[Name, Mapping[int, Replicate]], objectives: Sequence[Objective], seeds: int
-) -> list[Name]:
-    """The trials with all seeds at the end of a race, the best first."""
-    failed = [(one, seed) for one in measured for seed in range(seeds) if seed not in measured[one]]
-    return _halved(measured, objectives, seeds, failed)[1]
-
-
-def _halved(
-    measured: Mapping[Name, Mapping[int, Replicate]],
-    objectives: Sequence[Objective],
-    seeds: int,
-    failed: Collection[tuple[Name, int]],
 ) -> tuple[list[tuple[Name, int]], list[Name]]:
-    """What the first rung lacks that is not complete, and who is left there.
+    """The (trial, seed index) pairs that a race lacks at its next rung, and the trials left there.
+
+    `measured` has the replicates of each trial so far, by the index of their seed. A race is
+    successive halving: all trials get the first seed, the best half the second, the best quarter
+    the third, and so on. A `failed` pair leaves the race. Without pairs the race is over, and the
+    trials that have all seeds are left, the best first.
 
     Who reaches a rung follows from the seeds before it alone, so results may come in any order.
     """

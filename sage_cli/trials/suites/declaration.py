@@ -11,11 +11,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator, mo
 from sage_cli.config.fields import setting, settings
 from sage_cli.errors import ConfigurationError
 from sage_cli.settings.base import Section
-from sage_cli.trials.suites.claims import Claim, parse_claim
-from sage_cli.trials.suites.interaction import Interaction
+from sage_cli.trials.suites.comparisons import Claim, Interaction, Stop, Trade, listed, parse_claim
 from sage_cli.trials.suites.starts import FEWEST_STARTS
-from sage_cli.trials.suites.stop import Stop
-from sage_cli.trials.suites.trade import Trade, listed
 from sage_cli.trials.tasks import ExactReading
 
 PAPERS_PRESET = "qwen2.5-math-7b"
@@ -197,15 +194,17 @@ class Suite(Section):
 
     @model_validator(mode="after")
     def _names_its_own_methods(self) -> Suite:
-        self._require("against", *self.against)
-        for claim in self.read_claims:
-            self._require(f"the claim '{claim.text}'", claim.a, claim.b)
-        for analysis in self.analyses:
-            self._require(f"the analysis {analysis.name}", *analysis.methods)
-        for trade in self.trades:
-            self._require(f"the trade {trade.name}", *trade.labels)
-        for one in self.interactions:
-            self._require(f"the interaction {one.name}", *one.labels)
+        named = {
+            "against": self.against,
+            **{f"the claim '{one.text}'": (one.a, one.b) for one in self.read_claims},
+            **{f"the analysis {one.name}": one.methods for one in self.analyses},
+            **{f"the trade {one.name}": one.labels for one in self.trades},
+            **{f"the interaction {one.name}": one.labels for one in self.interactions},
+        }
+        for what, labels in named.items():
+            if unknown := [label for label in labels if label not in self.methods]:
+                known = ", ".join(self.methods)
+                raise ValueError(f"{what} names the method '{unknown[0]}', known: {known}")
         return self
 
     @model_validator(mode="after")
@@ -264,8 +263,3 @@ class Suite(Section):
                 "analyses": tuple(one for one in self.analyses if {*one.methods} <= left.keys()),
             }
         )
-
-    def _require(self, what: str, *labels: str) -> None:
-        if unknown := [label for label in labels if label not in self.methods]:
-            known = ", ".join(self.methods)
-            raise ValueError(f"{what} names the method '{unknown[0]}', known: {known}")

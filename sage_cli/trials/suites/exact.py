@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sage_cli.errors import SageError
-from sage_cli.models.policies.policy import Policy
 from sage_cli.trials.stored import StoredMeasurements
 from sage_cli.trials.suites.planned import Part
 from sage_cli.trials.trial import Replicate
@@ -69,12 +68,13 @@ def _read(
 def _steps(one: Replicate, stored: StoredMeasurements) -> dict[int, ByBenchmark] | None:
     """Return the chances at each step; None if those of a checkpoint are missing."""
     at = (one.config.sampling.temperature,)
-    policies: dict[int, Policy] = {}
-    for policy in stored.on_the_way(one.policy, one.config):
-        policies[policy.checkpoint if policy.checkpoint is not None else one.config.rl.steps] = (
-            policy
+    last = one.config.rl.steps
+    found = {
+        last if policy.checkpoint is None else policy.checkpoint: stored.chances(
+            policy, one.config, at
         )
-    found = {step: stored.chances(policy, one.config, at) for step, policy in policies.items()}
+        for policy in stored.on_the_way(one.policy.run, one.config)
+    }
     whole = {step: chances for step, chances in found.items() if chances is not None}
     if len(whole) < len(found):
         return None

@@ -106,7 +106,6 @@ def _trial(suite: Suite, label: str, method: Method, overrides: Overrides) -> Tr
 def _replicates(
     label: str, start: Start, seeds: int, first: SageConfig, words: Words
 ) -> Iterator[Replicate]:
-    """Yield the replicates of one initial policy, one for each seed."""
     title = label if start.name is None else f"{label}, initial policy {start.name}"
     for seed in range(seeds):
         settings = {**start.settings, **({"rl.seed": first.rl.seed + seed} if seed else {})}

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 from sage_cli.errors import ConfigurationError
 from sage_cli.reports.tables.published import published_rows
 from sage_cli.settings.presets import read_yaml, shipped
+from sage_cli.trials.suites.comparisons import Interaction, Stop, Trade
 from sage_cli.trials.suites.declaration import (
     BASE,
     Analysis,
@@ -20,9 +21,6 @@ from sage_cli.trials.suites.declaration import (
     Protocol,
     Suite,
 )
-from sage_cli.trials.suites.interaction import Interaction
-from sage_cli.trials.suites.stop import Stop
-from sage_cli.trials.suites.trade import Trade
 
 _BELOW: Mapping[str, type[BaseModel]] = {
     "methods": Method,

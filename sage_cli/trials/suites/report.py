@@ -27,8 +27,7 @@ from sage_cli.trials.suites.sections.exact import exact
 from sage_cli.trials.suites.sections.interactions import interactions_section
 from sage_cli.trials.suites.sections.measured import curves, measured, published_alone, summary
 from sage_cli.trials.suites.sections.names import for_people, named
-from sage_cli.trials.suites.sections.power import power
-from sage_cli.trials.suites.sections.problems import problems
+from sage_cli.trials.suites.sections.problems import power, problems
 from sage_cli.trials.suites.sections.registered import registered, registered_fact
 from sage_cli.trials.suites.sections.runs import runs, spent, tasks
 from sage_cli.trials.suites.sections.stopping import stopping_rule
@@ -117,7 +116,6 @@ def write_report(
 def _facts(
     plan: PlannedSuite, found: Sequence[PartResult], every: Sequence[Chapter]
 ) -> dict[str, str]:
-    """The facts at the top of the page."""
     claims = Counter(
         one["verdict"]
         for chapter in every
@@ -139,7 +137,6 @@ def _facts(
 
 
 def _shown(result: PartResult, analyses: Sequence[Document]) -> list[Document]:
-    """Return the sections as people read them."""
     sections = _sections(result, analyses)
     return list(map(for_people, sections)) if BASE in result.suite.methods else sections
 
@@ -173,7 +170,6 @@ def _sections(result: PartResult, analyses: Sequence[Document]) -> list[Document
 
 
 def _provenance(plan: PlannedSuite, found: Sequence[PartResult]) -> Provenance:
-    """The provenance: models by weights, problems by content, sample sets by key."""
     there = [method for result in found for method in result.there]
     replicates = [one for method in there for one in method.replicates]
     replicates += [

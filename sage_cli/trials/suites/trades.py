@@ -22,8 +22,8 @@ from sage_cli.metrics.counts.exact import worked_pass_at_k
 from sage_cli.metrics.intervals.distributions import holm
 from sage_cli.metrics.intervals.interval import Resampling
 from sage_cli.metrics.intervals.resampling import resampled_means
+from sage_cli.trials.suites.comparisons import Trade
 from sage_cli.trials.suites.exact import ReadReplicate
-from sage_cli.trials.suites.trade import Trade
 
 Points = tuple[FloatArray, FloatArray]
 """pass@1 and pass@k of each problem, both (P, X): X temperatures or steps."""

@@ -10,7 +10,7 @@ from sage_cli.errors import SageError
 from sage_cli.progress import Progress
 from sage_cli.store.atomic import write_text
 from sage_cli.store.runs.run import Run, Runs
-from sage_cli.trials.search.stored import StoredSweep, Sweeps
+from sage_cli.trials.search.folder import SweepFolder, Sweeps
 from sage_cli.view.export.held import Selection, contents
 from sage_cli.view.export.page_file import page_of
 from sage_cli.view.topics.run import GuideView
@@ -24,7 +24,7 @@ def selection_of(root: Path, kind: str | None, name: str) -> Selection:
     if kind == "run":
         return Selection(_with_parents(root, [name]), begin=_begin(kind, name))
     if kind == "sweep":
-        runs = _with_parents(root, _runs_of(StoredSweep(Sweeps(root).root / name)))
+        runs = _with_parents(root, _runs_of(SweepFolder(Sweeps(root).root / name)))
         return Selection(runs, sweeps=[name], begin=_begin(kind, name))
     if kind == "suite":
         runs = _with_parents(root, policies_of_suite(StoredSuites(root).find(name)))
@@ -67,7 +67,7 @@ def _with_parents(root: Path, names: Iterable[str]) -> list[str]:
     return found[:MOST_RUNS]
 
 
-def _runs_of(sweep: StoredSweep) -> list[str]:
+def _runs_of(sweep: SweepFolder) -> list[str]:
     try:
         result = sweep.result
     except SageError:

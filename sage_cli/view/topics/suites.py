@@ -17,7 +17,7 @@ from sage_cli.reports.chapters import SHOWN, ShownReport, ShownSection
 from sage_cli.store.json_files import TornError, read_object
 from sage_cli.store.lock import holder_of
 from sage_cli.trials.failures import last_lines, stored_failures
-from sage_cli.trials.suites.task_states import TaskState, stored_states
+from sage_cli.trials.task import TaskState, stored_states
 from sage_cli.view.stored.runs_read import Look, is_one_part, look_of
 
 FAILURES, REPORT, TASKS = "failures.json", "report", "tasks"

@@ -10,9 +10,9 @@ from typing_extensions import TypedDict
 
 from sage_cli.errors import SageError, StoreError
 from sage_cli.reports.chapters import ShownTable, shown_table
-from sage_cli.reports.sweeps.plain import SweepData, to_data
+from sage_cli.reports.sweeps.data import SweepResult
 from sage_cli.reports.sweeps.table import sweep_tables
-from sage_cli.trials.search.stored import StoredSweep, Sweeps
+from sage_cli.trials.search.folder import SweepFolder, Sweeps
 from sage_cli.view.stored.runs_read import is_one_part
 
 
@@ -44,7 +44,7 @@ class SweepView(TypedDict):
     sweep: SweepRow
     folder: str
     command: str | None
-    report: SweepData | None
+    report: SweepResult | None
     tables: list[ShownTable]
     commands: dict[str, str]
     provenance: dict[str, Any]
@@ -61,16 +61,14 @@ def sweep_view(root: Path, name: str) -> SweepView:
     folder = Sweeps(root).root / name
     if not is_one_part(name) or not folder.is_dir():
         raise StoreError(f"there is no sweep '{name}'", "the list has those that are there")
-    sweep, why = StoredSweep(folder), None
-    report: SweepData | None = None
+    sweep, report, why = SweepFolder(folder), None, None
     tables: list[ShownTable] = []
     commands: dict[str, str] = {}
     provenance: dict[str, Any] = {}
     try:
-        result = sweep.result
-        if result is not None:
-            report = to_data(result)
-            tables = [shown_table(table) for table in sweep_tables(result)]
+        report = sweep.result
+        if report is not None:
+            tables = [shown_table(table) for table in sweep_tables(report)]
             commands, provenance = sweep.commands, sweep.provenance
     except SageError as error:
         why = error.cause
@@ -89,7 +87,7 @@ def sweep_view(root: Path, name: str) -> SweepView:
     }
 
 
-def _row(sweep: StoredSweep) -> SweepRow:
+def _row(sweep: SweepFolder) -> SweepRow:
     try:
         state, why = sweep.state, None
     except (SageError, OSError) as error:

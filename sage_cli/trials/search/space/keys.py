@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from difflib import get_close_matches
-
+from sage_cli.config.explain import meant
 from sage_cli.config.fields import UNIONS, Setting, members, setting, settings, settings_of
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
@@ -65,12 +63,6 @@ def members_with(key: str) -> tuple[str, ...]:
     every = members(section)
     having = tuple(one for one, kind in every.items() if name in kind.model_fields)
     return having if len(having) < len(every) else ()
-
-
-def meant(given: str, known: Iterable[str]) -> str:
-    """Return ` (did you mean tau?)` for the nearest of the known names, or an empty text."""
-    close = get_close_matches(given, dict.fromkeys(known), n=1, cutoff=0.5)
-    return f" (did you mean {close[0]}?)" if close else ""
 
 
 def _reason_against(one: Setting) -> str | None:

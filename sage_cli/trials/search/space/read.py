@@ -5,20 +5,32 @@ The space itself: `tau=0.2:0.8,lr=1e-5:1e-3:log,steps=10:40:int,algo=grpo|dapo`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
+from sage_cli.config.explain import meant, remedy
+from sage_cli.config.layers import leaves
+from sage_cli.config.load import changed
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.guides import Guide
 from sage_cli.settings.presets import read_yaml, shipped
-from sage_cli.trials.search.space.checked import checked
-from sage_cli.trials.search.space.keys import key_of, meant, members_with
-from sage_cli.trials.search.space.space import Space, is_number, value_of
+from sage_cli.trials.search.space.keys import key_of, members_with
+from sage_cli.trials.search.space.space import (
+    Point,
+    Space,
+    Value,
+    Values,
+    is_number,
+    value_key,
+    value_of,
+)
 from sage_cli.trials.search.space.written import WrittenSpace
 
 EXAMPLE = (
@@ -26,6 +38,8 @@ EXAMPLE = (
     "or in a file as `tau: {key: guide.tau, values: [0.2, 0.4]}` below `parameters:`"
 )
 _KINDS = {"log": "log", "int": "integer"}
+TRIED_WHOLE = 100
+"""The largest grid that is tried point by point; of larger ones each value is tried by itself."""
 
 
 def read_space(text: str, config: SageConfig) -> Space:
@@ -68,13 +82,11 @@ def guide_of(text: str) -> str | None:
         set(names) for key in keys if key.startswith("guide.") and (names := members_with(key))
     ]
     guides = set.intersection(*having) if having else set()
-    made = {name for name in guides if any(_made_from(name, other) for other in guides - {name})}
-    guides -= made
+    kinds = {name: Guide.named(name) for name in guides}
+    guides -= {
+        name for name, other in permutations(guides, 2) if issubclass(kinds[name], kinds[other])
+    }
     return guides.pop() if len(guides) == 1 else None
-
-
-def _made_from(name: str, other: str) -> bool:
-    return issubclass(Guide.named(name), Guide.named(other))
 
 
 def _written(text: str) -> tuple[dict[str, Any], str]:
@@ -151,3 +163,52 @@ def _sentences(complaint: Any) -> Iterator[str]:
         message = complaint["msg"][0].lower() + complaint["msg"][1:]
         # a union's tag, which nobody wrote, is the third part of a path
         yield f"{' '.join([name, *path[3:4]])} is {complaint.get('input')!r}: {message}"
+
+
+def checked(space: Space, config: SageConfig) -> Space:
+    """Return `space` with its values as the schema takes them (1 for a fraction is 1.0).
+
+    Raises ConfigurationError that lists every value that the schema refuses.
+    """
+    problems: list[str] = []
+    parameters = dict(space.parameters)
+    conditions: dict[str, Point] = {}  # values with which a setting exists
+    for name, one in space.parameters.items():
+        met: dict[str, Value] = {}
+        for key, values in one.when.items():
+            met |= {**conditions[key], key: values[0]}
+        conditions[one.key] = met
+        given = one.values if isinstance(one, Values) else one.range
+        taken = [_taken({**met, one.key: value}, one.key, config, problems) for value in given]
+        if isinstance(one, Values):
+            parameters[name] = one.model_copy(update={"values": tuple(taken)})
+        problems += [
+            f"{name} has the value {value} {count} times: give each value once (products of "
+            "`times` are rounded to six significant digits)"
+            for (_, value), count in Counter(map(value_key, taken)).items()
+            if count > 1
+        ]
+    if not problems and not space.ranges and (space.size or 0) <= TRIED_WHOLE:
+        for point in space.points():
+            _tried(point, config, problems)
+    if problems:
+        unique = list(dict.fromkeys(problems))
+        raise ConfigurationError("\n".join(unique), remedy(unique))
+    return Space(parameters=parameters)
+
+
+def _taken(point: Point, key: str, config: SageConfig, problems: list[str]) -> Value:
+    """Return the value of `key` in `point` as the schema takes it."""
+    tried = _tried(point, config, problems)
+    taken = dict(leaves(tried.model_dump(mode="json"))).get(key) if tried else None
+    return taken if isinstance(taken, bool | int | float | str) else point[key]
+
+
+def _tried(point: Point, config: SageConfig, problems: list[str]) -> SageConfig | None:
+    """Return the configuration at a point; None, with its problems noted, if it has any."""
+    try:
+        return changed(config, point)
+    except ConfigurationError as error:
+        shown = ", ".join(f"{key}={value}" for key, value in point.items())
+        problems += [f"{shown}: {line}" for line in error.cause.splitlines()]
+        return None

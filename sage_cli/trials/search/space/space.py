@@ -215,14 +215,8 @@ class Space(Section):
         return same and all(one.holds(point[one.key]) for one in wanted)
 
     def plain(self) -> list[dict[str, Any]]:
-        """Return the parameters in types that JSON has; `from_plain` reads them back."""
+        """Return the parameters in types that JSON has."""
         return [
             {"name": name, **one.model_dump(exclude=None if one.when else {"when"})}
             for name, one in self.parameters.items()
         ]
-
-
-def from_plain(parameters: list[dict[str, Any]]) -> Space:
-    """Return the space that `Space.plain` wrote."""
-    rest = ({key: value for key, value in one.items() if key != "name"} for one in parameters)
-    return Space(parameters=dict(zip((one["name"] for one in parameters), rest, strict=True)))

@@ -8,9 +8,10 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
+from sage_cli.config.explain import meant
 from sage_cli.config.layers import leaves
 from sage_cli.config.schema import SageConfig
-from sage_cli.trials.search.space.keys import choice_for, is_whole, key_of, meant, members_with
+from sage_cli.trials.search.space.keys import choice_for, is_whole, key_of, members_with
 from sage_cli.trials.search.space.space import (
     Parameter,
     Range,
@@ -48,7 +49,6 @@ def _resolved(given: Any, info: ValidationInfo[SageConfig]) -> Any:
 
 
 def _multiples(factors: Any, key: str, config: SageConfig) -> list[float]:
-    """Return the configured value of `key` times each factor."""
     centre = dict(leaves(config.model_dump(mode="json"))).get(key)
     if not is_number(centre):
         raise ValueError(

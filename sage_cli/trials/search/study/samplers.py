@@ -1,11 +1,13 @@
-"""Optuna's samplers by name."""
+"""Optuna's samplers by name, and the study as they see it: infeasible trials are the worst."""
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Mapping
+from collections.abc import Container, Mapping, Sequence
 
 import numpy as np
+import optuna
 from optuna import Study
 from optuna.distributions import BaseDistribution
 from optuna.samplers import (
@@ -17,7 +19,7 @@ from optuna.samplers import (
     RandomSampler,
     TPESampler,
 )
-from optuna.trial import FrozenTrial
+from optuna.trial import FrozenTrial, TrialState
 
 from sage_cli.trials.search.study.optuna_space import OptunaSpace
 
@@ -27,10 +29,14 @@ third of a sweep of 30. Chosen on the made-up surfaces of benchmarks/bayes.py.""
 GOOD = 0.15
 """The share of the trials that tpe calls good; Optuna's is .1. Chosen as the least of .15, .2 and
 .33 with at most 12 of 30 diverged in benchmarks/diverging.py, on seeds of its own."""
+MOST_GOOD = 25
+"""Optuna's own limit."""
 LEAST = 2
 """Feasible points without which tpe and gp cannot model anything, and go on evenly."""
 POPULATION = 10
 """nsga2's: with Optuna's 50, a sweep of 30 would end within the first, random generation."""
+INFEASIBLE = "infeasible"
+"""Name of the note of a trial whose own settings made it fail; Optuna has it as pruned."""
 
 
 class _Sobol(QMCSampler):
@@ -69,7 +75,10 @@ def sampler(
         return _Sobol(space.always, seed, rest=RandomSampler(seed=own))
     if name == "tpe":
         return TPESampler(
-            seed=own, n_startup_trials=STARTUP, constant_liar=True, gamma=_number_of_good
+            seed=own,
+            n_startup_trials=STARTUP,
+            constant_liar=True,
+            gamma=lambda trials: min(math.ceil(GOOD * trials), MOST_GOOD),
         )
     if name == "gp":
         return GPSampler(seed=own, n_startup_trials=STARTUP, warn_independent_sampling=False)
@@ -80,6 +89,37 @@ def sampler(
     return RandomSampler(seed=own)
 
 
-def _number_of_good(trials: int) -> int:
-    """Return the number of good trials among so many, at most Optuna's 25."""
-    return min(math.ceil(GOOD * trials), 25)
+class TaughtStudy(optuna.Study):
+    """The same study, in which samplers learn from infeasible trials.
+
+    TPE ranks pruned trials behind all others. The other samplers read complete trials only: they
+    find infeasible ones complete, with the worst value that was measured of each objective.
+    """
+
+    def _get_trials(
+        self,
+        deepcopy: bool = True,
+        states: Container[TrialState] | None = None,
+        use_cache: bool = False,
+    ) -> list[FrozenTrial]:
+        trials = super()._get_trials(deepcopy, None, use_cache)
+        worst = None if isinstance(self.sampler, TPESampler) else _worst(trials)
+        seen = [_seen(one, worst) if INFEASIBLE in one.user_attrs else one for one in trials]
+        return [one for one in seen if states is None or one.state in states]
+
+
+def _worst(trials: Sequence[FrozenTrial]) -> list[float] | None:
+    """The lowest measured value of each objective; None if nothing is measured."""
+    values = [one.values for one in trials if one.state is TrialState.COMPLETE]
+    return [float(value) for value in np.min(values, axis=0)] if values else None
+
+
+def _seen(infeasible: FrozenTrial, worst: list[float] | None) -> FrozenTrial:
+    if infeasible.state is not TrialState.PRUNED:
+        return infeasible
+    seen = copy.copy(infeasible)
+    seen.intermediate_values = {}  # Optuna would rank it by how far it came
+    if worst is not None:
+        seen.state = TrialState.COMPLETE
+        seen.values = worst
+    return seen

@@ -29,20 +29,17 @@ PATIENCE_S = 120.0
 Result = TypeVar("Result")
 
 
-def open_storage(place: Path | str, *, write: bool) -> BaseStorage:
-    """The storage at `place`: a folder, or a database's URL.
+def open_storage(place: Path | str) -> BaseStorage:
+    """The storage at `place`, a folder or a database's URL, for its one driver.
 
-    `write` is for the one driver, which repairs the journal after a kill. Raises
-    ConfigurationError for an invalid URL, StoreError if the storage is missing or unreachable.
+    A journal is repaired after a kill. Raises ConfigurationError for an invalid URL, StoreError if
+    a database is unreachable.
     """
     if isinstance(place, str):
         return _database(place)
     path = place / JOURNAL
-    if write:
-        place.mkdir(parents=True, exist_ok=True)
-        _mend(path)
-    elif not path.is_file():
-        raise StoreError(f"there is no study in {place}", "name a sweep's folder")
+    place.mkdir(parents=True, exist_ok=True)
+    _mend(path)
     return JournalStorage(JournalFileBackend(str(path)))
 
 
@@ -67,7 +64,7 @@ def remove_studies(url: str, sweep: str, mark: str | None) -> list[Owner]:
     Views that another folder than that with this `mark` drives, or drove last, stay; returns their
     owners.
     """
-    storage = open_storage(url, write=True)
+    storage = open_storage(url)
     others = {}
 
     def removed() -> None:

@@ -12,9 +12,9 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from sage_cli.trials.search.space.space import Point, point_key
 from sage_cli.trials.search.study.optuna_space import OptunaSpace
+from sage_cli.trials.search.study.samplers import INFEASIBLE, TaughtStudy
 from sage_cli.trials.search.study.storage import patiently
 from sage_cli.trials.search.study.study_trial import State, StudyTrial
-from sage_cli.trials.search.study.taught import INFEASIBLE, TaughtStudy
 
 log = logging.getLogger(__name__)
 VALIDATION, REPEATS, WITHDRAWN = "validation at ", "repeats", "withdrawn"
@@ -105,14 +105,14 @@ class StoredTrials:
         """Enter a trial that is done already."""
         self._add(point, attrs, state=TrialState.COMPLETE, values=[float(one) for one in values])
 
-    def note(self, trial: StudyTrial, attrs: Mapping[str, Any]) -> None:
+    def note(self, trial: StudyTrial, **attrs: Any) -> None:
         """Store something about a trial that has not ended yet, in JSON's types."""
         for name, value in attrs.items():
             self._store("set_trial_user_attr", trial, name, value)
 
     def report(self, trial: StudyTrial, step: int, values: Sequence[float]) -> None:
         """Store the objectives at a step of the training."""
-        self.note(trial, {f"{VALIDATION}{step}": [float(one) for one in values]})
+        self.note(trial, **{f"{VALIDATION}{step}": [float(one) for one in values]})
         if len(values) == 1:  # where Optuna's samplers and dashboard look for it
             self._store("set_trial_intermediate_value", trial, step, float(values[0]))
 
@@ -120,7 +120,7 @@ class StoredTrials:
         """End a trial with its values."""
         self._close(trial.number, [float(one) for one in values], TrialState.COMPLETE)
 
-    def close(self, trial: StudyTrial, *, pruned: bool = False) -> None:
+    def end(self, trial: StudyTrial, *, pruned: bool = False) -> None:
         """End a trial without values, because it failed or was pruned."""
         self._close(trial.number, None, TrialState.PRUNED if pruned else TrialState.FAIL)
 

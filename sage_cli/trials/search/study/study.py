@@ -9,39 +9,35 @@ from typing import Any
 
 import optuna
 from numpy.random import default_rng
-from optuna.samplers import BaseSampler
 
-from sage_cli.errors import StoreError
 from sage_cli.store.identity import identity_of
 from sage_cli.trials.search.lease import Lease, Owner
-from sage_cli.trials.search.space.space import Point, Space, from_plain, point_key
+from sage_cli.trials.search.space.space import Point, Space, point_key
 from sage_cli.trials.search.study.optuna_space import OptunaSpace, ordered_lists
-from sage_cli.trials.search.study.samplers import sampler
+from sage_cli.trials.search.study.samplers import INFEASIBLE, sampler
 from sage_cli.trials.search.study.storage import open_storage, patiently
 from sage_cli.trials.search.study.stored_trials import REPEATS, WITHDRAWN, StoredTrials
 from sage_cli.trials.search.study.study_trial import State, StudyTrial
-from sage_cli.trials.search.study.taught import INFEASIBLE
 
 PATIENCE = 25
 """How often in a row a sampler may propose a known point before it is no longer asked."""
 
 
-class Study:
+class Study(StoredTrials):
     """One view of a sweep, kept by Optuna. One driver writes at a time; anybody may read.
 
     `name` is `<sweep>/<8 hex>`; `failed` are the trials that failed for an earlier driver and wait
     to be repeated; `before` is who drove it last, if that was from another folder.
     """
 
-    def __init__(self, place: Path | str, study: optuna.Study) -> None:
+    def __init__(self, place: Path | str, study: optuna.Study, space: OptunaSpace) -> None:
+        super().__init__(place, study, space)
         about = study.user_attrs
         self.name = study.study_name
-        self.space: Space = from_plain(about["space"])
+        self.space = space.space
         self.objectives: tuple[str, ...] = tuple(about["objectives"])
         self.sampler: str = about["sampler"]
         self.seed: int = about["seed"]
-        self._optuna_space = OptunaSpace(self.space, about.get("ordered", ()))
-        self._trials = StoredTrials(place, study, self._optuna_space)
         self.failed: list[StudyTrial] = []
         self.lease: Lease | None = None
         self.before: Owner | None = None
@@ -70,10 +66,11 @@ class Study:
             "seed": seed,
             "objectives": list(objectives),
         }
-        if ordered := ordered_lists(space, sampler):  # the trials of others have values in them
+        ordered = ordered_lists(space, sampler)
+        if ordered:  # the trials of others have values in them
             about["ordered"] = ordered
         identity = identity_of("study", {**about, "determinants": determinants or {}})
-        storage = open_storage(place, write=True)
+        storage = open_storage(place)
 
         def opened() -> optuna.Study:
             study = optuna.create_study(
@@ -89,39 +86,19 @@ class Study:
             return study
 
         study = patiently(place, opened)
-        found = cls(place, study)
+        found = cls(place, study, OptunaSpace(space, ordered))
         if isinstance(place, str) and owner is not None:
             lease = Lease(study, owner, lambda operation: patiently(place, operation))
             found.before = lease.take()
             found.lease = lease
-        found._trials.tidy()
+        found.tidy()
         found.failed = [one for one in found.trials() if one.state is State.FAILED]
         return found
-
-    @classmethod
-    def read(cls, place: Path | str, name: str) -> Study:
-        """A stored view for reading; `studies` lists the names.
-
-        Raises StoreError if there is none of that name.
-        """
-        storage = open_storage(place, write=False)
-        try:
-            found = patiently(place, lambda: optuna.load_study(study_name=name, storage=storage))
-        except KeyError:
-            raise StoreError(f"there is no study '{name}'") from None
-        return cls(place, found)
 
     def close(self) -> None:
         """Release the study for another driver."""
         if self.lease is not None:
             self.lease.drop()
-
-    def trials(self) -> list[StudyTrial]:
-        """Every point once, in the order of their first trials, with its latest trial.
-
-        A result counts more than a failure after it.
-        """
-        return self._trials.trials()
 
     def running(self) -> list[StudyTrial]:
         """The trials that have not ended, of this driver or an earlier one."""
@@ -136,71 +113,49 @@ class Study:
         self._require_held()
         if self.failed:
             failed = self.failed.pop(0)
-            return self._trials.begin(failed.point, {"again": failed.number})
+            return self.begin(failed.point, {"again": failed.number})
         met = {point_key(one.point): one for one in self.trials()}
-        while self._trials.enqueued():  # by a user who wants a point
-            proposed = self._trials.ask(self._sampler())
-            known = met.get(point_key(proposed.point))
-            if known is None:
+        while self.enqueued():  # by a user who wants a point
+            if (proposed := self._asked(met)) is not None:
                 return proposed
-            self._repeat(proposed, known)
         left = self._left(met)
         if left == []:
             return None
         if left and self.sampler == "grid":
-            tried = set(map(point_key, self._trials.withdrawn()))
-            return self._trials.begin(min(left, key=lambda point: point_key(point) in tried), {})
+            tried = set(map(point_key, self.withdrawn()))
+            return self.begin(min(left, key=lambda point: point_key(point) in tried), {})
         for _ in range(PATIENCE):
-            proposed = self._trials.ask(self._sampler())
-            known = met.get(point_key(proposed.point))
-            if known is None:
+            if (proposed := self._asked(met)) is not None:
                 return proposed
-            self._repeat(proposed, known)
         if left is None:
             return None
-        return self._trials.begin(left[default_rng([self.seed, len(met)]).integers(len(left))], {})
+        return self.begin(left[default_rng([self.seed, len(met)]).integers(len(left))], {})
 
     def tell(self, trial: StudyTrial, values: Sequence[float]) -> None:
         """End a trial with these values of the objectives."""
         self._require_held()
         if len(values) != len(self.objectives) or not all(map(math.isfinite, values)):
             raise ValueError(f"{', '.join(self.objectives)} cannot be {list(values)}")
-        self._trials.complete(trial, values)
+        self.complete(trial, values)
 
     def fail(self, trial: StudyTrial, failure: str, reason: str) -> None:
         """End a trial without values: the class of its failure, and what happened."""
-        self._require_held()
-        self._trials.note(trial, {"failure": failure, "reason": reason})
-        self._trials.close(trial)
+        self._end(trial, failure=failure, reason=reason)
 
     def rule_out(self, trial: StudyTrial, failure: str, reason: str) -> None:
         """End a trial that its own settings made fail: samplers learn to stay away from it."""
-        self._require_held()
-        self._trials.note(trial, {INFEASIBLE: True, "failure": failure, "reason": reason})
-        self._trials.close(trial, pruned=True)
+        self._end(trial, pruned=True, **{INFEASIBLE: True}, failure=failure, reason=reason)
 
     def withdraw(self, trial: StudyTrial, failure: str, reason: str) -> None:
         """End a trial that does not count, since it failed for a reason outside its point.
 
         Samplers are asked again, and a grid takes the point after those that were never tried.
         """
-        self._require_held()
-        self._trials.note(trial, {WITHDRAWN: True, "failure": failure, "reason": reason})
-        self._trials.close(trial)
+        self._end(trial, **{WITHDRAWN: True}, failure=failure, reason=reason)
 
     def prune(self, trial: StudyTrial, reason: str, step: int) -> None:
         """End a trial at a step because it lags behind."""
-        self._require_held()
-        self._trials.note(trial, {"reason": reason, "step": step})
-        self._trials.close(trial, pruned=True)
-
-    def report(self, trial: StudyTrial, step: int, values: Sequence[float]) -> None:
-        """Store the objectives at a step of a trial."""
-        self._trials.report(trial, step, values)
-
-    def note(self, trial: StudyTrial, **attrs: Any) -> None:
-        """Store something about a trial that has not ended yet, in JSON's types."""
-        self._trials.note(trial, attrs)
+        self._end(trial, pruned=True, reason=reason, step=step)
 
     def known(self, point: Point, values: Sequence[float], source: str, **attrs: Any) -> bool:
         """Enter a result from elsewhere, so that samplers learn from it; `source` says from where.
@@ -211,35 +166,37 @@ class Study:
         states = {point_key(one.point): one.state for one in self.trials()}
         if point not in self.space or states.get(point_key(point)) in (State.DONE, State.RUNNING):
             return False
-        self._trials.enter(point, values, {"source": source, **attrs})
+        self.enter(point, values, {"source": source, **attrs})
         self.failed = [one for one in self.failed if point_key(one.point) != point_key(point)]
         return True
+
+    def _end(self, trial: StudyTrial, *, pruned: bool = False, **notes: Any) -> None:
+        self._require_held()
+        self.note(trial, **notes)
+        self.end(trial, pruned=pruned)
 
     def _require_held(self) -> None:
         """Raise StoreError if another driver has taken over the study."""
         if self.lease is not None:
             self.lease.require()
 
-    def _sampler(self) -> BaseSampler:
-        withdrawn = len(self._trials.withdrawn())
-        counted = self._trials.asked()
-        ruled_out = sum(one.state is State.INFEASIBLE for one in self.trials())
-        return sampler(self.sampler, self.seed, counted, withdrawn, self._optuna_space, ruled_out)
-
     def _left(self, met: Mapping[Any, StudyTrial]) -> list[Point] | None:
         """The points without a trial; None if there are too many to list."""
         points = list(self.space.points()) if self.sampler == "grid" else self.space.listed()
         return None if points is None else [one for one in points if point_key(one) not in met]
 
-    def _repeat(self, proposed: StudyTrial, known: StudyTrial) -> None:
-        self._trials.note(proposed, {REPEATS: known.number})
+    def _asked(self, met: Mapping[Any, StudyTrial]) -> StudyTrial | None:
+        """What the sampler proposes; None if it is known, of which it is told the result."""
+        withdrawn, counted = len(self.withdrawn()), self.asked()
+        ruled_out = sum(one.state is State.INFEASIBLE for one in self.trials())
+        chooses = sampler(self.sampler, self.seed, counted, withdrawn, self._space, ruled_out)
+        proposed = self.ask(chooses)
+        known = met.get(point_key(proposed.point))
+        if known is None:
+            return proposed
+        self.note(proposed, **{REPEATS: known.number})
         if known.values is None:
-            self._trials.close(proposed)
+            self.end(proposed)
         else:
-            self._trials.complete(proposed, known.values)
-
-
-def studies(place: Path | str) -> list[str]:
-    """Names of the views stored at `place`."""
-    storage = open_storage(place, write=False)
-    return patiently(place, lambda: sorted(optuna.get_all_study_names(storage)))
+            self.complete(proposed, known.values)
+        return None

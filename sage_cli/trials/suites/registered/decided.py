@@ -57,7 +57,8 @@ def settings_of(config: SageConfig, *, is_initial: bool) -> Settings:
     if not is_initial:
         sections |= vars(RlSpec.of(config))
     found = {name: section.determinants() for name, section in sections.items()}
-    return {key: _plain(value) for key, value in leaves(found)}
+    # as JSON gives them back
+    return {key: json.loads(json.dumps(value, default=str)) for key, value in leaves(found)}
 
 
 def _suite(part: Part) -> RegisteredSuite:
@@ -119,8 +120,3 @@ def _without(settings: Settings, *others: Mapping[str, Any]) -> Settings:
 
 def _short(identity: Any) -> str:
     return identity_of("problems", identity)[:DIGITS]
-
-
-def _plain(value: Any) -> Any:
-    """Return a value as JSON gives it back."""
-    return json.loads(json.dumps(value, default=str))

@@ -41,11 +41,11 @@ def departures(before: Decides, after: Decides) -> list[Departure]:
     """Return all in which a study is not what was registered."""
     found = []
     if before["results"] != after["results"]:
-        found.append(_departure("code", "version of results", before["results"], after["results"]))
+        found.append(departure("code", "version of results", before["results"], after["results"]))
     then = {one["name"]: one for one in before["suites"]}
     here = {one["name"]: one for one in after["suites"]}
-    found += [_departure("suite", name, "registered", GONE) for name in then if name not in here]
-    found += [_departure("suite", name, NONE, LATER) for name in here if name not in then]
+    found += [departure("suite", name, "registered", GONE) for name in then if name not in here]
+    found += [departure("suite", name, NONE, LATER) for name in here if name not in then]
     for name in then:
         if name in here:
             found += _declared(then[name], here[name])
@@ -53,7 +53,8 @@ def departures(before: Decides, after: Decides) -> list[Departure]:
     return found
 
 
-def _departure(kind: str, name: str, registered: Any, now: Any) -> Departure:
+def departure(kind: str, name: str, registered: Any, now: Any) -> Departure:
+    """Return a departure, with its two values in words."""
     return {"kind": kind, "name": name, "registered": _words(registered), "now": _words(now)}
 
 
@@ -85,7 +86,7 @@ def _declared(before: RegisteredSuite, after: RegisteredSuite) -> Iterator[Depar
         elif key == "stop":
             yield from _fields("stopping rule", "stop", old, new)
         else:
-            yield _departure("k" if key == "k" else "measurement", key, old, new)
+            yield departure("k" if key == "k" else "measurement", key, old, new)
 
 
 def _by_name(listed: Sequence[Mapping[str, Any]] | None) -> dict[str, Any]:
@@ -95,23 +96,23 @@ def _by_name(listed: Sequence[Mapping[str, Any]] | None) -> dict[str, Any]:
 def _listed(kind: str, then: Mapping[str, Any], here: Mapping[str, Any]) -> Iterator[Departure]:
     for name, old in then.items():
         if name not in here:
-            yield _departure(kind, name, "registered", GONE)
+            yield departure(kind, name, "registered", GONE)
         elif old != here[name]:
             yield from _fields(kind, name, old, here[name])
     for name in here:
         if name not in then:
-            yield _departure(kind, name, NONE, LATER)
+            yield departure(kind, name, NONE, LATER)
 
 
 def _fields(
     kind: str, name: str, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None
 ) -> Iterator[Departure]:
     if old is None or new is None:
-        yield _departure(kind, name, *((NONE, LATER) if old is None else ("registered", GONE)))
+        yield departure(kind, name, *((NONE, LATER) if old is None else ("registered", GONE)))
         return
     for key in dict.fromkeys((*old, *new)):
         if old.get(key) != new.get(key):
-            yield _departure(kind, f"{name}: {key}", old.get(key), new.get(key))
+            yield departure(kind, f"{name}: {key}", old.get(key), new.get(key))
 
 
 def _replicates(before: RegisteredSuite, after: RegisteredSuite) -> Iterator[Departure]:
@@ -126,7 +127,7 @@ def _replicates(before: RegisteredSuite, after: RegisteredSuite) -> Iterator[Dep
         starts = {start for start, _ in old} & {start for start, _ in new}
         seeds = [sorted({seed for start, seed in of if start in starts}) for of in (old, new)]
         if seeds[0] != seeds[1]:
-            yield _departure("seed", f"training seeds of {label}", len(seeds[0]), len(seeds[1]))
+            yield departure("seed", f"training seeds of {label}", len(seeds[0]), len(seeds[1]))
         for place in (one for one in old if one in new):
             for kind, name, *values in _differing(old[place], new[place]):
                 key = (kind, name, *map(_words, values))
@@ -134,7 +135,7 @@ def _replicates(before: RegisteredSuite, after: RegisteredSuite) -> Iterator[Dep
     for (kind, name, was, now), labels in changed.items():
         whom = list(dict.fromkeys(labels))
         of = ALL if whom == shared and len(shared) > 1 else ", ".join(whom)
-        yield _departure(kind, f"{name} ({of})", was, now)
+        yield departure(kind, f"{name} ({of})", was, now)
 
 
 def _differing(
@@ -187,7 +188,7 @@ def _initial_policies(before: RegisteredSuite, after: RegisteredSuite) -> Iterat
     stop = before["declaration"].get("stop")
     if stop is not None and new == _continued(old, len(new)) and len(new) <= stop["most"]:
         return
-    yield _departure("initial policies", "initial policies", old, new)
+    yield departure("initial policies", "initial policies", old, new)
 
 
 def _starts(suite: RegisteredSuite) -> list[str | None]:

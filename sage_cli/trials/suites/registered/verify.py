@@ -19,7 +19,7 @@ from sage_cli.trials.suites.overrides import Overrides
 from sage_cli.trials.suites.planned import PlannedSuite, planned_of
 from sage_cli.trials.suites.registered.compared import Tolerance, unequal
 from sage_cli.trials.suites.registered.decided import decides
-from sage_cli.trials.suites.registered.departures import Departure, departures
+from sage_cli.trials.suites.registered.departures import Departure, departure, departures
 from sage_cli.trials.suites.registered.found import RUNS, found_results
 from sage_cli.trials.suites.registered.measurements_file import ENDING
 from sage_cli.trials.suites.registered.registration import (
@@ -75,7 +75,10 @@ def verify(page_file: Path, registration_file: Path | None, root: Path | None) -
         registration = read_registration(file)
         differences = _against_registration(said, registration)
         plan = _plan_of(said["decides"], root)
-        differences += _named("rebuilt", departures(said["decides"], decides(plan)))
+        differences += [
+            {**one, "name": f"{one['name']} (rebuilt from the page's declaration)"}
+            for one in departures(said["decides"], decides(plan))
+        ]
         numbers = _numbers(page, page_file, plan)
     except FileNotFoundError:
         raise StoreError(
@@ -109,33 +112,21 @@ def _registered(page: dict[str, Any], file: Path) -> dict[str, Any]:
 
 def _against_registration(said: dict[str, Any], held: Registration) -> list[Departure]:
     """Return changes of the registration, departures from it, and those that the page hides."""
-    found: list[Departure] = [
-        {"kind": "registration", "name": why, "registered": held["hash"], "now": "changed"}
-        for why in file_changes(held)
-    ]
-    if said["hash"] != held["hash"]:
+    of = held["hash"]
+    found = [departure("registration", why, of, "changed") for why in file_changes(held)]
+    if said["hash"] != of:
         name = "the page was written with another registration"
-        found.append(
-            {"kind": "registration", "name": name, "registered": held["hash"], "now": said["hash"]}
-        )
+        found.append(departure("registration", name, of, said["hash"]))
     departing = departures(held["decides"], said["decides"])
     found += departing
     hidden = [one for one in departing if one not in said["departures"]]
     found += [{**one, "name": f"{one['name']}: not named on the page"} for one in hidden]
     if held["late"] and not any(one["kind"] == "late" for one in said["departures"]):
-        late = ", ".join(held["late"])
-        found.append(
-            {"kind": "late", "name": "not named on the page", "registered": late, "now": "–"}
-        )
+        found.append(departure("late", "not named on the page", held["late"], None))
     return found
 
 
-def _named(why: str, found: Sequence[Departure]) -> list[Departure]:
-    return [{**one, "name": f"{one['name']} ({why} from the page's declaration)"} for one in found]
-
-
 def _plan_of(said: Decides, root: Path | None) -> PlannedSuite:
-    """Return the plan of what a page says that it decides."""
     typed = said["typed"]
     wanted = typed["initial_policies"]
     overrides = Overrides(
@@ -154,7 +145,8 @@ def _numbers(page: dict[str, Any], page_file: Path, plan: PlannedSuite) -> _Numb
     numbers = _Numbers(source)
     if not source:
         numbers.source = "none"
-        numbers.differences = [_unverified(published)]
+        why = f"no number could be checked: there are no runs here, and no {published.name}"
+        numbers.differences = [departure(NUMBER, why, None, None)]
         return numbers
     exact = any(result.read for result in found)
     tolerance = ROUNDED if exact and numbers.source != RUNS else EXACT
@@ -173,31 +165,17 @@ def _numbers(page: dict[str, Any], page_file: Path, plan: PlannedSuite) -> _Numb
             numbers.checked.append(where)
             numbers.count += count
             numbers.differences += [
-                {"kind": NUMBER, "name": f"{where}: {path}", "registered": was, "now": now}
-                for path, was, now in differing
+                departure(NUMBER, f"{where}: {path}", was, now) for path, was, now in differing
             ]
     numbers.differences += _left_out(page, again)
     return numbers
 
 
 def _left_out(page: dict[str, Any], again: Mapping[str, Sequence[Document]]) -> list[Departure]:
-    """Return the sections that the measurements give and the page does not have."""
     there = {chapter["name"]: chapter["sections"] for chapter in page["chapters"]}
     return [
-        {
-            "kind": NUMBER, "name": f"{chapter}: {section.name}: not on the page",
-            "registered": "–", "now": "computed",
-        }
+        departure(NUMBER, f"{chapter}: {section.name}: not on the page", None, "computed")
         for chapter, sections in again.items()
         for section in sections
         if section.name not in UNCHECKED and section.name not in there.get(chapter, {})
-    ]  # fmt: skip
-
-
-def _unverified(published: Path) -> Departure:
-    return {
-        "kind": NUMBER,
-        "name": f"no number could be checked: there are no runs here, and no {published.name}",
-        "registered": "–",
-        "now": "–",
-    }
+    ]

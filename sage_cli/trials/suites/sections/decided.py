@@ -12,7 +12,7 @@ from sage_cli.reports.comparison import AVERAGE
 from sage_cli.reports.contrast import Contrast, difference_at
 from sage_cli.reports.tables.published import evaluation_tables, published_scores
 from sage_cli.reports.tables.table import UNDEFINED, Measure, Row, Table, columns
-from sage_cli.trials.suites.claims import ALPHA, Claim, Verdict
+from sage_cli.trials.suites.comparisons import ALPHA, Claim, Verdict
 from sage_cli.trials.suites.results import Pair, PartResult
 
 
@@ -75,7 +75,6 @@ def _contrast(claim: Claim, by_pair: Mapping[Pair, Mapping[str, Contrast]]) -> C
 
 
 def _turned(gap: Measure) -> Measure:
-    """Return b less a from a less b."""
     assert gap.interval is not None
     low, high = gap.interval
     return replace(gap, value=0.0 - gap.value, interval=(0.0 - high, 0.0 - low))

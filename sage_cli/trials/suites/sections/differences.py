@@ -70,7 +70,6 @@ def _several_runs(result: PartResult, ks: Sequence[int]) -> ByMethod:
 
 
 def _repeated(result: PartResult) -> list[MethodResult]:
-    """Return the methods with several measured training seeds."""
     return [one for one in result.there if len(one.measured) > 1 and not one.is_base]
 
 
@@ -137,7 +136,6 @@ def _contrast(
 
 
 def _forest(by_pair: Mapping[Pair, Contrast], ks: Sequence[int]) -> Figure:
-    """Return the dot plot of differences on a benchmark, or of their average, at `ks`."""
     draw = partial(draw_dot_plot, forest_panels(by_pair, ks), "difference", zero=True)
     return Figure("differences", draw)
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
-from typing_extensions import TypedDict
 
 from sage_cli.evaluation.exact.chances import Chances
 from sage_cli.metrics import parse_ks
@@ -14,23 +13,15 @@ from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.counts.exact import worked_pass_at_k
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures.panels import draw_trade
-from sage_cli.reports.tables.table import Measure, Record, Row, Table, columns, to_records
+from sage_cli.reports.tables.table import Measure, Row, Table, columns, to_records
 from sage_cli.trials.suites.exact import ReadReplicate
 from sage_cli.trials.suites.results import PartResult
-
-
-class ExactData(TypedDict):
-    """Worked pass@k of each replicate, by temperature and by step."""
-
-    k: list[int]
-    values: list[Record]
 
 
 def exact(result: PartResult) -> Document:
     """Return the methods' worked pass@k: means over replicates, curves over temperatures."""
     ks = parse_ks(result.suite.k)
     values = _values(result, ks)
-    data: ExactData = {"k": list(ks), "values": to_records(values)}
     most = max(ks)
     figures = [Figure("exact", partial(draw_trade, _curves(result, most), most))]
     if paths := _paths(result, most):
@@ -38,7 +29,7 @@ def exact(result: PartResult) -> Document:
     return Document(
         name="exact",
         title="Worked pass@k, from exact chances",
-        data=data,
+        data={"k": list(ks), "values": to_records(values)},
         tables=(_means(result, ks),),
         sheets={"exact": values},
         figures=tuple(figures) if any(result.read.values()) else (),

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from typing_extensions import TypedDict
 
 from sage_cli.metrics import parse_ks
 from sage_cli.metrics.comparisons.over_initial_policies import FEWEST, Interactions, interactions
@@ -17,21 +16,14 @@ from sage_cli.metrics.intervals.distributions import holm
 from sage_cli.metrics.intervals.interval import Interval, Resampling
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures.dot_plot import draw_dot_plot
-from sage_cli.reports.tables.table import Measure, Record, Row, Table, columns, to_records
+from sage_cli.reports.tables.table import Measure, Row, Table, columns, to_records
+from sage_cli.trials.suites.comparisons import Interaction
 from sage_cli.trials.suites.exact import ReadReplicate
-from sage_cli.trials.suites.interaction import Interaction
 from sage_cli.trials.suites.results import PartResult
 
 DIGITS = 4
 THESE, OTHERS = "these policies", "other policies"
 Read = Mapping[str, Sequence[ReadReplicate]]
-
-
-class InteractionsData(TypedDict):
-    """The interactions as declared, and their estimates."""
-
-    declared: list[Record]
-    interactions: list[Record]
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,14 +53,13 @@ def interactions_section(result: PartResult) -> Document:
         if len(there) > 1 and next(iter(declared.gains)) in there:
             found += _found(declared, there, result.read, ks, how)
     table = _table(found)
-    data: InteractionsData = {
-        "declared": [one.model_dump(mode="json") for one in result.suite.interactions],
-        "interactions": to_records(table),
-    }
     return Document(
         name="interactions",
         title="Interactions: is the gain the same with every method?",
-        data=data,
+        data={
+            "declared": [one.model_dump(mode="json") for one in result.suite.interactions],
+            "interactions": to_records(table),
+        },
         tables=(table,),
         sheets={"interactions": table},
         figures=tuple(_figure(found, name) for name in dict.fromkeys(_name(one) for one in found)),
@@ -175,7 +166,6 @@ def _interval(interval: Interval, place: int) -> Measure:
 
 
 def _figure(found: Sequence[Found], name: tuple[str, str]) -> Figure:
-    """Return the forest of an interaction on a benchmark, a panel for each k."""
     draw = partial(draw_dot_plot, forest([one for one in found if _name(one) == name]))
     stem = "-".join(["interactions", *name]).replace(" ", "-")
     return Figure(stem, partial(draw, f"{name[0]}: difference in pass@k", zero=True))

@@ -70,7 +70,6 @@ def published_alone(table: Table) -> Document:
 
 
 def _with_missing(table: Table, result: PartResult) -> Table:
-    """Return the table with a row for each method without a measurement."""
     lost = [one for one in result.methods if not one.measured]
     width = len(table.columns) - 1
     rows = [Row((one.shown, *[UNKNOWN] * width), "missing") for one in lost]

@@ -2,39 +2,14 @@
 
 from __future__ import annotations
 
-from typing_extensions import TypedDict
-
 from sage_cli.reports.document import Document
 from sage_cli.reports.tables.table import Row, Table, columns
-from sage_cli.trials.suites.registered.departures import Departure
-from sage_cli.trials.suites.registered.registration import Decides
 from sage_cli.trials.suites.registered.standing import Standing
-
-
-class RegisteredData(TypedDict):
-    """A registration as a report names it, the departures, and what the report itself decides."""
-
-    file: str
-    hash: str
-    registered: str
-    commit: str | None
-    late: list[str]
-    departures: list[Departure]
-    decides: Decides
 
 
 def registered(standing: Standing) -> Document:
     """Return the section of a suite's registration."""
     held, marks = standing.registration, standing.marks
-    data: RegisteredData = {
-        "file": standing.file,
-        "hash": held["hash"],
-        "registered": held["registered"],
-        "commit": held["commit"],
-        "late": held["late"],
-        "departures": marks,
-        "decides": standing.decides,
-    }
     rows = tuple(Row((one["kind"], one["name"], one["registered"], one["now"])) for one in marks)
     heads = columns("kind, departure, registered, now")
     count = f"{len(marks)} departure{'' if len(marks) == 1 else 's'}" if marks else "No departures"
@@ -42,7 +17,15 @@ def registered(standing: Standing) -> Document:
     return Document(
         name="registered",
         title="Registered beforehand",
-        data=data,
+        data={
+            "file": standing.file,
+            "hash": held["hash"],
+            "registered": held["registered"],
+            "commit": held["commit"],
+            "late": held["late"],
+            "departures": marks,
+            "decides": standing.decides,
+        },
         tables=(table,),
         sheets={"departures": table},
         notes=(

@@ -7,12 +7,11 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from typing_extensions import TypedDict
 
 from sage_cli.metrics.comparisons.over_initial_policies import FEWEST
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures.dot_plot import draw_dot_plot
-from sage_cli.reports.tables.table import Measure, Record, Row, Table, columns, to_records
+from sage_cli.reports.tables.table import Measure, Row, Table, columns, to_records
 from sage_cli.trials.suites.results import PartResult
 from sage_cli.trials.suites.trades import ReplicateGap, TradeResult, trade_results
 
@@ -23,30 +22,21 @@ OWN = "own"
 """The name of the initial policy of a suite that names none."""
 
 
-class TradesData(TypedDict):
-    """The trades as declared, their estimates, and each replicate's own difference."""
-
-    declared: list[Record]
-    trades: list[Record]
-    replicates: list[Record]
-
-
 def trades(result: PartResult) -> Document:
     """Return the section of a suite's trades."""
     confidence = result.methods[0].trial.config.evaluation.confidence
     found = trade_results(result.suite.trades, result.read, confidence)
     estimates, replicates = _estimates(found), _replicates(found)
-    data: TradesData = {
-        "declared": [trade.model_dump(mode="json") for trade in result.suite.trades],
-        "trades": to_records(estimates),
-        "replicates": to_records(replicates),
-    }
     primary = any(one.trade.primary for one in found)
     shown = [one for one in found if one.reached and one.trade.primary >= primary]
     return Document(
         name="trades",
         title="At equal pass@1, over initial policies",
-        data=data,
+        data={
+            "declared": [trade.model_dump(mode="json") for trade in result.suite.trades],
+            "trades": to_records(estimates),
+            "replicates": to_records(replicates),
+        },
         tables=(estimates, _declared(found), _by_initial_policy(found)),
         sheets={"trades": estimates, "trades-replicates": replicates},
         figures=(Figure("trades", partial(draw_forest, shown)),) if shown else (),
@@ -108,7 +98,6 @@ def _estimated(one: TradeResult) -> Measure:
 
 
 def _by_initial_policy(found: Sequence[TradeResult]) -> Table:
-    """Return a row for each trade, a column for each initial policy."""
     starts = list(dict.fromkeys(start for one in found for start in _by_start(one)))
     rows = []
     for one in found:

@@ -13,17 +13,17 @@ from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.store.atomic import write_json
 from sage_cli.store.sweep_runs import Entry, SweepRuns
 from sage_cli.trials.search.confirmation import FRESH
-from sage_cli.trials.search.stored import StoredSweep, Sweeps
+from sage_cli.trials.search.folder import SweepFolder, Sweeps
 
 
 @pytest.fixture
-def sweep(tmp_path: Path) -> StoredSweep:
+def sweep(tmp_path: Path) -> SweepFolder:
     """Four trials of which trials 1, 3 and 4 are done; 3 and 4 are better than 1."""
-    return StoredSweep(sweep_folder(tmp_path / "runs", "mine"))
+    return SweepFolder(sweep_folder(tmp_path / "runs", "mine"))
 
 
 def test_the_best_trials_are_planned_with_fresh_seeds_on_the_reported_benchmark(
-    sweep: StoredSweep,
+    sweep: SweepFolder,
 ) -> None:
     plan = planned(sweep, seeds=2, top=2)
     assert set(plan.points) == {2, 3}
@@ -39,52 +39,50 @@ def test_the_best_trials_are_planned_with_fresh_seeds_on_the_reported_benchmark(
     assert {value.rsplit(": ")[-1] for value in stage.facts.values() if "rl-" in str(value)} == {
         "to do"
     }
-    assert not (sweep.folder / "runs.jsonl").exists()
+    assert not (sweep.path / "runs.jsonl").exists()
 
 
 def test_three_trials_are_confirmed_unless_there_are_fewer(sweep, tmp_path) -> None:
     assert len(planned(sweep, 1).points) == 3
-    two = StoredSweep(sweep_folder(tmp_path / "runs", "two", TRIALS[1:3]))
+    two = SweepFolder(sweep_folder(tmp_path / "runs", "two", TRIALS[1:3]))
     assert set(planned(two, 1).points) == {1}
 
 
-def test_more_trials_than_are_done_are_refused(sweep: StoredSweep) -> None:
+def test_more_trials_than_are_done_are_refused(sweep: SweepFolder) -> None:
     with pytest.raises(ConfigurationError, match="--top 4: mine has 3 finished trials"):
         planned(sweep, 1, top=4)
 
 
 def test_a_sweep_without_a_finished_trial_or_a_report_is_refused(tmp_path: Path) -> None:
-    none = StoredSweep(sweep_folder(tmp_path / "runs", "none", TRIALS[1:2]))
+    none = SweepFolder(sweep_folder(tmp_path / "runs", "none", TRIALS[1:2]))
     with pytest.raises(StoreError, match="no trial of none is done"):
         planned(none, 1)
-    (none.folder / "sweep.json").unlink()
+    (none.path / "sweep.json").unlink()
     with pytest.raises(StoreError, match="none has no report yet"):
         planned(none, 1)
 
 
-def test_an_unknown_sweep_or_objective_is_refused(sweep: StoredSweep, tmp_path: Path) -> None:
+def test_an_unknown_sweep_or_objective_is_refused(sweep: SweepFolder, tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="other"):
         Sweeps(tmp_path / "runs").find("other")
     with pytest.raises(ConfigurationError, match="mine has no objective 'pass@2'"):
         planned(sweep, 1, objective="pass@2")
 
 
-def test_seeds_that_the_search_has_are_not_fresh(sweep: StoredSweep) -> None:
+def test_seeds_that_the_search_has_are_not_fresh(sweep: SweepFolder) -> None:
     with pytest.raises(ConfigurationError, match="the search has 1001 seeds per trial"):
         planned(sweep, 1, sets=["sweep.seeds=1001"])
     label = planned(sweep, 1, top=1).tasks()[-1].name
-    SweepRuns(sweep.folder).append(
-        Entry(at(GRID, 1.2, 0.1), FRESH, label)
-    )  # an earlier confirmation
+    SweepRuns(sweep.path).append(Entry(at(GRID, 1.2, 0.1), FRESH, label))  # an earlier confirmation
     assert planned(sweep, 1, top=1)
-    SweepRuns(sweep.folder).append(Entry(at(GRID, 1.2, 0.1), 0, label))
+    SweepRuns(sweep.path).append(Entry(at(GRID, 1.2, 0.1), 0, label))
     with pytest.raises(ConfigurationError, match=f"the run {label}.* would not be fresh"):
         planned(sweep, 1, top=1)
 
 
-def test_settings_of_another_sweep_are_refused(sweep: StoredSweep, tmp_path: Path) -> None:
+def test_settings_of_another_sweep_are_refused(sweep: SweepFolder, tmp_path: Path) -> None:
     held = planned(sweep, 1, top=1).sweep.determinants
-    write_json(sweep.folder / "settings.json", held)
+    write_json(sweep.path / "settings.json", held)
     assert planned(sweep, 1, top=1, sets=["evaluation.samples=300"])
     with pytest.raises(
         ConfigurationError, match=r"mine is of another sweep: rl.steps was 30, is 7"
@@ -94,6 +92,6 @@ def test_settings_of_another_sweep_are_refused(sweep: StoredSweep, tmp_path: Pat
         planned(sweep, 1, top=1, sets=["sweep.study=theirs"])
 
 
-def test_problems_that_the_search_selected_on_are_named(sweep: StoredSweep) -> None:
+def test_problems_that_the_search_selected_on_are_named(sweep: SweepFolder) -> None:
     (stage,) = dry_run(planned(sweep, 1, sets=["evaluation.benchmark=arithmetic-dev"]))
     assert stage.facts["selected on"] == "arithmetic-dev: its problems are not fresh"

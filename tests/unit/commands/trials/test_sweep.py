@@ -134,7 +134,7 @@ def test_cancelled_trials_are_called_so_wherever_they_are_seen(tmp_path, monkeyp
         impatient = Impatient(root)
         report = sweep(config, impatient)
         assert "was asked to stop driving mine" in impatient.said[0]
-        assert [trial["state"] for trial in report.as_json()["trials"]] == ["cancelled"] * 2
+        assert [trial.state for trial in report.as_json()["trials"]] == ["cancelled"] * 2
         runs = root / "sweeps/mine/runs.jsonl"
         entered = [json.loads(line)["point"] for line in runs.read_text().splitlines()]
         assert entered == [{"guide.rho": 0.3}, {"guide.rho": 0.8}]

@@ -7,12 +7,12 @@ from sweep_cells import GRID, PASS_1, at, done, drawn
 
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.sweeps.confirmed import FreshTrial, confirmed_document
-from sage_cli.reports.sweeps.data import Findings, SweepResult
+from sage_cli.reports.sweeps.data import SweepResult
 
 # in the search trial 2 is the best; with fresh seeds trial 1 is
 SEARCHED = SweepResult(
-    GRID, ("pass@1",), (done(at(GRID, 0.8, 0.1), 1, 0.2), done(at(GRID, 0.8, 0.3), 2, 0.5)),
-    Findings(0.95), done({}, 9, -1.0),
+    GRID, ("pass@1",), 0.95, done({}, 9, -1.0),
+    (done(at(GRID, 0.8, 0.1), 1, 0.2), done(at(GRID, 0.8, 0.3), 2, 0.5)),
 )  # fmt: skip
 INITIAL = {"bench": drawn(7, -1.0)}
 
@@ -37,8 +37,8 @@ def test_search_and_confirmation_stand_beside_each_other_and_the_order_may_chang
     initial = INITIAL["bench"]
     assert one["gain"].value == pytest.approx(one["value"] - float((initial.c_P / 64).mean()))
     assert one["gain"].low < one["gain"].value < one["gain"].high
-    base = SEARCHED.base.values[0]
-    assert one["search_gain"] == pytest.approx(SEARCHED.trials[0].values[0] - base)
+    base = SEARCHED.base.values["pass@1"]
+    assert one["search_gain"] == pytest.approx(SEARCHED.trials[0].values["pass@1"] - base)
     assert "not the best: trial 1 is; less the best of the others -0." in found.notes[1]
     assert "problems and seeds" in found.notes[0]
 

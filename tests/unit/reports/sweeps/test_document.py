@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from math import nan
+from math import isnan, nan
 from pathlib import Path
 
 import pytest
@@ -10,18 +10,17 @@ from sweep_cells import BOTH, GRID, MEMORY, PASS_1, RANGES, at, done
 
 from sage_cli.metrics.comparisons.ranking import Front
 from sage_cli.reports.provenance import Provenance
-from sage_cli.reports.sweeps.data import Axis, LearningCurve, SweepTrial
+from sage_cli.reports.sweeps.data import Axis, LearningCurve, SweepTrial, from_data
 from sage_cli.reports.sweeps.document import document_of, sweep_document
-from sage_cli.reports.sweeps.plain import from_data, to_data
 from sage_cli.reports.tables.render import to_csv
 from sage_cli.settings.objective import parse_objective
 from sage_cli.store.json_files import json_text
 
 NOBODY = Provenance()
 TRIALS = [
-    SweepTrial(at(GRID, 0.8, 0.1), "done", (0.4, 0.9), ("rl-1",)),
+    SweepTrial(at(GRID, 0.8, 0.1), "done", {"pass@1": 0.4, "pass@64": 0.9}, runs=("rl-1",)),
     SweepTrial(at(GRID, 0.8, 0.3), "failed", failure=MEMORY),
-    SweepTrial(at(GRID, 1.2, 0.1), "done", (0.45, 0.8), ("rl-2", "rl-3")),
+    SweepTrial(at(GRID, 1.2, 0.1), "done", {"pass@1": 0.45, "pass@64": 0.8}, runs=("rl-2", "rl-3")),
     SweepTrial(at(GRID, 1.2, 0.3), "pruned", pruned="by median at step 20: 0.3 below 0.4"),
 ]
 TWO = (PASS_1, parse_objective("pass@64"))
@@ -32,7 +31,7 @@ def stems(document) -> list[str]:
 
 
 def test_a_trial_has_its_values_and_runs_or_why_there_are_none() -> None:
-    base = SweepTrial({}, "done", (0.3, 0.7), ("sft-1",))
+    base = SweepTrial({}, "done", {"pass@1": 0.3, "pass@64": 0.7}, runs=("sft-1",))
     document = sweep_document(GRID, TWO, TRIALS, NOBODY, base=base)
     assert to_csv(document.sheets["sweep"]).splitlines() == [
         "trial,tau,rho,pass@1,pass@64,seeds,run",
@@ -47,9 +46,9 @@ def test_a_trial_has_its_values_and_runs_or_why_there_are_none() -> None:
         "2", "tau=0.8 rho=0.3", "out of memory", "OutOfMemoryError: 2 GiB more", "CUDA: no memory"
     )  # fmt: skip
     first, second, *_ = document.data["trials"]
-    assert first["settings"] == {"guide.tau": 0.8, "guide.rho": 0.1}
-    assert first["values"] == {"pass@1": 0.4, "pass@64": 0.9}
-    assert second["failure"].log == ("step 3", "CUDA: no memory", "")
+    assert first.settings == {"guide.tau": 0.8, "guide.rho": 0.1}
+    assert first.values == {"pass@1": 0.4, "pass@64": 0.9}
+    assert second.failure.log == ("step 3", "CUDA: no memory", "")
 
 
 def test_settings_that_a_trial_lacks_are_blank_and_small_ones_keep_their_digits() -> None:
@@ -75,7 +74,9 @@ def test_trials_that_cannot_be_told_apart_from_the_best_are_counted() -> None:
     document = sweep_document(GRID, BOTH[:1], trials, NOBODY)
     ranking = document.data["rankings"]["pass@1"]
     # a place in `trials`, the failed one counted
-    assert trials[ranking.best].values == max(trials[2].values, trials[3].values)
+    assert trials[ranking.best].values == max(
+        (trials[2].values, trials[3].values), key=lambda one: one["pass@1"]
+    )
     assert ranking.indistinguishable == (2, 3)
     sources, best = document.tables[0].notes
     assert sources.startswith("95 % intervals over problems, about these very runs")
@@ -84,9 +85,9 @@ def test_trials_that_cannot_be_told_apart_from_the_best_are_counted() -> None:
         f"pass@1: best is trial {ranking.best + 1}; indistinguishable from it: 1 of "
     )
     assert "95 %, all pairs together; standard error of a difference: 0.0" in best
-    low, high = document.data["trials"][2]["intervals"]["pass@1"]
-    assert low < trials[2].values[0] < high
-    assert document.data["trials"][1]["intervals"] is None
+    low, high = document.data["trials"][2].intervals["pass@1"]
+    assert low < trials[2].values["pass@1"] < high
+    assert document.data["trials"][1].intervals is None
 
 
 def test_with_several_seeds_the_intervals_are_about_seeds_too() -> None:
@@ -112,7 +113,10 @@ def test_two_objectives_end_in_a_front_by_trials() -> None:
     # (.4, .9) and (.45, .8) trade one for the other
     assert document.data["front"] == Front((0, 2), (0, 2))
     assert document.tables[0].notes == ("Pareto front: trials 1, 3",)
-    beaten = [*TRIALS, SweepTrial(at(GRID, 2.0, 2.0), "done", (0.39, 0.7), ("rl-4",))]
+    beaten = [
+        *TRIALS,
+        SweepTrial(at(GRID, 2.0, 2.0), "done", {"pass@1": 0.39, "pass@64": 0.7}, runs=("rl-4",)),
+    ]
     assert sweep_document(GRID, TWO, beaten, NOBODY).data["front"].best == (0, 2)
     assert sweep_document(GRID, (PASS_1,), [], NOBODY).data["front"] is None
 
@@ -173,10 +177,10 @@ def test_the_document_is_read_back_from_its_json(tmp_path: Path) -> None:
 
 
 def test_what_is_undefined_survives_the_json(tmp_path: Path) -> None:
-    trials = [SweepTrial(at(GRID, 0.8, 0.1), "done", (nan,), ("rl-1",))]
+    trials = [SweepTrial(at(GRID, 0.8, 0.1), "done", {"pass@1": nan}, runs=("rl-1",))]
     sweep_document(GRID, (PASS_1,), trials, NOBODY).write(tmp_path)
     data = json.loads((tmp_path / "sweep.json").read_text())
-    assert to_data(from_data(data))["trials"][0]["values"]["pass@1"] is not None
+    assert isnan(from_data(data).trials[0].values["pass@1"])
 
 
 def test_the_best_is_of_those_with_the_most_seeds(tmp_path: Path) -> None:
@@ -188,7 +192,7 @@ def test_the_best_is_of_those_with_the_most_seeds(tmp_path: Path) -> None:
         done(at(GRID, 1.2, 0.3), 4, -0.5),
     ]
     document = sweep_document(GRID, BOTH[:1], trials, NOBODY)
-    values = [one["values"]["pass@1"] for one in document.data["trials"]]
+    values = [one.values["pass@1"] for one in document.data["trials"]]
     assert max(values) == values[0]
     assert document.data["rankings"]["pass@1"].best == 2
     assert document.data["winners"]["pass@1"].best == 2

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from sweep_cells import MEMORY, at
 
 from sage_cli.metrics.comparisons.ranking import Ranking
 from sage_cli.reports.figures.figure import outputs
-from sage_cli.reports.sweeps.data import Axis, Findings, SweepResult, SweepTrial
+from sage_cli.reports.sweeps.data import Axis, SweepResult, SweepTrial
 from sage_cli.reports.sweeps.heatmap import ALIKE, LOWEST, draw_heatmaps
 from sage_cli.reports.sweeps.marks import BEST
 
@@ -24,13 +25,13 @@ def grid(*values: float | None, alike: Iterable[int] = (), objectives=("pass@1",
         SweepTrial(at(AXES, tau, rho), "failed", failure=MEMORY)
         if value is None
         else SweepTrial(
-            at(AXES, tau, rho), "done", tuple(value + 0.5 * n for n in range(len(objectives)))
+            at(AXES, tau, rho), "done", {name: value + 0.5 * n for n, name in enumerate(objectives)}
         )
         for (tau, rho), value in zip(product((0.8, 1.2), AXES[1].values), values, strict=False)
     ]
     alike = tuple(alike)
     rankings = {"pass@1": Ranking(alike[0], alike, 0.01, 0.95)} if alike else {}
-    return SweepResult(AXES, objectives, tuple(trials), Findings(0.95, rankings=rankings))
+    return SweepResult(AXES, objectives, 0.95, None, tuple(trials), rankings=rankings)
 
 
 def drawn(svg: Path, words: str) -> int:
@@ -43,7 +44,7 @@ def test_every_trial_says_what_became_of_it(tmp_path: Path) -> None:
         SweepTrial(at(AXES, 0.8, 0.5), "pruned"),
         SweepTrial(at(AXES, 1.2, 0.5), "running"),
     )
-    result = SweepResult(AXES, result.objectives, (*result.trials, rest[1]), result.findings)
+    result = replace(result, trials=(*result.trials, rest[1]))
     draw_heatmaps(result, tmp_path / "sweep")
     png, svg = outputs(tmp_path / "sweep")
     assert png.stat().st_size > 1000
@@ -56,7 +57,7 @@ def test_every_trial_says_what_became_of_it(tmp_path: Path) -> None:
     assert svg.read_text().count(f"stroke: {BEST}") == 5
     assert drawn(svg, "best") == 1
     assert drawn(svg, "noise unknown") == 2
-    fewer = SweepResult(AXES, ("pass@1",), (*grid(0.4).trials, rest[0]), result.findings)
+    fewer = replace(grid(0.4), trials=(*grid(0.4).trials, rest[0]))
     draw_heatmaps(fewer, tmp_path / "fewer")
     _, svg = outputs(tmp_path / "fewer")
     assert (drawn(svg, "pruned"), drawn(svg, "not run")) == (1, 4)
@@ -110,8 +111,9 @@ def test_a_colour_bar_says_what_colours_mean_and_small_steps_do_not_span_it(tmp_
 def test_true_and_1_are_two_values(tmp_path: Path) -> None:
     axes = Axis("on", "a.b", (1, True)), AXES[1]
     trials = tuple(
-        SweepTrial(at(axes, on, 0.1), "done", (value,)) for on, value in ((1, 0.25), (True, 0.75))
+        SweepTrial(at(axes, on, 0.1), "done", {"pass@1": value})
+        for on, value in ((1, 0.25), (True, 0.75))
     )
-    draw_heatmaps(SweepResult(axes, ("pass@1",), trials, Findings(0.95)), tmp_path / "x")
+    draw_heatmaps(SweepResult(axes, ("pass@1",), 0.95, None, trials), tmp_path / "x")
     _, svg = outputs(tmp_path / "x")
     assert (drawn(svg, "0.250"), drawn(svg, "0.750"), drawn(svg, "true")) == (1, 1, 1)

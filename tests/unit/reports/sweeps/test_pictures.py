@@ -30,6 +30,7 @@ def points(count: int) -> list[SweepTrial]:
     ]  # fmt: skip
 
 
+NAMES = [one.name for one in BOTH]
 ENDED = [
     SweepTrial(at(RANGES, 0.3, 1e-5), "failed", failure=MEMORY),
     SweepTrial(at(RANGES, 0.4, 1e-4), "pruned", pruned="by asha"),
@@ -99,7 +100,7 @@ def test_points_on_one_line_make_no_surface(tmp_path: Path, surfaces) -> None:
 
 
 def test_equal_values_make_no_surface_but_points(tmp_path: Path, surfaces) -> None:
-    flat = [replace(trial, values=(0.5, 0.5), counts=None) for trial in points(5)]
+    flat = [replace(trial, values=dict.fromkeys(NAMES, 0.5), counts=None) for trial in points(5)]
     assert words_in(written(tmp_path, flat)["surface"], "best") == [1]
     assert surfaces == []
 
@@ -152,7 +153,7 @@ def test_one_parameter_has_a_line_through_its_points(tmp_path: Path) -> None:
 def test_trials_of_the_front_are_numbered_as_in_the_table(tmp_path: Path) -> None:
     values = [(0.2, 0.9), (0.1, 0.1), (0.5, 0.5), (0.5, 0.5)]
     trials = [
-        replace(trial, values=value, counts=None)
+        replace(trial, values=dict(zip(NAMES, value, strict=True)), counts=None)
         for trial, value in zip(points(4), values, strict=True)
     ]
     front = written(tmp_path, trials)["pareto"]

@@ -8,10 +8,9 @@ import numpy as np
 from sweep_cells import BOTH, GRID, PASS_1, at, done
 
 from sage_cli.reports.provenance import Provenance
-from sage_cli.reports.sweeps.data import SweepTrial
+from sage_cli.reports.sweeps.data import CountedTrial, SweepTrial, from_data
 from sage_cli.reports.sweeps.document import sweep_document
 from sage_cli.reports.sweeps.findings import base_values
-from sage_cli.reports.sweeps.plain import from_data
 from sage_cli.reports.sweeps.table import sweep_tables
 from sage_cli.reports.sweeps.winner import describe_winner, short_note
 from sage_cli.reports.tables.render import to_csv
@@ -63,7 +62,7 @@ def test_one_trial_has_no_second_and_without_counts_nothing_is_said() -> None:
     assert rows["less initial policy"].startswith("+0.")
     assert [rows[name] for name in ("second best trial", "less second best")] == ["–", "–"]
     assert len(alone.tables[1].notes) == 1
-    uncounted = [SweepTrial(at(GRID, 0.8, 0.1), "done", (0.4,), ("rl-1",))]
+    uncounted = [SweepTrial(at(GRID, 0.8, 0.1), "done", {"pass@1": 0.4}, runs=("rl-1",))]
     found = sweep_document(GRID, (PASS_1,), uncounted, Provenance())
     assert found.data["winners"] == {}
     assert len(found.tables) == 1
@@ -92,7 +91,7 @@ def test_the_base_has_the_order_of_the_trials_problems() -> None:
         name: type(one)(one.problem_ids[::-1], one.n_P[::-1], one.c_P[::-1])
         for name, one in base.counts[0].items()
     }
-    shuffled = SweepTrial({}, "done", base.values, base.runs, (turned,))
+    shuffled = CountedTrial({}, "done", base.values, runs=base.runs, counts=(turned,))
     np.testing.assert_array_equal(
         base_values(PASS_1, base, first.counts), base_values(PASS_1, shuffled, first.counts)
     )

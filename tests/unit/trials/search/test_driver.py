@@ -20,9 +20,8 @@ from sage_cli.trials.failures import Failure, Kind
 from sage_cli.trials.queue import TaskQueue
 from sage_cli.trials.search.driver import Driver
 from sage_cli.trials.search.folder import SweepFolder
-from sage_cli.trials.search.results import results_of
+from sage_cli.trials.search.scores import results_of
 from sage_cli.trials.search.space.space import Space, Values
-from sage_cli.trials.search.stored import StoredSweep
 from sage_cli.trials.search.study.study import Study
 from sage_cli.trials.search.sweep_progress import SweepProgress
 from sage_cli.trials.task import Task
@@ -100,7 +99,7 @@ class Impatient(SweepProgress):
 
     def scored(self, task, values):
         super().scored(task, values)
-        StoredSweep(self._sweep.folder.path).cancel()
+        self._sweep.folder.cancel()
 
 
 @pytest.fixture

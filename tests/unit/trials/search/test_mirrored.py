@@ -22,7 +22,7 @@ OFFLINE = TrackingSection()
 
 
 def report(root: Path, trials=TRIALS) -> Report:
-    base = SweepTrial({}, "done", (0.3,), ("sft-1",))
+    base = SweepTrial({}, "done", {"pass@1": 0.3}, runs=("sft-1",))
     document = sweep_document(GRID, (PASS_1,), trials, Provenance(), base=base)
     return document.write(root / "sweeps" / "tau-rho-1")
 
@@ -48,7 +48,7 @@ def test_it_has_the_table_the_pictures_what_was_searched_and_the_best_trial(tmp_
     drawn = files(made.folder, row["heatmap/path"])
     assert drawn.read_bytes() == (made.folder / "heatmap.png").read_bytes()
     best = made.document.data["rankings"]["pass@1"].best
-    assert offline.summary["best/pass@1/value"] == TRIALS[best].values[0]
+    assert offline.summary["best/pass@1/value"] == TRIALS[best].values["pass@1"]
     assert offline.summary["best/pass@1/guide.tau"] == 1.2
     assert offline.summary["best/pass@1/runs"] == TRIALS[best].runs[0]
     assert (offline.summary["trials/done"], offline.summary["trials/failed"]) == (3, 1)

@@ -1,4 +1,4 @@
-"""What a sweep's report says of trials whose results are not all there any more."""
+"""What a sweep's report says of trials that lost results, and their learning curves."""
 
 import json
 
@@ -9,10 +9,11 @@ from sage_cli.config.load import load
 from sage_cli.errors import StoreError
 from sage_cli.metrics import Counts
 from sage_cli.reports.provenance import Provenance
-from sage_cli.reports.sweeps.plain import from_data, to_data
+from sage_cli.reports.sweeps.data import from_data
 from sage_cli.store.json_files import json_text
+from sage_cli.store.runs.run import Run
 from sage_cli.trials.search import outcome as outcomes
-from sage_cli.trials.search.outcome import lost, outcome
+from sage_cli.trials.search.outcome import POINTS, learning_curve, lost, outcome
 from sage_cli.trials.search.prepared import Sweep, prepared
 
 TAUS = (0.1, 0.2, 0.3, 0.4)
@@ -80,9 +81,43 @@ def test_a_trial_that_is_lost_is_named_and_takes_nothing_from_the_others(swept, 
     result = read(document)
     assert [trial.state for trial in result.trials] == ["done", "missing", "done", "done"]
     assert name in result.trials[1].missing
-    assert result.trials[1].values == (40 / 64,)  # as the study remembers it
-    assert sorted(result.findings.intervals) == [0, 2, 3]
-    assert result.findings.rankings["pass@1"].best == result.best("pass@1") == 3  # 30 of 64
+    assert result.trials[1].values == {"pass@1": 40 / 64}  # as the study remembers it
+    assert [place for place, one in enumerate(result.trials) if one.intervals] == [0, 2, 3]
+    assert result.rankings["pass@1"].best == result.best("pass@1") == 3  # 30 of 64
     notes = " ".join(document.tables[0].notes)
     assert "trial 2 had results that the store has no more" in notes
-    assert to_data(result)["trials"][1]["missing"] == result.trials[1].missing
+
+
+def recorded(folder, records):
+    run = Run(folder)
+    folder.mkdir(exist_ok=True)
+    for record in records:
+        run.metrics.append(record)
+    return run
+
+
+def test_validation_comes_before_the_reward(tmp_path):
+    records = [
+        {"step": 1, "of": 3, "reward": 0.5},
+        {"step": 2, "of": 3, "reward": 0.5, "eval/pass@1": 0.25},
+        {"step": 3, "of": 3, "reward": 0.5, "eval/pass@1": None},
+    ]
+    curve = learning_curve(recorded(tmp_path / "a", records))
+    assert (curve.of, curve.points) == ("eval/pass@1", ((2, 0.25),))
+
+
+def test_a_long_reward_is_averaged_over_windows(tmp_path):
+    steps = range(1, 2 * POINTS + 2)  # 81 steps: 27 windows of 3
+    run = recorded(tmp_path / "a", [{"step": s, "of": 81, "reward": float(s)} for s in steps])
+    curve = learning_curve(run)
+    assert curve.of == "reward"
+    assert len(curve.points) == 27
+    assert curve.points[0] == (3, 2.0)  # (1 + 2 + 3) / 3
+    assert curve.points[-1] == (81, 80.0)  # (79 + 80 + 81) / 3
+
+
+def test_a_run_that_never_began_has_no_curve(tmp_path):
+    assert learning_curve(None) is None
+    assert learning_curve(Run(tmp_path / "nothing")) is None
+    broken = [{"step": 1, "of": 1, "reward": float("nan")}]
+    assert learning_curve(recorded(tmp_path / "b", broken)) is None

@@ -1,4 +1,4 @@
-"""Who is trained with further seeds: everybody, or in a race the best half, then a quarter."""
+"""Who is trained with further seeds in a race: the best half, then a quarter."""
 
 import numpy as np
 import pytest
@@ -10,10 +10,9 @@ from sage_cli.trials.search.replicates import (
     _p_of_lead,
     best_first,
     contenders,
-    missing_replicates,
+    next_rung,
     rung,
     stands_out,
-    survivors,
 )
 
 PASS_1, PASS_8 = parse_objective("pass@1"), parse_objective("pass@8")
@@ -29,15 +28,9 @@ def right(*c_P, n=10, name="p"):
     return Counts(tuple(f"{name}{i}" for i in range(len(c_P))), np.full(len(c_P), n), np.array(c_P))
 
 
-def test_without_a_race_every_trial_has_every_seed():
-    one = [right(1, 2)]
-    measured = {"a": {0: one}, "b": {1: one}, "c": {}}
-    assert missing_replicates(measured, [PASS_1], 2) == [("a", 1), ("b", 0), ("c", 0), ("c", 1)]
-
-
 def test_a_race_begins_with_one_seed_each():
     measured = {"a": {0: [right(1, 2)]}, "b": {}}
-    assert missing_replicates(measured, [PASS_1], 3, race=True) == [("b", 0)]
+    assert race(measured) == [("b", 0)]
 
 
 def ranked(trials):
@@ -56,11 +49,11 @@ def test_the_best_half_gets_a_second_seed_and_the_best_quarter_a_third():
     for place in (4, 0, 1):
         measured[place][2] = [right(5, 5)]
     assert race(measured) == []
-    assert survivors(measured, [PASS_1], 3)[0] == 4  # (5 + 10 + 5) / 3 against (9 + 3 + 5) / 3
+    assert next_rung(measured, [PASS_1], 3)[1][0] == 4  # (5 + 10 + 5) / 3 against (9 + 3 + 5) / 3
 
 
 def race(measured, **failed):
-    return missing_replicates(measured, [PASS_1], 3, race=True, **failed)
+    return next_rung(measured, [PASS_1], 3, **failed)[0]
 
 
 def test_a_rung_follows_from_the_seeds_before_it_in_whatever_order_they_come():
@@ -107,7 +100,7 @@ def test_benchmarks_weigh_alike_whatever_their_sizes():
     small, large = right(10, 10, name="s"), right(*[5] * 30, name="l")
     half = [right(5, 5, name="s"), right(*[6] * 30, name="l")]
     # (1 + .5) / 2 = .75 against (.5 + .6) / 2 = .55; over all problems 17/32 against 19/32
-    found = missing_replicates({"a": {0: [small, large]}, "b": {0: half}}, [PASS_1], 2, race=True)
+    found, _ = next_rung({"a": {0: [small, large]}, "b": {0: half}}, [PASS_1], 2)
     assert found == [("a", 1), ("b", 1)]
 
 

@@ -9,14 +9,13 @@ from suite_results import result
 
 from sage_cli.metrics.counts import SampleGrades
 from sage_cli.reports.tables.table import Measure
-from sage_cli.trials.suites.claims import Verdict
+from sage_cli.trials.suites.comparisons import Verdict
 from sage_cli.trials.suites.declaration import Suite
 from sage_cli.trials.suites.sections.decided import decide
 from sage_cli.trials.suites.sections.differences import contrasts, differences
 from sage_cli.trials.suites.sections.measured import curves, measured, summary
 from sage_cli.trials.suites.sections.names import for_people, named
-from sage_cli.trials.suites.sections.power import power
-from sage_cli.trials.suites.sections.problems import problems
+from sage_cli.trials.suites.sections.problems import power, problems
 from sage_cli.trials.suites.sections.runs import runs, spent
 
 METHODS = {"base": "base", "grpo": "grpo", "grpo-branch": "grpo/branch"}

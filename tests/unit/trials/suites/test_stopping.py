@@ -13,8 +13,7 @@ from sage_cli.trials.suites.declaration import Suite
 from sage_cli.trials.suites.exact import ReadReplicate
 from sage_cli.trials.suites.overrides import Overrides, trials_of
 from sage_cli.trials.suites.results import MethodResult, PartResult
-from sage_cli.trials.suites.sections.stopping import stopping_rule
-from sage_cli.trials.suites.stopping import stopping
+from sage_cli.trials.suites.sections.stopping import stopping, stopping_rule
 
 TEMPERATURES = (0.9, 1.0, 1.2)
 SPREAD = 0.4

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from sage_cli.evaluation.exact.chances import Chances
+from sage_cli.trials.suites.comparisons import Trade
 from sage_cli.trials.suites.declaration import Suite
 from sage_cli.trials.suites.exact import ReadReplicate
 from sage_cli.trials.suites.overrides import Overrides, trials_of
 from sage_cli.trials.suites.results import MethodResult, PartResult
 from sage_cli.trials.suites.sections.exact import exact
 from sage_cli.trials.suites.sections.trades import SERIES, draw_forest, forest, trades
-from sage_cli.trials.suites.trade import Trade
 from sage_cli.trials.suites.trades import trade_results
 
 TEMPERATURES = (0.9, 1.0, 1.2)

@@ -9,7 +9,7 @@ from sage_cli.view.api import Api
 def test_a_sweep_with_its_report(api):
     found = api.answer("sweep", {"sweep": "tau-rho-12345678"})
     assert found["sweep"]["trials"] == {"done": 4, "failed": 1, "left": 1}
-    assert found["report"]["trials"][4]["failure"].log == ("<b>no</b> memory",)
+    assert found["report"].trials[4].failure.log == ("<b>no</b> memory",)
     assert found["command"].startswith("sage sweep --config")  # nobody drives it
     trials, failed = found["tables"]
     assert trials["rows"][0][:3] == ["1", "0.3", "0.5"]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sage_cli.config.load import changed, load
 from sage_cli.errors import ConfigurationError
 from sage_cli.trials.search.space.read import guide_of, parse_line, read_space
-from sage_cli.trials.search.space.space import Range, Values, from_plain, point_key
+from sage_cli.trials.search.space.space import Range, Values, point_key
 from sage_cli.trials.search.space.written import WrittenSpace
 
 
@@ -296,4 +296,3 @@ def test_what_is_written_reads_as_the_same_space(drawn):
     assert plain == json.dumps(
         [{"name": name, **one} for name, one in zip(names, wanted, strict=False)]
     )
-    assert from_plain(json.loads(plain)).parameters == space.parameters

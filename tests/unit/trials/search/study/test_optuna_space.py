@@ -91,11 +91,3 @@ def test_studies_of_values_are_called_what_they_were(tmp_path, sampler, name):
     space = Space(parameters={"tau": tau, "rho": rho})
     study = Study.open(tmp_path, "mine", space, sampler, 0, ["pass@1"])
     assert study.name == name
-
-
-def test_a_view_from_before_there_was_an_order_is_read(tmp_path):
-    study = Study.open(tmp_path, "s", Space(parameters={"tau": TAU}), "random", 0, ["pass@1"])
-    point = study.propose().point
-    study._trials._study.set_user_attr("sampler", "tpe")
-    (found,) = Study.read(tmp_path, study.name).trials()
-    assert found.point == point

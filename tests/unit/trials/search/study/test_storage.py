@@ -1,5 +1,6 @@
 """Where studies are kept: databases, and those that can't be reached."""
 
+import optuna
 import pytest
 from sqlalchemy.exc import OperationalError
 
@@ -7,7 +8,7 @@ from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.settings.passwords import VARIABLE
 from sage_cli.trials.search.space.space import Space, Values
 from sage_cli.trials.search.study import storage
-from sage_cli.trials.search.study.study import Study, studies
+from sage_cli.trials.search.study.study import Study
 
 SPACE = Space(parameters={"tau": Values(key="guide.tau", values=(1, 2))})
 
@@ -19,7 +20,7 @@ def test_a_database_keeps_a_study(tmp_path):
     study.propose()
     again = Study.open(url, "mine", SPACE, "grid", 0, ["pass@1"])
     assert [one.state for one in again.trials()] == ["done", "running"]
-    assert studies(url) == [study.name]
+    assert optuna.get_all_study_names(storage.open_storage(url)) == [study.name]
 
 
 @pytest.fixture(autouse=True)
@@ -39,7 +40,7 @@ def own_environment(monkeypatch):
 )
 def test_what_is_no_reachable_database_is_named_without_its_password(url):
     with pytest.raises((ConfigurationError, StoreError)) as caught:
-        storage.open_storage(url, write=True)
+        storage.open_storage(url)
     said = caught.value.cause + str(caught.value.next_step)
     assert "sweep.storage" in said
     assert "s3cr" not in said
@@ -50,7 +51,7 @@ def test_what_is_no_reachable_database_is_named_without_its_password(url):
 def test_a_folder_that_is_missing_is_named(tmp_path):
     url = f"sqlite:///{tmp_path}/missing/studies.db"
     with pytest.raises(StoreError, match=r"missing/studies.db can't be reached: unable to open"):
-        storage.open_storage(url, write=True)
+        storage.open_storage(url)
 
 
 def away(times):

@@ -6,11 +6,10 @@ from itertools import islice
 import optuna
 import pytest
 
-from sage_cli.errors import StoreError
 from sage_cli.trials.search.space.space import Range, Space, Values, point_key
 from sage_cli.trials.search.study.sampler_choice import choose_sampler
-from sage_cli.trials.search.study.storage import JOURNAL
-from sage_cli.trials.search.study.study import Study, studies
+from sage_cli.trials.search.study.storage import JOURNAL, open_storage
+from sage_cli.trials.search.study.study import Study
 from sage_cli.trials.search.study.study_trial import State
 
 TAU = Values(key="guide.tau", values=(0.1, 0.2))
@@ -89,7 +88,7 @@ def test_an_ask_that_was_interrupted_is_no_proposal_and_changes_nothing(tmp_path
     straight = take(search("a"), 12)
     study = search("b")
     assert take(study, 8) == straight[:8]
-    study._trials._study.ask().suggest_float("tau", 0.2, 0.8)  # where a driver may be killed
+    study._study.ask().suggest_float("tau", 0.2, 0.8)  # where a driver may be killed
     again = search("b")
     assert again.running() == []
     assert len(again.trials()) == 8
@@ -116,7 +115,7 @@ def test_failed_points_come_again_for_the_next_driver_alone(opened):
 def test_a_result_outlives_a_later_failure(opened):
     study = opened()
     take(study, 1)
-    late = study._trials.begin(POINTS[0], {})
+    late = study.begin(POINTS[0], {})
     study.fail(late, "error", "tried by hand")
     assert [one.state for one in opened().trials()] == [State.DONE]
 
@@ -203,7 +202,7 @@ def test_a_repetition_is_told_what_is_known_and_is_no_proposal(opened):
     study = opened(space, "random")
     assert {point["rl.steps"] for point in take(study, 9)} == {1, 2, 3, 4, 5, 6}
     assert len(study.trials()) == 6
-    trials = study._trials._all()
+    trials = study._all()
     assert len(trials) > 6
     repeated = [trial for trial in trials if "repeats" in trial.user_attrs]
     assert {trial.state for trial in repeated} == {optuna.trial.TrialState.COMPLETE}
@@ -221,7 +220,7 @@ def test_withdrawn_proposals_take_nothing_from_a_sampler(opened):
     assert again.failed == []
     points = take(again, 7)
     assert not {point_key(point) for point in points} & {point_key(one.point) for one in blind}
-    assert again._trials.asked() == len(points) == 7
+    assert again.asked() == len(points) == 7
 
 
 def test_whole_numbers_are_exhausted_like_values(opened):
@@ -239,15 +238,15 @@ def test_whole_numbers_are_exhausted_like_values(opened):
 @pytest.mark.parametrize(("sampler", "space"), [("grid", GRID), ("tpe", RANGES), ("random", GRID)])
 def test_a_trial_that_somebody_enqueued_is_the_next_proposal(opened, tmp_path, sampler, space):
     def enqueue(**params):
-        study._trials._study.enqueue_trial(params)
+        study._study.enqueue_trial(params)
 
     study = opened(space, sampler)
     take(study, 1)
-    wanted = study._optuna_space.to_params(dict(take(opened(space, "random", seed=9), 2)[1]))[0]
+    wanted = study._space.to_params(dict(take(opened(space, "random", seed=9), 2)[1]))[0]
     enqueue(**wanted)
     study = opened(space, sampler)  # a driver that begins with it waiting
     proposed = study.propose()
-    assert study._optuna_space.to_params(proposed.point)[0] == wanted
+    assert study._space.to_params(proposed.point)[0] == wanted
     assert proposed.state is State.RUNNING
     study.tell(proposed, [0.5])
     if space is RANGES:  # the sampler chooses what isn't said
@@ -260,7 +259,7 @@ def test_a_trial_that_somebody_enqueued_is_the_next_proposal(opened, tmp_path, s
 
 def test_an_enqueued_trial_outside_the_space_is_named_and_left_out(opened, caplog):
     study = opened(RANGES, "random")
-    study._trials._study.enqueue_trial({"tau": 7.5, "steps": 20, "rho": 1})
+    study._study.enqueue_trial({"tau": 7.5, "steps": 20, "rho": 1})
     proposed = opened(RANGES, "random").propose()
     assert proposed.point in RANGES
     assert caplog.messages == [
@@ -313,21 +312,9 @@ def test_views_are_told_apart_by_what_decides_values(opened, tmp_path):
     ]
     names = [one.name for one in (study, *views)]
     assert len(set(names)) == len(names)
-    assert studies(tmp_path / "s") == sorted(names)
+    storage = open_storage(tmp_path / "s")
+    assert sorted(optuna.get_all_study_names(storage)) == sorted(names)
     assert all(one.trials() == [] for one in views)
-
-
-def test_a_stored_view_is_read_without_knowing_its_space(opened, tmp_path):
-    study = opened(CONDITIONAL, "tpe", objectives=("pass@1", "pass@64"))
-    take(study, 3)
-    found = Study.read(tmp_path / "s", study.name)
-    assert (found.space, found.objectives, found.sampler) == (CONDITIONAL, study.objectives, "tpe")
-    assert found.trials() == study.trials()
-    with pytest.raises(StoreError, match="no study 'mine/none'"):
-        Study.read(tmp_path / "s", "mine/none")
-    with pytest.raises(StoreError, match="no study in"):
-        studies(tmp_path / "elsewhere")
-    assert not (tmp_path / "elsewhere").exists()
 
 
 def test_half_a_line_and_a_lock_of_a_killed_driver_do_no_harm(opened, tmp_path):
@@ -337,7 +324,6 @@ def test_half_a_line_and_a_lock_of_a_killed_driver_do_no_harm(opened, tmp_path):
     whole = journal.read_bytes()
     journal.write_bytes(whole + b'{"op_code": 5, "wor')
     journal.with_name(f"{JOURNAL}.lock").symlink_to(journal)
-    assert len(Study.read(tmp_path / "s", study.name).trials()) == 1  # a reader mends nothing
     again = opened()
     assert take(again, 9) == POINTS[1:]
     assert journal.read_bytes().startswith(whole)

@@ -9,13 +9,13 @@ from registered_suite import begin_a_run, plan
 
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.trials.suites.planned import PlannedSuite
-from sage_cli.trials.suites.registered.register import register
 from sage_cli.trials.suites.registered.registration import (
     Registration,
     is_sealed,
     read_registration,
     write_registration,
 )
+from sage_cli.trials.suites.registered.standing import register
 
 
 def registered(

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from registered_suite import begin_a_run, plan, written
 
-from sage_cli.commands.trials.register import register_suite
-from sage_cli.commands.trials.suite_report import present_registration, report_suite
+from sage_cli.commands.trials.suite_report import present_registration, register_suite, report_suite
 from sage_cli.errors import StoreError
 from sage_cli.progress import Silent
 from sage_cli.trials.suites.overrides import Overrides

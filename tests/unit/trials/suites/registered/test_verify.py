@@ -11,8 +11,8 @@ from registered_suite import begin_a_run, plan
 
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.trials.suites.registered import found as module
-from sage_cli.trials.suites.registered.register import register
 from sage_cli.trials.suites.registered.registration import read_registration, write_registration
+from sage_cli.trials.suites.registered.standing import register
 from sage_cli.trials.suites.registered.verify import Verified, verify
 
 Change = tuple[str, str]

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from sage_cli.errors import ConfigurationError
-from sage_cli.trials.suites.claims import Verdict, parse_claim
+from sage_cli.trials.suites.comparisons import Verdict, parse_claim
 
 
 def test_a_claim_is_read_and_the_lesser_stands_second() -> None:

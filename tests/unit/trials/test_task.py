@@ -1,12 +1,11 @@
 """state.json of a suite: how each task ended, for readers while the suite runs."""
 
-from types import SimpleNamespace
-
-from sage_cli.trials.suites.task_states import FILE, TaskStates, stored_states
+from sage_cli.trials.executors.executor import Resources
+from sage_cli.trials.task import FILE, Task, TaskStates, stored_states
 
 
 def task(name, needs=None, state="to do"):
-    return SimpleNamespace(name=name, title=name, typed=f"sage {name}", needs=needs, state=state)
+    return Task(name, name, (name,), None, lambda: state == "done", Resources(), needs=needs)
 
 
 def test_each_end_is_written_at_once(tmp_path):
