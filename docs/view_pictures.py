@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 from browser import Browser, chromium, view
 
 HERE = Path(__file__).parent / "tutorials"
-WIDTH, HEIGHT = 1180, 760
+WIDTH, HEIGHT = 1180, 880
 
 
 def main(runs: Path) -> None:
