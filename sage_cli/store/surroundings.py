@@ -13,8 +13,6 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 
-from packaging.requirements import Requirement
-
 from sage_cli import __version__
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.store.lock import PATIENCE_S, locked
@@ -60,6 +58,8 @@ def require_tested_versions(distribution: str = DISTRIBUTION) -> str:
     Requirements of extras count if they are installed. Raises ConfigurationError with the packages
     of other versions and those that are missing.
     """
+    from packaging.requirements import Requirement  # slow to import, and seldom asked for
+
     try:
         requirements = [Requirement(text) for text in requires(distribution) or ()]
     except PackageNotFoundError:

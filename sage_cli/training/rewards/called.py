@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import signal
 import threading
@@ -124,7 +123,11 @@ class CalledReward:
     def _called(self, arguments: Mapping[str, Any]) -> Any:
         with blamed(self.who, self.module):
             found = self.function(**arguments)
-            return asyncio.run(_awaited(found)) if inspect.isawaitable(found) else found
+            if not inspect.isawaitable(found):
+                return found
+            import asyncio  # a fortieth of a second, which dry runs would pay too
+
+            return asyncio.run(_awaited(found))
 
     def _culprit(self, arguments: Mapping[str, Any], texts: Sequence[str]) -> str:
         """Return which completion it fails on, found by giving it one after the other."""
