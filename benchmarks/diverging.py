@@ -17,7 +17,7 @@ import numpy as np
 import optuna
 
 from sage_cli.trials.search.space.space import Range, Space
-from sage_cli.trials.search.study.optuna_space import ordered_lists
+from sage_cli.trials.search.study.optuna_space import OptunaSpace, ordered_lists
 from sage_cli.trials.search.study.study import Study
 
 SPACE = Space(
@@ -33,10 +33,10 @@ def in_memory(sampler: str, seed: int) -> Study:
     """A study that is stored nowhere."""
     optuna_study = optuna.create_study(direction="maximize")
     about = {"space": SPACE.plain(), "sampler": sampler, "seed": seed, "objectives": ["pass@1"]}
-    about["ordered"] = ordered_lists(SPACE, sampler)
+    about["ordered"] = ordered = ordered_lists(SPACE, sampler)
     for name, value in about.items():
         optuna_study.set_user_attr(name, value)
-    return Study("memory", optuna_study)
+    return Study("memory", optuna_study, OptunaSpace(SPACE, ordered))
 
 
 def search(sampler: str, seed: int, trials: int, cliff: float, *, told: bool) -> tuple[int, float]:

@@ -12,8 +12,10 @@ the policy, problem by problem: the odds of a right text times exp(1 / beta).
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -27,6 +29,7 @@ from sage_cli.metrics.counts.exact import worked_pass_at_k
 from sage_cli.models.policies.names import named_policies
 from sage_cli.models.policies.policy import Policy
 from sage_cli.problems.registry import generated
+from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Silent
 from sage_cli.sampling.decoder.token_choice import text_logps
 from sage_cli.settings.presets import read_layer
@@ -106,12 +109,13 @@ def read_ways(policy: Policy, root: Path, benchmark_name: str | None) -> Ways:
     return Ways(taken_PW, chances.p_TPW[0] / taken_PW, near_P, chances.ways)
 
 
-def opening_pairs(reader: ExactReader, words: dict[str, str]) -> dict[tuple[str, str], tuple]:
+def opening_pairs(reader: ExactReader, words: Mapping[str, str]) -> dict[tuple[str, str], Any]:
     """Return (problem id, way) -> tokens of the prompt, and of a text up to its way's name."""
     tokenizer = reader.own.policy.tokenizer()
-    pairs = {}
+    template = PromptTemplate.from_section(reader.own.prompt, tokenizer)
+    golds, pairs = reader.benchmark.golds, {}
     for key, (prompt, _) in reader.pairs.items():
-        text = reader.texts[key[0]][key[1]]
+        text = template.complete(reader.listed.workings[key[0]][key[1]], golds[key[0]])
         end = text.index(words[key[1]]) + len(words[key[1]])
         ids = tokenizer(text[:end], add_special_tokens=False)["input_ids"]
         pairs[key] = (prompt, tuple(ids))

@@ -34,11 +34,11 @@ from typing import Any
 
 import httpx
 
-from sage_cli.sampling.sampler import SampleRequest, SamplerSetup, SamplingParameters
+from sage_cli.sampling.sampler import SampleRequest, SamplerSetup, SamplingParameters, sample_seed
 from sage_cli.sampling.server.forms import Completions, sampling_fields
 from sage_cli.sampling.server.http import IDLE_S
 from sage_cli.sampling.server.sampler import ServerSampler
-from sage_cli.settings.sections.sampling import SamplingSection, sample_seed
+from sage_cli.settings.sections.sampling import SamplingSection
 
 GOAL = 0.95
 PARAMETERS = SamplingParameters(1.0, 1.0, 0, 0.0, 64, None)
@@ -58,7 +58,7 @@ class Work:
         """The requests as the backend sends them."""
         fixed = {"model": self.model, **sampling_fields(PARAMETERS)}
         return [
-            {**fixed, **Completions().asked(text), "seed": sample_seed(0, str(number), 0)}
+            {**fixed, **Completions().fields(text), "seed": sample_seed(0, str(number), 0)}
             for number, text in enumerate(self.prompts)
         ]
 
