@@ -10,7 +10,7 @@ from typing import get_args
 from sage_cli.analysis.analysis import Analysis, Option, Options, TrainedRun
 from sage_cli.analysis.texts import read_detectors
 from sage_cli.analysis.token_signals import refuse_unknown_signals
-from sage_cli.config.load import changed
+from sage_cli.config.load import changed, guide_of
 from sage_cli.config.schema import SageConfig
 from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import ConfigurationError, DataError, StoreError
@@ -187,25 +187,15 @@ def options_of(analysis: Analysis, config: SageConfig, request: Request) -> Opti
     return options
 
 
-_GUIDED = {
-    "anchor.kl": "reverse",
-    "anchor.beta": 0.04,
-    "anchor.estimator": "k3",
-    "anchor.schedule": "constant",
-}
-"""An anchor that any guide can reshape: a policy's tokens have a guide's q whatever it was
-trained with."""
-
-
 def _guides(names: str | None, config: SageConfig) -> tuple[Guide, ...]:
-    """Return guides with the values of a configuration, as if each were its guide.
+    """Return guides with the values of a configuration, which need not be trained with a guide.
 
     By default the run's own, branch and token.
     """
     own = [config.guide.name] if config.guide.name != "none" else []
     named = [*own, "branch", "token"] if names is None else names.split(",")
     return tuple(
-        changed(config, {"guide.name": name, **_GUIDED}).guide.for_training(config.rl.steps)
+        guide_of(config, name).for_training(config.rl.steps)
         for name in dict.fromkeys(name.strip() for name in named)
     )
 

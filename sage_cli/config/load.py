@@ -19,6 +19,7 @@ from sage_cli.config.layers import Layer, Merged, leaves, merge
 from sage_cli.config.schema import SageConfig
 from sage_cli.config.stored import current
 from sage_cli.errors import ConfigurationError
+from sage_cli.guides import Guide
 from sage_cli.methods.grpo import Grpo
 from sage_cli.settings.passwords import taken
 from sage_cli.settings.plugins import AS_STORED
@@ -187,16 +188,31 @@ def changed(config: SageConfig, settings: Mapping[str, Any]) -> SageConfig:
 
     They are one more layer over those from which `config` was made.
     """
+    layers = _with(config, settings)
+    merged = merge(layers)
+    found = validate(merged, _as_stored(merged))
+    found._layers = layers
+    return found
+
+
+def guide_of(config: SageConfig, name: str) -> Guide:
+    """Return the guide `name` with `config`'s values for it, whatever else `config` says.
+
+    Raises ConfigurationError for an unknown name, and for values that the guide can't take.
+    """
+    merged = merge(_with(config, {"guide.name": name}))
+    guide = Merged({"guide": merged.values["guide"]}, merged.origins)
+    return validate(guide, _as_stored(merged)).guide
+
+
+def _with(config: SageConfig, settings: Mapping[str, Any]) -> tuple[Layer, ...]:
+    """Return the layers from which `config` was made, and one with `settings` over them."""
     said = config._layers or (
         Layer("configuration", config.model_dump(mode="json", exclude_unset=True)),
     )
     more = Merged()
     more.put(settings, "changed")
-    layers = (*said, Layer("changed", more.values, typed=True))
-    merged = merge(layers)
-    found = validate(merged, _as_stored(merged))
-    found._layers = layers
-    return found
+    return (*said, Layer("changed", more.values, typed=True))
 
 
 def _origins(merged: Merged, config: SageConfig) -> dict[str, str]:

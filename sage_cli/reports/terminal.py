@@ -121,27 +121,27 @@ def narrowed(table: Table, fits: Callable[[Table], bool]) -> list[Table]:
     titles = [table.title, *[f"{table.title} (continued)"] * (len(packed) - 1)]
     if named:
         titles = [f"{table.title}: {', '.join(parts)}" for parts in packed]
-    split = [
-        replace(_only(table, parts), title=title)
-        for parts, title in zip(packed, titles, strict=True)
-    ]
-    split[-1] = replace(split[-1], notes=table.notes)
-    return [piece for part in split for piece in narrowed(part, fits)]
+    split: list[Table] = []
+    for parts, title in zip(packed, titles, strict=True):
+        piece = replace(_only(table, parts), title=title)
+        split += [piece] if len(parts) > 1 else narrowed(piece, fits)  # several were seen to fit
+    return [*split[:-1], replace(split[-1], notes=table.notes)]
 
 
 def _without_repeated(table: Table) -> Table:
     """Return a table of several rows whose first words, where all rows have them, are its title."""
-    heads = [row.cells[: _key_columns(table) - 1] for row in table.rows[:1] if len(table.rows) > 1]
-    said = [
-        place
-        for place, cell in enumerate(heads[0] if heads else ())
+    if len(table.rows) < 2:
+        return table
+    said = {
+        place: cell
+        for place, cell in enumerate(table.rows[0].cells[: _key_columns(table) - 1])
         if isinstance(cell, str) and all(row.cells[place] == cell for row in table.rows)
-    ]
+    }
     if not said:
         return table
     kept = [place for place in range(len(table.columns)) if place not in said]
-    common = ", ".join(str(table.rows[0].cells[place]) for place in said)
-    return replace(_of(table, kept), title=f"{table.title}: {common}", notes=table.notes)
+    title = f"{table.title}: {', '.join(said.values())}"
+    return replace(_of(table, kept), title=title, notes=table.notes)
 
 
 def _apart(table: Table) -> Table:

@@ -17,9 +17,6 @@ WHERE_SET: dict[str, Any] = {"where_set": True}
 """Marks a field that is part of a run's identity only where it differs from its default, so that
 runs of before there was such a setting keep theirs."""
 
-_NEVER = object()
-"""Equal to no setting."""
-
 
 class Section(BaseModel):
     """A noun of the schema. A class's defaults are the paper's setting (Tables 7 and 8)."""
@@ -37,9 +34,9 @@ class Section(BaseModel):
         """The settings that decide a result, as plain JSON values: all but the cosmetic ones."""
         plain, usual = self.model_dump(mode="json"), usual_where_set(type(self))
         return {
-            name: _determinants(value, plain[name])
+            name: _determinants(getattr(self, name), plain[name])
             for name in _deciding(type(self))
-            if (value := getattr(self, name)) != usual.get(name, _NEVER)
+            if name not in usual or getattr(self, name) != usual[name]
         }
 
 

@@ -22,7 +22,7 @@ from starlette.routing import Route
 from sage_cli.errors import ConfigurationError, SageError
 from sage_cli.store.json_files import compact_json
 from sage_cli.view.api import Api
-from sage_cli.view.export.page_file import FILES, file_of
+from sage_cli.view.assets import FILES, file_of
 from sage_cli.view.security import Access, guarded
 
 log = logging.getLogger(__name__)

@@ -146,8 +146,15 @@ class SweepResult:
 
 
 def from_data(data: Mapping[str, Any]) -> SweepResult:
-    """Return the results in a report's JSON. Raises TypeError or AttributeError if it has none."""
+    """Return the results in a report's JSON.
+
+    Raises KeyError for what it lacks, TypeError or AttributeError for what is no result.
+    """
     found: SweepResult = _read(SweepResult, data)
+    for trial in (found.base, *found.trials):
+        for measured in (trial and trial.values, trial and trial.intervals):
+            if measured and (lacking := set(found.objectives) - set(measured)):
+                raise KeyError(min(lacking))
     return found
 
 
@@ -165,7 +172,7 @@ def _read(kind: Any, given: Any) -> Any:
         return {key: _read(inner[1], value) for key, value in given.items()}
     if isinstance(kind, type) and is_dataclass(kind):
         hints = get_type_hints(kind)
-        return kind(**{name: _read(of, given[name]) for name, of in hints.items() if name in given})
+        return kind(**{name: _read(of, given[name]) for name, of in hints.items()})
     return given
 
 

@@ -161,7 +161,7 @@ class SweepFolder:
         data = self._held(REPORT)
         try:
             return None if data is None else from_data(data)
-        except (AttributeError, TypeError) as error:
+        except (AttributeError, KeyError, TypeError) as error:
             raise StoreError(
                 f"{self.path / REPORT} was written by another version of sage, or edited: "
                 f"{type(error).__name__}: {error}",

@@ -14,25 +14,12 @@ from typing_extensions import TypedDict
 from sage_cli.errors import ConfigurationError
 from sage_cli.store.atomic import storing, write_text
 from sage_cli.store.json_files import compact_json
+from sage_cli.view.assets import FILES, PAGE
 from sage_cli.view.security import hash_of
 from sage_cli.view.topics.passk import DifferenceView, PasskView
 from sage_cli.view.topics.problems import ProblemsView
 from sage_cli.view.topics.run import RecordsView
 from sage_cli.view.topics.samples import SampleRow
-
-PAGE = Path(__file__).parents[1] / "page"
-FILES = frozenset(
-    str(path.relative_to(PAGE)).replace("\\", "/") for path in PAGE.rglob("*") if path.is_file()
-)
-"""Their paths below PAGE; nothing else is served."""
-
-
-def file_of(name: str) -> Path:
-    """Return the path of one of FILES. Raises KeyError for any other name."""
-    if name not in FILES:
-        raise KeyError(name)
-    return PAGE / name
-
 
 INDEX = "index.html"
 SCRIPTS = ("vendor/d3.min.js", "vendor/plot.min.js")

@@ -16,6 +16,7 @@ from sage_cli.config.load import load
         ("anchor.kl=forward", []),
         ("anchor.beta=0", []),
         ("guide.name=random", ["random"]),
+        ("rl.algo=guided-dpo", []),
     ],
 )
 def test_guides_read_a_policy_whatever_it_was_trained_with(setting: str, own: list[str]):

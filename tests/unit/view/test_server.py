@@ -12,7 +12,7 @@ from free_port import free_port
 from starlette.testclient import TestClient
 
 from sage_cli.errors import ConfigurationError
-from sage_cli.view.export.page_file import FILES, PAGE
+from sage_cli.view.assets import FILES, PAGE
 from sage_cli.view.security import WRITES, Access
 from sage_cli.view.server import DEFAULT_PORT, application, bound
 

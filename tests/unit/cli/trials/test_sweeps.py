@@ -218,7 +218,7 @@ def test_a_torn_report_is_named(sweeps, folder):
     (folder / "sweep.json").write_text('{"trials": 3}')
     typed = sweeps("best", "0123")
     assert typed.code == 2
-    assert "was written by another version of sage, or edited: TypeError" in typed.words
+    assert "was written by another version of sage, or edited: KeyError" in typed.words
 
 
 def test_a_sweep_of_another_version_is_listed_and_said_to_be_of_one(sweeps, folder):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from math import isnan, nan
 from pathlib import Path
@@ -181,6 +182,20 @@ def test_what_is_undefined_survives_the_json(tmp_path: Path) -> None:
     sweep_document(GRID, (PASS_1,), trials, NOBODY).write(tmp_path)
     data = json.loads((tmp_path / "sweep.json").read_text())
     assert isnan(from_data(data).trials[0].values["pass@1"])
+
+
+def test_what_lacks_a_part_is_never_half_read() -> None:
+    trials = [done(at(GRID, 0.8, rho), 1, 1.5, objectives=BOTH) for rho in (0.1, 0.3)]
+    document = sweep_document(GRID, BOTH, trials, NOBODY)
+    whole = json.loads(json_text(document.data))
+    for part in ("rankings", "importances", "trials", "front"):
+        with pytest.raises(KeyError, match=part):
+            from_data({name: value for name, value in whole.items() if name != part})
+    for part in ("values", "intervals"):
+        again = json.loads(json_text(whole))
+        del again["trials"][1][part][BOTH[1].name]
+        with pytest.raises(KeyError, match=re.escape(BOTH[1].name)):
+            from_data(again)
 
 
 def test_the_best_is_of_those_with_the_most_seeds(tmp_path: Path) -> None:

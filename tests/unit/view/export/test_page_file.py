@@ -7,7 +7,8 @@ import re
 import pytest
 
 from sage_cli.errors import ConfigurationError
-from sage_cli.view.export.page_file import FILES, PAGE, in_script, page_of, write_export
+from sage_cli.view.assets import FILES, PAGE
+from sage_cli.view.export.page_file import in_script, page_of, write_export
 
 CONTENTS = {
     "begin": "#/runs", "said": "</script><b>said</b>", "left_out": [], "answers": {},
