@@ -123,16 +123,12 @@ class Analysing:
 
         With `modes` where they are listed and prompts are ours.
         """
-        modes, data, temperatures = (
-            not self.analysis.chances,
-            self.spec.data,
-            self.options.temperatures,
-        )
+        wanted = self.analysis.chances  # else modes, which do without
         return [
-            exact_reader(own, benchmark, data, temperatures)
+            exact_reader(own, benchmark, self.spec.data, self.options.temperatures)
             for own in self.samples
             for benchmark in self.benchmarks
-            if not (modes and (own.in_chat or not lists_right_texts(benchmark.name)))
+            if wanted or (not own.in_chat and lists_right_texts(benchmark.name))
         ]
 
     def scorers(self, progress: Progress) -> list[tuple[PolicySamples, ModelScorer | None]]:
