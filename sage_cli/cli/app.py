@@ -36,7 +36,6 @@ COMMANDS = {
     "export": "stored.export",
     "algos": "train.algos",
     "demo": "demo",
-    "theory": "train.theory",
     "data": "data",
     "guide": "train.guide",
     "runs": "stored.runs",

@@ -159,7 +159,7 @@ PLAIN: tuple[str, ...] = (
     "analyze cases POLICY BASE", "analyze majority POLICY", "analyze reliability POLICY BASE",
     "analyze lengths POLICY",
     "analyze levels POLICY -b kk-generated --dry-run", "analyze dynamics POLICY",
-    "guide show POLICY --limit 1", "export POLICY exported", "algos", "theory",
+    "guide show POLICY --limit 1", "export POLICY exported", "algos",
     "sft -p tiny --dry-run", "rl -p tiny --guide branch --dry-run", "demo --dry-run",
     "data list", "data show arithmetic", "data overlap arithmetic arithmetic-dev",
     "config show", "config show --origin", "config explain guide.tau", "config check own.yaml",

@@ -26,7 +26,6 @@ from sage_cli.cli.trials import sweep_answers
 from sage_cli.commands.data import Overlap
 from sage_cli.commands.measure.plot import PlotData
 from sage_cli.commands.stored.export import Exported
-from sage_cli.commands.train.theory import TheoryData
 from sage_cli.commands.trials.suite import SuitePlan
 from sage_cli.config.schema import SageConfig
 from sage_cli.reports.comparison import ComparisonData
@@ -152,7 +151,6 @@ ANSWERS: Mapping[str, tuple[Any, ...]] = {
     ),
     "algos": (dict[str, answers.AlgorithmJson],),
     "demo": (answers.DemoAnswer, _PLAN),
-    "theory": (_report("TheoryReport", TheoryData),),
     "data list": (answers.SourcesAnswer,),
     "data show": (answers.SourceAnswer,),
     "data overlap": (
