@@ -261,7 +261,7 @@ def test_config_explain(sage):
 def test_config_algos_lists_every_method_with_its_source(sage):
     typed = sage("config", "algos")
     assert typed.code == 0
-    assert "dapo loss dapo, epsilon_high 0.28" in typed.words
+    assert "dr-grpo loss dr_grpo, advantage none faithful paper" in typed.words
     facts = json.loads(sage("config", "algos", "--json").stdout)
     assert (facts["dapo"]["epsilon_high"], facts["dapo"]["kl"]) == (0.28, "none")
     assert all(method["source"] for method in facts.values())
