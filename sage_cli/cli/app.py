@@ -39,7 +39,7 @@ PANELS = {
     "Search": {
         "sweep": "trials.sweep",
         "sweeps": "trials.sweeps",
-        "suite": "trials.suite_registered",
+        "suite": "trials.suite",
     },
     "Look": {
         "runs": "stored.runs",
