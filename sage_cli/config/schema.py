@@ -12,7 +12,6 @@ from sage_cli.guides import Guide, NoGuide
 from sage_cli.methods.grpo import Grpo
 from sage_cli.methods.guided_dpo import GuidedDpo
 from sage_cli.methods.method import Method, batch_of
-from sage_cli.methods.policy_gradient import PolicyGradient
 from sage_cli.settings.base import COSMETIC, Section
 from sage_cli.settings.sections.anchor import AnchorSection
 from sage_cli.settings.sections.data import DataSection
@@ -82,7 +81,6 @@ def contradictions(config: SageConfig) -> list[str]:
         *_of_the_anchor(config),
         *config.rl.refusals(config),
         *_of_the_data(config),
-        *_of_replay(config),
         *_of_the_model(config),
         *_of_the_batch(config),
         *_of_the_processes(config),
@@ -126,19 +124,6 @@ def _of_the_data(config: SageConfig) -> list[str]:
     return [
         f"data.rl.order '{order}' sorts problems, and rl.algo '{config.rl.algo}' learns from pairs "
         "in an order of its own (use data.rl.order=shuffled)"
-    ]
-
-
-def _of_replay(config: SageConfig) -> list[str]:
-    rl = config.rl
-    if not isinstance(rl, PolicyGradient) or not rl.replay.share or rl.replay.run is not None:
-        return []
-    if config.tracking.rollouts == "all":
-        return []
-    return [
-        "rl.replay takes this run's own completions with their log-probabilities, and "
-        f"tracking.rollouts is {config.tracking.rollouts} (use tracking.rollouts=all, or name "
-        "another run: rl.replay.run=RUN)"
     ]
 
 

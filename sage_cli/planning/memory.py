@@ -35,8 +35,7 @@ class TrainingSetup:
     """A training setup: `adapter` counts LoRA's numbers, 0 if all weights are trained.
 
     `shards` is over how many GPUs weights, gradients and optimiser are spread; `fused` says that
-    kernels work on a tile of logits in place, as Triton's do on a GPU. `teacher` counts the weights
-    of the model that a guide reads besides, which each GPU holds whole.
+    kernels work on a tile of logits in place, as Triton's do on a GPU.
     """
 
     widths: Widths
@@ -46,7 +45,6 @@ class TrainingSetup:
     reference: bool = True
     shards: int = 1
     fused: bool = True
-    teacher: int = 0
 
 
 @dataclass(frozen=True)
@@ -79,7 +77,6 @@ def training_state(shape: Shape, how: TrainingSetup) -> dict[str, int]:
     return {
         "weights": (weights + adapter) // how.shards,
         "reference": (adapter or weights) * how.reference // how.shards,
-        **({"teacher": how.teacher * how.widths.weights} if how.teacher else {}),
         "optimizer": int(trained * OPTIMIZER_BYTES[how.optimizer]) // how.shards,
     }
 

@@ -16,7 +16,6 @@ from sage_cli.grading.extract import AnswerTags, answer_begin
 from sage_cli.methods.nudge import Nudge
 from sage_cli.methods.online import OnlineMethod
 from sage_cli.methods.parts.hooks import GradeReward, Setup
-from sage_cli.methods.policy_gradient import PolicyGradient
 from sage_cli.problems.demonstrations import hinted
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
@@ -38,7 +37,6 @@ from sage_cli.training.rollouts.kept import Kept
 from sage_cli.training.rollouts.noted import Noted
 from sage_cli.training.rollouts.order import rows_seen, training_order
 from sage_cli.training.rollouts.reference_samples import samples_beforehand
-from sage_cli.training.rollouts.replay import Replay
 from sage_cli.training.rollouts.vllm import as_launched, context_length, engine_as_asked
 from sage_cli.training.trainer.batch_record import StepWriter
 from sage_cli.training.trainer.forward_kl import ReferenceCompletions
@@ -81,7 +79,6 @@ def build_trainer(
     population = prompt_rows(inputs.prompts)
     stored = _stored(recipe, inputs)
     hooks = rl.hooks(_setup(recipe, inputs, population, run, stored))
-    replay = _replay(rl, inputs, run)
     problems = [problem for _, problem in inputs.prompts]
     paid = paid_rewards(recipe, rl, hooks.reward, problems, punishments(rl, recipe.rollout))
     trainer = RlTrainer(
@@ -89,13 +86,11 @@ def build_trainer(
         hooks=hooks,
         anchor=recipe.anchor,
         guide=guide,
-        teacher=inputs.teacher,
         reference_completions=stored if recipe.anchor.kl == "forward" else None,
         writer=StepWriter(run, tracking, on_step, stop_when_stuck=rl.stop_when_stuck),
         engine_stop=engine_stop(recipe),
         validator=inputs.validator,
-        noted=_noted(inputs, hooks.reward, run, tracking, replay, paid),
-        replay=replay,
+        noted=_noted(inputs, hooks.reward, run, tracking, paid),
         sample=inputs.sample if recipe.rollout.backend == "sampler" else None,
         model=inputs.model,
         paid=paid,
@@ -118,7 +113,6 @@ def _noted(
     reward: GradeReward,
     run: Run,
     tracking: TrackingSection,
-    replay: Replay | None,
     paid: Paid,
 ) -> Noted:
     """Return what is noted of completions, and all of them if `tracking` asks for it."""
@@ -126,29 +120,7 @@ def _noted(
     ledger = run.ledger.with_rewards(paid.names if paid.graded else ())
     if tracking.rollouts != "all":
         return Noted(problems, reward, ledger)
-    own = replay is not None and replay.section.run is None
-    memory = replay.memory if replay is not None and own else None
-    kept = Kept(run.completions(join_processes().process_index), memory)
-    return Noted(problems, reward, ledger, kept)
-
-
-def _replay(rl: OnlineMethod, inputs: RlInputs, run: Run) -> Replay | None:
-    """Return what replays completions, those of earlier steps or of another run remembered."""
-    if not isinstance(rl, PolicyGradient) or not rl.replay.share:
-        return None
-    if world_size() > 1:
-        raise TrainingError(
-            "rl.replay keeps completions in one process, and several train together",
-            "use one process, or rl.replay.share=0",
-        )
-    problems = [problem.id for _, problem in inputs.prompts]
-    replay = Replay(rl.replay, problems, rl.rollouts_per_prompt)
-    if inputs.replayed is None:
-        replay.memory.add(run.completions().read())
-    else:
-        steps = inputs.replayed["step"].to_pylist()
-        replay.memory.add(inputs.replayed, before=max(steps, default=0))
-    return replay
+    return Noted(problems, reward, ledger, Kept(run.completions(join_processes().process_index)))
 
 
 def online(recipe: RlSpec) -> OnlineMethod:

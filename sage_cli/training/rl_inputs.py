@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-import pyarrow as pa
-
 from sage_cli.config.specs import RecordSpec, RlSpec
 from sage_cli.methods.parts.hooks import GradeCompletions
 from sage_cli.models.policies.policy import Policy
@@ -70,8 +68,6 @@ class RlInputs:
     texts with their problems. `reference_completions`, by problem id, are what `anchor.kl: forward`
     is computed on, or what a method has `samples_beforehand` for. `validator` changes nothing about
     the training. `sample` is used under `rollout.backend: sampler`; otherwise TRL samples.
-    `teacher` is the model that the guide reads besides, if it does. `replayed` are another run's
-    completions (`sage_cli.store.runs.training_completions`), if `rl.replay.run` names one.
     """
 
     model: Any
@@ -82,5 +78,3 @@ class RlInputs:
     reference_completions: Mapping[str, Sequence[Completion]] | None = None
     validator: Validator | None = None
     sample: SampleRollouts | None = None
-    teacher: Any = None
-    replayed: pa.Table | None = None

@@ -27,7 +27,6 @@ CASES = [
     ("dph-rl", "none", "grpo"),
     ("nudge", "branch", "grpo"),
     ("grpo", "rapo", "dr_grpo"),
-    ("grpo", "teacher", "dapo"),
     ("bnpo", "branch", "dr_grpo"),
     ("maxrl", "token", "grpo"),
 ]

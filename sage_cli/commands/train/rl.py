@@ -25,19 +25,12 @@ from sage_cli.models.policies.compatibility import (
     refuse_unfit_start,
     require_own_weights,
     require_same_parent,
-    require_same_teacher,
 )
 from sage_cli.models.policies.planned import rl_run, run_facts
 from sage_cli.models.policies.policy import Policy
-from sage_cli.models.policies.reference import (
-    reference_policy,
-    require_fit_source,
-    require_fit_teacher,
-    teacher_policy,
-)
+from sage_cli.models.policies.reference import reference_policy
 from sage_cli.planning.dry_run import Described, Gpu, Stage
 from sage_cli.planning.stages import rl_hours, rl_memory
-from sage_cli.planning.teachers import teacher_facts, teacher_shape
 from sage_cli.problems.demonstrations import require_hints
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
@@ -136,14 +129,13 @@ class RlTraining(TrainingRun):
             **pool_facts(self.spec, self.record.root),
             **kept_facts(self.spec, self.record.tracking),
             **reference_facts(self.spec, self.start.policy, self.record.root),
-            **teacher_facts(self._teacher),
-            **rl_hours(self.spec, teacher_shape(self._teacher)),
+            **rl_hours(self.spec),
         }
         return Described("RL", facts)
 
     def memory(self, gpu: Gpu) -> Described:
         """Describe the GPU memory that the training takes on each `gpu`."""
-        return rl_memory(self.spec, gpu, teacher_shape(self._teacher))
+        return rl_memory(self.spec, gpu)
 
     def join(self) -> Run | None:
         """Train as one of several processes that a launcher started, unless it is the first.
@@ -196,15 +188,12 @@ class RlTraining(TrainingRun):
         if spec.anchor.kl != "none":
             reference_policy(start, spec)
         require_own_weights(start)
-        require_fit_teacher(self._teacher, start)
-        require_fit_source(spec, start, Runs(self.record.root))
         if self.start.init:
             allowed = spec.rl.allow_template_mismatch
             refuse_unfit_start(start, spec.model, spec.prompt, other_template=allowed)
         require_rollouts(spec.rollout, start, self._processes)
         if resumed is not None:
             require_same_parent(resumed, start)
-            require_same_teacher(resumed, self._teacher)
             refuse_foreign(resumed.checkpoints)
         return partial(self._train, self._job(start, problems, validation), progress)
 
@@ -218,10 +207,6 @@ class RlTraining(TrainingRun):
     def _launcher_lives(self) -> Callable[[], bool]:
         """Ask if the launcher lives. From the first access on, this process ends with it."""
         return follow()
-
-    @cached_property
-    def _teacher(self) -> Policy | None:
-        return teacher_policy(self.spec.guide, Runs(self.record.root), self.spec.model)
 
     @property
     def _processes(self) -> int:
@@ -288,6 +273,4 @@ class RlTraining(TrainingRun):
             "data": origins(job.problems) or spec.data.rl.name,
             "sweep": self.record.sweep,
         }
-        if self._teacher is not None:
-            origin["teacher_weights"] = self._teacher.fingerprint
         self.train_here(run, origin, train, progress)

@@ -65,12 +65,6 @@ RECORDED: Mapping[str, str] = {
     "mismatch/kl": "KL(pi_vllm || pi) in nats a token, estimated by k3.",
     "mismatch/kept_mass": "vLLM: mean probability of the tokens that min_p, top_p and top_k keep, "
     "over at most 256 tokens a process.",
-    "replay/completions": "Completions of the batch that were sampled at earlier steps, or by "
-    "another run (`rl.replay`). `reward`, grades and lengths count them as trained on.",
-    "replay/age": "Mean number of steps since they were sampled.",
-    "replay/ratio_min": "The smallest ratio pi / pi_old of their tokens, before it is clipped.",
-    "replay/ratio_mean": "The mean of these ratios.",
-    "replay/ratio_max": "The largest of them.",
     "guide/q_mean": "Mean of q over tokens.",
     "guide/q_min": "The smallest q of the step.",
     "guide/q_max": "The largest q of the step.",
