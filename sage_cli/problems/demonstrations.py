@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 from sage_cli.errors import ConfigurationError, DataError
-from sage_cli.methods.parts.hinting import Hinting
+from sage_cli.methods.guided_dpo import GuidedDpo
 from sage_cli.problems.generated.generator import Generator
 from sage_cli.problems.gold import is_number
 from sage_cli.problems.load import worked_rows
@@ -96,7 +96,7 @@ def hint(working: str | None, lines: int, line_end: str) -> str | None:
     return line_end.join([*pieces[: last + 1], ""])
 
 
-def hinted(problem: Problem, method: Hinting, lines: int) -> Problem | None:
+def hinted(problem: Problem, method: GuidedDpo, lines: int) -> Problem | None:
     """`problem` asked as `method` says, with a hint: a problem with an id of its own.
 
     None where there is nothing to hint at.
@@ -110,7 +110,7 @@ def hinted(problem: Problem, method: Hinting, lines: int) -> Problem | None:
     return Problem(id_, problem.benchmark, question, problem.gold)
 
 
-def require_hints(problems: Sequence[Problem], source: SourceSection, method: Hinting) -> None:
+def require_hints(problems: Sequence[Problem], source: SourceSection, method: GuidedDpo) -> None:
     """Raise DataError where none of the problems, which are `source`'s, has a hint."""
     if any(hinted(problem, method, 1) for problem in problems):
         return

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 from datasets import Dataset
@@ -13,10 +13,8 @@ from trl.rewards import get_soft_overlong_punishment
 from sage_cli.config.specs import RlSpec
 from sage_cli.errors import TrainingError
 from sage_cli.grading.extract import AnswerTags, answer_begin
-from sage_cli.methods.nudge import Nudge
 from sage_cli.methods.online import OnlineMethod
 from sage_cli.methods.parts.hooks import GradeReward, Setup
-from sage_cli.problems.demonstrations import hinted
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.settings.sections.records import TrackingSection
@@ -141,26 +139,7 @@ def _setup(
     earlier = [record for record in run.metrics.read() if (record["step"] - 1) % each == 0]
     begin = partial(answer_begin, tags=tags)
     initial = {} if stored is None else _initial(inputs, stored)
-    contexts = _contexts(recipe, inputs)
-    return Setup(
-        inputs.grader, inputs.prompts, population, tags.open, begin, earlier, initial, contexts
-    )
-
-
-def _contexts(recipe: RlSpec, inputs: RlInputs) -> Callable[[int], Sequence[str]]:
-    """Return what gives a prompt's hinted forms, for a method that asks with them."""
-    if not isinstance(recipe.rl, Nudge):
-        return lambda _: ()
-    method, template = recipe.rl, PromptTemplate.from_section(recipe.prompt, inputs.tokenizer)
-
-    @cache
-    def contexts(row: int) -> Sequence[str]:
-        _, problem = inputs.prompts[row]
-        each = [hinted(problem, method, lines) for lines in range(1, method.contexts + 1)]
-        # a short solution has fewer beginnings than contexts
-        return tuple(dict.fromkeys(template.render(one.question) for one in each if one))
-
-    return contexts
+    return Setup(inputs.grader, inputs.prompts, population, tags.open, begin, earlier, initial)
 
 
 def _initial(
@@ -179,9 +158,7 @@ def _initial(
 
 
 def _context_length(recipe: RlSpec, inputs: RlInputs) -> int:
-    contexts = _contexts(recipe, inputs)
     texts = [text for text, _ in inputs.prompts]
-    texts += [text for row in range(len(texts)) for text in contexts(row)]
     ids = inputs.tokenizer(texts, add_special_tokens=False)["input_ids"]
     positions = getattr(inputs.model.config, "max_position_embeddings", None)
     return context_length(recipe.rollout, map(len, ids), positions)

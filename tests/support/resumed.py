@@ -40,7 +40,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "rlpr": {"reward_filter": 1.0},
     "dph-rl": {"weight": 3.0},
     "dars": {"most_rollouts": 8},
-    "nudge": {"line_end": ";", "hint": "{question}{hint}", "continued": True, "distillation": 1.0},
     "guided-dpo": {"prompts_per_step": 3, "preference_beta": 0.5},
 }
 
@@ -77,8 +76,7 @@ class Training:
         own = {"algo": self.case, "stop_when_stuck": False, **SETTINGS.get(self.case, {})}
         anchor = dict(built_in(Method)[self.case].anchored) | ({"kl": "none"} if dpo else {})
         guide = {"name": "none" if dpo else "random"}
-        hinted = {"prompt": {"format": "plain", "system": None}} if self.case == "nudge" else {}
-        kept = {"tracking": {"rollouts": "all"}} | hinted
+        kept = {"tracking": {"rollouts": "all"}}
         return configuration(rl=own | rl, anchor=anchor, guide=guide, **kept)
 
     def run(self, name: str, on_step: OnStep = lambda _: None, **rl: Any) -> Run:

@@ -19,7 +19,6 @@ from sage_cli.evaluation.evaluate import Evaluation
 from sage_cli.evaluation.training_pool import pool_facts, pool_identity, training_problems
 from sage_cli.grading.judges.verdicts import require_judge
 from sage_cli.methods.guided_dpo import GuidedDpo
-from sage_cli.methods.parts.hinting import Hinting
 from sage_cli.models.policies.compatibility import (
     refuse_adapter_in_full_tuning,
     refuse_unfit_start,
@@ -181,7 +180,7 @@ class RlTraining(TrainingRun):
             problems = training_problems(spec, self.record.root)
             require_rewards(spec, problems)
             validation = configured_validation(self.validation, self.sweep)
-            if isinstance(spec.rl, Hinting):
+            if isinstance(spec.rl, GuidedDpo):
                 require_hints(problems, spec.data.rl, spec.rl)
         start = self.start.carry_out(progress)
         refuse_adapter_in_full_tuning(start, spec.model.tuning)

@@ -4,19 +4,29 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator, model_validator
 
-from sage_cli.methods.method import Beside
-from sage_cli.methods.parts.hinting import Hinting
+from sage_cli.methods.method import Beside, Method
+from sage_cli.settings.sections.model import QUESTION
+
+HINT = "{hint}"
 
 
-class GuidedDpo(Hinting):
+class GuidedDpo(Method):
     """Guided retries (Da et al. 2025), pairs compared by DPO.
 
     Pairs of a step are `rl.prompts_per_step`, tries of a problem `rl.rollouts_per_prompt`.
     """
 
     algo: Literal["guided-dpo"] = "guided-dpo"
+    hint: str = "{question}\n\nHere is how a solution begins:\n{hint}"
+    """What a problem is asked as with a hint: {question} is its text, {hint} where its worked
+    solution begins."""
+    line_end: str = Field("\n", min_length=1)
+    """What ends a line of the worked solutions: a line break, or as `;` in `tiny`."""
+    continued: bool = False
+    """The policy goes on where the hint ends, so that what `hint` adds to {question} is the
+    beginning of its answer and stays in it: for models that follow no instructions."""
     hint_lines: int = Field(2, ge=1)
     """Lines of the worked solution in the hint; its last line is never shown."""
     sft_share: float = Field(0.2, ge=0, le=1)
@@ -43,6 +53,20 @@ class GuidedDpo(Hinting):
     takes_a_guide = False
     needs_whole_model = True
 
+    @field_validator("hint")
+    @classmethod
+    def _has_its_places(cls, text: str) -> str:
+        for place in (QUESTION, HINT):
+            if place not in text:
+                raise ValueError(f"must hold {place}")
+        return text
+
+    @model_validator(mode="after")
+    def _answer_follows_question(self) -> GuidedDpo:
+        if self.continued and not self.hint.startswith(QUESTION):
+            raise ValueError(f"continued takes what follows {QUESTION}, and hint begins otherwise")
+        return self
+
     @property
     def rates(self) -> tuple[float, float]:
         """DPO's learning rate and SFT's."""
@@ -61,8 +85,16 @@ class GuidedDpo(Hinting):
         return max(size for size in range(1, most + 1) if pairs % size == 0)
 
     def refusals(self, beside: Beside) -> list[str]:
-        """Return the conflicts with settings that pairs do not use."""
+        """Return the conflicts with settings that pairs do not use.
+
+        An answer that continues its hint follows the question, without text between them.
+        """
         found, kl = super().refusals(beside), beside.anchor.kl
+        if self.continued and beside.prompt.format != "plain":
+            found.append(
+                "rl.continued has the answer begin where the question ends, and prompt.format "
+                f"'{beside.prompt.format}' puts more between them (use rl.continued=false)"
+            )
         if beside.guide.name != "none":
             found.append(
                 f"guide '{beside.guide.name}' reshapes the anchor of a policy gradient, and "
