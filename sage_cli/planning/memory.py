@@ -14,10 +14,10 @@ from sage_cli.planning.shape import Shape
 TILE_TOKENS, TILE_VOCABULARY = 4096, 32768
 """TRL 1.16 projects to the vocabulary in tiles (`TOKEN_CHUNK_SIZE`, `_CHUNKED_LOGPROB_CHUNK_SIZE`):
 whole logits of a batch are never there."""
-OPTIMIZER_BYTES = {"adamw": 8.0, "adamw_8bit": 2.0 + 2 * 4 / 256, "muon": 4.0}
+OPTIMIZER_BYTES = {"adamw": 8.0, "adamw_8bit": 2.0 + 2 * 4 / 256}
 """Of state for each trained number. AdamW: two moments in float32 (Loshchilov and Hutter 2019).
 8-bit: two bytes, and a float32 scale for each block of 256 of each moment (Dettmers et al. 2022;
-bitsandbytes' blocks). Muon: one momentum (Jordan et al. 2024)."""
+bitsandbytes' blocks)."""
 ADAPTER_BYTES = 4
 """peft keeps adapters in float32 (`autocast_adapter_dtype`)."""
 
