@@ -31,7 +31,7 @@ COMMANDS = {
     "analyze": "measure.analyze",
     "sweep": "trials.sweep",
     "sweeps": "trials.sweeps",
-    "suite": "trials.suite_registered",
+    "suite": "trials.suite",
     "grade": "measure.grade",
     "export": "stored.export",
     "algos": "train.algos",

@@ -19,7 +19,6 @@ from sage_cli.reports.document import ReportJson, Written
 from sage_cli.reports.passk import PasskData
 from sage_cli.store.runs.manifest import Manifest
 from sage_cli.trials.suites.declaration import Suite
-from sage_cli.trials.suites.registered.registration import Registration
 from sage_cli.trials.suites.report import SuiteData
 
 
@@ -84,18 +83,6 @@ class SuiteAnswer(ReportJson, SuiteData):
     others, and their notes."""
 
     page: str
-
-
-class PublishedAnswer(TypedDict):
-    """The files of a published suite."""
-
-    files: list[str]
-
-
-class RegisteredAnswer(Registration):
-    """A registration and its file."""
-
-    file: str
 
 
 GradedRow = TypedDict(

@@ -37,7 +37,6 @@ from sage_cli.reports.sweeps.confirmed import ConfirmData
 from sage_cli.reports.sweeps.data import SweepResult
 from sage_cli.reports.token_report import TokenReport
 from sage_cli.store.archives.listing import Archive
-from sage_cli.trials.suites.registered.verify import Verified
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -137,9 +136,6 @@ ANSWERS: Mapping[str, tuple[Any, ...]] = {
     "suite plan": (SuitePlan,),
     "suite run": (answers.SuiteAnswer, SuitePlan),
     "suite report": (answers.SuiteAnswer,),
-    "suite register": (answers.RegisteredAnswer,),
-    "suite publish": (answers.PublishedAnswer,),
-    "suite verify": (Verified,),
     "grade": (answers.GradeAnswer,),
     "export": (
         _flat(
