@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from sage_cli.methods.method import Beside, Method
+from sage_cli.errors import DataError
+from sage_cli.methods.method import Beside, HasWorking, Method
 from sage_cli.settings.sections.model import QUESTION
 
+if TYPE_CHECKING:
+    from sage_cli.settings.sections.data import SourceSection
+
 HINT = "{hint}"
+_PLACES = re.compile(r"\{(question|hint)\}")
+_THINK = re.compile(r"</?think>")
 
 
 class GuidedDpo(Method):
@@ -52,6 +60,9 @@ class GuidedDpo(Method):
     kl_without_guide = "none"
     takes_a_guide = False
     needs_whole_model = True
+    keeps_reference = True
+    trains_alone = True
+    trained_by = "sage_cli.training.guided_dpo"
 
     @field_validator("hint")
     @classmethod
@@ -74,6 +85,11 @@ class GuidedDpo(Method):
         return preference, self.sft_rate * preference
 
     @property
+    def peak_rate(self) -> float:
+        """DPO's learning rate."""
+        return self.rates[0]
+
+    @property
     def pairs_at_once(self) -> int:
         """Return the pairs of a step that go through the model together, two completions each.
 
@@ -83,6 +99,50 @@ class GuidedDpo(Method):
         pairs = self.prompts_per_step
         most = pairs if self.micro_batch is None else min(pairs, max(1, self.micro_batch // 2))
         return max(size for size in range(1, most + 1) if pairs % size == 0)
+
+    def tokens(self, longest: int) -> tuple[int, int]:
+        """Return those of tries and retries, and those of pairs and of SFT."""
+        tried = self.steps * self.prompts_per_step * self.rollouts_per_prompt * longest
+        pairs = 2 * self.steps * self.prompts_per_step * longest
+        return 2 * tried, pairs + round(self.sft_share * self.sft_epochs * tried)
+
+    def hint_of(self, working: str | None) -> str | None:
+        """Return the first lines of a worked solution, never its last, which has the answer.
+
+        Blank ones aren't counted. None without a solution of two lines.
+        """
+        pieces = _THINK.sub("", working or "").strip().split(self.line_end)
+        written = [place for place, piece in enumerate(pieces) if piece.strip()]
+        if len(written) < 2:
+            return None
+        last = written[:-1][: self.hint_lines][-1]
+        return self.line_end.join([*pieces[: last + 1], ""])
+
+    def asked_with_hint(self, question: str, working: str | None) -> str | None:
+        """Return the question with the beginning of its worked solution; None without one."""
+        hint = self.hint_of(working)
+        if hint is None:
+            return None
+        values = {"question": question, "hint": hint}
+        return _PLACES.sub(lambda place: values[place[1]], self.hint)
+
+    def require_problems(self, problems: Sequence[HasWorking], source: SourceSection) -> None:
+        """Raise DataError where none of the problems has a hint."""
+        if any(self.hint_of(problem.working) for problem in problems):
+            return
+        fields = source.fields.working
+        solved = any(problem.working for problem in problems)
+        column = f" in its column '{fields}'" if fields else ""
+        lack = (
+            "worked solutions of a single line only" if solved else f"no worked solutions{column}"
+        )
+        raise DataError(
+            f"{source.name} has {lack}, and rl.algo '{self.algo}' gives the first lines of one as "
+            "its hint",
+            "name problems with solutions of several lines (openmathreasoning-mini), or a file "
+            "and its column: --set data.rl.name=FILE --set data.rl.fields.working=COLUMN; "
+            "rl.line_end says what ends a line",
+        )
 
     def refusals(self, beside: Beside) -> list[str]:
         """Return the conflicts with settings that pairs do not use.
@@ -111,6 +171,11 @@ class GuidedDpo(Method):
                 "rl.algo 'guided-dpo' trains in one process (leave out --processes and "
                 "--accelerate)"
             )
+        if (order := beside.data.rl.order) != "shuffled":
+            found.append(
+                f"data.rl.order '{order}' sorts problems, and rl.algo 'guided-dpo' learns from "
+                "pairs in an order of its own (use data.rl.order=shuffled)"
+            )
         return found
 
     def warnings(self) -> list[str]:
@@ -121,3 +186,18 @@ class GuidedDpo(Method):
         """The loss."""
         beta = self.preference_beta
         return {"loss": f"dpo, log-ratio x {beta:g}, against the policy as SFT leaves it"}
+
+    def amounts(self, longest: int) -> dict[str, Any]:
+        """Tries, retries, SFT and pairs."""
+        problems, tries = self.steps * self.prompts_per_step, self.rollouts_per_prompt
+        return {
+            "tries": f"{problems:,} problems at most x {tries} = {problems * tries:,} completions",
+            "retries": f"{tries} more of each problem without a right one, shown the first "
+            f"{self.hint_lines} lines of its worked solution",
+            "tokens at most": f"{self.tokens(longest)[0]:,}",
+            "SFT": f"{self.sft_share:.0%} of the right tries, {self.sft_epochs} times, at "
+            f"{self.rates[1]:g}"
+            if self.sft_share
+            else "none",
+            "steps": f"{self.steps} of {self.prompts_per_step} pairs, {self.pairs_at_once} at once",
+        }

@@ -7,7 +7,6 @@ from typing import Any
 from sage_cli.config.launching import spread_over
 from sage_cli.config.specs import EvaluationSpec, RlSpec, SftSpec
 from sage_cli.errors import ConfigurationError, DataError
-from sage_cli.methods.guided_dpo import GuidedDpo
 from sage_cli.methods.method import batch_of
 from sage_cli.planning.dry_run import GIB, Described, Gpu
 from sage_cli.planning.hours import hours_fact
@@ -39,13 +38,8 @@ Model = PretrainedModel | ScratchModel
 
 def rl_hours(spec: RlSpec) -> dict[str, str]:
     """GPU hours of a training by RL, if every completion is as long as it may be."""
-    rl = spec.rl
-    tokens = rl.steps * batch_of(rl, rl.processes).completions * spec.rollout.max_tokens
-    if isinstance(rl, GuidedDpo):
-        pairs = 2 * rl.steps * rl.prompts_per_step * spec.rollout.max_tokens
-        sft = round(rl.sft_share * rl.sft_epochs * tokens)
-        return hours_fact(spec.model, sampled=2 * tokens, trained=pairs + sft)
-    return hours_fact(spec.model, sampled=tokens, trained=tokens)
+    sampled, trained = spec.rl.tokens(spec.rollout.max_tokens)
+    return hours_fact(spec.model, sampled=sampled, trained=trained)
 
 
 def rl_memory(spec: RlSpec, gpu: Gpu) -> Described:
@@ -160,7 +154,7 @@ def how_trained(spec: RlSpec, shape: Shape, gpu: Gpu | None) -> TrainingSetup:
         rl.optimizer,
         rl.gradient_checkpointing,
         adapter=adapter_numbers(spec.model, shape),
-        reference=isinstance(rl, GuidedDpo) or (anchor.kl == "reverse" and anchor.beta > 0),
+        reference=rl.keeps_reference or (anchor.kl == "reverse" and anchor.beta > 0),
         shards=rl.processes if sharded_by(rl.accelerate) else 1,
         fused=gpu is not None,
     )

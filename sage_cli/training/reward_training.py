@@ -10,6 +10,7 @@ from sage_cli.evaluation.benchmarks import grader_for
 from sage_cli.grading import Grade
 from sage_cli.models.policies.reference import policy_and_reference
 from sage_cli.problems.template import PromptTemplate
+from sage_cli.progress import Progress
 from sage_cli.store.runs.run import Run
 from sage_cli.training.rl_inputs import RlInputs, RlJob
 from sage_cli.training.rollouts.policy_rollouts import sampled_rollouts
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from sage_cli.training.callbacks import Watch
 
 
-def train_by_rewards(job: RlJob, run: Run, watch: Watch | None = None) -> None:
+def train(job: RlJob, run: Run, watch: Watch | None, _progress: Progress) -> None:
     """Train on rewarded rollouts, alone or as one of several processes.
 
     Of several only the first has a `watch`. Leaves the policy in `run.model`.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -11,10 +12,13 @@ from sage_cli.config.specs import RecordSpec, RlSpec
 from sage_cli.methods.parts.hooks import GradeCompletions
 from sage_cli.models.policies.policy import Policy
 from sage_cli.problems.problem import Problem
+from sage_cli.progress import Progress
 from sage_cli.settings.sections.sampling import SamplingSection
+from sage_cli.store.runs.run import Run
 from sage_cli.store.samples.completion import Completion
 
 if TYPE_CHECKING:
+    from sage_cli.training.callbacks import Watch
     from sage_cli.training.validation import Validation
 
 Ids = list[int]
@@ -57,6 +61,14 @@ class RlJob:
     problems: Sequence[Problem]
     sampling: SamplingSection
     validation: Validation | None
+
+
+def train(job: RlJob, run: Run, watch: Watch | None, progress: Progress) -> None:
+    """Train the policy by the module that the method names, and leave it in `run.model`.
+
+    Of several processes only the first has a `watch`.
+    """
+    import_module(job.spec.rl.trained_by).train(job, run, watch, progress)
 
 
 @dataclass(frozen=True)

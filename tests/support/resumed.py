@@ -20,8 +20,7 @@ from sage_cli.models.load import load_model
 from sage_cli.settings.compat import WARM_UP, official_settings
 from sage_cli.settings.extensible import built_in
 from sage_cli.store.runs.run import Run
-from sage_cli.training.guided import train_guided
-from sage_cli.training.guided_retries import Lesson, Pair
+from sage_cli.training.guided_dpo import Lesson, Pair, train_guided
 
 OnStep = Callable[[dict[str, Any]], None]
 OFFICIAL, MOVING, MOVING_LORA = "official", "moving reference", "moving reference, LoRA"
