@@ -130,6 +130,19 @@ class AlgorithmJson(TypedDict):
     anchor: dict[str, Any]
 
 
+class PresetRow(TypedDict):
+    """A preset that ships: its name and what it is."""
+
+    name: str
+    about: str
+
+
+class PresetsAnswer(TypedDict):
+    """The presets that ship."""
+
+    presets: list[PresetRow]
+
+
 class DemoAnswer(TypedDict):
     """The folders of the runs, and the report of their curves."""
 
