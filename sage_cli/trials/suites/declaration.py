@@ -96,7 +96,6 @@ class AnalysisOptions(Section):
     """Prefixes of ids."""
     delta: str | None = None
     patterns: Path | None = None
-    guides: str | None = None
     temperatures: str | None = None
     k: str | None = None
 

@@ -49,8 +49,6 @@ def test_a_suite_that_is_none(sage):
     [
         ("{name: supprt}", "did you mean support?"),
         ("{name: lengths, options: {delta: '0.1'}}", "does not use --delta"),
-        ("{name: lengths, options: {guides: branch}}", "does not use --guides"),
-        ("{name: signals, options: {guides: 'token,brunch'}}", "did you mean branch"),
     ],
 )
 def test_an_analysis_that_cannot_be_is_refused_before_anything_runs(sage, tmp_path, analysis, said):
