@@ -112,5 +112,5 @@ def test_nothing_is_published_of_a_suite_that_is_not_measured(sage, tmp_path):
 
 @pytest.mark.parametrize("number", ["0", "1"])
 def test_a_number_below_two_of_initial_policies_is_refused(sage, number: str):
-    typed = sage("suite", "plan", "found", "--initial-policies", number)
+    typed = sage("suite", "plan", "demo", "--initial-policies", number)
     assert (typed.code, "fewer than 2 initial policies" in typed.words) == (2, True)

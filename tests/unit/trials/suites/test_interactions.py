@@ -138,18 +138,6 @@ def test_with_some_methods_alone_an_interaction_of_others_is_left_out():
     assert len(suite.only(list(SUITE["methods"])).interactions) == 1
 
 
-def test_the_shipped_suite_has_each_method_three_times():
-    suite = read_suite("orthogonal")
-    assert len(suite.methods) == 1 + 3 * 8
-    assert [len(one.gains) for one in suite.interactions] == [8, 8]
-    for method, (with_branch, with_kl) in suite.interactions[0].gains.items():
-        assert suite.methods[with_branch].choices == {
-            "algo": method, "guide": "branch", "kl": "reverse"
-        }  # fmt: skip
-        assert suite.methods[with_kl].choices["guide"] == "none"
-        assert suite.methods[with_branch].settings == suite.methods[with_kl].settings
-
-
 def test_the_initial_policy_stands_beside_every_seed() -> None:
     """Seeds of grpo less the initial policy: .2 - .15 and .25 - .15, .075 in the mean."""
     methods = {"base": "base", "grpo-kl": "grpo", "dapo-kl": "dapo"}

@@ -12,8 +12,7 @@ from sage_cli.trials.suites.read import read_suite, suite_names, with_included
 
 PAPERS = ["figure2", "figure3", "figure4", "figure6", "figure7", "paper",
           "table1", "table2", "table3", "table4", "table5", "table6", "table9"]  # fmt: skip
-OWN = ["advantages", "anchors", "atlas", "atlas-paths", "claim", "demo", "found", "neighbours",
-       "orthogonal", "strong-guide", "study"]  # fmt: skip
+OWN = ["advantages", "anchors", "demo", "neighbours", "strong-guide"]
 EXACT = "methods: {grpo: grpo}\nmeasured: exact\n"
 TRADE = "{name: t, method: grpo, against: grpo}"
 EVERY = sorted([*PAPERS, *OWN])
@@ -113,8 +112,7 @@ def test_what_two_include_is_there_once(tmp_path: Path) -> None:
 
 def test_the_neighbours_are_all_methods_of_exploration() -> None:
     suite = read_suite("neighbours")
-    others = [*read_suite("advantages").methods.values(), *read_suite("atlas").methods.values()]
-    every = [*suite.methods.values(), *others]
+    every = [*suite.methods.values(), *read_suite("advantages").methods.values()]
     named = {method.choices["algo"] for method in every if not method.is_base}
     assert set(built_in(Method)) - {"bnpo", "dr-grpo"} <= named
     # each but itself with GRPO, and each but itself with branch; those two with each other once
@@ -134,7 +132,7 @@ def test_what_is_compared_against_must_be_a_method(tmp_path: Path) -> None:
 def test_some_methods_alone_bring_what_is_declared_about_them(tmp_path: Path) -> None:
     text = (
         "methods: {a: grpo, b: grpo/branch, c: dapo}\nclaims: [a > b at pass@1, a > c at pass@1]\n"
-        "analyses: [{name: exact}, {name: exact, methods: [a, c]}]\nagainst: [b, c]\n"
+        "analyses: [{name: modes}, {name: modes, methods: [a, c]}]\nagainst: [b, c]\n"
     )
     suite = read_suite(written(tmp_path, "mine", text)).only(["a", "b"])
     assert list(suite.methods) == ["a", "b"]
@@ -143,6 +141,12 @@ def test_some_methods_alone_bring_what_is_declared_about_them(tmp_path: Path) ->
     assert [one.methods for one in suite.analyses] == [()]
     with pytest.raises(ConfigurationError, match="has no method 'd'"):
         suite.only(["d"])
-    assert [one.name for one in read_suite("study").only(["branch", "placebo"]).trades] == [
-        "branch against placebo"
-    ]
+
+
+def test_some_methods_alone_bring_the_trades_between_them(tmp_path: Path) -> None:
+    text = (
+        "methods: {a: grpo, b: grpo/branch, c: dapo}\nmeasured: exact\ntrades:\n"
+        "  - {name: a and b, method: a, against: b}\n  - {name: all, method: a, against: [b, c]}\n"
+    )
+    suite = read_suite(written(tmp_path, "mine", text)).only(["a", "b"])
+    assert [one.name for one in suite.trades] == ["a and b"]

@@ -9,9 +9,8 @@ import pytest
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.trials.cost import cost_of
-from sage_cli.trials.suites.overrides import Overrides, trials_of
+from sage_cli.trials.suites.overrides import Overrides
 from sage_cli.trials.suites.planned import PlannedSuite, planned
-from sage_cli.trials.suites.read import read_suite
 from sage_cli.trials.suites.starts import parse_starts, starts
 
 MINE = """
@@ -130,16 +129,3 @@ def test_data_without_a_seed_is_refused(tmp_path: Path) -> None:
 def test_problems_without_right_texts_are_refused_before_anything_runs(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="nothing says which texts are right on minerva"):
         plan(tmp_path, sets=("evaluation.benchmark=minerva",))
-
-
-def test_the_study_is_the_design() -> None:
-    trials = trials_of(read_suite("study"), Overrides(("tiny",)))
-    by_label = {trial.label: trial for trial in trials}
-    assert [one.start for one in by_label["base"].replicates] == [str(s) for s in range(41, 49)]
-    betas = {label: trial.config.anchor.beta for label, trial in by_label.items()}
-    assert (betas["kl-0.2"], betas["kl-0.4"], betas["kl-0.8"]) == (0.2, 0.4, 0.8)
-    assert (betas["branch"], betas["placebo"]) == (0.4, 0.4)
-    assert by_label["no-kl"].config.anchor.kl == "none"
-    branch, placebo = by_label["branch"].config.guide, by_label["placebo"].config.guide
-    assert (placebo.tau, placebo.rho) == (branch.tau, branch.rho) == (0.465, 0.775)  # type: ignore[union-attr]
-    assert {len(trial.replicates) for trial in trials} == {8}
