@@ -164,7 +164,6 @@ PLAIN: tuple[str, ...] = (
     "compare BASE POLICY", "power POLICY --samples 2", "samples show POLICY --limit 1",
     "analyze", "analyze patterns POLICY BASE", "analyze perplexity POLICY",
     "analyze support POLICY", "analyze diversity POLICY BASE", "analyze entropy POLICY",
-    "analyze signals POLICY --guides branch,token,random",
     "analyze cases POLICY BASE", "analyze majority POLICY", "analyze reliability POLICY BASE",
     "analyze lengths POLICY",
     "analyze levels POLICY -b kk-generated --dry-run", "analyze dynamics POLICY",
