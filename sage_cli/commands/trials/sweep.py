@@ -15,7 +15,6 @@ from sage_cli.errors import ConfigurationError, TrainingError
 from sage_cli.evaluation.benchmarks import refuse_trained
 from sage_cli.planning.dry_run import Described, memory_of
 from sage_cli.planning.stages import rl_hours
-from sage_cli.planning.teachers import teacher_shape_of
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Report
 from sage_cli.settings.sections.executor import ExecutorSection
@@ -126,8 +125,7 @@ def dry_run(config: SageConfig, gpu: str | None = None) -> list[Described]:
         **states,
     }
     trial = RlTraining.of(shared, measure=True)
-    teacher = teacher_shape_of(shared.guide, shared.run.root, shared.model)
-    hours = rl_hours(recipe, teacher)
+    hours = rl_hours(recipe)
     return [
         trial.start.describe(),
         Described("RL, shared by all trials", {**rl_facts(recipe), **hours}),

@@ -31,7 +31,7 @@ DATA = frozenset({".json", ".jsonl", ".jinja", ".txt", ".model", ".md", ".log"})
 STEP_FOLDERS = frozenset({"ledger", "completions"})
 """A run's folders of Parquet files on the completions of its training."""
 SAMPLE_DATA = frozenset({".json", ".parquet", ".grades", ".scores"})
-LEFT_OUT = frozenset({"checkpoints", "wandb", "tensorboard", "claims", "signals", "tokens", INDEX})
+LEFT_OUT = frozenset({"checkpoints", "wandb", "tensorboard", "claims", "tokens", INDEX})
 """Folders and files of a run or a sample set that are not archived."""
 AGAIN = "make the archive again with `sage runs archive`"
 _RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,119}")
