@@ -216,8 +216,8 @@ def test_sweeps_and_suites_answer_as_their_schemas_say(
     assert len(found["demo"]["runs"]) == 3
 
 
-ELSEWHERE = {"sweeps confirm", "sweeps importance", "sweeps cancel", "sweeps dashboard"}
-"""Typed in tests/unit/cli/trials/test_sweeps.py and tests/integration/test_sweep_confirm.py."""
+ELSEWHERE = {"sweeps importance", "sweeps cancel", "sweeps dashboard"}
+"""Typed in tests/unit/cli/trials/test_sweeps.py."""
 
 
 def test_no_command_is_left_out() -> None:

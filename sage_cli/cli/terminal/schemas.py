@@ -32,7 +32,6 @@ from sage_cli.reports.comparison import ComparisonData
 from sage_cli.reports.document import ReportJson
 from sage_cli.reports.evaluation import EvaluationData
 from sage_cli.reports.power import PowerData
-from sage_cli.reports.sweeps.confirmed import ConfirmData
 from sage_cli.reports.sweeps.data import SweepResult
 from sage_cli.reports.token_report import TokenReport
 
@@ -125,7 +124,6 @@ ANSWERS: Mapping[str, tuple[Any, ...]] = {
     "sweeps list": (sweep_answers.SweepsAnswer,),
     "sweeps show": (sweep_answers.SweepAnswer,),
     "sweeps best": (sweep_answers.BestAnswer,),
-    "sweeps confirm": (_report("ConfirmReport", ConfirmData), _PLAN),
     "sweeps importance": (sweep_answers.ImportanceAnswer,),
     "sweeps cancel": (sweep_answers.CancelAnswer,),
     "sweeps remove": (sweep_answers.RemovedSweepAnswer,),
