@@ -103,7 +103,7 @@ def cancel(sweep: SweepFolder) -> str:
         sweep.cancel()
         return (
             f"{sweep.driven_by} was asked to stop driving {sweep.name}: what its tasks have saved "
-            f"stays, and {_resume(sweep)}; a confirmation is resumed by its own command"
+            f"stays, and {_resume(sweep)}"
         )
     if not sweep.jobs:
         raise StoreError(f"nobody drives {sweep.name}, and no jobs of it are left", _resume(sweep))
