@@ -70,9 +70,7 @@ class TaskList:
             return None
         return self._add(
             initial.label, f"initial policy {initial.label}", ("sft",), one, lambda: initial.exists,
-            SFT, one.words.about(*_OF_SFT), run=initial.run,
-            # several initial policies are trained side by side
-            resources=self._alone if one.start is None else self._share,
+            SFT, one.words.about(*_OF_SFT), run=initial.run, resources=self._alone,
         )  # fmt: skip
 
     def training(self, one: Replicate, *, measure: bool = True) -> Task:
@@ -146,7 +144,7 @@ class TaskList:
         """Keep what the guide does to some completions of a training, token by token."""
         run = one.policy.run
         assert run is not None  # RL leads to one
-        words = ("guide", "show", run.id, "--limit", str(REPORTED), "--keep")
+        words = ("samples", "tokens", run.id, "--limit", str(REPORTED), "--keep")
         return self._add(
             f"{run.id}-guide", f"guide of {label}", words, one, lambda: run.guide.is_file(), GUIDE,
             (), needs=self.tasks[run.id],

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -93,6 +95,16 @@ def measured(type_: Type, base: str, policy: str) -> dict[str, Any]:
     return type_("passk", policy, base)
 
 
+@pytest.fixture(scope="module")
+def copied(
+    type_: Type, policy: str, measured: dict[str, Any], tmp_path_factory: pytest.TempPathFactory
+) -> str:
+    """A copy of the folder of runs, as one gets it from somebody else."""
+    folder = tmp_path_factory.mktemp("elsewhere") / "runs"
+    shutil.copytree(Path(type_("runs", "path", policy)["folder"]).parent, folder)
+    return str(folder)
+
+
 def test_training_and_sweeping(type_: Type, policy: str) -> None:
     assert type_("rl", *PRESETS, "--guide", "branch")["id"] == policy  # found
     swept = type_("sweep", *PRESETS, "--space", "space.yaml")
@@ -105,24 +117,21 @@ def test_measuring(type_: Type, base: str, policy: str, measured: dict[str, Any]
     assert type_("compare", base, policy)["name"] == "compare"
     drawn = type_("passk", f"{policy}=ours", base, "--out", "curves.pdf")
     assert [curve["policy"] for curve in drawn["curves"]] == ["ours", base]
-    assert len(type_("guide", "show", policy, "--limit", "1")["completions"]) == 1
+    assert len(type_("samples", "tokens", policy, "--limit", "1")["completions"]) == 1
 
 
-def test_looking(type_: Type, base: str, policy: str, measured: dict[str, Any]) -> None:
+def test_looking(
+    type_: Type, base: str, policy: str, measured: dict[str, Any], copied: str
+) -> None:
     listed = type_("runs", "list")["runs"]
     assert {base, policy} <= {run["id"] for run in listed}
     assert type_("runs", "show", policy)["evaluations"]
     assert set(type_("runs", "diff", base, policy)) == {"a", "b", "settings", "about", "figures"}
-    assert type_("runs", "archive", policy, "run.tar.gz")["runs"] == [policy, base]
-    assert type_("runs", "restore", "run.tar.gz", "--runs", "elsewhere")["restored"] == [
-        policy,
-        base,
-    ]
-    again = type_("passk", policy, base, "--runs", "elsewhere")  # counted without any weights
+    again = type_("passk", policy, base, "--runs", copied)
     assert [curve["pass@k"] for curve in again["curves"]] == [
         curve["pass@k"] for curve in measured["curves"]
     ]
-    assert type_("plot", policy, "--y", "reward,entropy")["name"] == "plot"
+    assert type_("runs", "plot", policy, "--y", "reward,entropy")["name"] == "plot"
     assert "passk" in {report["name"] for report in type_("reports", "list")["reports"]}
     assert type_("runs", "path", policy)["folder"].endswith(policy)
     assert "arithmetic" in {source["name"] for source in type_("data", "list")["sources"]}
@@ -131,7 +140,7 @@ def test_looking(type_: Type, base: str, policy: str, measured: dict[str, Any]) 
     assert type_("config", "show", *PRESETS)["rl"]["steps"] == 1
     assert type_("config", "check", "own.yaml")["valid"] is True
     assert type_("grade", "rows.jsonl")["statuses"]["strict"]["right"] == 1
-    assert {"grpo", "bnpo", "dapo", "dr-grpo", "pass-at-k"} < set(type_("algos"))
+    assert {"grpo", "bnpo", "dapo", "dr-grpo", "pass-at-k"} < set(type_("config", "algos"))
     assert len(type_("demo", "--dry-run")["stages"]) == 4
 
 
@@ -150,16 +159,16 @@ def test_mistakes(type_: Type, base: str, policy: str) -> None:
 
 PLAIN: tuple[str, ...] = (
     "runs list", "runs list --columns guide.tau,pass@1", "runs show POLICY",
-    "runs diff BASE POLICY", "runs path POLICY", "reports list", "plot POLICY",
+    "runs diff BASE POLICY", "runs path POLICY", "reports list", "runs plot POLICY",
     "passk POLICY BASE", "passk POLICY --dry-run", "eval POLICY --k 1,2", "eval --dry-run",
     "compare BASE POLICY", "power POLICY --samples 2", "samples show POLICY --limit 1",
     "analyze", "analyze patterns POLICY BASE", "analyze perplexity POLICY",
     "analyze support POLICY", "analyze diversity POLICY BASE", "analyze entropy POLICY",
-    "analyze signals POLICY --guides branch,token,random",
     "analyze cases POLICY BASE", "analyze majority POLICY", "analyze reliability POLICY BASE",
     "analyze lengths POLICY",
     "analyze levels POLICY -b kk-generated --dry-run", "analyze dynamics POLICY",
-    "guide show POLICY --limit 1", "export POLICY exported", "algos", "theory",
+    "samples tokens POLICY --limit 1", "export POLICY exported", "config algos",
+    "config presets",
     "sft -p tiny --dry-run", "rl -p tiny --guide branch --dry-run", "demo --dry-run",
     "data list", "data show arithmetic", "data overlap arithmetic arithmetic-dev",
     "config show", "config show --origin", "config explain guide.tau", "config check own.yaml",
@@ -177,7 +186,7 @@ def test_an_answer_fits_its_schema_with_every_key_and_no_other(
     optional = {"evaluations", "replacement", "seconds", "weights", "ended"}
     for key in set(answer) - optional:
         left = {name: value for name, value in answer.items() if name != key}
-        assert command == "algos" or misfits(command, left), f"{key} may be left out"
+        assert command == "config algos" or misfits(command, left), f"{key} may be left out"
     assert misfits(command, {**answer, "no such key": 1})
 
 
@@ -186,30 +195,29 @@ ORDERED: tuple[str, ...] = (
     "sweep PRESETS --space space.yaml --dry-run", "sweeps list", "sweeps show tau-",
     "sweeps best tau-", "sweeps remove tau- --yes", "suite list", "suite plan mine.yaml PRESETS",
     "suite run mine.yaml PRESETS", "suite run mine.yaml PRESETS --dry-run",
-    "suite report mine.yaml PRESETS", "suite register mine.yaml PRESETS --late",
-    "suite publish mine.yaml PRESETS --out published", "suite verify published/mine.json",
-    "runs prune --dry-run", "runs archive POLICY again.tar.gz",
-    "runs restore again.tar.gz --runs there", "runs remove POLICY --runs there --yes",
+    "suite report mine.yaml PRESETS",
+    "runs prune --dry-run", "runs remove POLICY --runs COPIED --yes",
     "samples import theirs.jsonl --as theirs", "view POLICY --export page",
     "demo --set sft.steps=2 --set rl.steps=1 --set evaluation.samples=4 --set evaluation.k=1,4",
 )  # fmt: skip
 """Command lines of which one needs what an earlier one has left."""
 
 
-def test_sweeps_suites_and_archives_answer_as_their_schemas_say(
-    type_: Type, policy: str, measured: dict[str, Any]
+def test_sweeps_and_suites_answer_as_their_schemas_say(
+    type_: Type, policy: str, measured: dict[str, Any], copied: str
 ) -> None:
     found = {}
     for typed in ORDERED:
-        words = typed.replace("POLICY", policy).replace("PRESETS", " ".join(PRESETS)).split()
+        words = typed.replace("POLICY", policy).replace("PRESETS", " ".join(PRESETS))
+        words = words.replace("COPIED", copied).split()
         found[command_of(words)] = type_(*words)  # which requires that the answer fits
     (chapter,) = found["suite report"]["chapters"]
     assert {"measured", "claims", "passk", "power", "lengths"} <= set(chapter["sections"])
     assert len(found["demo"]["runs"]) == 3
 
 
-ELSEWHERE = {"sweeps confirm", "sweeps importance", "sweeps cancel", "sweeps dashboard"}
-"""Typed in tests/unit/cli/trials/test_sweeps.py and tests/integration/test_sweep_confirm.py."""
+ELSEWHERE = {"sweeps importance", "sweeps cancel", "sweeps dashboard"}
+"""Typed in tests/unit/cli/trials/test_sweeps.py."""
 
 
 def test_no_command_is_left_out() -> None:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 from sage_cli.errors import ConfigurationError, SageError
 from sage_cli.metrics import Counts, Side, parse_ks, pooled
 from sage_cli.models.policies.planned import state
 from sage_cli.reports.passk import powers_of_two
+from sage_cli.store.atomic import replacing
 from sage_cli.store.runs.evaluations import evaluation_figures, name_in
 from sage_cli.trials.stored import StoredMeasurements
 from sage_cli.trials.suites.declaration import Suite
-from sage_cli.trials.suites.exact import ReadReplicate, read_exact
 from sage_cli.trials.suites.planned import Part
 from sage_cli.trials.task import Measurements
 from sage_cli.trials.trial import Replicate, Trial
@@ -78,8 +79,6 @@ class PartResult:
     methods: Sequence[MethodResult]
     same: Mapping[str, str]
     """Label -> the method with the same policies."""
-    read: Mapping[str, Sequence[ReadReplicate]] = field(default_factory=dict)
-    """Label -> its replicates whose exact chances are there, in a suite that is measured so."""
 
     @cached_property
     def there(self) -> list[MethodResult]:
@@ -115,8 +114,7 @@ def results(part: Part, stored: StoredMeasurements, failures: Mapping[str, str])
         for trial in part.trials
         if trial.label not in part.same
     ]
-    read = read_exact(part, stored) if part.suite.exact else {}
-    return PartResult(part.suite, methods, part.same, read)
+    return PartResult(part.suite, methods, part.same)
 
 
 def _result(
@@ -125,13 +123,13 @@ def _result(
     found, missing = [], []
     for one in trial.replicates:
         try:
-            measured = stored.measured(one.policy, one.config) if suite.sampled else None
+            measured = stored.measured(one.policy, one.config) if suite.measured else None
         except SageError as error:
             missing.append(error.cause)
             continue
         if measured is not None:
             found.append(measured)
-        elif suite.sampled or not one.policy.exists:
+        elif suite.measured or not one.policy.exists:
             refuse_other_settings(one)
             missing.append(_why(one, failures))
     return MethodResult(trial, found, missing[0] if missing else None)
@@ -175,3 +173,33 @@ def refuse_other_settings(one: Replicate) -> None:
                 "`sage suite run` samples with the suite's own; or give the suite those settings "
                 "with --set",
             )
+
+
+def write_counts(found: Sequence[PartResult], file: Path) -> None:
+    """Write all counts of suites as Parquet: one row per policy, evaluation seed and problem.
+
+    `c` of `n` samples are right; `seed` numbers the trainings of a method from 1.
+    """
+    import pyarrow as pa  # a dry run needs neither
+    import pyarrow.parquet as pq
+
+    texts = ("suite", "method", "policy", "benchmark", "problem")
+    numbers = ("seed", "evaluation_seed", "n", "c")
+    schema = pa.schema([(x, pa.string()) for x in texts] + [(x, pa.int32()) for x in numbers])
+    rows = [row for result in found for row in _counts(result)]
+    with replacing(file) as temporary:
+        pq.write_table(pa.Table.from_pylist(rows, schema), temporary, compression="zstd")
+
+
+def _counts(result: PartResult) -> Iterator[dict[str, str | int]]:
+    for method in result.there:
+        seeds = {one.policy.label: one.seed + 1 for one in method.replicates}
+        for measured in (one for by in method.measured for every in by.values() for one in every):
+            place: dict[str, str | int] = {
+                "suite": result.suite.name, "method": method.label, "policy": measured.policy,
+                "benchmark": measured.benchmark, "seed": seeds[measured.policy],
+                "evaluation_seed": measured.seed,
+            }  # fmt: skip
+            counts = measured.counts
+            for problem, n, c in zip(counts.problem_ids, counts.n_P, counts.c_P, strict=True):
+                yield {**place, "problem": problem, "n": int(n), "c": int(c)}

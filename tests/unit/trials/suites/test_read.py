@@ -13,8 +13,6 @@ from sage_cli.trials.suites.read import read_suite, suite_names, with_included
 PAPERS = ["figure2", "figure3", "figure4", "figure6", "figure7", "paper",
           "table1", "table2", "table3", "table4", "table5", "table6", "table9"]  # fmt: skip
 OWN = ["advantages", "anchors", "demo", "neighbours", "strong-guide"]
-EXACT = "methods: {grpo: grpo}\nmeasured: exact\n"
-TRADE = "{name: t, method: grpo, against: grpo}"
 EVERY = sorted([*PAPERS, *OWN])
 
 
@@ -68,17 +66,7 @@ def test_an_unknown_suite_is_refused_with_the_nearest() -> None:
         ("seeds: 0", "seeds is 0"),
         ("published: table8", "no table of methods 'table8'"),
         ("settings: {rl.step: 3}", "'rl.step'; did you mean rl.steps?"),
-        ("initial_policies: 3", "initial_policies are compared by exact chances"),
-        (f"{EXACT}trades: [{{name: t, method: grpo, against: grop}}]", "did you mean grpo?"),
-        (f"{EXACT}trades: [{{name: t, method: grpo, aginst: grpo}}]", "did you mean against?"),
-        (f"{EXACT}trades: [{TRADE}, {TRADE}]", "two trades have the same name"),
-        (f"{EXACT}trades: [{{name: t, method: grpo, against: grpo, over: steps}}]", "checkpoints"),
-        (
-            "methods: {grpo: grpo, b: base}\nmeasured: exact\ncheckpoints: true\n"
-            "trades: [{name: t, method: grpo, against: b, over: steps}]",
-            "the trade t is over steps, and base has none",
-        ),
-        (f"{EXACT}against: grpo", "with measured: exact declare trades"),
+        ("methods: {grpo: grpo}\nagainst: grop", "'grop'; did you mean grpo?"),
         ("published: table1\nmethods: {brunch: grpo/branch}", "table1 has no row 'brunch'"),
     ],
 )  # fmt: skip
@@ -132,7 +120,7 @@ def test_what_is_compared_against_must_be_a_method(tmp_path: Path) -> None:
 def test_some_methods_alone_bring_what_is_declared_about_them(tmp_path: Path) -> None:
     text = (
         "methods: {a: grpo, b: grpo/branch, c: dapo}\nclaims: [a > b at pass@1, a > c at pass@1]\n"
-        "analyses: [{name: modes}, {name: modes, methods: [a, c]}]\nagainst: [b, c]\n"
+        "analyses: [{name: exact}, {name: exact, methods: [a, c]}]\nagainst: [b, c]\n"
     )
     suite = read_suite(written(tmp_path, "mine", text)).only(["a", "b"])
     assert list(suite.methods) == ["a", "b"]
@@ -141,12 +129,3 @@ def test_some_methods_alone_bring_what_is_declared_about_them(tmp_path: Path) ->
     assert [one.methods for one in suite.analyses] == [()]
     with pytest.raises(ConfigurationError, match="has no method 'd'"):
         suite.only(["d"])
-
-
-def test_some_methods_alone_bring_the_trades_between_them(tmp_path: Path) -> None:
-    text = (
-        "methods: {a: grpo, b: grpo/branch, c: dapo}\nmeasured: exact\ntrades:\n"
-        "  - {name: a and b, method: a, against: b}\n  - {name: all, method: a, against: [b, c]}\n"
-    )
-    suite = read_suite(written(tmp_path, "mine", text)).only(["a", "b"])
-    assert [one.name for one in suite.trades] == ["a and b"]

@@ -1,0 +1,119 @@
+"""`sage samples tokens` as it is typed: whose guide is shown, and in which forms."""
+
+import json
+import re
+import shutil
+
+import pytest
+
+from sage_cli.commands.train.sft import tags
+from sage_cli.config.load import load
+from sage_cli.models.scratch import save_scratch
+from sage_cli.problems.template import PromptTemplate
+from sage_cli.store.runs.run import Runs
+
+SETTINGS = ["model.hidden=96", "sampling.max_tokens=6"]
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory):
+    config = load(sets=SETTINGS).config
+    folder = tmp_path_factory.mktemp("weights")
+    save_scratch(config.model, tags(config.prompt), [], folder)
+    return folder
+
+
+@pytest.fixture
+def run(sage, weights, tmp_path):
+    """Make a run with some settings in the folder where `sage` is typed."""
+
+    def make(*sets):
+        config = load(sets=[*SETTINGS, *sets]).config
+        run = Runs(tmp_path / "empty" / "runs").at("rl", "x", "3" * 8)
+        template = PromptTemplate(config.prompt, "<|end|>").hash
+        with run.recording(config.model_dump(mode="json"), kind="rl", template=template):
+            shutil.copytree(weights, run.model)
+            run.metrics.append({"step": 5})
+        return run
+
+    return make
+
+
+def test_a_run_without_a_guide_shows_branch_and_says_so(sage, run):
+    one = run("rl.algo=dapo")  # no KL at all: still something to look at
+    typed = sage("samples", "tokens", "rl-x", "--limit", "2", "--html", "page.html")
+    assert typed.code == 0
+    said = "rl-x has no guide: branch with the preset's values, where not set otherwise"
+    assert said in typed.words
+    # the record's step 5, as in metrics.jsonl
+    assert (
+        "guide branch (tau 0.465, rho 0.775, signals of the policy, q in [0.6, 1.4]), as at "
+        "training step 5"
+    ) in typed.words
+    assert "numbers are over the tokens of 2 completions alone" in typed.words
+    # the test's output is no terminal: a legend of colours would have none
+    assert "entropy, nats" not in typed.words
+    assert "a terminal shows q (0.6 to 1.4) as the tokens' background" in typed.words
+    page = (typed.folder / "page.html").read_text()
+    held = json.loads(re.search(r'id="data">(.*?)</script>', page)[1])
+    assert held["begin"] == f"#/guide?run={one.id}"
+    report = held["answers"][f"guide?run={one.id}"]["report"]
+    assert len(report["completions"]) == 2
+    assert report["notes"] == [said]
+    assert [row["values"]["id"] for row in held["answers"]["runs"]["runs"]] == [one.id]
+
+
+def test_its_own_guide_with_other_numbers(sage, run):
+    run("guide.name=branch", "guide.tau=0.2", "guide.rho=0.5")
+    shown = json.loads(sage("samples", "tokens", "rl-x", "--limit", "1", "--json").stdout)
+    assert shown["guide"].startswith("branch (tau 0.2, rho 0.5, ")
+    assert shown["notes"] == []
+    (one,) = shown["completions"]
+    q_T, entropy_T = one["values"]["q_T"], one["values"]["entropy_T"]
+    expected = [min(1.4, 1 + 0.5 * max(0, entropy - 0.2)) for entropy in entropy_T]
+    assert q_T == pytest.approx(expected, abs=1e-5)
+    assert len(one["tokens"]) == len(q_T)
+    other = sage("samples", "tokens", "rl-x", "--limit", "1", "--rho", "0", "--json")
+    shown = json.loads(other.stdout)
+    assert shown["guide"].startswith("branch (tau 0.2, rho 0.0, ")
+    assert shown["summary"]["shaped"] == 0
+
+
+def test_another_guide(sage, run):
+    run("guide.name=branch")
+    typed = sage("samples", "tokens", "rl-x", "--limit", "1", "--guide", "token")
+    assert "guide token (alpha [0.3, 0.1]" in typed.words
+    assert "token with the paper's values" in typed.words
+
+
+def test_mistakes_are_named(sage, run):
+    run("guide.name=token")
+    typed = sage("samples", "tokens", "rl-x", "--tau", "1")
+    assert (typed.code, "guide.tau belongs to the branch and" in typed.words) == (2, True)
+    typed = sage("samples", "tokens", "rl-x", "--guide", "brunch")
+    assert (typed.code, "(did you mean branch?)" in typed.words) == (2, True)
+    typed = sage("samples", "tokens", "nobody")
+    assert (typed.code, "there is no run 'nobody'" in typed.words) == (2, True)
+    assert sage("samples", "tokens", "rl-x", "--limit", "0").code == 2
+    assert not (typed.folder / "runs" / "samples").exists()
+
+
+def test_a_guide_whose_package_is_missing_is_named(sage, run):
+    file = run("guide.name=token").folder / "config.json"
+    settings = json.loads(file.read_text())
+    file.write_text(json.dumps({**settings, "guide": {"name": "gone"}}))
+    typed = sage("samples", "tokens", "rl-x", "--limit", "1")
+    assert typed.code == 2
+    assert "no installed package registers the guide 'gone'" in typed.words
+    assert "install the package that it comes from" in typed.words
+
+
+def test_export_as_it_is_typed(sage, run):
+    run()
+    shown = json.loads(sage("export", "rl-x", "out", "--json").stdout)
+    assert (shown["folder"], shown["run"], shown["merged"]) == ("out", "rl-x-33333333", False)
+    again = sage("export", "rl-x", "out")
+    assert (again.code, "holds a model already" in again.words) == (2, True)
+    typed = sage("export", "rl-x", "out", "--force")
+    assert "exported rl-x-33333333 (float32, no adapter to merge): out" in typed.words
+    assert (typed.folder / "out" / "sage.json").is_file()
