@@ -34,7 +34,6 @@ from sage_cli.reports.evaluation import EvaluationData
 from sage_cli.reports.power import PowerData
 from sage_cli.reports.sweeps.data import SweepResult
 from sage_cli.reports.token_report import TokenReport
-from sage_cli.store.archives.listing import Archive
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -154,8 +153,6 @@ ANSWERS: Mapping[str, tuple[Any, ...]] = {
     "runs list": (run_answers.RunsAnswer, run_answers.RunColumnsAnswer),
     "runs show": (run_answers.RunAnswer,),
     "runs diff": (run_answers.DifferencesAnswer,),
-    "runs archive": (_flat("ArchiveAnswer", Archive, "What the file holds.", file=str),),
-    "runs restore": (run_answers.RestoredAnswer,),
     "runs path": (run_answers.FolderAnswer,),
     "runs prune": (run_answers.PrunedAnswer,),
     "runs remove": (run_answers.RemovedAnswer,),
