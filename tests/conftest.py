@@ -52,6 +52,7 @@ HEAVY = (
     "metrics/test_coverage.py",
     "reports/figures/test_curves.py",
     "reports/sweeps/test_heatmap.py",
+    "reports/sweeps/test_optuna_pictures.py",
     "reports/test_token_report.py",
     "store/mirrors/test_local_mirrors.py",
     "store/mirrors/test_wandb_mirror.py",
