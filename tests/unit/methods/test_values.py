@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from sage_cli.methods.parts.formulas import (
+from sage_cli.methods.formulas import (
     beta_advantages,
     centred_advantages,
     group_advantages,
