@@ -38,7 +38,6 @@ HEAVY = (
     "guides",
     "methods",
     "models",
-    "objectives",
     "sampling",
     "training",
     "cli/test_consent.py",
