@@ -171,7 +171,7 @@ def _notes(plan: PlannedSuite) -> list[str]:
             model = one.config.model
             if isinstance(model, PretrainedModel):
                 models[model.path] = pinned_revision(model.path, model.revision)
-        if not part.suite.sampled or not part.trials:
+        if not part.suite.measured or not part.trials:
             continue
         samples = part.trials[0].config.evaluation.samples
         if capped_ks(part.suite.k, samples) != part.suite.k:

@@ -111,7 +111,7 @@ def dry_run(config: SageConfig, gpu: str | None = None) -> list[Described]:
     tasks = search.known_tasks()
     left, states = left_and_states(tasks)
     done = len(tasks) - len(left)
-    runs = search.total * len(search.first_seeds)
+    runs = search.total * config.sweep.seeds
     if not tasks:  # a sampler chooses the points: each costs what the shared settings do
         left = [search.tasks.training(Replicate("trial", 0, shared))] * runs
     facts: dict[str, Any] = {
