@@ -18,11 +18,11 @@ import torch
 from torch import Tensor
 
 from sage_cli.guides import NoGuide
-from sage_cli.methods.method import Method
-from sage_cli.methods.online import OnlineMethod
-from sage_cli.methods.parts.inputs import AdvantageInputs, Texts, Update, checked
+from sage_cli.methods.formulas import AdvantageInputs, Texts, Update, checked
+from sage_cli.methods.method import Method, OnlineMethod
 from sage_cli.settings.base import docstrings
 from sage_cli.settings.sections.anchor import AnchorSection
+from sage_cli.settings.sections.data import DataSection
 from sage_cli.settings.sections.model import PretrainedModel, PromptSection
 from sage_cli.settings.sections.rollout import RolloutSection
 
@@ -71,6 +71,7 @@ class MethodContract(ABC):
         method = kind()
         beside = SimpleNamespace(
             anchor=AnchorSection(kl=kind.kl_without_guide, **kind.anchored),
+            data=DataSection(),
             guide=NoGuide(),
             model=PretrainedModel(),
             prompt=PromptSection(),

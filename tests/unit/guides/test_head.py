@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from sage_cli.objectives import as_k3, head_kl, k3
+from sage_cli.guides.divergences import as_k3, head_kl, k3
 
 P = torch.tensor([0.5, 0.3, 0.15, 0.05], dtype=torch.float64)
 REFERENCE = torch.tensor([0.4, 0.4, 0.1, 0.1], dtype=torch.float64)

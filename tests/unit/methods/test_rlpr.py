@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from sage_cli.methods.rlpr.formula import (
+from sage_cli.methods.rlpr import (
     mean_probability,
     probability_reward,
     repeats_itself,

@@ -13,7 +13,7 @@ from toy_policy import StepsSeen
 from trl import GRPOTrainer
 
 from sage_cli.grading import Grade
-from sage_cli.methods.dars.formula import extra_rollouts
+from sage_cli.methods.dars import extra_rollouts
 from sage_cli.training.trainer.rl_trainer import RlTrainer
 
 GROUP, MOST, LIMIT = 4, 10, 12

@@ -1,4 +1,4 @@
-"""DARS through the trainer: hard prompts get a second stage of rollouts, and groups unequal sizes.
+"""DARS (Yang et al. 2025): hard prompts get a second stage of rollouts, and groups unequal sizes.
 
 The second stage is sampled and scored in portions that are no larger than the first, and a step's
 loss is computed in parts that are no larger than a micro-batch: neither needs more memory at once
@@ -7,23 +7,129 @@ than training without it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-import torch
-from accelerate.utils import gather_object
-from torch import Tensor
-from torch.nn.functional import pad
+from pydantic import Field
 
-from sage_cli.methods.dars import MOST
-from sage_cli.methods.dars.formula import extra_rollouts, pooled_advantages
-from sage_cli.methods.parts.dynamic_sampling import Row
-from sage_cli.methods.parts.hooks import Batch, Hooks, Setup, Trainer
+from sage_cli.methods.hooks import Batch, Hooks, Row, Setup, Trainer
+from sage_cli.methods.method import Beside, Loss, PolicyGradient
 
 if TYPE_CHECKING:
-    from sage_cli.methods.dars import Dars
+    from torch import Tensor
 
+MOST = {"et": 32, "hw": 64}
+"""Rollouts of a prompt in both stages together, as the authors have it."""
 _ON_THE_LEFT = ("prompt_ids", "prompt_mask")
+
+
+class Dars(PolicyGradient):
+    """DARS (Yang et al. 2025). Advantages are rewards less the mean of both stages."""
+
+    algo: Literal["dars"] = "dars"
+    loss: Loss = "dr_grpo"
+    allocation: Literal["et", "hw"] = "et"
+    """Rollouts for prompts that fewer than half of the first solve: `et` until their advantages
+    weigh as much as those of a prompt at one half, `hw` more, the harder."""
+    most_rollouts: int | None = Field(None, ge=2)
+    """Rollouts of a prompt in both stages; null is the authors' 32 for `et`, 64 for `hw`."""
+
+    source = (
+        "Yang et al. 2025 (arXiv 2508.13755): hard prompts get a second stage of rollouts (ET, up "
+        "to 32; rl.allocation=hw weighs the hardest more), rewards less their pool's mean"
+    )
+    read_from = "code"
+    kl_without_guide = "none"
+    loss_in_parts = True
+
+    @property
+    def computed_by_trl(self) -> Literal["none"]:
+        """The first stage's, which pools replace."""
+        return "none"
+
+    def hooks(self, setup: Setup) -> Hooks:
+        """Return what samples the second stage."""
+        return SecondStage(self, setup)
+
+    def refusals(self, beside: Beside) -> list[str]:
+        """Return the conflicts with settings that need groups of equal size."""
+        found, group = super().refusals(beside), self.rollouts_per_prompt
+        if group < 3:
+            found.append(
+                "rl.algo 'dars' tells hard prompts by their share of right rollouts, and "
+                f"rl.rollouts_per_prompt {group} gives shares of 0 and 1, or 1/2 between them (use "
+                "more; 8 is usual)"
+            )
+        if self.most_rollouts is not None and self.most_rollouts <= group:
+            found.append(
+                f"rl.most_rollouts {self.most_rollouts} counts both stages, and the first alone "
+                f"has rl.rollouts_per_prompt {group}"
+            )
+        if self.loss not in ("dr_grpo", "grpo"):
+            found.append(
+                "rl.algo 'dars' pools groups of unequal size, for which rl.loss 'dr_grpo' or "
+                f"'grpo' are made, not '{self.loss}'"
+            )
+        if self.dynamic_sampling:
+            found.append(
+                "rl.algo 'dars' gives hard prompts more rollouts, and rl.dynamic_sampling replaces "
+                "them"
+            )
+        if beside.rollout.may_use_vllm and beside.rollout.vllm.mode == "server":
+            found.append(
+                "rl.algo 'dars' samples unequal numbers of completions of a prompt, and a vLLM "
+                "server is asked for equal ones (use rollout.vllm.mode=colocate or "
+                "rollout.backend=transformers)"
+            )
+        if beside.anchor.kl == "forward":
+            found.append(
+                "rl.algo 'dars' has batches of unequal size, and forward KL takes the reference's "
+                "completions row by row in turn (use --kl reverse or none)"
+            )
+        return found
+
+    def describe(self) -> dict[str, Any]:
+        """The second stage."""
+        return {**super().describe(), "second stage": self.allocation}
+
+
+def extra_rollouts(right: int, first: int, allocation: Literal["et", "hw"], most: int) -> int:
+    """Return the second-stage rollouts of a prompt with `right` of `first` rollouts right.
+
+    With accuracy a = right / first (0.5 / first where none is right), a group's advantages weigh
+    W = 2 a (1 - a) each, and first / 2 in all at a = 1/2. `et` brings every hard prompt up to that
+    weight, `hw` up to 2 (1 - a) times it; prompts with a >= 1/2 get none.
+    """
+    accuracy = (right or 0.5) / first
+    if accuracy >= 0.5:
+        return 0
+    weight, peak = 2 * accuracy * (1 - accuracy), first / 2
+    wanted = peak if allocation == "et" else 2 * (1 - accuracy) * peak
+    return min(math.ceil((wanted - first * weight) / weight), most - first)
+
+
+def pooled_advantages(
+    reward_B: Tensor, right_B: Tensor, prompt_B: Tensor, real_B: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Rewards less the mean of their prompt's pool (B,), and whether a row teaches (B,).
+
+    Pools may differ in size; rows that aren't `real_B` belong to none. A pool of one grade
+    teaches nothing, nor do rows that aren't real.
+    """
+    import torch
+
+    prompts = int(prompt_B.max()) + 1
+    here_B = real_B.to(reward_B)
+
+    def summed(values_B: Tensor) -> Tensor:
+        return torch.zeros(prompts).to(reward_B).index_add(0, prompt_B, values_B * here_B)
+
+    size_P = summed(torch.ones_like(reward_B)).clamp(min=1)
+    share_P = summed(right_B.to(reward_B)) / size_P
+    mixed_P = (share_P > 0) & (share_P < 1)
+    centred_B = reward_B - (summed(reward_B) / size_P)[prompt_B]
+    return centred_B, mixed_P[prompt_B] & real_B
 
 
 class _AllRows:
@@ -46,11 +152,15 @@ class _AllRows:
 
     def right(self) -> list[bool]:
         """Return True if a row is right, and not one that fills up."""
+        import torch
+
         right = torch.cat(self._right).tolist()
         return [yes and real for yes, real in zip(right, self._real, strict=True)]
 
     def advantages(self) -> tuple[Tensor, Tensor]:
         """Of every row its reward less its pool's mean, and whether it teaches."""
+        import torch
+
         reward_B = torch.cat(self._reward)
         prompt_B, real_B = (
             torch.tensor(of, device=reward_B.device) for of in (self.prompts, self._real)
@@ -82,6 +192,8 @@ class SecondStage(Hooks):
 
         `batch` is the first stage's, scored; `right_PN` of all processes.
         """
+        from accelerate.utils import gather_object
+
         group = int(trainer.num_generations)
         numbers = gather_object([row["row"] for row in rows])[::group]
         right_P = right_PN.sum(dim=1).tolist()
@@ -121,6 +233,8 @@ class SecondStage(Hooks):
 
         So no more than a part's activations are kept; the last goes backward as any loss does.
         """
+        import torch
+
         *parts, (weight, last) = self.parts(trainer, batch)
         total = torch.zeros((), device=trainer.accelerator.device)
         for share, part in parts:
@@ -157,6 +271,9 @@ class SecondStage(Hooks):
 
     def _levelled(self, trainer: Trainer, batch: Batch, teaches_B: Tensor) -> Batch:
         """The rows that teach, and masked ones up to the same number for every micro-batch."""
+        import torch
+        from accelerate.utils import gather_object
+
         mine_B = teaches_B[batch["row_ids_B"]]
         chosen = mine_B.nonzero().flatten()
         slots = trainer.args.steps_per_generation
@@ -171,6 +288,8 @@ class SecondStage(Hooks):
 
 def _rows(batch: Batch, which: slice | Tensor) -> Batch:
     """Some rows of a batch; what has no rows stays."""
+    from torch import Tensor
+
     return {
         name: value[which.to(value.device) if isinstance(which, Tensor) else which]
         if isinstance(value, Tensor) and value.dim() > 0
@@ -181,10 +300,12 @@ def _rows(batch: Batch, which: slice | Tensor) -> Batch:
 
 def _joined(batches: Sequence[Batch], pad_id: int) -> Batch:
     """Batches below each other, padded to the longest; counts are summed."""
+    import torch
+
     joined: Batch = {}
     for name, value in batches[0].items():
         values = [batch[name] for batch in batches]
-        if not isinstance(value, Tensor):
+        if not isinstance(value, torch.Tensor):
             joined[name] = value
         elif value.dim() == 0:
             joined[name] = torch.stack(values).sum()
@@ -195,6 +316,8 @@ def _joined(batches: Sequence[Batch], pad_id: int) -> Batch:
 
 
 def _equally_wide(values: Sequence[Tensor], fill: int, *, left: bool) -> list[Tensor]:
+    from torch.nn.functional import pad
+
     if values[0].dim() == 1:
         return list(values)
     width = max(value.shape[1] for value in values)

@@ -1,4 +1,4 @@
-"""What each estimator's gradient is in expectation, by enumeration.
+"""The divergence from the anchor: each estimator's gradient in expectation, its rows, its schedule.
 
 Three tokens, three steps: 27 completions, 13 states. The policy, the reference and q are tables;
 the expectation over completions is a finite sum, compared with the exact gradient by autograd.
@@ -7,13 +7,23 @@ the expectation over completions is a finite sum, compared with the exact gradie
 from __future__ import annotations
 
 from itertools import product
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
 from sage_cli.guides import BranchGuide, Signals
-from sage_cli.objectives import forward_cross_entropy, k3, k3_corrected, log_ratio, reward_to_go
+from sage_cli.guides.divergences import (
+    anchored_rows,
+    equal_rows,
+    forward_cross_entropy,
+    k3,
+    k3_corrected,
+    log_ratio,
+    reward_to_go,
+    share_of_beta,
+)
 
 VOCABULARY, STEPS = 3, 3
 COMPLETIONS_BT = torch.tensor(list(product(range(VOCABULARY), repeat=STEPS)))
@@ -167,3 +177,35 @@ def test_cross_entropy_on_the_references_completions_is_the_forward_kl():
     )
     exact = (reference_B.exp() * (reference_B - logps_BT.sum(dim=1))).sum() / STEPS
     assert close(gradient(estimate, tables), gradient(exact, tables))
+
+
+RIGHT_B = torch.tensor([1, 0, 0, 0, 1, 1, 1, 1]).bool()
+GROUP_RIGHT_B = torch.tensor([0.25] * 4 + [1.0] * 4)
+"""Two groups of four, r = [1, 0, 0, 0] and [1, 1, 1, 1]."""
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ("all", [1, 1, 1, 1, 1, 1, 1, 1]),
+        ("wrong", [0, 1, 1, 1, 0, 0, 0, 0]),
+        ("right", [1, 0, 0, 0, 1, 1, 1, 1]),
+        ("informative", [1, 1, 1, 1, 0, 0, 0, 0]),
+    ],
+)
+def test_which_rows_are_held(rows: Any, expected: list[int]) -> None:
+    assert anchored_rows(rows, RIGHT_B, GROUP_RIGHT_B).int().tolist() == expected
+
+
+def test_a_group_without_a_right_answer_is_equal_too() -> None:
+    assert equal_rows(torch.tensor([0.0, 0.125, 1.0])).tolist() == [True, False, True]
+
+
+def test_the_cosine_by_hand():
+    # t / T = 0, .25, .5, 1: (1 + cos) / 2 = 1, (1 + .70711) / 2, .5, 0
+    found = [1e-3 * share_of_beta("cosine", step, 8) for step in (0, 2, 4, 8)]
+    assert found == pytest.approx([1e-3, 8.536e-4, 5e-4, 0], abs=1e-7)
+
+
+def test_a_constant_beta_is_all_there_throughout():
+    assert {share_of_beta("constant", step, 8) for step in range(9)} == {1.0}
