@@ -38,7 +38,6 @@ HEAVY = (
     "guides",
     "methods",
     "models",
-    "objectives",
     "sampling",
     "training",
     "cli/test_consent.py",
@@ -52,9 +51,10 @@ HEAVY = (
     "metrics/test_coverage.py",
     "reports/figures/test_curves.py",
     "reports/sweeps/test_heatmap.py",
+    "reports/sweeps/test_optuna_pictures.py",
     "reports/test_token_report.py",
-    "store/mirrors/test_local_mirrors.py",
-    "store/mirrors/test_wandb_mirror.py",
+    "store/test_local_mirrors.py",
+    "store/test_wandb_mirror.py",
 )
 """Folders and files of units that load torch, Math-Verify or matplotlib, simulate throughout or
 start processes: `make test-fast` doesn't even read them."""

@@ -19,7 +19,7 @@ from sage_cli.evaluation.measure import grade_rows
 from sage_cli.evaluation.policy_sampler import PolicySampler
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.guides import Guide
-from sage_cli.guides.signals import OptionalSignal
+from sage_cli.guides.guide import OptionalSignal
 from sage_cli.guides.token_values import token_values
 from sage_cli.methods.method import batch_of
 from sage_cli.models.policies.names import named_policy, named_run
@@ -129,16 +129,6 @@ def store_with_run(report: TokenReport, name: str, root: Path) -> None:
             "leave out --keep; --json prints the same numbers",
         )
     write_json(run.guide, asdict(report))
-
-
-def write_page(report: TokenReport, root: Path, file: Path) -> None:
-    """Write a page that begins with a report, and holds the run that it is about."""
-    from sage_cli.view.export.selection import with_guide
-    from sage_cli.view.export.selection import write_page as write
-    from sage_cli.view.topics.run import GuideView
-
-    view: GuideView = {"policy": report.policy, "report": asdict(report)}
-    write(root, with_guide(root, report.policy, view), file)
 
 
 def last_step(policy: Policy, config: SageConfig) -> int:

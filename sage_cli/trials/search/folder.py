@@ -74,11 +74,6 @@ class SweepFolder:
 
         `settings` is `sweep_settings`. Raises ConfigurationError with what differs.
         """
-        self.refuse_other(settings)
-        write_json(self.path / SETTINGS, dict(settings))
-
-    def refuse_other(self, settings: Mapping[str, Any]) -> None:
-        """Raise ConfigurationError with what differs if the folder holds other settings."""
         held = self._held(SETTINGS)
         if held is not None and held != settings:
             names = sorted({*held, *settings})
@@ -89,6 +84,7 @@ class SweepFolder:
                 f"the study {self.name} is of another sweep: {'; '.join(shown)}{more}",
                 "give this sweep another name with --study, or leave the option out",
             )
+        write_json(self.path / SETTINGS, dict(settings))
 
     def require_storage(self, storage: str | None) -> None:
         """Raise ConfigurationError if the study is in a database and none is named.
@@ -135,7 +131,7 @@ class SweepFolder:
 
     @property
     def cancelled(self) -> bool:
-        """Return True if the driver was asked to stop (`sage sweeps cancel`)."""
+        """Return True if the driver was asked to stop (`sage sweep cancel`)."""
         return (self.path / CANCEL).exists()
 
     def forget_cancel(self) -> None:
@@ -225,4 +221,4 @@ class Sweeps:
         if (Path(name) / STATE).is_file():
             return SweepFolder(Path(name))
         known = {sweep.name: sweep for sweep in self.all()}
-        return known[full_name(name, known, "sweep", f"in {self.root}", "`sage sweeps list`")]
+        return known[full_name(name, known, "sweep", f"in {self.root}", "`sage sweep list`")]
