@@ -18,8 +18,6 @@ def plan(asked: Analysing) -> list[Described]:
     if analysis.records:
         runs = asked.runs.values()
         facts |= {run.id: f"{len(run.metrics.read()):,} steps recorded" for run in runs}
-    elif analysis.chances:
-        facts |= _reading_facts(asked)
     else:
         stored = asked.stored
         facts["samples"] = samples_in_words(asked.spec.evaluation)
@@ -31,23 +29,11 @@ def plan(asked: Analysing) -> list[Described]:
         if any(one.graded < one.wanted for one in stored):
             facts["to be sampled by"] = asked.sampling_command
         facts |= _scoring_facts(asked)
-        if analysis.scorer == "modes":
-            facts |= {f"chances of {key}": of for key, of in _reading_facts(asked).items()}
     return [Described(f"analyze {analysis.name}", facts)]
 
 
-def _reading_facts(asked: Analysing) -> dict[str, str]:
-    """Return how many right texts policies would have to read."""
-    facts = {}
-    for reader in asked.text_readers:
-        lacking, whole = reader.missing()
-        key = f"{reader.own.policy.label} on {reader.benchmark.name}"
-        facts[key] = f"{lacking:,} of {whole:,} right texts to read"
-    return facts
-
-
 def _scoring_facts(asked: Analysing) -> dict[str, str]:
-    """Return how many completions or prompts a model would have to score."""
+    """Return how many completions a model would have to score."""
     facts: dict[str, str] = {}
     kind = asked.analysis.scorer
     for samples, scorer in asked.scorers(Silent()):
@@ -55,10 +41,6 @@ def _scoring_facts(asked: Analysing) -> dict[str, str]:
             continue
         for benchmark in asked.benchmarks:
             where = f"reads {samples.policy.label} on {benchmark.name}"
-            if kind == "modes":
-                lacking, whole = scorer.problems_without_modes(benchmark)
-                facts[f"{scorer.label} {where}"] = f"{lacking:,} of {whole:,} prompts to read"
-                continue
             own = Answers.of(samples, benchmark, asked.spec)
             lacking, whole = scorer.lacking(own, samples)
             facts[f"{scorer.label} {where}"] = f"{lacking:,} of {whole:,} completions to read"

@@ -26,7 +26,7 @@ from sage_cli.store.samples.annotations import GradeStore
 from sage_cli.store.samples.completion import Completion, encodable
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,119}")
-_FOLDERS = frozenset({"reports", "runs", "samples", "suites", "sweeps", "chances"})
+_FOLDERS = frozenset({"reports", "runs", "samples", "suites", "sweeps"})
 
 
 def imported_run(root: Path, name: str, samples: Gathered) -> Run:

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Mapping
 from functools import cached_property
 from itertools import accumulate, product
 from typing import ClassVar, Self
@@ -86,14 +85,6 @@ class RareWay(Generator):
             for phase, length in stretches(self.section.phases, count)
             for _ in range(length)
         ]
-
-    def right_texts(self, problem: Problem) -> Mapping[str, str]:
-        """C and R, each with its products right."""
-        found = _FACTORS.fullmatch(problem.question)
-        if found is None:
-            raise DataError(f"'{problem.question}' is no product of three factors, as 47*3*2=?")
-        a, b, c = map(int, found.groups())
-        return {way: working_out(way, a, b, c) for way in self.modes}
 
     @cached_property
     def _chosen(self) -> tuple[dict[Split, list[Factors]], list[list[Factors]], frozenset[int]]:

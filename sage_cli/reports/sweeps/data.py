@@ -9,10 +9,8 @@ from math import nan
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from sage_cli.metrics import About
-from sage_cli.metrics.comparisons.objective import Result
+from sage_cli.metrics import About, Counts
 from sage_cli.metrics.comparisons.ranking import Front, Ranking
-from sage_cli.metrics.comparisons.winner import Winner
 from sage_cli.metrics.importance import Effect
 
 Value = float | int | str | bool
@@ -85,14 +83,14 @@ class SweepTrial:
 class CountedTrial(SweepTrial):
     """A trial with the counts of each seed by benchmark, which tell its uncertainty."""
 
-    counts: tuple[Mapping[str, Result], ...] | None = None
+    counts: tuple[Mapping[str, Counts], ...] | None = None
 
 
 @dataclass(frozen=True)
 class SweepResult:
     """The space and the results.
 
-    `rankings`, `front` and `winners` name trials by their places, from 0.
+    `rankings` and `front` name trials by their places, from 0.
 
     They are about "methods", the trials' settings, if every measured trial has several training
     seeds; else about these "models". `importances` has each parameter's effect by objective;
@@ -108,7 +106,6 @@ class SweepResult:
     about: About = "models"
     rankings: Mapping[str, Ranking] = field(default_factory=dict)
     front: Front | None = None
-    winners: Mapping[str, Winner] = field(default_factory=dict)
     importances: Mapping[str, Mapping[str, Effect]] = field(default_factory=dict)
     selected_on_reported: str | None = None
 

@@ -14,7 +14,6 @@ from sage_cli.metrics.comparisons.objective import (
     objective_values,
 )
 from sage_cli.metrics.comparisons.ranking import Front, Ranking, non_dominated, pareto_front, rank
-from sage_cli.metrics.comparisons.winner import Winner, winner
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.importance import (
     Effect,
@@ -66,12 +65,6 @@ def sweep_result(
         ),
         rankings={name: _ranking_at(places, rank(one, confidence)) for name, one in values.items()},
         front=front and Front(_at(places, front.best), _at(places, front.indistinguishable)),
-        winners={
-            one.name: _winner_at(
-                places, winner(values[one.name], base_values(one, base, counts[0]), confidence)
-            )
-            for one in objectives
-        },
     )
 
 
@@ -98,17 +91,6 @@ def _base_intervals(
     }
 
 
-def base_values(
-    objective: Objective, base: SweepTrial | None, first: Measured
-) -> FloatArray | None:
-    """Return the base's value of each problem, in the order of the trial `first`."""
-    if base is None or not (counts := _counts(base)):
-        return None
-    _, own_IP = objective_values(objective, [first, counts]).models
-    values_P: FloatArray = own_IP.mean(axis=0)
-    return values_P
-
-
 def _front_of_means(result: SweepResult) -> Front | None:
     """Return the front of the values, whose noise is unknown."""
     if len(result.objectives) < 2 or not result.done:
@@ -122,11 +104,6 @@ def _ranking_at(places: Sequence[int], ranking: Ranking) -> Ranking:
     return replace(
         ranking, best=places[ranking.best], indistinguishable=_at(places, ranking.indistinguishable)
     )
-
-
-def _winner_at(places: Sequence[int], one: Winner) -> Winner:
-    second = None if one.second is None else places[one.second]
-    return replace(one, best=places[one.best], second=second)
 
 
 def _at(places: Sequence[int], chosen: Sequence[int]) -> tuple[int, ...]:

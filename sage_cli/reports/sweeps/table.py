@@ -6,18 +6,16 @@ import math
 
 from sage_cli.metrics.comparisons.ranking import Ranking
 from sage_cli.reports.sweeps.data import Axis, SweepResult, SweepTrial, as_text, describe
-from sage_cli.reports.sweeps.winner import winner_table
 from sage_cli.reports.tables.table import UNDEFINED, Cell, Column, Measure, Row, Table
 
 WORDS = {"left": "not run yet", "running": "running", "cancelled": "cancelled"}
 
 
 def sweep_tables(result: SweepResult) -> tuple[Table, ...]:
-    """Return the table of trials, then the best trial, failures and importances if any."""
+    """Return the table of trials, then failures and importances if any."""
     failed = any(trial.failure for trial in result.trials)
     return (
         trials_table(result),
-        *([winner_table(result)] if result.winners else []),
         *([failures_table(result)] if failed else []),
         *([importance_table(result)] if result.importances else []),
     )
