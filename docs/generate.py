@@ -103,7 +103,7 @@ def _settings() -> Iterator[str]:
         "# Settings\n\nEvery setting by its dotted name, as `--set` and YAML presets take it and "
         "`sage config explain` prints it. *Cosmetic* settings change no result: another value "
         "names the same run. Defaults are the paper's where it has one; presets and `--algo` put "
-        f"others over them.\n\nAlgorithms: {', '.join(built_in(Method))} (`sage algos`).\n"
+        f"others over them.\n\nAlgorithms: {', '.join(built_in(Method))} (`sage config algos`).\n"
     )
     section = ""
     for key, many in meanings().items():

@@ -44,7 +44,7 @@ HEAVY = (
     "cli/test_consent.py",
     "cli/test_doctor.py",
     "cli/test_startup.py",
-    "cli/train/test_guide.py",
+    "cli/measure/test_samples_tokens.py",
     "cli/train/test_own_model.py",
     "evaluation/test_kept.py",
     "grading/judges/test_plain.py",

@@ -21,34 +21,43 @@ from sage_cli.cli.terminal.surroundings import prepare
 from sage_cli.errors import Interrupted
 from sage_cli.settings.passwords import word_without_passwords
 
-COMMANDS = {
-    "sft": "train.sft",
-    "rl": "train.rl",
-    "eval": "measure.evaluate",
-    "passk": "measure.passk",
-    "compare": "measure.compare",
-    "power": "measure.power",
-    "analyze": "measure.analyze",
-    "sweep": "trials.sweep",
-    "sweeps": "trials.sweeps",
-    "suite": "trials.suite_registered",
-    "grade": "measure.grade",
-    "export": "stored.export",
-    "algos": "train.algos",
-    "demo": "demo",
-    "theory": "train.theory",
-    "data": "data",
-    "guide": "train.guide",
-    "runs": "stored.runs",
-    "reports": "stored.reports",
-    "view": "view",
-    "plot": "measure.plot",
-    "samples": "measure.samples",
-    "config": "config",
-    "schema": "schema",
-    "doctor": "doctor",
-    "init": "init",
+PANELS = {
+    "Train": {
+        "sft": "train.sft",
+        "rl": "train.rl",
+        "export": "stored.export",
+    },
+    "Measure": {
+        "eval": "measure.evaluate",
+        "passk": "measure.passk",
+        "compare": "measure.compare",
+        "analyze": "measure.analyze",
+        "power": "measure.power",
+        "grade": "measure.grade",
+    },
+    "Search": {
+        "sweep": "trials.sweep",
+        "sweeps": "trials.sweeps",
+        "suite": "trials.suite",
+    },
+    "Look": {
+        "runs": "stored.runs",
+        "samples": "measure.samples",
+        "view": "view",
+        "reports": "stored.reports",
+    },
+    "Set up": {
+        "demo": "demo",
+        "init": "init",
+        "data": "data",
+        "config": "config",
+        "schema": "schema",
+        "doctor": "doctor",
+    },
 }
+"""The panels of `sage --help` with their commands, each with its module below this folder."""
+
+COMMANDS = {name: module for modules in PANELS.values() for name, module in modules.items()}
 """Every command and its module below this folder, in the order of `sage --help`."""
 
 
@@ -75,8 +84,9 @@ def command_named(name: str) -> Any:
     if app is None:
         app = new_app(name)
         app.command(name)(module.command)
-    command = get_command(app)
+    command: Any = get_command(app)
     command.name = name
+    command.rich_help_panel = next(panel for panel in PANELS if name in PANELS[panel])
     _take_types_from_flags(command)
     return command
 

@@ -55,7 +55,7 @@ Algo = Annotated[
     str | None,
     option(
         METHOD,
-        "grpo, dapo, ...: `sage algos` lists them.",
+        "grpo, dapo, ...: `sage config algos` lists them.",
         "--algo",
         completed=completions.methods,
     ),

@@ -56,7 +56,7 @@ class Method(Extensible):
     rooms = ("advantages",)
 
     algo: str = "grpo"
-    """The method; `sage algos` lists them."""
+    """The method; `sage config algos` lists them."""
     compat: Literal["none", "official"] = Field("none", json_schema_extra=COSMETIC)
     """`official` fills in the authors' values where they differ (`sage_cli.settings.compat`)."""
     steps: int = Field(1000, ge=1)

@@ -8,6 +8,7 @@ from contextlib import suppress
 from copy import deepcopy
 from difflib import get_close_matches
 from functools import cache
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,13 @@ def shipped(folder: str) -> Path:
 def preset_names() -> list[str]:
     """Names of the shipped presets."""
     return sorted(path.stem for path in shipped("configs").glob("*.yaml"))
+
+
+def preset_about(name: str) -> str:
+    """Return the first sentence of the comment at the head of a shipped preset."""
+    lines = shipped("configs").joinpath(f"{name}.yaml").read_text(encoding="utf-8").splitlines()
+    comment = " ".join(line[1:].strip() for line in takewhile(lambda line: line[:1] == "#", lines))
+    return comment.split(". ")[0].removesuffix(".")
 
 
 def read_preset(name: str) -> dict[str, Any]:

@@ -146,7 +146,7 @@ class TaskList:
         """Keep what the guide does to some completions of a training, token by token."""
         run = one.policy.run
         assert run is not None  # RL leads to one
-        words = ("guide", "show", run.id, "--limit", str(REPORTED), "--keep")
+        words = ("samples", "tokens", run.id, "--limit", str(REPORTED), "--keep")
         return self._add(
             f"{run.id}-guide", f"guide of {label}", words, one, lambda: run.guide.is_file(), GUIDE,
             (), needs=self.tasks[run.id],

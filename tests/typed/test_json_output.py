@@ -105,7 +105,7 @@ def test_measuring(type_: Type, base: str, policy: str, measured: dict[str, Any]
     assert type_("compare", base, policy)["name"] == "compare"
     drawn = type_("passk", f"{policy}=ours", base, "--out", "curves.pdf")
     assert [curve["policy"] for curve in drawn["curves"]] == ["ours", base]
-    assert len(type_("guide", "show", policy, "--limit", "1")["completions"]) == 1
+    assert len(type_("samples", "tokens", policy, "--limit", "1")["completions"]) == 1
 
 
 def test_looking(type_: Type, base: str, policy: str, measured: dict[str, Any]) -> None:
@@ -122,7 +122,7 @@ def test_looking(type_: Type, base: str, policy: str, measured: dict[str, Any]) 
     assert [curve["pass@k"] for curve in again["curves"]] == [
         curve["pass@k"] for curve in measured["curves"]
     ]
-    assert type_("plot", policy, "--y", "reward,entropy")["name"] == "plot"
+    assert type_("runs", "plot", policy, "--y", "reward,entropy")["name"] == "plot"
     assert "passk" in {report["name"] for report in type_("reports", "list")["reports"]}
     assert type_("runs", "path", policy)["folder"].endswith(policy)
     assert "arithmetic" in {source["name"] for source in type_("data", "list")["sources"]}
@@ -131,7 +131,7 @@ def test_looking(type_: Type, base: str, policy: str, measured: dict[str, Any]) 
     assert type_("config", "show", *PRESETS)["rl"]["steps"] == 1
     assert type_("config", "check", "own.yaml")["valid"] is True
     assert type_("grade", "rows.jsonl")["statuses"]["strict"]["right"] == 1
-    assert {"grpo", "bnpo", "dapo", "dr-grpo", "pass-at-k"} < set(type_("algos"))
+    assert {"grpo", "bnpo", "dapo", "dr-grpo", "pass-at-k"} < set(type_("config", "algos"))
     assert len(type_("demo", "--dry-run")["stages"]) == 4
 
 
@@ -150,7 +150,7 @@ def test_mistakes(type_: Type, base: str, policy: str) -> None:
 
 PLAIN: tuple[str, ...] = (
     "runs list", "runs list --columns guide.tau,pass@1", "runs show POLICY",
-    "runs diff BASE POLICY", "runs path POLICY", "reports list", "plot POLICY",
+    "runs diff BASE POLICY", "runs path POLICY", "reports list", "runs plot POLICY",
     "passk POLICY BASE", "passk POLICY --dry-run", "eval POLICY --k 1,2", "eval --dry-run",
     "compare BASE POLICY", "power POLICY --samples 2", "samples show POLICY --limit 1",
     "analyze", "analyze patterns POLICY BASE", "analyze perplexity POLICY",
@@ -159,7 +159,8 @@ PLAIN: tuple[str, ...] = (
     "analyze cases POLICY BASE", "analyze majority POLICY", "analyze reliability POLICY BASE",
     "analyze lengths POLICY",
     "analyze levels POLICY -b kk-generated --dry-run", "analyze dynamics POLICY",
-    "guide show POLICY --limit 1", "export POLICY exported", "algos", "theory",
+    "samples tokens POLICY --limit 1", "export POLICY exported", "config algos",
+    "config presets",
     "sft -p tiny --dry-run", "rl -p tiny --guide branch --dry-run", "demo --dry-run",
     "data list", "data show arithmetic", "data overlap arithmetic arithmetic-dev",
     "config show", "config show --origin", "config explain guide.tau", "config check own.yaml",
@@ -177,7 +178,7 @@ def test_an_answer_fits_its_schema_with_every_key_and_no_other(
     optional = {"evaluations", "replacement", "seconds", "weights", "ended"}
     for key in set(answer) - optional:
         left = {name: value for name, value in answer.items() if name != key}
-        assert command == "algos" or misfits(command, left), f"{key} may be left out"
+        assert command == "config algos" or misfits(command, left), f"{key} may be left out"
     assert misfits(command, {**answer, "no such key": 1})
 
 
@@ -186,8 +187,7 @@ ORDERED: tuple[str, ...] = (
     "sweep PRESETS --space space.yaml --dry-run", "sweeps list", "sweeps show tau-",
     "sweeps best tau-", "sweeps remove tau- --yes", "suite list", "suite plan mine.yaml PRESETS",
     "suite run mine.yaml PRESETS", "suite run mine.yaml PRESETS --dry-run",
-    "suite report mine.yaml PRESETS", "suite register mine.yaml PRESETS --late",
-    "suite publish mine.yaml PRESETS --out published", "suite verify published/mine.json",
+    "suite report mine.yaml PRESETS",
     "runs prune --dry-run", "runs archive POLICY again.tar.gz",
     "runs restore again.tar.gz --runs there", "runs remove POLICY --runs there --yes",
     "samples import theirs.jsonl --as theirs", "view POLICY --export page",

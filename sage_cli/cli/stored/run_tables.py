@@ -1,4 +1,4 @@
-"""Runs side by side: `sage runs list --columns` and `sage runs diff`."""
+"""Runs side by side: `sage runs list --columns`, `sage runs diff` and `sage runs plot`."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from rich.table import Table
 from sage_cli.cli import completions
 from sage_cli.cli.options import Json, RunName, RunRoot
 from sage_cli.cli.terminal.console import console, emit, name_column
+from sage_cli.cli.terminal.live import doing
+from sage_cli.cli.terminal.reporting import Out, show_report
 from sage_cli.errors import ConfigurationError
 from sage_cli.store.runs.run import Run, Runs
 
@@ -104,6 +106,32 @@ def diff(
         for key, values in pairs.items():
             table.add_row(key, *(escape(_cell(value)) for value in values))
         console.print(table if pairs else f"no difference in {name}", "")
+
+
+def plot(
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN...",
+            help="Runs by id or part of one; RUN=Label renames one.",
+            autocompletion=completions.runs,
+        ),
+    ],
+    y: Annotated[
+        str | None, typer.Option(help="Keys of metrics.jsonl, comma-separated (default: reward).")
+    ] = None,
+    runs: RunRoot = None,
+    out: Out = None,
+    json: Json = False,
+) -> None:
+    """Draw recorded metrics by step: a panel per metric, a line per run."""
+    from sage_cli.commands.measure.plot import plot as plot_runs
+    from sage_cli.settings.sections.records import default_root
+
+    keys = [key.strip() for key in (y or "").split(",") if key.strip()]
+    with doing("drawing"):
+        report = plot_runs(runs or default_root(), names, keys)
+    show_report(report, json, out)
 
 
 def _section(key: str) -> str:

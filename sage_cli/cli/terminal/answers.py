@@ -19,7 +19,6 @@ from sage_cli.reports.document import ReportJson, Written
 from sage_cli.reports.passk import PasskData
 from sage_cli.store.runs.manifest import Manifest
 from sage_cli.trials.suites.declaration import Suite
-from sage_cli.trials.suites.registered.registration import Registration
 from sage_cli.trials.suites.report import SuiteData
 
 
@@ -86,18 +85,6 @@ class SuiteAnswer(ReportJson, SuiteData):
     page: str
 
 
-class PublishedAnswer(TypedDict):
-    """The files of a published suite."""
-
-    files: list[str]
-
-
-class RegisteredAnswer(Registration):
-    """A registration and its file."""
-
-    file: str
-
-
 GradedRow = TypedDict(
     "GradedRow",
     {
@@ -141,6 +128,19 @@ class AlgorithmJson(TypedDict):
     differs: str | None
     kl: str
     anchor: dict[str, Any]
+
+
+class PresetRow(TypedDict):
+    """A preset that ships: its name and what it is."""
+
+    name: str
+    about: str
+
+
+class PresetsAnswer(TypedDict):
+    """The presets that ship."""
+
+    presets: list[PresetRow]
 
 
 class DemoAnswer(TypedDict):

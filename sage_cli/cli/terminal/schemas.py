@@ -26,7 +26,6 @@ from sage_cli.cli.trials import sweep_answers
 from sage_cli.commands.data import Overlap
 from sage_cli.commands.measure.plot import PlotData
 from sage_cli.commands.stored.export import Exported
-from sage_cli.commands.train.theory import TheoryData
 from sage_cli.commands.trials.suite import SuitePlan
 from sage_cli.config.schema import SageConfig
 from sage_cli.reports.comparison import ComparisonData
@@ -37,7 +36,6 @@ from sage_cli.reports.sweeps.confirmed import ConfirmData
 from sage_cli.reports.sweeps.data import SweepResult
 from sage_cli.reports.token_report import TokenReport
 from sage_cli.store.archives.listing import Archive
-from sage_cli.trials.suites.registered.verify import Verified
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -137,9 +135,6 @@ ANSWERS: Mapping[str, tuple[Any, ...]] = {
     "suite plan": (SuitePlan,),
     "suite run": (answers.SuiteAnswer, SuitePlan),
     "suite report": (answers.SuiteAnswer,),
-    "suite register": (answers.RegisteredAnswer,),
-    "suite publish": (answers.PublishedAnswer,),
-    "suite verify": (Verified,),
     "grade": (answers.GradeAnswer,),
     "export": (
         _flat(
@@ -150,15 +145,14 @@ ANSWERS: Mapping[str, tuple[Any, ...]] = {
             address=str | None,
         ),
     ),
-    "algos": (dict[str, answers.AlgorithmJson],),
+    "config algos": (dict[str, answers.AlgorithmJson],),
     "demo": (answers.DemoAnswer, _PLAN),
-    "theory": (_report("TheoryReport", TheoryData),),
     "data list": (answers.SourcesAnswer,),
     "data show": (answers.SourceAnswer,),
     "data overlap": (
         _flat("OverlapAnswer", Overlap, "What two sources share.", train=str, bench=str),
     ),
-    "guide show": (TokenReport,),
+    "samples tokens": (TokenReport,),
     "runs list": (run_answers.RunsAnswer, run_answers.RunColumnsAnswer),
     "runs show": (run_answers.RunAnswer,),
     "runs diff": (run_answers.DifferencesAnswer,),
@@ -169,11 +163,12 @@ ANSWERS: Mapping[str, tuple[Any, ...]] = {
     "runs remove": (run_answers.RemovedAnswer,),
     "reports list": (answers.ReportsAnswer,),
     "view": (answers.ViewAnswer, answers.ExportedAnswer),
-    "plot": (_report("PlotReport", PlotData),),
+    "runs plot": (_report("PlotReport", PlotData),),
     "samples import": (answers.ImportedAnswer,),
     "samples show": (answers.SamplesAnswer, answers.TrainingCompletionsAnswer),
     "config show": (SageConfig, answers.OriginsAnswer),
     "config explain": (answers.SettingsAnswer,),
+    "config presets": (answers.PresetsAnswer,),
     "config check": (answers.CheckedAnswer,),
     "doctor": (answers.DoctorAnswer,),
     "init": (answers.WrittenAnswer,),

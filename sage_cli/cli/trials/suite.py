@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 
 app = new_app("Run a table or a figure of the paper, or a study of your own.")
 
-SHOWN = {
-    "registered": 1, "measured": 2, "claims": 1, "trades": 1, "stopping": 1, "interactions": 1,
-}  # fmt: skip
+SHOWN = {"measured": 2, "claims": 1, "trades": 1, "interactions": 1}
 """The sections of a report that the terminal shows, and the number of their tables."""
 MOST_ROWS = 40
 """Rows of the longest table that the terminal shows."""
@@ -47,18 +45,6 @@ Starts = Annotated[
     typer.Option(
         "--initial-policies",
         help="In the place of the suite's: how many, their seeds as 41,42 or 41..48, or models.",
-    ),
-]
-
-Registered = Annotated[
-    Path | None,
-    typer.Option(help="Compare with this registration, not with the one that the suite has."),
-]
-
-Published = Annotated[
-    Path | None,
-    typer.Option(
-        help="A NAME.measurements.parquet of `sage suite publish`, for runs that are not here."
     ),
 ]
 
@@ -106,7 +92,6 @@ def run(
     preset: Presets = None,
     set_: Sets = None,
     runs: RunRoot = None,
-    registration: Registered = None,
     dry_run: DryRun = False,
     json: Json = False,
 ) -> None:
@@ -121,7 +106,7 @@ def run(
     from sage_cli.commands.trials.suite import run_suite
 
     with Live() as live:
-        written = run_suite(name, overrides, live, registration)
+        written = run_suite(name, overrides, live)
     _show(written, json)
 
 
@@ -134,8 +119,6 @@ def report(
     preset: Presets = None,
     set_: Sets = None,
     runs: RunRoot = None,
-    registration: Registered = None,
-    published: Published = None,
     json: Json = False,
 ) -> None:
     """Report what is stored; nothing is run."""
@@ -143,7 +126,7 @@ def report(
 
     overrides = overrides_of(preset, set_, seeds, runs, only, initial_policies)
     with Live() as live:
-        written = report_suite(name, overrides, live, registration, published)
+        written = report_suite(name, overrides, live)
     _show(written, json)
 
 

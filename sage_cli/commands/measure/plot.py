@@ -1,9 +1,8 @@
-"""`sage plot`: the training records of runs as a picture, also while they train."""
+"""`sage runs plot`: the training records of runs as a picture."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
@@ -20,12 +19,9 @@ from sage_cli.reports.figures.panels import Series, draw_steps
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.tables.table import Measure, Record, Row, Table, columns, to_records
 from sage_cli.store.identity import identity_of
-from sage_cli.store.runs.manifest import RUNNING
 from sage_cli.store.runs.run import Run, Runs
 from sage_cli.store.surroundings import surroundings
 
-EVERY_S = 2.0
-"""Seconds between two checks of a running training."""
 USUAL = ("reward", "loss")
 """The default quantity is the first of these that a run has recorded."""
 
@@ -58,27 +54,6 @@ def plot(root: Path, names: Sequence[str], keys: Sequence[str]) -> Report:
     keys = _checked(keys, records)
     identity = identity_of("plot", {"runs": [run.id for run in runs.values()], "keys": list(keys)})
     return plot_document(records, keys).write(root / "reports" / f"plot-{identity[:8]}")
-
-
-def follow(
-    root: Path,
-    names: Sequence[str],
-    keys: Sequence[str],
-    pause: Callable[[float], None] = time.sleep,
-) -> Iterator[Report]:
-    """Yield a report whenever new steps are recorded, until all runs have ended."""
-    runs = _labelled(root, names)
-    seen: list[int] | None = None
-    while True:
-        running = any(run.status == RUNNING for run in runs.values())
-        sizes = [_size(run) for run in runs.values()]
-        # without any record, the last turn raises the error that says so
-        if (sizes != seen and any(sizes)) or not (running or any(sizes)):
-            yield plot(root, names, keys)
-        if not running:
-            return
-        seen = sizes
-        pause(EVERY_S)
 
 
 def plot_document(records: Mapping[str, Records], keys: Sequence[str]) -> Document:
@@ -135,9 +110,7 @@ def _checked(keys: Sequence[str], records: Mapping[str, Records]) -> Sequence[st
         if isinstance(value, int | float)
     }
     if not known:
-        raise StoreError(
-            f"{', '.join(records)} recorded no step yet", "wait for the first one, with --follow"
-        )
+        raise StoreError(f"{', '.join(records)} recorded no step yet", "wait for the first one")
     if not keys:
         return [next((key for key in USUAL if key in known), sorted(known)[0])]
     for key in keys:
@@ -148,7 +121,3 @@ def _checked(keys: Sequence[str], records: Mapping[str, Records]) -> Sequence[st
                 f"did you mean {close[0]}?" if close else f"they have {', '.join(sorted(known))}",
             )
     return list(dict.fromkeys(keys))
-
-
-def _size(run: Run) -> int:
-    return run.metrics.path.stat().st_size if run.metrics.path.is_file() else 0

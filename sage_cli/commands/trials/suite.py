@@ -23,7 +23,6 @@ from sage_cli.trials.search.shared import shared_config, sweep_folder, sweep_nam
 from sage_cli.trials.search.space.read import guide_of, read_space
 from sage_cli.trials.suites.overrides import Overrides
 from sage_cli.trials.suites.planned import Part, PlannedSuite, planned
-from sage_cli.trials.suites.registered.standing import note_registration
 from sage_cli.trials.task import DONE, TO_DO, Task, TaskState, TaskStates
 
 if TYPE_CHECKING:
@@ -81,30 +80,20 @@ class SweepTask(Task):
         sweep(self.config, progress)
 
 
-def run_suite(
-    name: str, overrides: Overrides, progress: Progress, registration: Path | None = None
-) -> SuiteReport:
+def run_suite(name: str, overrides: Overrides, progress: Progress) -> SuiteReport:
     """Carry out every task that is not done, and report.
 
-    A task that fails does not affect the others. The registration is read before anything runs.
-    Raises TrainingError if all tasks failed.
+    A task that fails does not affect the others. Raises TrainingError if all tasks failed.
     """
-    from sage_cli.commands.trials.suite_report import (
-        present_registration,
-        report_of,
-        require_analyses,
-    )
+    from sage_cli.commands.trials.suite_report import report_of, require_analyses
 
     with progress.doing(f"planning {name}"):
         plan = planned(name, overrides)
     require_analyses(plan)
-    registration = registration or present_registration(name)
-    if registration is not None:
-        note_registration(plan, registration)
     carry_out(plan, progress)
     for task in sweeps_of(plan):
         task.carry_out(progress)
-    return report_of(plan, progress, registration)
+    return report_of(plan, progress)
 
 
 def carry_out(plan: PlannedSuite, progress: Progress) -> None:

@@ -1,16 +1,12 @@
-"""`sage suite report|register|publish`: the results of a suite, and what is written down of it."""
+"""`sage suite report`: the results of a suite."""
 
 from __future__ import annotations
-
-from dataclasses import replace
-from pathlib import Path
-from shutil import copyfile
 
 from sage_cli.analysis.registry import find_analysis
 from sage_cli.analysis.selection import Request, options_of
 from sage_cli.commands.measure.analyze import Analysing, answer
 from sage_cli.commands.trials.suite import FAILURES, SweepTask, sweeps_of
-from sage_cli.errors import ConfigurationError, SageError, StoreError
+from sage_cli.errors import SageError, StoreError
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Document
 from sage_cli.reports.provenance import Provenance
@@ -20,37 +16,17 @@ from sage_cli.trials.search.folder import SweepFolder
 from sage_cli.trials.suites.declaration import Analysis
 from sage_cli.trials.suites.overrides import Overrides
 from sage_cli.trials.suites.planned import Part, PlannedSuite, planned
-from sage_cli.trials.suites.read import registration_file
-from sage_cli.trials.suites.registered.found import found_results
-from sage_cli.trials.suites.registered.measurements_file import ENDING, write_measurements
-from sage_cli.trials.suites.registered.registration import Registration
-from sage_cli.trials.suites.registered.standing import register, standing
 from sage_cli.trials.suites.report import SuiteReport, chapters, write_report
+from sage_cli.trials.suites.results import results
 from sage_cli.view.export.selection import write_own_page
 
 
-def report_suite(
-    name: str,
-    overrides: Overrides,
-    progress: Progress,
-    registration: Path | None = None,
-    published: Path | None = None,
-) -> SuiteReport:
-    """Report what is stored of a suite, and why the rest is missing; nothing is run.
-
-    `registration` is used in the place of the one that the suite names or has beside it, and
-    measurements that somebody `published` in the place of those that are not stored here.
-    """
+def report_suite(name: str, overrides: Overrides, progress: Progress) -> SuiteReport:
+    """Report what is stored of a suite, and why the rest is missing; nothing is run."""
     with progress.doing(f"planning {name}"):
         plan = planned(name, overrides)
     require_analyses(plan)
-    return report_of(plan, progress, registration or present_registration(name), published)
-
-
-def present_registration(name: str) -> Path | None:
-    """Return the registration that a suite names, or that is there beside it; None without one."""
-    file, is_named = registration_file(name)
-    return file if is_named or file.is_file() else None
+    return report_of(plan, progress)
 
 
 def require_analyses(plan: PlannedSuite) -> None:
@@ -60,17 +36,11 @@ def require_analyses(plan: PlannedSuite) -> None:
             options_of(find_analysis(one.name), plan.config, Request(**dict(one.options)))
 
 
-def report_of(
-    plan: PlannedSuite,
-    progress: Progress,
-    registration: Path | None = None,
-    published: Path | None = None,
-) -> SuiteReport:
+def report_of(plan: PlannedSuite, progress: Progress) -> SuiteReport:
     """Write the report of a plan, as far as it is done, and its page."""
-    stands = None if registration is None else standing(plan, registration)
     with progress.doing(f"counting what is stored of {plan.suite.name}"):
         failures = stored_failures(plan.folder / FAILURES)
-        found, source = found_results(plan, failures, published)
+        found = [results(part, plan.stored, failures) for part in plan.parts]
     analyses = {
         part.suite.name: [_analysed(one, part, progress) for one in part.suite.analyses]
         for part in plan.parts
@@ -78,11 +48,9 @@ def report_of(
     for task in sweeps_of(plan):
         analyses[task.wanted_by[0]].append(_swept(task))
     with progress.doing("computing curves and differences"):
-        every = chapters(plan, found, analyses, stands)
-        if published is not None:
-            every = [replace(one, about=f"{one.about} Results: {source}.") for one in every]
+        every = chapters(plan, found, analyses)
     with progress.doing("drawing and writing the report"):
-        written = write_report(plan, found, every, stands)
+        written = write_report(plan, found, every)
     write_own_page(plan.config.run.root, "suite", plan.folder.name, written.page, progress)
     return written
 
@@ -120,52 +88,3 @@ def _swept(task: SweepTask) -> Document:
             return document_of(result, Provenance())
         why = "the sweep has not ended yet"
     return Document("sweep", "Sweep", {}, notes=(why,))
-
-
-def register_suite(
-    name: str,
-    overrides: Overrides,
-    out: Path | None,
-    late: bool,
-    note: str | None,
-    deviation: float | None,
-) -> tuple[Path, Registration]:
-    """Register a suite, by default beside its file; return the file and the registration."""
-    file = out or registration_file(name)[0]
-    plan = planned(name, overrides)
-    return file, register(plan, file, late=late, note=note, deviation=deviation)
-
-
-def publish_suite(
-    name: str,
-    overrides: Overrides,
-    out: Path,
-    progress: Progress,
-    registration: Path | None,
-    published: Path | None = None,
-) -> list[Path]:
-    """Write a suite's page as JSON, its counts and chances, and its registration into `out`.
-
-    With these three files `sage suite verify` checks the page on a machine without the runs.
-    `published` is such a file of counts and chances, used for runs that are not here.
-    Raises ConfigurationError if nothing is measured.
-    """
-    with progress.doing(f"planning {name}"):
-        plan = planned(name, overrides)
-    registration = registration or present_registration(name)
-    with progress.doing("reading counts and chances"):
-        found, source = found_results(plan, {}, published)
-    if not source:
-        raise ConfigurationError(f"nothing of {name} is measured", f"run sage suite run {name}")
-    page = report_of(plan, progress, registration, published)
-    document = page.report.folder / f"{plan.suite.name}.json"
-    out.mkdir(parents=True, exist_ok=True)
-    files = [out / document.name, out / f"{plan.suite.name}{ENDING}"]
-    copyfile(document, files[0])
-    with progress.doing("writing counts and chances"):
-        write_measurements(files[1], found)
-    if registration is not None:
-        files.append(out / registration.name)
-        if files[2].resolve() != registration.resolve():
-            copyfile(registration, files[2])
-    return files

@@ -54,7 +54,7 @@ class MethodContract(ABC):
         """Return the method under test."""
 
     def test_it_says_its_name_and_its_source(self) -> None:
-        """`--algo` and `sage algos` show both."""
+        """`--algo` and `sage config algos` show both."""
         method = type(self.make())
         assert method.model_fields["algo"].default == method.name()
         assert method.source

@@ -90,7 +90,7 @@ class Run:
 
     @property
     def guide(self) -> Path:
-        """The token report of its guide (`sage guide show --keep`)."""
+        """The token report of its guide (`sage samples tokens --keep`)."""
         return self.folder / "guide.json"
 
     @property

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator, mo
 from sage_cli.config.fields import setting, settings
 from sage_cli.errors import ConfigurationError
 from sage_cli.settings.base import Section
-from sage_cli.trials.suites.comparisons import Claim, Interaction, Stop, Trade, listed, parse_claim
+from sage_cli.trials.suites.comparisons import Claim, Interaction, Trade, listed, parse_claim
 from sage_cli.trials.suites.starts import FEWEST_STARTS
 from sage_cli.trials.tasks import ExactReading
 
@@ -149,10 +149,6 @@ class Suite(Section):
     """Comparisons at equal pass@1, over initial policies."""
     interactions: tuple[Interaction, ...] = ()
     """Gains of one change with several methods, and their differences."""
-    stop: Stop | None = None
-    """When the first primary trade may end the study."""
-    registration: Path | None = None
-    """The registration, beside this file; null: NAME.registration.json, if it is there."""
     analyses: tuple[Analysis, ...] = ()
     includes: tuple[str, ...] = ()
     chosen: tuple[str, ...] = ()
@@ -227,8 +223,6 @@ class Suite(Section):
         ):
             if len({*names}) < len(names):
                 raise ValueError(f"two {what} have the same name")
-        if self.stop is not None and not any(trade.primary for trade in self.trades):
-            raise ValueError("stop needs a trade that is primary: true")
         still = {label for label, method in self.methods.items() if method.is_base}
         for trade in self.trades:
             if trade.over == "steps" and still & {*trade.labels}:
@@ -256,7 +250,6 @@ class Suite(Section):
                 "claims": tuple(claims),
                 "against": tuple(label for label in self.against if label in left),
                 "trades": trades,
-                "stop": self.stop if any(one.primary for one in trades) else None,
                 "interactions": tuple(
                     one for one in self.interactions if {*one.labels} <= left.keys()
                 ),

@@ -97,11 +97,7 @@ class PlannedSuite:
 
 def planned(name: str, overrides: Overrides) -> PlannedSuite:
     """The suite called `name` under these overrides; nothing is loaded or written."""
-    return planned_of([suite.only(overrides.only) for suite in with_included(name)], overrides)
-
-
-def planned_of(suites: Sequence[Suite], overrides: Overrides) -> PlannedSuite:
-    """The plan of suites that are done together, as they are declared."""
+    suites = [suite.only(overrides.only) for suite in with_included(name)]
     config, stored = overrides.config(), StoredMeasurements()
     parts = [Part(suite, trials_of(suite, overrides)) for suite in suites]
     root = (overrides.flags or {}).get("run", {}).get("root")

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from sage_cli.errors import ConfigurationError
 from sage_cli.reports.tables.published import published_rows
 from sage_cli.settings.presets import read_yaml, shipped
-from sage_cli.trials.suites.comparisons import Interaction, Stop, Trade
+from sage_cli.trials.suites.comparisons import Interaction, Trade
 from sage_cli.trials.suites.declaration import (
     BASE,
     Analysis,
@@ -29,7 +29,6 @@ _BELOW: Mapping[str, type[BaseModel]] = {
     "options": AnalysisOptions,
     "trades": Trade,
     "interactions": Interaction,
-    "stop": Stop,
 }
 
 
@@ -54,14 +53,6 @@ def read_suite(name: str) -> Suite:
         ) from None
     _require_published(suite)
     return suite
-
-
-def registration_file(name: str) -> tuple[Path, bool]:
-    """Return where the registration of a suite is, and True if the suite names it."""
-    path, declared = _file(name), read_suite(name).registration
-    if declared is not None:
-        return path.parent / declared, True
-    return path.with_name(f"{path.stem}.registration.json"), False
 
 
 def with_included(name: str, above: Sequence[str] = ()) -> list[Suite]:

@@ -20,18 +20,17 @@ from sage_cli.store.json_files import compact_json
 from sage_cli.store.surroundings import surroundings
 from sage_cli.trials.suites.declaration import BASE
 from sage_cli.trials.suites.planned import PlannedSuite
-from sage_cli.trials.suites.registered.standing import Standing
-from sage_cli.trials.suites.results import PartResult
+from sage_cli.trials.suites.results import PartResult, write_counts
 from sage_cli.trials.suites.sections.differences import differences
 from sage_cli.trials.suites.sections.exact import exact
 from sage_cli.trials.suites.sections.interactions import interactions_section
 from sage_cli.trials.suites.sections.measured import curves, measured, published_alone, summary
 from sage_cli.trials.suites.sections.names import for_people, named
 from sage_cli.trials.suites.sections.problems import power, problems
-from sage_cli.trials.suites.sections.registered import registered, registered_fact
 from sage_cli.trials.suites.sections.runs import runs, spent, tasks
-from sage_cli.trials.suites.sections.stopping import stopping_rule
 from sage_cli.trials.suites.sections.trades import trades
+
+COUNTS = "counts.parquet"
 
 
 @dataclass(frozen=True)
@@ -64,14 +63,11 @@ def chapters(
     plan: PlannedSuite,
     found: Sequence[PartResult],
     analyses: Mapping[str, Sequence[Document]],
-    standing: Standing | None = None,
 ) -> list[Chapter]:
     """A chapter for each suite that has methods or a sweep, and at the end all commands.
 
-    `analyses` are further sections by suite, among them that of its sweep; `standing` is how the
-    study stands to its registration.
+    `analyses` are further sections by suite, among them that of its sweep.
     """
-    first = [] if standing is None else [registered(standing)]
     every = [
         Chapter(
             one.suite.name,
@@ -83,18 +79,14 @@ def chapters(
     ]
     every = [chapter for chapter in every if chapter.sections]
     if len(every) == 1:
-        return [replace(every[0], sections=[*first, *every[0].sections, tasks(plan)])]
-    beforehand = [Chapter("registered", "Registered beforehand", first)] if first else []
-    return [*beforehand, *every, Chapter("tasks", "Commands and cost", [tasks(plan)])]
+        return [replace(every[0], sections=[*every[0].sections, tasks(plan)])]
+    return [*every, Chapter("tasks", "Commands and cost", [tasks(plan)])]
 
 
 def write_report(
-    plan: PlannedSuite,
-    found: Sequence[PartResult],
-    every: Sequence[Chapter],
-    standing: Standing | None = None,
+    plan: PlannedSuite, found: Sequence[PartResult], every: Sequence[Chapter]
 ) -> SuiteReport:
-    """Write every form but the page into the suite's folder."""
+    """Write every form but the page into the suite's folder, and its counts as Parquet."""
     facts: SuiteFacts = {
         "suite": plan.suite.name,
         "presets": list(plan.overrides.presets),
@@ -104,9 +96,8 @@ def write_report(
         plan.suite.name, plan.suite.title, every, _provenance(plan, found), facts
     )
     report = document.write(plan.folder / "report")
+    write_counts(found, report.folder / COUNTS)
     at_the_top = _facts(plan, found, every)
-    if standing is not None:
-        at_the_top = {"registered": registered_fact(standing), **at_the_top}
     write_text(
         report.folder / SHOWN, compact_json(shown_report(document, every, at_the_top)) + "\n"
     )
@@ -152,8 +143,6 @@ def _sections(result: PartResult, analyses: Sequence[Document]) -> list[Document
         sections.append(trades(result))
     if result.suite.interactions:
         sections.append(interactions_section(result))
-    if result.suite.stop is not None:
-        sections.append(stopping_rule(result))
     if result.suite.sampled:
         sections.append(measured(result))
     elif printed is not None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 
 from sage_cli.errors import ConfigurationError, SageError
 from sage_cli.metrics import Counts, Side, parse_ks, pooled
 from sage_cli.models.policies.planned import state
 from sage_cli.reports.passk import powers_of_two
+from sage_cli.store.atomic import replacing
 from sage_cli.store.runs.evaluations import evaluation_figures, name_in
 from sage_cli.trials.stored import StoredMeasurements
 from sage_cli.trials.suites.declaration import Suite
@@ -175,3 +177,33 @@ def refuse_other_settings(one: Replicate) -> None:
                 "`sage suite run` samples with the suite's own; or give the suite those settings "
                 "with --set",
             )
+
+
+def write_counts(found: Sequence[PartResult], file: Path) -> None:
+    """Write all counts of suites as Parquet: one row per policy, evaluation seed and problem.
+
+    `c` of `n` samples are right; `seed` numbers the trainings of a method from 1.
+    """
+    import pyarrow as pa  # a dry run needs neither
+    import pyarrow.parquet as pq
+
+    texts = ("suite", "method", "policy", "benchmark", "problem")
+    numbers = ("seed", "evaluation_seed", "n", "c")
+    schema = pa.schema([(x, pa.string()) for x in texts] + [(x, pa.int32()) for x in numbers])
+    rows = [row for result in found for row in _counts(result)]
+    with replacing(file) as temporary:
+        pq.write_table(pa.Table.from_pylist(rows, schema), temporary, compression="zstd")
+
+
+def _counts(result: PartResult) -> Iterator[dict[str, str | int]]:
+    for method in result.there:
+        seeds = {one.policy.label: one.seed + 1 for one in method.replicates}
+        for measured in (one for by in method.measured for every in by.values() for one in every):
+            place: dict[str, str | int] = {
+                "suite": result.suite.name, "method": method.label, "policy": measured.policy,
+                "benchmark": measured.benchmark, "seed": seeds[measured.policy],
+                "evaluation_seed": measured.seed,
+            }  # fmt: skip
+            counts = measured.counts
+            for problem, n, c in zip(counts.problem_ids, counts.n_P, counts.c_P, strict=True):
+                yield {**place, "problem": problem, "n": int(n), "c": int(c)}

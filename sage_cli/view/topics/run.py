@@ -71,7 +71,7 @@ class RunView(TypedDict):
 
 
 class GuideView(TypedDict):
-    """What a guide did to tokens of a policy: `report` is the JSON of `sage guide show`."""
+    """What a guide did to tokens of a policy: `report` is the JSON of `sage samples tokens`."""
 
     policy: str
     report: dict[str, Any]
@@ -163,7 +163,7 @@ def guide_view(run: Run) -> GuideView:
 
     It is not read into its own types, which would load torch.
     """
-    again = f"`sage guide show {run.id} --keep` stores one"
+    again = f"`sage samples tokens {run.id} --keep` stores one"
     try:
         return {"policy": run.id, "report": read_object(run.guide, again)}
     except FileNotFoundError:

@@ -7,6 +7,7 @@ from typer.testing import CliRunner
 
 from sage_cli import __version__
 from sage_cli.cli.app import app
+from sage_cli.settings.presets import preset_names
 from sage_cli.store.runs.evaluations import record_evaluation
 from sage_cli.store.runs.run import Runs
 
@@ -255,6 +256,25 @@ def test_config_explain(sage):
         "guide.tau", False, "number, at least 0",
     )  # fmt: skip
     assert sage("config", "explain", "taww").code == 2
+
+
+def test_config_algos_lists_every_method_with_its_source(sage):
+    typed = sage("config", "algos")
+    assert typed.code == 0
+    assert "dr-grpo loss dr_grpo, advantage none faithful paper" in typed.words
+    facts = json.loads(sage("config", "algos", "--json").stdout)
+    assert (facts["dapo"]["epsilon_high"], facts["dapo"]["kl"]) == (0.28, "none")
+    assert all(method["source"] for method in facts.values())
+
+
+def test_config_presets_lists_what_ships(sage):
+    listed = json.loads(sage("config", "presets", "--json").stdout)["presets"]
+    about = {preset["name"]: preset["about"] for preset in listed}
+    assert list(about) == sorted(preset_names())
+    paper = "The paper's main setting: Qwen2.5-Math-7B-Base, SFT of Table 7, RL of Table 8"
+    assert about["qwen2.5-math-7b"] == paper
+    assert all(about.values())
+    assert f"qwen2.5-math-7b {paper}" in sage("config", "presets").words
 
 
 def test_the_version(sage):

@@ -56,7 +56,7 @@ COMMANDS = [
     ("passk", *ONE, "--k", "1"),  # the latest run
     ("eval", "sft-trusting", *ONE, "--k", "1"),
     ("compare", "sft-trusting", "sft-silent", *ONE[:-2], "--k", "1"),
-    ("guide", "show", "sft-trusting", "--guide", "branch", "--limit", "1",
+    ("samples", "tokens", "sft-trusting", "--guide", "branch", "--limit", "1",
      "--benchmark", "arithmetic"),
     ("export", "sft-trusting", "exported"),
 ]  # fmt: skip

@@ -274,7 +274,7 @@ def test_a_mistake_is_an_object_with_json(sage):
         (("runs", "lits"), "No such command 'lits'"),
         (("pask",), "No such command 'pask'. Did you mean 'passk'"),
         (("runs", "show"), "Missing argument 'name'"),
-        (("guide", "show", "x", "--limit", "0"), "greater than or equal to 1"),
+        (("samples", "tokens", "x", "--limit", "0"), "greater than or equal to 1"),
         (("--nothing",), "stderr says why"),
     ],
 )

@@ -103,7 +103,7 @@ RUN: dict[str, list[tuple[str, tuple[str, ...], str]]] = {
     ],
     "a method": [
         (SAGE, ("rl", "--algo", "halved", "--set", "rl.share=0.25", "--dry-run"), "halved"),
-        (SAGE, ("algos",), "half of the centred reward"),
+        (SAGE, ("config", "algos"), "half of the centred reward"),
     ],
     "a setting": [
         (SAGE, ("config", "explain", "evaluation.patience"), "before a training ends"),

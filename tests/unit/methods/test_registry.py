@@ -198,7 +198,7 @@ def sage(*words):
 shown = sage("config", "show", "--algo", "best-alone", "--json", "--origin")
 assert shown["config"]["rl"]["gain"] == 1.5, shown
 assert shown["origins"]["rl.gain"] == "method best-alone"
-assert sage("algos", "--json")["best-alone"]["gain"] == 1.5
+assert sage("config", "algos", "--json")["best-alone"]["gain"] == 1.5
 (meaning,) = sage("config", "explain", "rl.gain", "--json")["settings"]
 assert (meaning["member"], meaning["meaning"]) == ("best-alone", "Factor on the advantages.")
 sys.path.insert(0, "docs")

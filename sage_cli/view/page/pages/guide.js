@@ -1,4 +1,4 @@
-// What a run's guide did to tokens: a stored token report, or the one of `sage guide show --html`.
+// What a run's guide did to tokens: a stored token report, or the one of `sage samples tokens --html`.
 
 import { plain } from "../chart.js";
 import { grade } from "../completion.js";

@@ -112,7 +112,7 @@ def test_a_base_and_a_policy_are_compared_by_what_both_have_settings_of(sage, ma
 def test_plot_draws_what_was_recorded(sage, made):
     plain, branch = made
     out = plain.folder.parent.parent / "figure.pdf"
-    typed = sage("plot", f"{plain.id}=plain", branch.id, "--y", "reward,kl/reference",
+    typed = sage("runs", "plot", f"{plain.id}=plain", branch.id, "--y", "reward,kl/reference",
                  "--out", out, "--json")  # fmt: skip
     assert typed.code == 0
     said = json.loads(typed.stdout)
@@ -125,14 +125,6 @@ def test_plot_draws_what_was_recorded(sage, made):
     assert [(one["name"], one["title"]) for one in listed] == [("plot", "reward, kl/reference")]
 
 
-def test_plot_follows_until_the_runs_have_ended(sage, made):
-    typed = sage("plot", made[0].id, "--follow")  # it has ended: once
-    assert typed.code == 0
-    assert f"{made[0].id} step 2 reward 0.25" in typed.words
-    (line,) = json.loads(sage("plot", made[0].id, "--follow", "--json").stdout)["series"]
-    assert line["value"] == [0.125, 0.25]
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -141,7 +133,7 @@ def test_plot_follows_until_the_runs_have_ended(sage, made):
     ],
 )
 def test_what_can_not_be_plotted(sage, made, words, said):
-    typed = sage("plot", made[0].id, *words)
+    typed = sage("runs", "plot", made[0].id, *words)
     assert typed.code == 2
     assert said in typed.words
 

@@ -3,8 +3,6 @@
 import json
 
 import pytest
-from made_up_page import write_page
-from registered_suite import plan, written
 
 PAPER = ("--preset", "qwen2.5-math-7b")
 
@@ -77,37 +75,6 @@ def test_samples_of_what_is_not_there(sage):
     typed = sage("samples", "show", "nobody")
     assert typed.code == 2
     assert "there is no run 'nobody'" in typed.words
-
-
-def test_a_suite_is_registered_beside_its_file(sage, tmp_path):
-    file = tmp_path / "mine.yaml"
-    file.write_text("title: mine\nmethods: {base: base, grpo: grpo}\nseeds: 2\n")
-    typed = sage("suite", "register", str(file), "--power-note", ".02 of pass@256", "--json")
-    assert typed.code == 0
-    found = json.loads(typed.stdout)
-    assert found["power"]["note"] == ".02 of pass@256"
-    assert found["file"] == str(tmp_path / "mine.registration.json")
-    again = sage("suite", "register", str(file), "--out", "here.json")
-    assert "commit this file before the first run" in again.words
-    assert again.written == ["here.json"]
-
-
-def test_verify_ends_with_1_where_a_page_differs(sage, tmp_path):
-    file, runs = tmp_path / "mine.registration.json", tmp_path / "runs"
-    sage("suite", "register", str(written(tmp_path)), "--runs", runs)
-    page = write_page(plan(tmp_path), file, tmp_path)
-    same = sage("suite", "verify", page, "--runs", runs, "--json")
-    assert (same.code, json.loads(same.stdout)["differences"]) == (0, [])
-    page = write_page(plan(tmp_path, ("k: 1,256", "k: 1,64")), file, tmp_path)
-    other = sage("suite", "verify", page, "--runs", runs)
-    assert other.code == 1
-    assert "1 difference" in other.words
-
-
-def test_nothing_is_published_of_a_suite_that_is_not_measured(sage, tmp_path):
-    typed = sage("suite", "publish", str(written(tmp_path)), "--out", "here")
-    assert (typed.code, typed.written) == (2, [])
-    assert "nothing of" in typed.words
 
 
 @pytest.mark.parametrize("number", ["0", "1"])

@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as parquet
 import pytest
 from suite_results import result
 
@@ -11,6 +12,7 @@ from sage_cli.metrics.counts import SampleGrades
 from sage_cli.reports.tables.table import Measure
 from sage_cli.trials.suites.comparisons import Verdict
 from sage_cli.trials.suites.declaration import Suite
+from sage_cli.trials.suites.results import write_counts
 from sage_cli.trials.suites.sections.decided import decide
 from sage_cli.trials.suites.sections.differences import contrasts, differences
 from sage_cli.trials.suites.sections.measured import curves, measured, summary
@@ -328,3 +330,19 @@ def test_what_trainings_took_is_their_mean_beside_the_firsts(tmp_path: Path) -> 
 def test_what_is_not_known_of_a_trainings_cost_is_a_dash() -> None:
     (table,) = spent(result(suite(against="grpo"), GRPO)).tables
     assert [str(cell) for cell in table.rows[0].cells] == ["grpo", *"–" * 5]
+
+
+def test_counts_are_rows_by_method_seed_and_problem(tmp_path: Path) -> None:
+    twice = {"grpo": {"arithmetic": [[1, 0], [4, 2]]}}
+    found = result(suite(), {"base": {"arithmetic": [[0, 3]]}, **twice})
+    write_counts([found], tmp_path / "counts.parquet")
+    rows = parquet.read_table(tmp_path / "counts.parquet").to_pylist()
+    assert [(one["method"], one["seed"], one["problem"], one["c"]) for one in rows] == [
+        ("base", 1, "arithmetic-0", 0), ("base", 1, "arithmetic-1", 3),
+        ("grpo", 1, "arithmetic-0", 1), ("grpo", 1, "arithmetic-1", 0),
+        ("grpo", 2, "arithmetic-0", 4), ("grpo", 2, "arithmetic-1", 2),
+    ]  # fmt: skip
+    policies = [one.policy.label for method in found.there for one in method.replicates]
+    assert list(dict.fromkeys(one["policy"] for one in rows)) == policies
+    same = {(one["suite"], one["benchmark"], one["evaluation_seed"], one["n"]) for one in rows}
+    assert same == {("mine", "arithmetic", 0, 4)}

@@ -7,8 +7,8 @@ import pytest
 import torch
 from told import Told
 
+from sage_cli.commands.measure.token_report import last_step, token_report
 from sage_cli.commands.train.sft import tags
-from sage_cli.commands.train.token_report import last_step, token_report
 from sage_cli.config.load import changed, load
 from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import ConfigurationError

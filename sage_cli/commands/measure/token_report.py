@@ -1,4 +1,4 @@
-"""`sage guide show`: what a guide does to completions of a run, token by token."""
+"""`sage samples tokens`: what a guide does to completions of a run, token by token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`sage guide show` as it is typed: whose guide is shown, and in which forms."""
+"""`sage samples tokens` as it is typed: whose guide is shown, and in which forms."""
 
 import json
 import re
@@ -41,7 +41,7 @@ def run(sage, weights, tmp_path):
 
 def test_a_run_without_a_guide_shows_branch_and_says_so(sage, run):
     one = run("rl.algo=dapo")  # no KL at all: still something to look at
-    typed = sage("guide", "show", "rl-x", "--limit", "2", "--html", "page.html")
+    typed = sage("samples", "tokens", "rl-x", "--limit", "2", "--html", "page.html")
     assert typed.code == 0
     said = "rl-x has no guide: branch with the preset's values, where not set otherwise"
     assert said in typed.words
@@ -65,7 +65,7 @@ def test_a_run_without_a_guide_shows_branch_and_says_so(sage, run):
 
 def test_its_own_guide_with_other_numbers(sage, run):
     run("guide.name=branch", "guide.tau=0.2", "guide.rho=0.5")
-    shown = json.loads(sage("guide", "show", "rl-x", "--limit", "1", "--json").stdout)
+    shown = json.loads(sage("samples", "tokens", "rl-x", "--limit", "1", "--json").stdout)
     assert shown["guide"].startswith("branch (tau 0.2, rho 0.5, ")
     assert shown["notes"] == []
     (one,) = shown["completions"]
@@ -73,7 +73,7 @@ def test_its_own_guide_with_other_numbers(sage, run):
     expected = [min(1.4, 1 + 0.5 * max(0, entropy - 0.2)) for entropy in entropy_T]
     assert q_T == pytest.approx(expected, abs=1e-5)
     assert len(one["tokens"]) == len(q_T)
-    other = sage("guide", "show", "rl-x", "--limit", "1", "--rho", "0", "--json")
+    other = sage("samples", "tokens", "rl-x", "--limit", "1", "--rho", "0", "--json")
     shown = json.loads(other.stdout)
     assert shown["guide"].startswith("branch (tau 0.2, rho 0.0, ")
     assert shown["summary"]["shaped"] == 0
@@ -81,20 +81,20 @@ def test_its_own_guide_with_other_numbers(sage, run):
 
 def test_another_guide(sage, run):
     run("guide.name=branch")
-    typed = sage("guide", "show", "rl-x", "--limit", "1", "--guide", "token")
+    typed = sage("samples", "tokens", "rl-x", "--limit", "1", "--guide", "token")
     assert "guide token (alpha [0.3, 0.1]" in typed.words
     assert "token with the paper's values" in typed.words
 
 
 def test_mistakes_are_named(sage, run):
     run("guide.name=token")
-    typed = sage("guide", "show", "rl-x", "--tau", "1")
+    typed = sage("samples", "tokens", "rl-x", "--tau", "1")
     assert (typed.code, "guide.tau belongs to the branch and" in typed.words) == (2, True)
-    typed = sage("guide", "show", "rl-x", "--guide", "brunch")
+    typed = sage("samples", "tokens", "rl-x", "--guide", "brunch")
     assert (typed.code, "(did you mean branch?)" in typed.words) == (2, True)
-    typed = sage("guide", "show", "nobody")
+    typed = sage("samples", "tokens", "nobody")
     assert (typed.code, "there is no run 'nobody'" in typed.words) == (2, True)
-    assert sage("guide", "show", "rl-x", "--limit", "0").code == 2
+    assert sage("samples", "tokens", "rl-x", "--limit", "0").code == 2
     assert not (typed.folder / "runs" / "samples").exists()
 
 
@@ -102,7 +102,7 @@ def test_a_guide_whose_package_is_missing_is_named(sage, run):
     file = run("guide.name=token").folder / "config.json"
     settings = json.loads(file.read_text())
     file.write_text(json.dumps({**settings, "guide": {"name": "gone"}}))
-    typed = sage("guide", "show", "rl-x", "--limit", "1")
+    typed = sage("samples", "tokens", "rl-x", "--limit", "1")
     assert typed.code == 2
     assert "no installed package registers the guide 'gone'" in typed.words
     assert "install the package that it comes from" in typed.words
