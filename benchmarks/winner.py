@@ -10,7 +10,7 @@ up, a tenth as high, and equal trials; the latter two have `--seed-sd`.
 The first table: the true optimism (the best value less its trial's true one, the problems' shared
 luck taken out), the estimate, and for one seed its bounds and what the residuals of a quadratic fit
 over the space would say. The second: how often 95 % intervals of the best trial's difference from
-the initial policy hold the true one: the search's own, and that of `sage sweeps confirm`, from
+the initial policy hold the true one: the search's own, and that of a second sweep, from
 fresh seeds and fresh problems.
 """
 

@@ -10,19 +10,17 @@ import pyarrow as pa
 
 from sage_cli.analysis.answers import Answers
 from sage_cli.analysis.texts import Detector
-from sage_cli.analysis.token_table import TokenTable
 from sage_cli.errors import StoreError
 from sage_cli.evaluation.exact.chances import Chances
 from sage_cli.evaluation.exact.others import Others
-from sage_cli.guides import Guide
 from sage_cli.methods.online import OnlineMethod
 from sage_cli.metrics import Counts
 from sage_cli.metrics.intervals.interval import Resampling
 from sage_cli.reports.document import Document
 from sage_cli.reports.provenance import Provenance
 
-Option = Literal["delta", "patterns", "guides", "temperatures", "k", "algo"]
-Scorer = Literal["base", "self", "self if stored", "modes", "tokens"]
+Option = Literal["delta", "patterns", "temperatures", "k", "algo"]
+Scorer = Literal["base", "self", "self if stored", "modes"]
 ModeChances = Mapping[str, Mapping[str, float]]
 """Problem id -> mode -> the chance that a completion announces it."""
 
@@ -31,16 +29,14 @@ ModeChances = Mapping[str, Mapping[str, float]]
 class Options:
     """Confidence and resamples of intervals, deltas for `support`, detectors for `patterns`.
 
-    `methods` are for `reweigh`, `guides` and the `temperature` of their training for `signals`,
-    `ks` and all temperatures, that of the evaluation being `temperature`, for `exact`; `ks` and
-    `temperature` for `modes`.
+    `methods` are for `reweigh`, `ks` and all temperatures, that of the evaluation being
+    `temperature`, for `exact`; `ks` and `temperature` for `modes`.
     """
 
     confidence: float = 0.95
     resamples: int = 2000
     deltas: tuple[float, ...] = (0.0, 0.01, 0.1, 0.5)
     detectors: tuple[Detector, ...] = ()
-    guides: tuple[Guide, ...] = ()
     methods: tuple[OnlineMethod, ...] = ()
     temperature: float = 1.0
     temperatures: tuple[float, ...] = (1.0,)
@@ -89,7 +85,6 @@ class Inputs:
     answers: Mapping[str, tuple[Answers, ...]] = field(default_factory=dict)
     trained: Mapping[str, TrainedRun] = field(default_factory=dict)
     modes: Mapping[tuple[str, str], ModeChances] = field(default_factory=dict)
-    tokens: Mapping[tuple[str, str], TokenTable] = field(default_factory=dict)
     chances: Mapping[tuple[str, str], Chances] = field(default_factory=dict)
     others: Mapping[tuple[str, str], Others] = field(default_factory=dict)
     options: Options = Options()
@@ -114,9 +109,8 @@ class Analysis:
     It needs graded samples, or with `records` the runs' training records; with `base` also those
     of the base. `scorer` loads a model: the base or the policy itself (`self`) computes surprisal
     and entropy of completions, or the policy itself the chances of `modes`; results are stored.
-    `self if stored` takes stored scores and loads nothing; with `tokens` the policy reads every
-    token, and so do models that guides read. With `chances` the policy reads right texts, and
-    samples are used where there are some. `options` are those that it uses.
+    `self if stored` takes stored scores and loads nothing. With `chances` the policy reads right
+    texts, and samples are used where there are some. `options` are those that it uses.
     """
 
     name: str

@@ -18,13 +18,12 @@ from sage_cli.analysis.measures.patterns import PATTERNS
 from sage_cli.analysis.measures.perplexity import PERPLEXITY
 from sage_cli.analysis.measures.reliability import RELIABILITY
 from sage_cli.analysis.measures.reweigh import REWEIGH
-from sage_cli.analysis.measures.signals import SIGNALS
 from sage_cli.analysis.measures.support import SUPPORT
 from sage_cli.analysis.measures.training import TRAINING
 from sage_cli.errors import ConfigurationError
 
 _ANALYSES = (PATTERNS, PERPLEXITY, SUPPORT, DIVERSITY, ENTROPY, CASES, MAJORITY, LENGTHS, LEVELS)
-_LATER = (RELIABILITY, DYNAMICS, TRAINING, REWEIGH, MODES, SIGNALS, EXACT)
+_LATER = (RELIABILITY, DYNAMICS, TRAINING, REWEIGH, MODES, EXACT)
 ANALYSES = {analysis.name: analysis for analysis in (*_ANALYSES, *_LATER)}
 """A new analysis is a file beside this one and its name here."""
 

@@ -5,11 +5,11 @@ A model is loaded only if a score is missing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from sage_cli.analysis.analysis import Scorer
 from sage_cli.analysis.answers import Answers
@@ -20,14 +20,10 @@ from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.json_value import json_value
-from sage_cli.problems.problem import Problem
 from sage_cli.progress import Progress
 from sage_cli.store.atomic import write_json
 from sage_cli.store.identity import identity_of
 from sage_cli.store.samples.annotations import Annotations
-from sage_cli.store.samples.completion import Completion
-
-Scored = Literal["scores", "signals"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,52 +51,23 @@ class ModelScorer:
             "temperature": self.temperature,
         }
 
-    def lacking(
-        self, answers: Answers, writer: PolicySamples, *, tokens: bool = False
-    ) -> tuple[int, int]:
-        """Return how many of `writer`'s completions have no score yet, and how many there are.
-
-        With `tokens` it is how many lack signals of tokens.
-        """
-        kind: Scored = "signals" if tokens else "scores"
-        return _lacking(answers, self._stores(kind, writer, read_only=True))
+    def lacking(self, answers: Answers, writer: PolicySamples) -> tuple[int, int]:
+        """Return how many of `writer`'s completions have no score yet, and how many there are."""
+        return _lacking(answers, self._stores(writer, read_only=True))
 
     def score(self, answers: Answers, writer: PolicySamples) -> Answers:
         """Return the answers with scores; missing ones are computed and stored as it goes.
 
         Raises ConfigurationError if the writer has another tokenizer.
         """
-        stores = self._stores("scores", writer)
-        self._complete(stores, answers, writer, self._forward.scores)
+        stores = self._stores(writer)
+        self._complete(stores, answers, writer)
         return replace(answers, scores=stores)
 
-    def signals(self, answers: Answers, writer: PolicySamples) -> tuple[Annotations, ...]:
-        """Return the signals of each token; missing ones are computed and stored as it goes.
-
-        Raises ConfigurationError if the writer has another tokenizer.
-        """
-        stores = self._stores("signals", writer)
-
-        def read(rows: Sequence[Completion], problems: Mapping[str, Problem]) -> list[Any]:
-            found = self._forward.tokens(rows, problems)
-            self.progress.advance(len(rows))
-            return [(row, ids, *(one.numpy() for one in pair)) for row, ids, *pair in found]
-
-        self._complete(stores, answers, writer, read)
-        return stores
-
-    def token_text(self, token: int) -> str:
-        """Return a token's own text."""
-        return self._forward.text(token)
-
     def _complete(
-        self,
-        stores: Sequence[Annotations],
-        answers: Answers,
-        writer: PolicySamples,
-        read: Callable[[Sequence[Completion], Mapping[str, Problem]], Sequence[tuple[Any, ...]]],
+        self, stores: Sequence[Annotations], answers: Answers, writer: PolicySamples
     ) -> None:
-        """Have the completions without values read, and store them as it goes."""
+        """Have the completions without scores read, and store them as it goes."""
         lacking, whole = _lacking(answers, stores)
         if not lacking:
             return
@@ -109,13 +76,13 @@ class ModelScorer:
         self.progress.begin(title, whole, "completions", whole - lacking)
         for store in stores:
             for rows in store.missing(answers.problems, answers.n):
-                store.add(read(rows, answers.problems))
+                store.add(self._forward.scores(rows, answers.problems))
                 store.flush()
         self.progress.end()
 
     def if_stored(self, answers: Answers, writer: PolicySamples) -> Answers:
         """Return the answers with scores if all are stored, else as they are."""
-        stores = self._stores("scores", writer, read_only=True)
+        stores = self._stores(writer, read_only=True)
         return answers if _lacking(answers, stores)[0] else replace(answers, scores=stores)
 
     def problems_without_modes(self, benchmark: Benchmark) -> tuple[int, int]:
@@ -133,13 +100,11 @@ class ModelScorer:
             write_json(self._file(benchmark), chances)
         return chances
 
-    def _stores(
-        self, kind: Scored, writer: PolicySamples, *, read_only: bool = False
-    ) -> tuple[Annotations, ...]:
+    def _stores(self, writer: PolicySamples, *, read_only: bool = False) -> tuple[Annotations, ...]:
         evaluation = self.recipe.evaluation
         seeds = range(evaluation.seed, evaluation.seed + evaluation.seeds)
         sets = (writer.at(seed, read_only=read_only) for seed in seeds)
-        return tuple(Annotations(one, self.determinants, kind) for one in sets)
+        return tuple(Annotations(one, self.determinants, "scores") for one in sets)
 
     def _stored(self, benchmark: Benchmark) -> dict[str, dict[str, float]]:
         """Return the stored chances; none if the file is absent or torn."""

@@ -9,14 +9,12 @@ from typing import get_args
 
 from sage_cli.analysis.analysis import Analysis, Option, Options, TrainedRun
 from sage_cli.analysis.texts import read_detectors
-from sage_cli.analysis.token_signals import refuse_unknown_signals
-from sage_cli.config.load import changed, guide_of
+from sage_cli.config.load import changed
 from sage_cli.config.schema import SageConfig
 from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import ConfigurationError, DataError, StoreError
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.stored import stored_counts
-from sage_cli.guides import Guide
 from sage_cli.methods.method import Method
 from sage_cli.methods.online import OnlineMethod
 from sage_cli.metrics import Counts, pooled
@@ -141,7 +139,7 @@ class Request:
     """The options of `sage analyze` beside its settings; None if an option was not typed.
 
     `problems` are prefixes of ids, `sampling` the words of options with which `sage passk` samples
-    what this command needs. `guides` and `algo` are names, as branch,token.
+    what this command needs. `algo` are names, as grpo,maxrl.
     """
 
     base: str | None = None
@@ -149,7 +147,6 @@ class Request:
     delta: str | None = None
     patterns: Path | None = None
     sampling: tuple[str, ...] = ()
-    guides: str | None = None
     algo: str | None = None
     temperatures: str | None = None
     k: str | None = None
@@ -172,10 +169,6 @@ def options_of(analysis: Analysis, config: SageConfig, request: Request) -> Opti
         options = replace(options, deltas=_deltas(request.delta))
     if "patterns" in analysis.options:
         options = replace(options, detectors=read_detectors(request.patterns))
-    if "guides" in analysis.options:
-        guides = _guides(request.guides, config)
-        refuse_unknown_signals(guides)
-        options = replace(options, guides=guides, temperature=config.rollout.temperature)
     if "algo" in analysis.options:
         options = replace(options, methods=_methods(request.algo, config))
     if "k" in analysis.options:
@@ -185,19 +178,6 @@ def options_of(analysis: Analysis, config: SageConfig, request: Request) -> Opti
         temperatures = {options.temperature, *_temperatures(request.temperatures)}
         options = replace(options, temperatures=tuple(sorted(temperatures)))
     return options
-
-
-def _guides(names: str | None, config: SageConfig) -> tuple[Guide, ...]:
-    """Return guides with the values of a configuration, which need not be trained with a guide.
-
-    By default the run's own, branch and token.
-    """
-    own = [config.guide.name] if config.guide.name != "none" else []
-    named = [*own, "branch", "token"] if names is None else names.split(",")
-    return tuple(
-        guide_of(config, name).for_training(config.rl.steps)
-        for name in dict.fromkeys(name.strip() for name in named)
-    )
 
 
 def _methods(names: str | None, config: SageConfig) -> tuple[OnlineMethod, ...]:

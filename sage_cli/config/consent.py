@@ -1,6 +1,6 @@
 """Settings by which code may be run: they hold when they are typed, or said in a preset.
 
-A stored configuration may be anybody's, restored or copied with a run. It says how something was
+A stored configuration may be anybody's, copied with a run. It says how something was
 made, and never that code may be run here.
 """
 

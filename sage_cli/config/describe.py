@@ -6,9 +6,7 @@ from typing import Any
 
 from sage_cli.config.specs import EvaluationSpec, RlSpec, SftSpec
 from sage_cli.config.warnings import beta_in_words
-from sage_cli.methods.guided_dpo import GuidedDpo
-from sage_cli.methods.method import Method, batch_of
-from sage_cli.methods.online import OnlineMethod
+from sage_cli.methods.method import Method
 from sage_cli.settings.presets import accelerate_file
 from sage_cli.settings.sections.evaluation import EvaluationSection
 from sage_cli.settings.sections.model import (
@@ -39,32 +37,29 @@ def sft_facts(recipe: SftSpec) -> dict[str, Any]:
 
 def rl_facts(recipe: RlSpec) -> dict[str, Any]:
     """A training by RL: objective, anchor, batch arithmetic, completions and tokens in all."""
-    rl, anchor, rollout = recipe.rl, recipe.anchor, recipe.rollout
-    if isinstance(rl, GuidedDpo):
-        return _guided_facts(recipe, rl)
-    batch, ahead = batch_of(rl, rl.processes), rl.prompts_per_batch // rl.prompts_per_step
+    rl, rollout = recipe.rl, recipe.rollout
     return {
         "algorithm": f"{rl.algo} ({rl.source})",
         "compat": rl.compat,
         **rl.describe(),
+        **(_anchor_facts(recipe) if rl.takes_a_guide else {}),
+        **_trained(recipe),
+        **rl.amounts(rollout.max_tokens),
+        "rollout": _decoding(rollout) + (f", {_engine(rollout)}" if rl.online else ""),
+        **_optimised(rl),
+        "processes": _processes(rl),
+        "seed": rl.seed,
+    }
+
+
+def _anchor_facts(recipe: RlSpec) -> dict[str, str]:
+    anchor, guide = recipe.anchor, recipe.guide
+    return {
         "anchor": "none"
         if anchor.kl == "none"
         else f"{anchor.kl} KL, beta {beta_in_words(anchor)}, estimator {anchor.estimator}, "
         + ", ".join([f"reference {anchor.reference}", *anchor.changes]),
-        "guide": recipe.guide.describe() if recipe.guide.name != "none" else "none",
-        **_trained(recipe),
-        "steps": rl.steps,
-        "batch": f"{rl.prompts_per_step} prompts x {rl.rollouts_per_prompt} rollouts = "
-        f"{batch.completions} completions = "
-        + (f"{rl.processes} processes x " if rl.processes > 1 else "")
-        + f"{batch.accumulation} x {batch.micro_batch}"
-        + (f", sampled for {ahead} steps" if ahead > 1 else ""),
-        "completions": f"{rl.steps * batch.completions:,}",
-        "tokens at most": f"{rl.steps * batch.completions * rollout.max_tokens:,}",
-        "rollout": f"{_decoding(rollout)}, {_engine(rollout)}",
-        **_optimised(rl, rl.learning_rate),
-        "processes": _processes(rl),
-        "seed": rl.seed,
+        "guide": guide.describe() if guide.name != "none" else "none",
     }
 
 
@@ -74,39 +69,17 @@ def kept_facts(recipe: RlSpec, tracking: TrackingSection) -> dict[str, str]:
     A token is an id, text of about four bytes, and a log-probability of each model that reads it.
     """
     rl, rollout = recipe.rl, recipe.rollout
-    if tracking.rollouts != "all" or not isinstance(rl, OnlineMethod):
+    if tracking.rollouts != "all" or not rl.online:
         return {}
     batches = -(-rl.steps // rl.steps_per_batch)
     completions = batches * rl.prompts_per_batch * rl.rollouts_per_prompt
     readers = 1 + (recipe.anchor.kl != "none") + (rollout.backend == "vllm")
     each = rollout.max_tokens * (8 + 4 * readers)
     size = completions * each
-    extra = ", and as many for each round of replaced groups" if rl.dynamic_sampling else ""
+    extra = ", and as many for each round of replaced groups" if rl.replaces_prompts else ""
     return {
         "completions kept": f"{completions:,}, at most {each:,} bytes each, "
         f"{size / 2**20:,.0f} MiB{extra}"
-    }
-
-
-def _guided_facts(recipe: RlSpec, rl: GuidedDpo) -> dict[str, Any]:
-    limit = recipe.rollout.max_tokens
-    problems, tries = rl.steps * rl.prompts_per_step, rl.rollouts_per_prompt
-    preference_rate, sft_rate = rl.rates
-    return {
-        "algorithm": f"{rl.algo} ({rl.source})",
-        "tries": f"{problems:,} problems at most x {tries} = {problems * tries:,} completions",
-        "retries": f"{tries} more of each problem without a right one, shown the first "
-        f"{rl.hint_lines} lines of its worked solution",
-        "tokens at most": f"{2 * problems * tries * limit:,}",
-        "rollout": _decoding(recipe.rollout),
-        "SFT": f"{rl.sft_share:.0%} of the right tries, {rl.sft_epochs} times, at {sft_rate:g}"
-        if rl.sft_share
-        else "none",
-        **rl.describe(),
-        **_trained(recipe),
-        "steps": f"{rl.steps} of {rl.prompts_per_step} pairs, {rl.pairs_at_once} at once",
-        **_optimised(rl, preference_rate),
-        "seed": rl.seed,
     }
 
 
@@ -126,9 +99,9 @@ def _decoding(rollout: RolloutSection) -> str:
     )
 
 
-def _optimised(rl: Method, learning_rate: float) -> dict[str, str]:
+def _optimised(rl: Method) -> dict[str, str]:
     return {
-        "learning rate": f"{learning_rate:g}, {rl.scheduler}, "
+        "learning rate": f"{rl.peak_rate:g}, {rl.scheduler}, "
         f"warm-up {rl.warmup_ratio:g} of the steps",
         "weight decay": f"{rl.weight_decay:g}",
         "optimizer": rl.optimizer,

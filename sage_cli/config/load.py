@@ -19,7 +19,6 @@ from sage_cli.config.layers import Layer, Merged, leaves, merge
 from sage_cli.config.schema import SageConfig
 from sage_cli.config.stored import current
 from sage_cli.errors import ConfigurationError
-from sage_cli.guides import Guide
 from sage_cli.methods.grpo import Grpo
 from sage_cli.settings.passwords import taken
 from sage_cli.settings.plugins import AS_STORED
@@ -193,16 +192,6 @@ def changed(config: SageConfig, settings: Mapping[str, Any]) -> SageConfig:
     found = validate(merged, _as_stored(merged))
     found._layers = layers
     return found
-
-
-def guide_of(config: SageConfig, name: str) -> Guide:
-    """Return the guide `name` with `config`'s values for it, whatever else `config` says.
-
-    Raises ConfigurationError for an unknown name, and for values that the guide can't take.
-    """
-    merged = merge(_with(config, {"guide.name": name}))
-    guide = Merged({"guide": merged.values["guide"]}, merged.origins)
-    return validate(guide, _as_stored(merged)).guide
 
 
 def _with(config: SageConfig, settings: Mapping[str, Any]) -> tuple[Layer, ...]:

@@ -10,9 +10,7 @@ from sage_cli.config.launching import launch_problems
 from sage_cli.errors import ConfigurationError
 from sage_cli.guides import Guide, NoGuide
 from sage_cli.methods.grpo import Grpo
-from sage_cli.methods.guided_dpo import GuidedDpo
 from sage_cli.methods.method import Method, batch_of
-from sage_cli.methods.policy_gradient import PolicyGradient
 from sage_cli.settings.base import COSMETIC, Section
 from sage_cli.settings.sections.anchor import AnchorSection
 from sage_cli.settings.sections.data import DataSection
@@ -81,8 +79,6 @@ def contradictions(config: SageConfig) -> list[str]:
     return [
         *_of_the_anchor(config),
         *config.rl.refusals(config),
-        *_of_the_data(config),
-        *_of_replay(config),
         *_of_the_model(config),
         *_of_the_batch(config),
         *_of_the_processes(config),
@@ -117,29 +113,6 @@ def _of_the_anchor(config: SageConfig) -> list[str]:
             "anchor: anchor.kl is 'none' or anchor.beta 0 (use --kl reverse and --beta above 0)"
         )
     return found
-
-
-def _of_the_data(config: SageConfig) -> list[str]:
-    order = config.data.rl.order
-    if order == "shuffled" or not isinstance(config.rl, GuidedDpo):
-        return []
-    return [
-        f"data.rl.order '{order}' sorts problems, and rl.algo '{config.rl.algo}' learns from pairs "
-        "in an order of its own (use data.rl.order=shuffled)"
-    ]
-
-
-def _of_replay(config: SageConfig) -> list[str]:
-    rl = config.rl
-    if not isinstance(rl, PolicyGradient) or not rl.replay.share or rl.replay.run is not None:
-        return []
-    if config.tracking.rollouts == "all":
-        return []
-    return [
-        "rl.replay takes this run's own completions with their log-probabilities, and "
-        f"tracking.rollouts is {config.tracking.rollouts} (use tracking.rollouts=all, or name "
-        "another run: rl.replay.run=RUN)"
-    ]
 
 
 def _of_the_batch(config: SageConfig) -> list[str]:

@@ -26,8 +26,8 @@ from sage_cli.models.policies.names import NO_LABELS, Labels, chosen_policies
 from sage_cli.models.policies.policy import Policy
 from sage_cli.models.policies.prompting import known_sampling
 from sage_cli.planning.dry_run import Described, Gpu, Stage
+from sage_cli.planning.hours import hours_fact
 from sage_cli.planning.stages import sampling_memory
-from sage_cli.planning.teachers import hours_fact
 from sage_cli.progress import Progress
 from sage_cli.reports.measurement import Measured
 from sage_cli.reports.provenance import Provenance
@@ -35,7 +35,7 @@ from sage_cli.settings.sections.judging import IMPORTED_JUDGE
 from sage_cli.settings.sections.records import TrackingSection
 from sage_cli.store.identity import identity_of
 from sage_cli.store.lock import writer
-from sage_cli.store.mirrors.follower import Follower, mirrors_of
+from sage_cli.store.mirrors import Follower, mirrors_of
 from sage_cli.store.runs.evaluations import record_evaluation
 from sage_cli.store.runs.run import Run, Runs
 

@@ -7,7 +7,6 @@ from sage_cli.guides.random import RandomGuide
 from sage_cli.guides.rapo import RapoGuide
 from sage_cli.guides.shuffled import ShuffledGuide
 from sage_cli.guides.signals import Signals
-from sage_cli.guides.teacher import TeacherGuide
 from sage_cli.guides.token import TokenGuide
 
 __all__ = [
@@ -18,6 +17,5 @@ __all__ = [
     "RapoGuide",
     "ShuffledGuide",
     "Signals",
-    "TeacherGuide",
     "TokenGuide",
 ]

@@ -51,7 +51,6 @@ class GuideContract(ABC):
             "reference_logps_BT": -3 * draw(),
             "reference_entropy_BT": 4 * draw(),
             "reference_tilted_logps_BT": -3 * draw(),
-            "teacher_logps_BT": -3 * draw(),
             "right_B": torch.arange(ROWS) % 2 == 0,
             "rewards_B": (torch.arange(ROWS) % 2 == 0).float() - 0.25,
             "group_right_B": torch.tensor([2 / 3, 2 / 3, 2 / 3, 0.5, 0.5]),

@@ -29,10 +29,9 @@ class Guide(Extensible):
     A guide is a subclass with `name: Literal["NAME"] = "NAME"`, settings and `q`, in a file of
     `sage_cli.guides` or behind an entry point of that group. Clamp, mask and detachment are done
     here. `needs` names what `q` reads besides log-probabilities and entropies (see `Signals`);
-    nothing else is computed. Three settings that a guide may have are known here:
+    nothing else is computed. Two settings that a guide may have are known here:
     `signal: Signal`, whose log-probabilities and entropies it reads (without it, the policy's), and
-    `schedule_clock: Clock`, what its steps count (without it, optimiser steps), and
-    `teacher: str`, the model behind `teacher_logps_BT` (with it `teacher_revision: str | None`).
+    `schedule_clock: Clock`, what its steps count (without it, optimiser steps).
     """
 
     package = "sage_cli.guides"
@@ -153,16 +152,6 @@ class Guide(Extensible):
         asked = "reference_tilted_logps_BT" in self.needs
         return frozenset(self.exponents) - {1.0} if asked else frozenset()
 
-    @property
-    def reads_teacher(self) -> bool:
-        """True if it reads another model's log-probabilities."""
-        return "teacher_logps_BT" in self.needs
-
-    @property
-    def named_teacher(self) -> tuple[str, str | None]:
-        """The teacher's name, empty if none is named, and its revision on the Hub."""
-        return getattr(self, "teacher", ""), getattr(self, "teacher_revision", None)
-
     def describe(self) -> str:
         """Return `branch (tau 0.465, rho 0.775, signals of the policy, q in [0.6, 1.4])`."""
         settings = self.model_dump(mode="json", exclude={"name", "q_min", "q_max"})
@@ -201,11 +190,6 @@ class Guide(Extensible):
             return (
                 f"needs {', '.join(unknown)}, which no training has",
                 f"a guide can need {', '.join(OPTIONAL_SIGNALS)}",
-            )
-        if "teacher_logps_BT" in cls.needs and "teacher" not in cls.model_fields:
-            return (
-                "needs teacher_logps_BT and has no setting that names the teacher",
-                'add a field: teacher: str = ""',
             )
         return None
 

@@ -19,7 +19,6 @@ TokenSignal = Literal[
     "reference_logps_BT",
     "reference_entropy_BT",
     "reference_tilted_logps_BT",
-    "teacher_logps_BT",
 ]
 RowSignal = Literal["right_B", "rewards_B", "group_right_B", "problem_ids_B"]
 OptionalSignal = Literal[TokenSignal, RowSignal]
@@ -83,11 +82,6 @@ class Signals:
     def reference_tilted_logps_BT(self) -> Tensor:
         """log of pi_ref^phi / sum_v pi_ref(v)^phi, phi the guide's exponent for the row's grade."""
         return self._tensor("reference_tilted_logps_BT")
-
-    @property
-    def teacher_logps_BT(self) -> Tensor:
-        """log of the probabilities that the model in the guide's `teacher` gives the tokens."""
-        return self._tensor("teacher_logps_BT")
 
     @property
     def right_B(self) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -62,24 +62,6 @@ def token_values(
     )
     entropy_T = torch.cat([entropy_T for _, entropy_T in policy])
     return rows, _summary(torch.cat(log_qs), entropy_T, guide)
-
-
-def log_q_of(
-    guide: Guide,
-    policy: list[Pair],
-    token_ids: list[list[int]],
-    known: Known,
-    first: int,
-    reference: list[Pair] | None = None,
-) -> list[Tensor]:
-    """Return each completion's log q at step 0, where schedules are at their upper ends.
-
-    The completions are the rows from `first` on: their noise is that of these rows.
-    """
-    signals = _signals(guide, policy, reference, token_ids, known)
-    signals = replace(signals, row_ids_B=torch.arange(first, first + len(policy)))
-    log_q_BT = guide.log_q(signals, 0)
-    return [log_q_T[: len(own[0])] for own, log_q_T in zip(policy, log_q_BT, strict=True)]
 
 
 def guide_statistics(log_q_T: Tensor, guide: Guide) -> dict[str, float]:

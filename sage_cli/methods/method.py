@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, get_args
 
@@ -22,7 +22,9 @@ from sage_cli.settings.sections.training import Optimizer, Scheduler
 
 if TYPE_CHECKING:
     from sage_cli.guides import Guide
+    from sage_cli.settings.sections.data import DataSection, SourceSection
     from sage_cli.settings.sections.model import ModelSection, PromptSection
+    from sage_cli.settings.sections.rewards import Reward
     from sage_cli.settings.sections.rollout import RolloutSection
 
 
@@ -32,6 +34,8 @@ class Beside(Protocol):
     @property
     def anchor(self) -> AnchorSection: ...  # noqa: D102
     @property
+    def data(self) -> DataSection: ...  # noqa: D102
+    @property
     def guide(self) -> Guide: ...  # noqa: D102
     @property
     def model(self) -> ModelSection: ...  # noqa: D102
@@ -39,6 +43,15 @@ class Beside(Protocol):
     def prompt(self) -> PromptSection: ...  # noqa: D102
     @property
     def rollout(self) -> RolloutSection: ...  # noqa: D102
+
+
+class HasWorking(Protocol):
+    """A problem, as far as a method asks whether it can learn from it."""
+
+    @property
+    def working(self) -> str | None:
+        """Its worked solution, if there is one."""
+        ...
 
 
 class Method(Extensible):
@@ -118,6 +131,15 @@ class Method(Extensible):
     """True where the policy must not be spread over processes."""
     loss_in_parts: ClassVar[bool] = False
     """True where a micro-batch is passed backwards in several parts."""
+    online: ClassVar[bool] = False
+    """True where completions are sampled from the policy as it trains."""
+    keeps_reference: ClassVar[bool] = False
+    """True where a frozen copy of the policy is kept, whatever the anchor."""
+    trains_alone: ClassVar[bool] = False
+    """True where it is trained in one process."""
+    trained_by: ClassVar[str] = "sage_cli.training.reward_training"
+    """The module whose `train(job, run, watch, progress)` trains it. It is imported when a training
+    begins, so that settings load no trainer."""
 
     @classmethod
     def __get_pydantic_json_schema__(
@@ -165,6 +187,28 @@ class Method(Extensible):
         """Completions of each problem that are sampled from the initial policy before training."""
         return 0
 
+    @property
+    def paid(self) -> Sequence[Reward]:
+        """Return what a completion is paid; empty where no reward is maximised."""
+        return ()
+
+    @property
+    def peak_rate(self) -> float:
+        """Return the policy's learning rate at the end of warm-up."""
+        return self.learning_rate
+
+    def tokens(self, longest: int) -> tuple[int, int]:
+        """Return how many tokens are sampled and trained on, if completions have `longest` each."""
+        completions = self.steps * self.prompts_per_step * self.rollouts_per_prompt
+        return completions * longest, completions * longest
+
+    def require_installed(self) -> None:
+        """Raise ConfigurationError where a finished run's method is not installed here."""
+
+    def require_problems(self, problems: Sequence[HasWorking], source: SourceSection) -> None:
+        """Raise DataError where it can't learn from any of `problems`, which are the source's."""
+        _ = problems, source
+
     def refusals(self, beside: Beside) -> list[str]:
         """Return why it can't be trained under these settings, a sentence each."""
         _ = beside
@@ -177,6 +221,24 @@ class Method(Extensible):
     def describe(self) -> dict[str, Any]:
         """Return the facts of a dry run that are the method's own, by name."""
         return {}
+
+    def amounts(self, longest: int) -> dict[str, Any]:
+        """Return the facts of a dry run on how much is sampled and learnt, by name.
+
+        Completions have at most `longest` tokens.
+        """
+        batch = batch_of(self, self.processes)
+        ahead = self.prompts_per_batch // self.prompts_per_step
+        return {
+            "steps": self.steps,
+            "batch": f"{self.prompts_per_step} prompts x {self.rollouts_per_prompt} rollouts = "
+            f"{batch.completions} completions = "
+            + (f"{self.processes} processes x " if self.processes > 1 else "")
+            + f"{batch.accumulation} x {batch.micro_batch}"
+            + (f", sampled for {ahead} steps" if ahead > 1 else ""),
+            "completions": f"{self.steps * batch.completions:,}",
+            "tokens at most": f"{self.tokens(longest)[0]:,}",
+        }
 
 
 @dataclass(frozen=True)

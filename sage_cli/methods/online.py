@@ -55,6 +55,7 @@ class OnlineMethod(Method):
     cast_lm_head_to_fp32: bool = Field(False, json_schema_extra=WHERE_SET)
     """Compute logits in float32 where the rest is in bfloat16 (TRL's setting of that name)."""
 
+    online = True
     shapes_tokens: ClassVar[bool] = False
     reads_old_entropy: ClassVar[bool] = False
 
@@ -81,6 +82,11 @@ class OnlineMethod(Method):
     def clip_range(self) -> tuple[float, float] | None:
         """Return the clip range below and above 1; None if the ratio is not clipped."""
         return None
+
+    @property
+    def paid(self) -> Rewards:
+        """`rewards`."""
+        return self.rewards
 
     @property
     def punished_share(self) -> float | None:

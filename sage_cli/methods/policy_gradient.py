@@ -9,7 +9,7 @@ from pydantic import Field
 
 from sage_cli.methods.method import Beside
 from sage_cli.methods.online import OnlineMethod
-from sage_cli.settings.sections.rewards import ReplaySection, are_usual
+from sage_cli.settings.sections.rewards import are_usual
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -48,13 +48,6 @@ class PolicyGradient(OnlineMethod):
     overlong_buffer: float | None = Field(None, gt=0, lt=1)
     """Punish completions that come near `rollout.max_tokens`: the share of it over which the soft
     punishment grows (DAPO: .2); null punishes none."""
-    replay: ReplaySection = ReplaySection()
-    """Right completions that were stored before, in the place of wrong ones (`rl.replay`)."""
-
-    def determinants(self) -> dict[str, Any]:
-        """Return the settings that decide a result, without replay where there is none."""
-        found = super().determinants()
-        return {k: v for k, v in found.items() if k != "replay" or self.replay.share}
 
     @property
     def computed_by_trl(self) -> Literal["group", "none"] | None:
@@ -86,13 +79,17 @@ class PolicyGradient(OnlineMethod):
     def refusals(self, beside: Beside) -> list[str]:
         """Settings of the loss that contradict each other, or have nothing to act on."""
         found = super().refusals(beside)
-        found += [*self._of_clipping(), *self._of_the_ratio(beside), *self._sorted(beside)]
-        return [*found, *self._of_replay()]
+        return [
+            *found,
+            *self._of_clipping(),
+            *self._of_the_ratio(beside),
+            *self._sorted(beside),
+        ]
 
     def warnings(self) -> list[str]:
         """Clip ranges of somebody's choice, where there is nothing to clip."""
         usual = (self.epsilon_low, self.epsilon_high) == (0.2, 0.2)
-        if self.steps_per_batch > 1 or self.replay.share or not self.clip or usual:
+        if self.steps_per_batch > 1 or not self.clip or usual:
             return []
         return [
             f"the clip range {self.epsilon_low:g} / {self.epsilon_high:g} never acts: with "
@@ -106,18 +103,6 @@ class PolicyGradient(OnlineMethod):
             "loss": f"{self.loss}, {clipped}",
             **super().describe(),
             "overlong punishment": self.overlong_buffer is not None,
-            **self._replay_facts(),
-        }
-
-    def _replay_facts(self) -> dict[str, str]:
-        replay = self.replay
-        if not replay.share:
-            return {}
-        age = f", at most {replay.max_age} steps old" if replay.max_age else ""
-        return {
-            "replay": f"at most {replay.most(self.rollouts_per_prompt)} right completions of "
-            f"{replay.run or 'earlier steps'}{age}, in groups with at most "
-            f"{replay.solved_at_most:g} right"
         }
 
     def reads_grades_alone(self) -> list[str]:
@@ -178,27 +163,6 @@ class PolicyGradient(OnlineMethod):
                 f"{whose} gives each token an advantage of its own, and under "
                 "rl.importance_sampling_level 'sequence' (GSPO) all tokens of a completion share "
                 "one gradient (use rl.importance_sampling_level=token)"
-            )
-        return found
-
-    def _of_replay(self) -> list[str]:
-        share, rollouts, found = self.replay.share, self.rollouts_per_prompt, list[str]()
-        if not share:
-            return found
-        if not self.replay.most(rollouts):
-            found.append(
-                f"rl.replay.share {share:g} of {rollouts} rollouts is less than one (use "
-                f"rl.replay.share={1 / rollouts:.3g} or more)"
-            )
-        if self.shapes_tokens or type(self).hooks is not OnlineMethod.hooks:
-            found.append(
-                f"rl.algo '{self.algo}' has rollouts, a reward or a loss of its own, which "
-                "rl.replay doesn't know (use rl.replay.share=0)"
-            )
-        if self.processes > 1:
-            found.append(
-                f"rl.replay keeps completions in one process, and rl.processes is "
-                f"{self.processes} (use rl.processes=1)"
             )
         return found
 

@@ -15,7 +15,7 @@ from sage_cli.models.hub import cached_files, commit_of
 
 ADAPTER_FILE = "adapter_config.json"
 WEIGHTS_FILE = "weights-left-out.json"
-"""Stands for the weights of a run that was restored from an archive, and says what they were."""
+"""Stands for the weights of a run of imported samples, and holds its fingerprint."""
 _BASE = "base_model_name_or_path"
 _CONTENT = ("*.safetensors", "config.json", "tokenizer.json")
 
@@ -77,7 +77,7 @@ def fingerprint(path: str | Path, revision: str | None = None) -> str:
 
 
 def without_weights(folder: Path) -> str | None:
-    """The fingerprint of weights that an archive left out of `folder`; None where they are here."""
+    """Return the fingerprint of a run of imported samples; None where `folder` has weights."""
     if any(folder.glob("*.safetensors")):
         return None
     noted = read_json(folder / WEIGHTS_FILE).get("fingerprint")

@@ -104,8 +104,8 @@ def load_model(
     model_files(str(path), revision)
     if without_weights(Path(path)) is not None:
         raise DataError(
-            f"{path} was restored from an archive, which holds no weights",
-            "what is stored of it can be measured; to sample or train from it, train it again",
+            f"{path} belongs to imported samples, which come without weights",
+            "measure its stored samples; to sample or train, name the model itself",
         )
     keep_freed_memory()
     has_adapter = is_adapter(Path(path))

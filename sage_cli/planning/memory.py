@@ -14,10 +14,10 @@ from sage_cli.planning.shape import Shape
 TILE_TOKENS, TILE_VOCABULARY = 4096, 32768
 """TRL 1.16 projects to the vocabulary in tiles (`TOKEN_CHUNK_SIZE`, `_CHUNKED_LOGPROB_CHUNK_SIZE`):
 whole logits of a batch are never there."""
-OPTIMIZER_BYTES = {"adamw": 8.0, "adamw_8bit": 2.0 + 2 * 4 / 256, "muon": 4.0}
+OPTIMIZER_BYTES = {"adamw": 8.0, "adamw_8bit": 2.0 + 2 * 4 / 256}
 """Of state for each trained number. AdamW: two moments in float32 (Loshchilov and Hutter 2019).
 8-bit: two bytes, and a float32 scale for each block of 256 of each moment (Dettmers et al. 2022;
-bitsandbytes' blocks). Muon: one momentum (Jordan et al. 2024)."""
+bitsandbytes' blocks)."""
 ADAPTER_BYTES = 4
 """peft keeps adapters in float32 (`autocast_adapter_dtype`)."""
 
@@ -35,8 +35,7 @@ class TrainingSetup:
     """A training setup: `adapter` counts LoRA's numbers, 0 if all weights are trained.
 
     `shards` is over how many GPUs weights, gradients and optimiser are spread; `fused` says that
-    kernels work on a tile of logits in place, as Triton's do on a GPU. `teacher` counts the weights
-    of the model that a guide reads besides, which each GPU holds whole.
+    kernels work on a tile of logits in place, as Triton's do on a GPU.
     """
 
     widths: Widths
@@ -46,7 +45,6 @@ class TrainingSetup:
     reference: bool = True
     shards: int = 1
     fused: bool = True
-    teacher: int = 0
 
 
 @dataclass(frozen=True)
@@ -79,7 +77,6 @@ def training_state(shape: Shape, how: TrainingSetup) -> dict[str, int]:
     return {
         "weights": (weights + adapter) // how.shards,
         "reference": (adapter or weights) * how.reference // how.shards,
-        **({"teacher": how.teacher * how.widths.weights} if how.teacher else {}),
         "optimizer": int(trained * OPTIMIZER_BYTES[how.optimizer]) // how.shards,
     }
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from sage_cli.config.launching import spread_over
 from sage_cli.config.specs import EvaluationSpec, RlSpec, SftSpec
 from sage_cli.errors import ConfigurationError, DataError
-from sage_cli.methods.guided_dpo import GuidedDpo
 from sage_cli.methods.method import batch_of
 from sage_cli.planning.dry_run import GIB, Described, Gpu
+from sage_cli.planning.hours import hours_fact
 from sage_cli.planning.memory import (
     Memory,
     TrainingSetup,
@@ -22,7 +21,6 @@ from sage_cli.planning.memory import (
     update,
 )
 from sage_cli.planning.shape import Shape, shape_of
-from sage_cli.planning.teachers import hours_fact, tokens_read
 from sage_cli.problems.load import load_training_problems
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.settings.sections.model import PretrainedModel, ScratchModel, trained_dtype
@@ -38,23 +36,14 @@ ENGINE_SHARE = 0.9
 Model = PretrainedModel | ScratchModel
 
 
-def rl_hours(spec: RlSpec, teacher: Shape | None = None) -> dict[str, str]:
-    """GPU hours of a training by RL, if every completion is as long as it may be.
-
-    A `teacher` costs a forward pass over each token, in proportion to its size.
-    """
-    rl = spec.rl
-    tokens = rl.steps * batch_of(rl, rl.processes).completions * spec.rollout.max_tokens
-    if isinstance(rl, GuidedDpo):
-        pairs = 2 * rl.steps * rl.prompts_per_step * spec.rollout.max_tokens
-        sft = round(rl.sft_share * rl.sft_epochs * tokens)
-        return hours_fact(spec.model, sampled=2 * tokens, trained=pairs + sft)
-    trained = tokens + tokens_read(tokens, spec.model, teacher)
-    return hours_fact(spec.model, sampled=tokens, trained=trained)
+def rl_hours(spec: RlSpec) -> dict[str, str]:
+    """GPU hours of a training by RL, if every completion is as long as it may be."""
+    sampled, trained = spec.rl.tokens(spec.rollout.max_tokens)
+    return hours_fact(spec.model, sampled=sampled, trained=trained)
 
 
-def rl_memory(spec: RlSpec, gpu: Gpu, teacher: Shape | None = None) -> Described:
-    """The memory of a training by RL, on each of its GPUs; a `teacher` is whole on each."""
+def rl_memory(spec: RlSpec, gpu: Gpu) -> Described:
+    """The memory of a training by RL, on each of its GPUs."""
     shape, rl = shape_of(spec.model), spec.rl
     title = f"memory of RL on {_each(rl.processes)}{gpu.name}"
     if shape is None:
@@ -64,7 +53,7 @@ def rl_memory(spec: RlSpec, gpu: Gpu, teacher: Shape | None = None) -> Described
     beside = spec.rollout.may_use_vllm and vllm.mode == "colocate"
     found = training_memory(
         shape,
-        replace(how_trained(spec, shape, gpu), teacher=teacher.parameters if teacher else 0),
+        how_trained(spec, shape, gpu),
         rows=batch.micro_batch,
         rollouts=rl.prompts_per_batch * rl.rollouts_per_prompt // rl.processes,
         prompt=prompt,
@@ -165,7 +154,7 @@ def how_trained(spec: RlSpec, shape: Shape, gpu: Gpu | None) -> TrainingSetup:
         rl.optimizer,
         rl.gradient_checkpointing,
         adapter=adapter_numbers(spec.model, shape),
-        reference=isinstance(rl, GuidedDpo) or (anchor.kl == "reverse" and anchor.beta > 0),
+        reference=rl.keeps_reference or (anchor.kl == "reverse" and anchor.beta > 0),
         shards=rl.processes if sharded_by(rl.accelerate) else 1,
         fused=gpu is not None,
     )

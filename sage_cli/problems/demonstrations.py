@@ -1,19 +1,18 @@
-"""Worked answers: for supervised warm-up, from whatever `data.sft` names, and as hints in RL."""
+"""Worked answers for supervised warm-up, from whatever `data.sft` names."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
-from sage_cli.errors import ConfigurationError, DataError
-from sage_cli.methods.parts.hinting import Hinting
+from sage_cli.errors import ConfigurationError
 from sage_cli.problems.generated.generator import Generator
 from sage_cli.problems.gold import is_number
 from sage_cli.problems.load import worked_rows
-from sage_cli.problems.problem import Demonstration, Problem, problem_id
+from sage_cli.problems.problem import Demonstration
 from sage_cli.problems.registry import generator_of
 from sage_cli.settings.plugins import named
-from sage_cli.settings.sections.data import DataSection, SourceSection
+from sage_cli.settings.sections.data import DataSection
 from sage_cli.settings.sections.training import SftSection
 
 THINK = re.compile(r"</?think>")
@@ -78,49 +77,3 @@ def _suitable(
         )
         if length is None or source.max_prompt_share == 1 or length(demonstration) <= longest:
             yield demonstration
-
-
-_PLACES = re.compile(r"\{(question|hint)\}")
-
-
-def hint(working: str | None, lines: int, line_end: str) -> str | None:
-    """The first `lines` lines of a worked solution, and never its last, where the answer is.
-
-    Blank ones aren't counted. None without a solution of two lines.
-    """
-    pieces = THINK.sub("", working or "").strip().split(line_end)
-    written = [place for place, piece in enumerate(pieces) if piece.strip()]
-    if len(written) < 2:
-        return None
-    last = written[:-1][:lines][-1]
-    return line_end.join([*pieces[: last + 1], ""])
-
-
-def hinted(problem: Problem, method: Hinting, lines: int) -> Problem | None:
-    """`problem` asked as `method` says, with a hint: a problem with an id of its own.
-
-    None where there is nothing to hint at.
-    """
-    beginning = hint(problem.working, lines, method.line_end)
-    if beginning is None:
-        return None
-    values = {"question": problem.question, "hint": beginning}
-    question = _PLACES.sub(lambda place: values[place[1]], method.hint)
-    id_ = problem_id(f"{problem.benchmark} with a hint", question, problem.gold)
-    return Problem(id_, problem.benchmark, question, problem.gold)
-
-
-def require_hints(problems: Sequence[Problem], source: SourceSection, method: Hinting) -> None:
-    """Raise DataError where none of the problems, which are `source`'s, has a hint."""
-    if any(hinted(problem, method, 1) for problem in problems):
-        return
-    column = f" in its column '{source.fields.working}'" if source.fields.working else ""
-    solved = any(problem.working for problem in problems)
-    lack = "worked solutions of a single line only" if solved else f"no worked solutions{column}"
-    raise DataError(
-        f"{source.name} has {lack}, and rl.algo '{method.algo}' gives the first lines of one as "
-        "its hint",
-        "name problems with solutions of several lines (openmathreasoning-mini), or a file and its "
-        "column: --set data.rl.name=FILE --set data.rl.fields.working=COLUMN; rl.line_end "
-        "says what ends a line",
-    )

@@ -33,8 +33,8 @@ class GuidedGRPOTrainer(AnchoredTrainer):
     are as in the section `anchor` of `sage`; `estimator` takes the place of
     `use_bias_correction_kl` (`k3-corrected` is its True, TRL's default). A completion is right
     where its reward, the weighted sum of `reward_funcs`, is at least `right_at`: needed by `rows`
-    other than `all` and by guides that read grades. `teacher` is a loaded model, for guides that
-    read one. TRL's logs get the divergences (`kl/…`) and what q did (`guide/…`).
+    other than `all` and by guides that read grades. TRL's logs get the divergences (`kl/…`) and
+    what q did (`guide/…`).
 
     Raises ConfigurationError for what would have no effect, before a model is loaded.
     """
@@ -51,13 +51,12 @@ class GuidedGRPOTrainer(AnchoredTrainer):
         rows: Rows = "all",
         head_tokens: int = 32,
         right_at: float | None = None,
-        teacher: Any = None,
         **named: Any,
     ) -> None:
         guide = NoGuide() if guide is None else guide
         _check_choices(estimator=(estimator, Estimator), schedule=(schedule, AnchorSchedule))
         _check_choices(rows=(rows, Rows))
-        _check_anchor(guide, args.beta, rows, right_at, teacher)
+        _check_anchor(guide, args.beta, rows, right_at)
         if estimator == "head" and not guide.tells_of_others:
             raise ConfigurationError(
                 f"estimator 'head' asks for q of tokens that were not sampled, and guide "
@@ -74,7 +73,6 @@ class GuidedGRPOTrainer(AnchoredTrainer):
             schedule=schedule,
             rows=rows,
             head_tokens=head_tokens,
-            teacher=teacher,
             model=model,
             reward_funcs=reward_funcs,
             args=args,
@@ -144,9 +142,7 @@ def _check_choices(**given: tuple[str, Any]) -> None:
             raise ConfigurationError(f"{name} is '{value}'", f"it can be {known}")
 
 
-def _check_anchor(
-    guide: Guide, beta: float, rows: Rows, right_at: float | None, teacher: Any
-) -> None:
+def _check_anchor(guide: Guide, beta: float, rows: Rows, right_at: float | None) -> None:
     """Raise ConfigurationError for a guide or rows that would do nothing or lack what they read."""
     shaped = rows != "all" or not isinstance(guide, NoGuide)
     if shaped and beta == 0:
@@ -166,9 +162,4 @@ def _check_anchor(
         raise ConfigurationError(
             f"guide '{guide.name}' reads problem ids, which TRL's data sets don't have",
             "train with `sage rl`, or choose another guide",
-        )
-    if guide.reads_teacher and teacher is None:
-        raise ConfigurationError(
-            f"guide '{guide.name}' reads a teacher, and none is given",
-            "load one and pass it as teacher=AutoModelForCausalLM.from_pretrained(...)",
         )

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from sage_cli.evaluation.benchmarks import grader_for
 from sage_cli.grading import Grade
-from sage_cli.models.policies.reference import policy_and_reference, replay_source, teacher_policy
+from sage_cli.models.policies.reference import policy_and_reference
 from sage_cli.problems.template import PromptTemplate
-from sage_cli.settings.sections.model import trained_dtype
-from sage_cli.store.runs.run import Run, Runs
+from sage_cli.progress import Progress
+from sage_cli.store.runs.run import Run
 from sage_cli.training.rl_inputs import RlInputs, RlJob
 from sage_cli.training.rollouts.policy_rollouts import sampled_rollouts
 from sage_cli.training.rollouts.reference_samples import reference_completions
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sage_cli.training.callbacks import Watch
 
 
-def train_by_rewards(job: RlJob, run: Run, watch: Watch | None = None) -> None:
+def train(job: RlJob, run: Run, watch: Watch | None, _progress: Progress) -> None:
     """Train on rewarded rollouts, alone or as one of several processes.
 
     Of several only the first has a `watch`. Leaves the policy in `run.model`.
@@ -34,9 +34,6 @@ def train_by_rewards(job: RlJob, run: Run, watch: Watch | None = None) -> None:
     template = PromptTemplate.from_section(spec.prompt, tokenizer)
     with memory_explained(loading(spec), run):
         model, reference = policy_and_reference(spec, start)
-        teacher = teacher_policy(spec.guide, Runs(record.root), spec.model)
-        source = replay_source(spec.rl, Runs(record.root))
-        frozen = None if teacher is None else teacher.model(dtype=trained_dtype(spec.model))
     with ExitStack() as held:
         grader = held.enter_context(grader_for(spec.data.rl.name, spec.grading, spec.prompt))
         on_sampled = watch.on_validation if watch else _nobody
@@ -53,8 +50,6 @@ def train_by_rewards(job: RlJob, run: Run, watch: Watch | None = None) -> None:
             grader=grades,
             reference_completions=reference_completions(job),
             validator=validator,
-            teacher=frozen,
-            replayed=None if source is None else source.completions().read(),
             sample=sampled_rollouts(spec.rollout, spec.rl.seed, tokenizer),
         )
         train_rl(spec, inputs, record.tracking, run, watch.on_step if watch else _nobody)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 from datasets import Dataset
@@ -13,11 +13,8 @@ from trl.rewards import get_soft_overlong_punishment
 from sage_cli.config.specs import RlSpec
 from sage_cli.errors import TrainingError
 from sage_cli.grading.extract import AnswerTags, answer_begin
-from sage_cli.methods.nudge import Nudge
 from sage_cli.methods.online import OnlineMethod
 from sage_cli.methods.parts.hooks import GradeReward, Setup
-from sage_cli.methods.policy_gradient import PolicyGradient
-from sage_cli.problems.demonstrations import hinted
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.settings.sections.records import TrackingSection
@@ -38,7 +35,6 @@ from sage_cli.training.rollouts.kept import Kept
 from sage_cli.training.rollouts.noted import Noted
 from sage_cli.training.rollouts.order import rows_seen, training_order
 from sage_cli.training.rollouts.reference_samples import samples_beforehand
-from sage_cli.training.rollouts.replay import Replay
 from sage_cli.training.rollouts.vllm import as_launched, context_length, engine_as_asked
 from sage_cli.training.trainer.batch_record import StepWriter
 from sage_cli.training.trainer.forward_kl import ReferenceCompletions
@@ -81,7 +77,6 @@ def build_trainer(
     population = prompt_rows(inputs.prompts)
     stored = _stored(recipe, inputs)
     hooks = rl.hooks(_setup(recipe, inputs, population, run, stored))
-    replay = _replay(rl, inputs, run)
     problems = [problem for _, problem in inputs.prompts]
     paid = paid_rewards(recipe, rl, hooks.reward, problems, punishments(rl, recipe.rollout))
     trainer = RlTrainer(
@@ -89,13 +84,11 @@ def build_trainer(
         hooks=hooks,
         anchor=recipe.anchor,
         guide=guide,
-        teacher=inputs.teacher,
         reference_completions=stored if recipe.anchor.kl == "forward" else None,
         writer=StepWriter(run, tracking, on_step, stop_when_stuck=rl.stop_when_stuck),
         engine_stop=engine_stop(recipe),
         validator=inputs.validator,
-        noted=_noted(inputs, hooks.reward, run, tracking, replay, paid),
-        replay=replay,
+        noted=_noted(inputs, hooks.reward, run, tracking, paid),
         sample=inputs.sample if recipe.rollout.backend == "sampler" else None,
         model=inputs.model,
         paid=paid,
@@ -118,7 +111,6 @@ def _noted(
     reward: GradeReward,
     run: Run,
     tracking: TrackingSection,
-    replay: Replay | None,
     paid: Paid,
 ) -> Noted:
     """Return what is noted of completions, and all of them if `tracking` asks for it."""
@@ -126,29 +118,7 @@ def _noted(
     ledger = run.ledger.with_rewards(paid.names if paid.graded else ())
     if tracking.rollouts != "all":
         return Noted(problems, reward, ledger)
-    own = replay is not None and replay.section.run is None
-    memory = replay.memory if replay is not None and own else None
-    kept = Kept(run.completions(join_processes().process_index), memory)
-    return Noted(problems, reward, ledger, kept)
-
-
-def _replay(rl: OnlineMethod, inputs: RlInputs, run: Run) -> Replay | None:
-    """Return what replays completions, those of earlier steps or of another run remembered."""
-    if not isinstance(rl, PolicyGradient) or not rl.replay.share:
-        return None
-    if world_size() > 1:
-        raise TrainingError(
-            "rl.replay keeps completions in one process, and several train together",
-            "use one process, or rl.replay.share=0",
-        )
-    problems = [problem.id for _, problem in inputs.prompts]
-    replay = Replay(rl.replay, problems, rl.rollouts_per_prompt)
-    if inputs.replayed is None:
-        replay.memory.add(run.completions().read())
-    else:
-        steps = inputs.replayed["step"].to_pylist()
-        replay.memory.add(inputs.replayed, before=max(steps, default=0))
-    return replay
+    return Noted(problems, reward, ledger, Kept(run.completions(join_processes().process_index)))
 
 
 def online(recipe: RlSpec) -> OnlineMethod:
@@ -169,26 +139,7 @@ def _setup(
     earlier = [record for record in run.metrics.read() if (record["step"] - 1) % each == 0]
     begin = partial(answer_begin, tags=tags)
     initial = {} if stored is None else _initial(inputs, stored)
-    contexts = _contexts(recipe, inputs)
-    return Setup(
-        inputs.grader, inputs.prompts, population, tags.open, begin, earlier, initial, contexts
-    )
-
-
-def _contexts(recipe: RlSpec, inputs: RlInputs) -> Callable[[int], Sequence[str]]:
-    """Return what gives a prompt's hinted forms, for a method that asks with them."""
-    if not isinstance(recipe.rl, Nudge):
-        return lambda _: ()
-    method, template = recipe.rl, PromptTemplate.from_section(recipe.prompt, inputs.tokenizer)
-
-    @cache
-    def contexts(row: int) -> Sequence[str]:
-        _, problem = inputs.prompts[row]
-        each = [hinted(problem, method, lines) for lines in range(1, method.contexts + 1)]
-        # a short solution has fewer beginnings than contexts
-        return tuple(dict.fromkeys(template.render(one.question) for one in each if one))
-
-    return contexts
+    return Setup(inputs.grader, inputs.prompts, population, tags.open, begin, earlier, initial)
 
 
 def _initial(
@@ -207,9 +158,7 @@ def _initial(
 
 
 def _context_length(recipe: RlSpec, inputs: RlInputs) -> int:
-    contexts = _contexts(recipe, inputs)
     texts = [text for text, _ in inputs.prompts]
-    texts += [text for row in range(len(texts)) for text in contexts(row)]
     ids = inputs.tokenizer(texts, add_special_tokens=False)["input_ids"]
     positions = getattr(inputs.model.config, "max_position_embeddings", None)
     return context_length(recipe.rollout, map(len, ids), positions)

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
-
-import pyarrow as pa
 
 from sage_cli.config.specs import RecordSpec, RlSpec
 from sage_cli.methods.parts.hooks import GradeCompletions
 from sage_cli.models.policies.policy import Policy
 from sage_cli.problems.problem import Problem
+from sage_cli.progress import Progress
 from sage_cli.settings.sections.sampling import SamplingSection
+from sage_cli.store.runs.run import Run
 from sage_cli.store.samples.completion import Completion
 
 if TYPE_CHECKING:
+    from sage_cli.training.callbacks import Watch
     from sage_cli.training.validation import Validation
 
 Ids = list[int]
@@ -61,6 +63,14 @@ class RlJob:
     validation: Validation | None
 
 
+def train(job: RlJob, run: Run, watch: Watch | None, progress: Progress) -> None:
+    """Train the policy by the module that the method names, and leave it in `run.model`.
+
+    Of several processes only the first has a `watch`.
+    """
+    import_module(job.spec.rl.trained_by).train(job, run, watch, progress)
+
+
 @dataclass(frozen=True)
 class RlInputs:
     """A policy, what holds it, and problems with somebody who grades their answers.
@@ -70,8 +80,6 @@ class RlInputs:
     texts with their problems. `reference_completions`, by problem id, are what `anchor.kl: forward`
     is computed on, or what a method has `samples_beforehand` for. `validator` changes nothing about
     the training. `sample` is used under `rollout.backend: sampler`; otherwise TRL samples.
-    `teacher` is the model that the guide reads besides, if it does. `replayed` are another run's
-    completions (`sage_cli.store.runs.training_completions`), if `rl.replay.run` names one.
     """
 
     model: Any
@@ -82,5 +90,3 @@ class RlInputs:
     reference_completions: Mapping[str, Sequence[Completion]] | None = None
     validator: Validator | None = None
     sample: SampleRollouts | None = None
-    teacher: Any = None
-    replayed: pa.Table | None = None

@@ -22,7 +22,6 @@ from sage_cli.training.checkpoints.interruption import Interruption
 from sage_cli.training.checkpoints.sealed import SealedCheckpoints, carry_out, disk_explained
 from sage_cli.training.launch.hardware import common_arguments
 from sage_cli.training.launch.memory_errors import warming_up
-from sage_cli.training.trainer.muon import Muon
 
 IGNORED = -100
 
@@ -64,7 +63,6 @@ def train_sft(
         train_dataset=Dataset.from_dict(rows),
         processing_class=tokenizer,
         callbacks=[_Recorder(run.metrics, on_step)],
-        optimizers=(_own_optimizer(section, model), None),
     )
     interruption, need = Interruption(run, section.save_minutes), warming_up(section)
     finished = checkpoint is not None and _is_last(checkpoint)
@@ -126,13 +124,6 @@ def trainer_arguments(
         save_steps=section.save_every,
         **common_arguments(section, output, compute_dtype),
     )
-
-
-def _own_optimizer(section: SftSection, model: Any) -> Muon | None:
-    """Muon where it is asked for; None leaves the trainer to make what its arguments name."""
-    if section.optimizer != "muon":
-        return None
-    return Muon(model, section.learning_rate, section.weight_decay)
 
 
 def _is_last(checkpoint: Path) -> bool:

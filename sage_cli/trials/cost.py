@@ -11,7 +11,7 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.errors import DataError
 from sage_cli.methods.method import batch_of
 from sage_cli.models.policies.names import checkpoint_steps
-from sage_cli.planning.teachers import gpu_hours, teacher_shape_of, tokens_read
+from sage_cli.planning.hours import gpu_hours
 from sage_cli.problems.data_set import DataSet, Group
 from sage_cli.problems.load import benchmark_names, load_problems
 from sage_cli.problems.registry import find, is_file_name, members
@@ -85,9 +85,7 @@ def training_cost(task: Task) -> Cost:
         return Cost()
     completions = config.rl.steps * batch_of(config.rl, config.rl.processes).completions
     tokens = completions * config.rollout.max_tokens
-    teacher = teacher_shape_of(config.guide, config.run.root, config.model)
-    trained = tokens + tokens_read(tokens, config.model, teacher)
-    hours = gpu_hours(config.model, sampled=tokens, trained=trained)
+    hours = gpu_hours(config.model, sampled=tokens, trained=tokens)
     return Cost(config.rl.steps, completions, tokens, hours)
 
 

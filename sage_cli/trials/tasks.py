@@ -70,9 +70,7 @@ class TaskList:
             return None
         return self._add(
             initial.label, f"initial policy {initial.label}", ("sft",), one, lambda: initial.exists,
-            SFT, one.words.about(*_OF_SFT), run=initial.run,
-            # several initial policies are trained side by side
-            resources=self._alone if one.start is None else self._share,
+            SFT, one.words.about(*_OF_SFT), run=initial.run, resources=self._alone,
         )  # fmt: skip
 
     def training(self, one: Replicate, *, measure: bool = True) -> Task:

@@ -1,7 +1,4 @@
-"""Trials, which are trained and measured: a point, and a replicate for each seed.
-
-Where a suite has several initial policies, a replicate is one of them and a seed.
-"""
+"""Trials, which are trained and measured: a point, and a replicate for each seed."""
 
 from __future__ import annotations
 
@@ -52,8 +49,6 @@ class Replicate:
     config: SageConfig
     words: Words = Words()
     is_initial: bool = False
-    start: str | None = None
-    """The name of its initial policy, where a suite has several."""
 
     @cached_property
     def initial(self) -> Policy:
@@ -64,7 +59,7 @@ class Replicate:
     def of_initial(self) -> Replicate:
         """The initial policy, measured as this replicate is."""
         title = f"initial policy {self.initial.label}"
-        return Replicate(title, 0, self.config, self.words, is_initial=True, start=self.start)
+        return Replicate(title, 0, self.config, self.words, is_initial=True)
 
     @cached_property
     def policy(self) -> Policy:
@@ -79,10 +74,7 @@ class Replicate:
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """A point, by setting or by what a suite says of it, and its replicates.
-
-    These are over seeds, and over initial policies where a suite has several.
-    """
+    """A point, by setting or by what a suite says of it, and its replicates over seeds."""
 
     label: str
     point: Mapping[str, Any]

@@ -35,7 +35,7 @@ class TestTokenZscore(GuideContract):
         return TokenGuide(norm="zscore")
 
 
-class Teacher(Guide):
+class Surer(Guide):
     """More anchor where the reference is surer than the policy, none on the token 3."""
 
     strength: float = 0.1
@@ -50,10 +50,10 @@ class Teacher(Guide):
 
 class TestOfOnesOwnThatReadsBothModels(GuideContract):
     def make(self) -> Guide:
-        return Teacher()
+        return Surer()
 
 
-class Nosy(Teacher):
+class Nosy(Surer):
     needs = frozenset({"token_ids_BT"})
 
 

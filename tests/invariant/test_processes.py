@@ -25,9 +25,7 @@ CASES = [
     ("dars", "branch", "dr_grpo"),
     ("rlpr", "branch", "grpo"),
     ("dph-rl", "none", "grpo"),
-    ("nudge", "branch", "grpo"),
     ("grpo", "rapo", "dr_grpo"),
-    ("grpo", "teacher", "dapo"),
     ("bnpo", "branch", "dr_grpo"),
     ("maxrl", "token", "grpo"),
 ]
@@ -41,7 +39,6 @@ OWN: dict[str, dict[str, Any]] = {
     "dars": {"most_rollouts": 10},
     "rlpr": {"reward_filter": 0.1},
     "dph-rl": {"weight": 3.0},
-    "nudge": {"line_end": ";", "hint": "{question}{hint}", "continued": True},
     "entropy-shaped": {"epsilon_high": 0.2},
 }
 """What a method sets besides."""
@@ -63,7 +60,6 @@ def order(base: Path, folder: Path, case: tuple[str, str, str], processes: int) 
             "guide": {"name": guide},
             "rl": rl,
             "anchor": ANCHORS.get(algo, {}),
-            "prompt": {"format": "plain", "system": None} if algo == "nudge" else {},
         },
     }
 
@@ -108,8 +104,6 @@ def test_two_processes_are_as_one(trained: Path, case: tuple[str, str, str]):
     if case[0] == "dars":
         assert sum(record["rollouts/extra"] for record in one) > 0
         assert all(record["groups/taught"] > 0 for record in one)
-    if case[0] == "nudge":
-        assert all(0 < record["nudge/share"] < 1 for record in one)
     if case[0] == "rlpr":
         assert all(0 < record["reward/formed"] < 1 for record in one)
         assert all(record["reward/probability"] > 0 for record in one)

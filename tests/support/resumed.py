@@ -20,8 +20,7 @@ from sage_cli.models.load import load_model
 from sage_cli.settings.compat import WARM_UP, official_settings
 from sage_cli.settings.extensible import built_in
 from sage_cli.store.runs.run import Run
-from sage_cli.training.guided import train_guided
-from sage_cli.training.guided_retries import Lesson, Pair
+from sage_cli.training.guided_dpo import Lesson, Pair, train_guided
 
 OnStep = Callable[[dict[str, Any]], None]
 OFFICIAL, MOVING, MOVING_LORA = "official", "moving reference", "moving reference, LoRA"
@@ -40,7 +39,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "rlpr": {"reward_filter": 1.0},
     "dph-rl": {"weight": 3.0},
     "dars": {"most_rollouts": 8},
-    "nudge": {"line_end": ";", "hint": "{question}{hint}", "continued": True, "distillation": 1.0},
     "guided-dpo": {"prompts_per_step": 3, "preference_beta": 0.5},
 }
 
@@ -77,8 +75,7 @@ class Training:
         own = {"algo": self.case, "stop_when_stuck": False, **SETTINGS.get(self.case, {})}
         anchor = dict(built_in(Method)[self.case].anchored) | ({"kl": "none"} if dpo else {})
         guide = {"name": "none" if dpo else "random"}
-        hinted = {"prompt": {"format": "plain", "system": None}} if self.case == "nudge" else {}
-        kept = {"tracking": {"rollouts": "all"}} | hinted
+        kept = {"tracking": {"rollouts": "all"}}
         return configuration(rl=own | rl, anchor=anchor, guide=guide, **kept)
 
     def run(self, name: str, on_step: OnStep = lambda _: None, **rl: Any) -> Run:

@@ -27,7 +27,6 @@ from sage_cli.methods.method import Method
 from sage_cli.methods.parts.formulas import group_advantages
 from sage_cli.methods.parts.inputs import AdvantageInputs
 from sage_cli.methods.policy_gradient import PolicyGradient
-from sage_cli.models.load import load_model
 from sage_cli.settings import plugins
 from sage_cli.training.checkpoints.safeguards import Safeguards
 from sage_cli.training.rl_inputs import Validator
@@ -135,19 +134,9 @@ def train(order: dict[str, Any]) -> None:
     validator = Validator(2, lambda _: {"eval/pass@1": 0.5}) if order.get("validates") else None
     config = configuration(**order["sections"])
     others: dict[str, Any] = {}
-    if config.guide.reads_teacher:
-        others["teacher"] = teacher(base)
     if config.rl.samples_beforehand:
         others["reference_completions"] = reference_completions()
     bench.run(config, order["name"], validator=validator, **others)
-
-
-def teacher(base: Path) -> Any:
-    """The base, surer of everything."""
-    model = load_model(base)
-    with torch.no_grad():
-        model.lm_head.weight.mul_(1.3)
-    return model
 
 
 if __name__ == "__main__":

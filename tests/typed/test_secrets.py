@@ -46,7 +46,7 @@ def endpoint() -> Iterator[Endpoint]:
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory, warm: Warm, endpoint: Endpoint) -> SweepLab:
-    """A folder in which a run, its measurement, an archive and a sweep were made."""
+    """A folder in which a run, its measurement and a sweep were made."""
     folder = tmp_path_factory.mktemp("secrets")
     servers = [
         endpoint.address.replace("://", "://ann:s3cret-of-a-server@"),
@@ -63,7 +63,6 @@ def lab(tmp_path_factory: pytest.TempPathFactory, warm: Warm, endpoint: Endpoint
     few = ("--set", "evaluation.samples=4", "--set", "evaluation.k=1..4:pow2")
     here(lab, "rl", *presets, *storage, *few, "--measure")
     here(lab, "passk", *presets, *storage, "--n", "4", "--k", "1,4", "rl-")
-    here(lab, "runs", "archive", "rl-", "packed.tar.gz")
     lab.run("--space", lab.space([0], [0.8, 1.0]), "--workers", "1")
     return lab
 
@@ -80,7 +79,7 @@ def here(lab: SweepLab, *words: str, code: int = 0) -> str:
 
 def test_no_byte_of_any_file_holds_one(lab: SweepLab) -> None:
     files = {path.suffix for path in lab.folder.rglob("*") if path.is_file()}
-    assert {".json", ".parquet", ".gz", ".log", ".wandb", ".jsonl", ".md"} <= files
+    assert {".json", ".parquet", ".log", ".wandb", ".jsonl", ".md"} <= files
     assert found_in(lab.folder / "runs", ANY_FORM) == []
     assert found_in(lab.folder, ANY_FORM) == []
     # the search itself finds what is there, packed or not

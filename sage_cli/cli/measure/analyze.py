@@ -56,12 +56,6 @@ def command(
     patterns: Annotated[
         Path | None, typer.Option(help="For patterns: a YAML file of expressions.")
     ] = None,
-    guides: Annotated[
-        str | None,
-        typer.Option(
-            help="For signals: guides, as branch,token (default: the run's own and these)."
-        ),
-    ] = None,
     algo: Annotated[
         str | None, typer.Option(help="For reweigh: methods, as grpo,maxrl,nsr (default: all).")
     ] = None,
@@ -103,7 +97,7 @@ def command(
         {**flags, "--config": config, "--runs": runs}, {"--preset": preset, "--set": set_}
     )
     request = Request(
-        base, tuple(problem or ()), delta, patterns, sampling, guides,
+        base, tuple(problem or ()), delta, patterns, sampling,
         temperatures=temperature, k=k, algo=algo,
     )  # fmt: skip
     if dry_run:

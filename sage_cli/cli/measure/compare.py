@@ -110,7 +110,7 @@ def _at_equal_accuracy(
     if odd:
         raise ConfigurationError(
             f"--at pass@1 lays one model beside another, and {odd[0]} is no model by itself",
-            "name one run or model on each side; a suite with `trades` compares methods over seeds",
+            "name one run or model on each side",
         )
     labels = {name: label for name, label in sides if label}
     with Live() as live:

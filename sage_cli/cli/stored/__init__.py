@@ -1,1 +1,1 @@
-"""Commands on stored runs, archives and reports."""
+"""Commands on stored runs and reports."""

@@ -1,4 +1,4 @@
-"""`sage runs list|show|diff|plot|archive|restore|prune|path|remove`."""
+"""`sage runs list|show|diff|plot|prune|path|remove`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.table import Table
 
 from sage_cli.cli.group import new_app
 from sage_cli.cli.options import Json, RunName, RunRoot
-from sage_cli.cli.stored.run_files import archive, prune, restore
+from sage_cli.cli.stored.run_files import prune
 from sage_cli.cli.stored.run_tables import diff, list_facts, plot
 from sage_cli.cli.terminal.console import console, emit, name_column
 from sage_cli.store.runs.evaluations import evaluation_figures
@@ -20,7 +20,7 @@ from sage_cli.store.runs.run import Run, Runs
 if TYPE_CHECKING:
     from sage_cli.cli.terminal.run_answers import FolderAnswer, RemovedAnswer, RunAnswer
 
-app = new_app("List, show, compare, plot, archive, prune, locate and remove runs.")
+app = new_app("List, show, compare, plot, prune, locate and remove runs.")
 FIRST = ("status", "kind")
 SHOWN = ("parent", "started", "seconds", "seed", "host", "commit", "command", "reason")
 
@@ -124,8 +124,6 @@ def _imported(origin: dict[str, Any]) -> dict[str, Any]:
 
 app.command()(diff)
 app.command()(plot)
-app.command()(archive)
-app.command()(restore)
 app.command()(prune)
 
 

@@ -89,11 +89,3 @@ class PrunedAnswer(TypedDict):
     deleted: list[PrunedRow]
     kept: list[PrunedRow]
     carried_out: bool
-
-
-class RestoredAnswer(TypedDict):
-    """The restored runs, the archive's digest, and its sample sets."""
-
-    restored: list[str]
-    digest: str
-    sample_sets: list[str]

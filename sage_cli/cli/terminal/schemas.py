@@ -32,10 +32,8 @@ from sage_cli.reports.comparison import ComparisonData
 from sage_cli.reports.document import ReportJson
 from sage_cli.reports.evaluation import EvaluationData
 from sage_cli.reports.power import PowerData
-from sage_cli.reports.sweeps.confirmed import ConfirmData
 from sage_cli.reports.sweeps.data import SweepResult
 from sage_cli.reports.token_report import TokenReport
-from sage_cli.store.archives.listing import Archive
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -126,7 +124,6 @@ ANSWERS: Mapping[str, tuple[Any, ...]] = {
     "sweeps list": (sweep_answers.SweepsAnswer,),
     "sweeps show": (sweep_answers.SweepAnswer,),
     "sweeps best": (sweep_answers.BestAnswer,),
-    "sweeps confirm": (_report("ConfirmReport", ConfirmData), _PLAN),
     "sweeps importance": (sweep_answers.ImportanceAnswer,),
     "sweeps cancel": (sweep_answers.CancelAnswer,),
     "sweeps remove": (sweep_answers.RemovedSweepAnswer,),
@@ -156,8 +153,6 @@ ANSWERS: Mapping[str, tuple[Any, ...]] = {
     "runs list": (run_answers.RunsAnswer, run_answers.RunColumnsAnswer),
     "runs show": (run_answers.RunAnswer,),
     "runs diff": (run_answers.DifferencesAnswer,),
-    "runs archive": (_flat("ArchiveAnswer", Archive, "What the file holds.", file=str),),
-    "runs restore": (run_answers.RestoredAnswer,),
     "runs path": (run_answers.FolderAnswer,),
     "runs prune": (run_answers.PrunedAnswer,),
     "runs remove": (run_answers.RemovedAnswer,),

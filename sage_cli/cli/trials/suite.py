@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 app = new_app("Run a table or a figure of the paper, or a study of your own.")
 
-SHOWN = {"measured": 2, "claims": 1, "trades": 1, "interactions": 1}
+SHOWN = {"measured": 2, "claims": 1}
 """The sections of a report that the terminal shows, and the number of their tables."""
 MOST_ROWS = 40
 """Rows of the longest table that the terminal shows."""
@@ -39,13 +39,6 @@ Seeds = Annotated[
 
 Only = Annotated[
     str | None, typer.Option("--only", help="These methods alone, as base,grpo-branch.")
-]
-Starts = Annotated[
-    str | None,
-    typer.Option(
-        "--initial-policies",
-        help="In the place of the suite's: how many, their seeds as 41,42 or 41..48, or models.",
-    ),
 ]
 
 
@@ -70,14 +63,13 @@ def plan(
     name: Name,
     seeds: Seeds = None,
     only: Only = None,
-    initial_policies: Starts = None,
     preset: Presets = None,
     set_: Sets = None,
     runs: RunRoot = None,
     json: Json = False,
 ) -> None:
     """Show every task as a command, what it needs and its state."""
-    _show_plan(name, overrides_of(preset, set_, seeds, runs, only, initial_policies), json)
+    _show_plan(name, overrides_of(preset, set_, seeds, runs, only), json)
 
 
 @app.command()
@@ -85,7 +77,6 @@ def run(
     name: Name,
     seeds: Seeds = None,
     only: Only = None,
-    initial_policies: Starts = None,
     executor: Annotated[str | None, typer.Option(help="local, ray or slurm.")] = None,
     workers: Annotated[int | None, typer.Option(help="Tasks at once.")] = None,
     address: Annotated[str | None, typer.Option(help="Address of the Ray cluster.")] = None,
@@ -97,9 +88,8 @@ def run(
 ) -> None:
     """Run every task that is not done, then report; run it again to resume."""
     overrides = overrides_of(
-        preset, set_, seeds, runs, only, initial_policies,
-        name=executor, workers=workers, address=address,
-    )  # fmt: skip
+        preset, set_, seeds, runs, only, name=executor, workers=workers, address=address
+    )
     if dry_run:
         _show_plan(name, overrides, json)
         return
@@ -115,7 +105,6 @@ def report(
     name: Name,
     seeds: Seeds = None,
     only: Only = None,
-    initial_policies: Starts = None,
     preset: Presets = None,
     set_: Sets = None,
     runs: RunRoot = None,
@@ -124,7 +113,7 @@ def report(
     """Report what is stored; nothing is run."""
     from sage_cli.commands.trials.suite_report import report_suite
 
-    overrides = overrides_of(preset, set_, seeds, runs, only, initial_policies)
+    overrides = overrides_of(preset, set_, seeds, runs, only)
     with Live() as live:
         written = report_suite(name, overrides, live)
     _show(written, json)
@@ -136,20 +125,15 @@ def overrides_of(
     seeds: int | None,
     runs: Path | None,
     only: str | None,
-    initial_policies: str | None,
     **executor: str | int | None,
 ) -> Overrides:
     """Return the overrides that options ask for, `executor` among the flags."""
     from sage_cli.settings.presets import DEFAULT_PRESET
     from sage_cli.trials.suites.overrides import Overrides
-    from sage_cli.trials.suites.starts import parse_starts
 
     labels = tuple(word.strip() for word in only.split(",")) if only else ()
-    wanted = None if initial_policies is None else parse_starts(initial_policies)
     flags: dict[str, dict[str, Any]] = {"executor": executor, "run": {"root": runs}}
-    return Overrides(
-        tuple(preset or (DEFAULT_PRESET,)), tuple(sets or ()), seeds, flags, labels, wanted
-    )
+    return Overrides(tuple(preset or (DEFAULT_PRESET,)), tuple(sets or ()), seeds, flags, labels)
 
 
 def _show(written: SuiteReport, json: bool) -> None:

@@ -48,14 +48,9 @@ def command(
     seeds: Annotated[
         int | None, typer.Option(help="Runs of each trial, each with another seed.")
     ] = None,
-    race: Annotated[
-        bool | None,
-        typer.Option(
-            "--race", help="The best half gets a second seed, the best quarter a third, ..."
-        ),
-    ] = None,
     prune: Annotated[
-        str | None, typer.Option(help="median or asha: end trials that lag behind.")
+        str | None,
+        typer.Option(help="median, asha or hyperband: end trials that lag behind."),
     ] = None,
     algo: Annotated[str | None, option(METHOD, "Algorithm of every trial.")] = None,
     compat: Compat = None,
@@ -94,7 +89,7 @@ def command(
         "guide": {"name": guide},
         "sweep": {
             "space": space, "sampler": sampler, "trials": trials, "objective": objective,
-            "seeds": seeds, "race": race, "prune": prune, "steps": steps,
+            "seeds": seeds, "prune": prune, "steps": steps,
             "study": study, "storage": storage,
         },
         "executor": {"name": executor, "workers": workers, "address": address},

@@ -1,4 +1,4 @@
-"""`sage sweeps list|show|best|confirm|importance|cancel|remove|dashboard`."""
+"""`sage sweeps list|show|best|importance|cancel|remove|dashboard`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from sage_cli.cli.group import new_app
-from sage_cli.cli.options import DryRun, Json, RunRoot, Sets
+from sage_cli.cli.options import Json, RunRoot
 from sage_cli.cli.terminal.console import console, emit, name_column
 
 if TYPE_CHECKING:
@@ -119,46 +119,6 @@ def best(
         console.print(f"  {told}", style="dim", soft_wrap=True)
         for said in describe_winner(one["winner"]) if one["winner"] else ():
             console.print(f"  {escape(said)}", style="dim", soft_wrap=True)
-
-
-@app.command()
-def confirm(
-    name: Name,
-    top: Annotated[
-        int | None, typer.Option(min=1, help="Trials by each objective (default: 3).")
-    ] = None,
-    seeds: Annotated[
-        int,
-        typer.Option(min=1, help="Runs of each, with seeds the search has not used."),
-    ] = 5,
-    objective: Annotated[str | None, typer.Option(help="Only the best by this objective.")] = None,
-    executor: Annotated[str | None, typer.Option(help="local, ray or slurm.")] = None,
-    workers: Annotated[int | None, typer.Option(help="Tasks at once.")] = None,
-    address: Annotated[str | None, typer.Option(help="Address of the Ray cluster.")] = None,
-    set_: Sets = None,
-    runs: RunRoot = None,
-    dry_run: DryRun = False,
-    json: Json = False,
-) -> None:
-    """Train the best trials with fresh seeds and measure them on evaluation.benchmark."""
-    from sage_cli.cli.terminal.live import Live
-    from sage_cli.cli.terminal.reporting import show_plan, show_report
-    from sage_cli.commands.trials import confirm as confirming
-
-    sweep = _sweeps(runs).find(name)
-    flags = {"executor": {"name": executor, "workers": workers, "address": address}}
-    if dry_run:
-        show_plan(
-            lambda: confirming.dry_run(
-                confirming.planned(sweep, seeds, top, objective, flags, set_ or ())
-            ),
-            json,
-        )
-        return
-    with Live() as live:
-        plan = confirming.planned(sweep, seeds, top, objective, flags, set_ or ())
-        report = confirming.confirm(sweep, plan, live)
-    show_report(report, json)
 
 
 @app.command()

@@ -22,8 +22,6 @@ from sage_cli.analysis.selection import (
     trained,
     with_base,
 )
-from sage_cli.analysis.token_signals import TokenReaders
-from sage_cli.analysis.token_table import TokenTable
 from sage_cli.config.schema import SageConfig
 from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import DataError, StoreError
@@ -135,11 +133,6 @@ class Analysing:
         """Return each policy with the model that scores its samples, None for none."""
         return scorers(self.analysis.scorer, self.samples, self.spec, progress)
 
-    def token_readers(self, own: PolicySamples, progress: Progress) -> TokenReaders:
-        """Return what reads the signals of a policy's tokens."""
-        guides, temperature = self.options.guides, self.options.temperature
-        return TokenReaders.of(own, self.spec, guides, temperature, progress)
-
 
 def analyze(asked: Analysing, progress: Progress) -> Report:
     """Analyse the named runs or models, and write the report."""
@@ -192,16 +185,12 @@ def _of_samples(asked: Analysing, progress: Progress) -> Inputs:
         _require_samples(asked)
     answers: dict[str, list[Answers]] = {benchmark.name: [] for benchmark in asked.benchmarks}
     modes: dict[tuple[str, str], ModeChances] = {}
-    tokens: dict[tuple[str, str], TokenTable] = {}
     for samples, scorer in asked.scorers(progress):
         for benchmark in asked.benchmarks:
             with progress.doing(f"reading samples of {samples.policy.label} on {benchmark.name}"):
                 own = Answers.of(samples, benchmark, spec)
             if scorer is not None and kind == "modes":
                 modes[benchmark.name, own.policy] = scorer.modes(benchmark)
-            elif scorer is not None and kind == "tokens":
-                readers = asked.token_readers(samples, progress)
-                tokens[benchmark.name, own.policy] = readers.table(own, asked.options.guides)
             elif scorer is not None:
                 stored = kind == "self if stored"
                 own = (scorer.if_stored if stored else scorer.score)(own, samples)
@@ -213,7 +202,6 @@ def _of_samples(asked: Analysing, progress: Progress) -> Inputs:
     return Inputs(
         answers={name: tuple(of) for name, of in answers.items()},
         modes=modes,
-        tokens=tokens,
         chances=chances,
         options=asked.options,
         provenance=provenance_of(asked.samples, asked.benchmarks, spec),

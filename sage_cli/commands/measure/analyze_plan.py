@@ -59,11 +59,7 @@ def _scoring_facts(asked: Analysing) -> dict[str, str]:
                 lacking, whole = scorer.problems_without_modes(benchmark)
                 facts[f"{scorer.label} {where}"] = f"{lacking:,} of {whole:,} prompts to read"
                 continue
-            own, tokens = Answers.of(samples, benchmark, asked.spec), kind == "tokens"
-            readers = asked.token_readers(samples, Silent()).all if tokens else [scorer]
-            for reader in readers:
-                lacking, whole = reader.lacking(own, samples, tokens=tokens)
-                at = f" at temperature {reader.temperature:g}" if tokens else ""
-                key = f"{reader.label} {where}{at}"
-                facts[key] = f"{lacking:,} of {whole:,} completions to read"
+            own = Answers.of(samples, benchmark, asked.spec)
+            lacking, whole = scorer.lacking(own, samples)
+            facts[f"{scorer.label} {where}"] = f"{lacking:,} of {whole:,} completions to read"
     return facts

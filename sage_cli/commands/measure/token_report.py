@@ -24,7 +24,7 @@ from sage_cli.guides.token_values import token_values
 from sage_cli.methods.method import batch_of
 from sage_cli.models.policies.names import named_policy, named_run
 from sage_cli.models.policies.policy import Policy
-from sage_cli.models.policies.reference import reference_of, refuse_other_tokenizer, teacher_policy
+from sage_cli.models.policies.reference import reference_of
 from sage_cli.models.signals import completion_signals, tilted_temperature
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
@@ -82,13 +82,6 @@ def token_report(
         reference = _signals(frozen, ids, config, progress)
         if guide.tilts:
             known["reference_tilted_logps_BT"] = _tilted(frozen, ids, right, guide, config)
-    teacher = teacher_policy(guide, Runs(config.run.root), config.model)
-    if teacher is not None:
-        refuse_other_tokenizer(teacher, policy)
-        with progress.doing(f"loading {teacher.label}"):
-            frozen = teacher.model(dtype=trained_dtype(config.model))
-        read = [logps_T for logps_T, _ in _signals(frozen, ids, config, progress)]
-        known["teacher_logps_BT"] = pad_sequence(read, batch_first=True)
     step, calls = last_step(policy, config), batch_of(config.rl, config.rl.processes).accumulation
     rows, summary = token_values(
         signals,
@@ -136,16 +129,6 @@ def store_with_run(report: TokenReport, name: str, root: Path) -> None:
             "leave out --keep; --json prints the same numbers",
         )
     write_json(run.guide, asdict(report))
-
-
-def write_page(report: TokenReport, root: Path, file: Path) -> None:
-    """Write a page that begins with a report, and holds the run that it is about."""
-    from sage_cli.view.export.selection import with_guide
-    from sage_cli.view.export.selection import write_page as write
-    from sage_cli.view.topics.run import GuideView
-
-    view: GuideView = {"policy": report.policy, "report": asdict(report)}
-    write(root, with_guide(root, report.policy, view), file)
 
 
 def last_step(policy: Policy, config: SageConfig) -> int:

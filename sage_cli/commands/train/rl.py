@@ -18,36 +18,25 @@ from sage_cli.evaluation.benchmarks import origins
 from sage_cli.evaluation.evaluate import Evaluation
 from sage_cli.evaluation.training_pool import pool_facts, pool_identity, training_problems
 from sage_cli.grading.judges.verdicts import require_judge
-from sage_cli.methods.guided_dpo import GuidedDpo
-from sage_cli.methods.parts.hinting import Hinting
 from sage_cli.models.policies.compatibility import (
     refuse_adapter_in_full_tuning,
     refuse_unfit_start,
     require_own_weights,
     require_same_parent,
-    require_same_teacher,
 )
 from sage_cli.models.policies.planned import rl_run, run_facts
 from sage_cli.models.policies.policy import Policy
-from sage_cli.models.policies.reference import (
-    reference_policy,
-    require_fit_source,
-    require_fit_teacher,
-    teacher_policy,
-)
+from sage_cli.models.policies.reference import reference_policy
 from sage_cli.planning.dry_run import Described, Gpu, Stage
 from sage_cli.planning.stages import rl_hours, rl_memory
-from sage_cli.planning.teachers import teacher_facts, teacher_shape
-from sage_cli.problems.demonstrations import require_hints
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
-from sage_cli.progress import Progress
+from sage_cli.progress import Progress, Silent
 from sage_cli.settings.sections.sweep import SweepSection
 from sage_cli.store.runs.manifest import Origin
 from sage_cli.store.runs.replacement import current
 from sage_cli.store.runs.run import Run, Runs
 from sage_cli.training.callbacks import Watch
-from sage_cli.training.guided_retries import train_by_retries
 from sage_cli.training.launch.launch import accelerate_configuration, train_together
 from sage_cli.training.launch.processes import (
     is_launched,
@@ -59,9 +48,8 @@ from sage_cli.training.launch.processes import (
     world_size,
 )
 from sage_cli.training.launch.watchdog import ended_with, follow
-from sage_cli.training.reward_training import train_by_rewards
 from sage_cli.training.rewards.load import require_plugins, require_rewards
-from sage_cli.training.rl_inputs import RlJob
+from sage_cli.training.rl_inputs import RlJob, train
 from sage_cli.training.rollouts.policy_rollouts import require_rollouts
 from sage_cli.training.rollouts.reference_samples import reference_facts, sample_reference
 from sage_cli.training.trainer.optimizers import require_optimizer
@@ -136,14 +124,13 @@ class RlTraining(TrainingRun):
             **pool_facts(self.spec, self.record.root),
             **kept_facts(self.spec, self.record.tracking),
             **reference_facts(self.spec, self.start.policy, self.record.root),
-            **teacher_facts(self._teacher),
-            **rl_hours(self.spec, teacher_shape(self._teacher)),
+            **rl_hours(self.spec),
         }
         return Described("RL", facts)
 
     def memory(self, gpu: Gpu) -> Described:
         """Describe the GPU memory that the training takes on each `gpu`."""
-        return rl_memory(self.spec, gpu, teacher_shape(self._teacher))
+        return rl_memory(self.spec, gpu)
 
     def join(self) -> Run | None:
         """Train as one of several processes that a launcher started, unless it is the first.
@@ -167,7 +154,7 @@ class RlTraining(TrainingRun):
         if not (run := current(self.planned)).finished:
             problems = training_problems(spec, self.record.root)
             validation = configured_validation(self.validation, self.sweep)
-            train_by_rewards(self._job(self.start.policy, problems, validation), run)
+            train(self._job(self.start.policy, problems, validation), run, None, Silent())
         return run
 
     def found(self, run: Run, progress: Progress) -> None:
@@ -189,22 +176,18 @@ class RlTraining(TrainingRun):
             problems = training_problems(spec, self.record.root)
             require_rewards(spec, problems)
             validation = configured_validation(self.validation, self.sweep)
-            if isinstance(spec.rl, Hinting):
-                require_hints(problems, spec.data.rl, spec.rl)
+            spec.rl.require_problems(problems, spec.data.rl)
         start = self.start.carry_out(progress)
         refuse_adapter_in_full_tuning(start, spec.model.tuning)
         if spec.anchor.kl != "none":
             reference_policy(start, spec)
         require_own_weights(start)
-        require_fit_teacher(self._teacher, start)
-        require_fit_source(spec, start, Runs(self.record.root))
         if self.start.init:
             allowed = spec.rl.allow_template_mismatch
             refuse_unfit_start(start, spec.model, spec.prompt, other_template=allowed)
         require_rollouts(spec.rollout, start, self._processes)
         if resumed is not None:
             require_same_parent(resumed, start)
-            require_same_teacher(resumed, self._teacher)
             refuse_foreign(resumed.checkpoints)
         return partial(self._train, self._job(start, problems, validation), progress)
 
@@ -218,10 +201,6 @@ class RlTraining(TrainingRun):
     def _launcher_lives(self) -> Callable[[], bool]:
         """Ask if the launcher lives. From the first access on, this process ends with it."""
         return follow()
-
-    @cached_property
-    def _teacher(self) -> Policy | None:
-        return teacher_policy(self.spec.guide, Runs(self.record.root), self.spec.model)
 
     @property
     def _processes(self) -> int:
@@ -271,13 +250,10 @@ class RlTraining(TrainingRun):
             self.measure(run, progress)
             return
 
-        def train(run: Run, watch: Watch) -> None:
+        def train_watched(run: Run, watch: Watch) -> None:
             with ended_with(self._launcher_lives) if is_launched() else nullcontext():
                 join_processes().wait_for_everyone()
-                if isinstance(spec.rl, GuidedDpo):
-                    train_by_retries(job, run, watch, progress)
-                else:
-                    train_by_rewards(job, run, watch)
+                train(job, run, watch, progress)
 
         origin: Origin = {
             "kind": self.kind,
@@ -288,6 +264,4 @@ class RlTraining(TrainingRun):
             "data": origins(job.problems) or spec.data.rl.name,
             "sweep": self.record.sweep,
         }
-        if self._teacher is not None:
-            origin["teacher_weights"] = self._teacher.fingerprint
-        self.train_here(run, origin, train, progress)
+        self.train_here(run, origin, train_watched, progress)

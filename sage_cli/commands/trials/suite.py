@@ -13,7 +13,7 @@ from sage_cli.progress import Progress
 from sage_cli.settings.ks import capped_ks
 from sage_cli.settings.sections.model import PretrainedModel
 from sage_cli.store.lock import writer
-from sage_cli.store.mirrors.follower import require_mirrors
+from sage_cli.store.mirrors import require_mirrors
 from sage_cli.trials.cost import Cost, cost, cost_left, cost_of
 from sage_cli.trials.executors.build import build_executor
 from sage_cli.trials.executors.executor import Resources
@@ -171,7 +171,7 @@ def _notes(plan: PlannedSuite) -> list[str]:
             model = one.config.model
             if isinstance(model, PretrainedModel):
                 models[model.path] = pinned_revision(model.path, model.revision)
-        if not part.suite.sampled or not part.trials:
+        if not part.suite.measured or not part.trials:
             continue
         samples = part.trials[0].config.evaluation.samples
         if capped_ks(part.suite.k, samples) != part.suite.k:

@@ -15,12 +15,11 @@ from sage_cli.errors import ConfigurationError, TrainingError
 from sage_cli.evaluation.benchmarks import refuse_trained
 from sage_cli.planning.dry_run import Described, memory_of
 from sage_cli.planning.stages import rl_hours
-from sage_cli.planning.teachers import teacher_shape_of
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Report
 from sage_cli.settings.sections.executor import ExecutorSection
 from sage_cli.store.lock import driver
-from sage_cli.store.mirrors.follower import require_mirrors
+from sage_cli.store.mirrors import require_mirrors
 from sage_cli.store.runs.run import Runs
 from sage_cli.training.rewards.load import require_plugins
 from sage_cli.trials.cost import measuring_cost, seconds_per_step, training_cost
@@ -112,7 +111,7 @@ def dry_run(config: SageConfig, gpu: str | None = None) -> list[Described]:
     tasks = search.known_tasks()
     left, states = left_and_states(tasks)
     done = len(tasks) - len(left)
-    runs = search.total * len(search.first_seeds)
+    runs = search.total * config.sweep.seeds
     if not tasks:  # a sampler chooses the points: each costs what the shared settings do
         left = [search.tasks.training(Replicate("trial", 0, shared))] * runs
     facts: dict[str, Any] = {
@@ -126,8 +125,7 @@ def dry_run(config: SageConfig, gpu: str | None = None) -> list[Described]:
         **states,
     }
     trial = RlTraining.of(shared, measure=True)
-    teacher = teacher_shape_of(shared.guide, shared.run.root, shared.model)
-    hours = rl_hours(recipe, teacher)
+    hours = rl_hours(recipe)
     return [
         trial.start.describe(),
         Described("RL, shared by all trials", {**rl_facts(recipe), **hours}),

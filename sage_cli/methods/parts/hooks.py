@@ -104,7 +104,6 @@ class Setup:
     answer_begin: Callable[[str], int | None]
     records: Sequence[Mapping[str, Any]] = ()
     initial: Mapping[int, Sequence[tuple[str, Sequence[int]]]] = field(default_factory=dict)
-    contexts: Callable[[int], Sequence[str]] = lambda _: ()
 
 
 class Trainer(Protocol):

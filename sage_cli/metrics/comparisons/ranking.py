@@ -49,14 +49,8 @@ def rank(values: ObjectiveValues, confidence: float = 0.95) -> Ranking:
 
 
 def leading(values: ObjectiveValues) -> list[int]:
-    """Return the models' places: those with the most runs first, the highest mean first of these.
-
-    A model that a race left after one lucky run does not come before one with all runs.
-    """
-    return sorted(
-        range(len(values.models)),
-        key=lambda place: (-len(values.models[place]), -float(values.models[place].mean())),
-    )
+    """Return the models' places, the highest mean first."""
+    return sorted(range(len(values.models)), key=lambda place: -float(values.models[place].mean()))
 
 
 def pareto_front(objectives: Sequence[ObjectiveValues], confidence: float = 0.95) -> Front:

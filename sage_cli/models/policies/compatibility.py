@@ -136,17 +136,6 @@ def require_same_parent(run: Run, parent: Policy) -> None:
         )
 
 
-def require_same_teacher(run: Run, teacher: Policy | None) -> None:
-    """Raise StoreError where `run` began under other weights than `teacher` has now."""
-    began_under = run.manifest.get("teacher_weights")
-    if teacher is not None and began_under not in (None, teacher.fingerprint):
-        raise StoreError(
-            f"{run.id} began under the teacher {teacher.label} with weights {began_under}, which "
-            f"has {teacher.fingerprint} now",
-            f"restore {teacher.label}, or begin again with --fresh",
-        )
-
-
 def require_childless(run: Run, runs: Runs) -> None:
     """Raise StoreError where other runs grew from `run`, whose weights a new training may change.
 

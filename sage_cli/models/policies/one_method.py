@@ -7,7 +7,7 @@ from typing import Any
 
 from sage_cli.config.fields import UNIONS, settings
 from sage_cli.config.layers import leaves
-from sage_cli.errors import ConfigurationError, StoreError
+from sage_cli.errors import ConfigurationError
 from sage_cli.models.policies.policy import Policy
 from sage_cli.store.runs.run import Run, Runs
 
@@ -17,7 +17,6 @@ DETERMINING = {
 }
 """By kind of run, the sections that its training reads."""
 _NOT_READ = {"rl": ("data.sft.",), "sft": ("data.rl.",)}
-_NAMES_A_RUN = ("rl.replay.run",)
 NAMED_AT_MOST = 5
 """Differing settings that a message names."""
 
@@ -71,24 +70,12 @@ def _of_run(run: Run, runs: Runs) -> Iterator[tuple[str, Any]]:
         known = schema.get(key)
         if key.endswith(".seed") or key.startswith(unread) or (known and known.cosmetic):
             continue
-        named = _replayed(value, runs) if key in _NAMES_A_RUN else None
-        if named is None:
-            yield key, value
-        else:
-            yield from ((f"{key}: {inner}", of) for inner, of in _of_run(named, runs))
+        yield key, value
     parent = Run(runs.root / str(run.known.get("parent")))
     if not parent.begun:
         yield "initial policy", run.known.get("parent_weights") or run.known.get("parent")
     else:
         yield from ((f"initial policy: {key}", value) for key, value in _of_run(parent, runs))
-
-
-def _replayed(name: Any, runs: Runs) -> Run | None:
-    """Return the run of that name; None if none is named, or it is not stored here."""
-    try:
-        return runs.find(str(name)) if name else None
-    except StoreError:
-        return None
 
 
 def _differing(a: Settings, b: Settings) -> dict[str, tuple[Any, Any]]:

@@ -15,7 +15,6 @@ from sage_cli.config.specs import RlSpec, SftSpec
 from sage_cli.errors import ConfigurationError
 from sage_cli.models.folders import fingerprint, require_model
 from sage_cli.models.policies.policy import Policy
-from sage_cli.models.policies.reference import guide_determinants, replay_determinants
 from sage_cli.problems.identity import demonstrations_identity, training_identity
 from sage_cli.settings.sections.model import (
     PretrainedModel,
@@ -88,10 +87,10 @@ def rl_run(
         "compute": recipe.model.compute_dtype,
         "prompt": recipe.prompt.determinants(),
         # each process samples rollouts of its own
-        "rl": {**replay_determinants(recipe.rl, runs), "processes": processes},
+        "rl": {**recipe.rl.determinants(), "processes": processes},
         "rollout": recipe.rollout.determinants(),
         "anchor": anchor.determinants() if anchor.kl != "none" else None,
-        "guide": guide_determinants(recipe, runs) if guide.name != "none" else None,
+        "guide": guide.determinants() if guide.name != "none" else None,
         "grading": recipe.grading.determinants(),
         **({"kernels": kernels} if (kernels := kernel_arguments(recipe.model)) else {}),
         "data": training_identity(recipe.data) | ({"pool": dict(pool)} if pool else {}),

@@ -128,12 +128,9 @@ class SweepResult:
         }
 
     def ranked(self, objective: str) -> list[int]:
-        """Return the places of the measured trials, best first, those with the most seeds before.
-
-        A race leaves trials with fewer seeds, of which one may have a higher value by luck.
-        """
+        """Return the places of the measured trials, best first."""
         value_at = self.value_at(objective)
-        return sorted(value_at, key=lambda place: (-len(self.trials[place].runs), -value_at[place]))
+        return sorted(value_at, key=lambda place: -value_at[place])
 
     def best(self, objective: str) -> int | None:
         """Return the place of the best trial; None if no trial is measured."""

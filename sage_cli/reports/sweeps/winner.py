@@ -38,7 +38,7 @@ def winner_table(result: SweepResult) -> Table:
 def _notes(result: SweepResult, known: bool) -> tuple[str, ...]:
     found = [
         "paired differences, whose intervals do not allow for the choice of the best: "
-        "`sage sweeps confirm` measures what is left of them"
+        "a sweep over the best trials with other seeds measures what is left of them"
     ]
     if all(one.optimism is None for one in result.winners.values()):
         return tuple(found)

@@ -39,11 +39,9 @@ class SweepSection(Section):
     """Seed of the sampler."""
     seeds: int = Field(1, ge=1)
     """Runs of each trial, with rl.seed, rl.seed + 1, ..."""
-    race: bool = False
-    """Successive halving over seeds: all trials get the first seed, the best half the second, the
-    best quarter the third, and so on."""
-    prune: Literal["none", "median", "asha"] = "none"
-    """End runs that lag behind, by Optuna's pruner of that name."""
+    prune: Literal["none", "median", "asha", "hyperband"] = "none"
+    """End trials that lag behind, by Optuna's pruner: the median of the others, successive halving
+    (`asha`) or `hyperband`. It takes one objective."""
     objective: Annotated[
         tuple[str, ...],
         Field(min_length=1),
@@ -91,6 +89,15 @@ class SweepSection(Section):
         names = [one.name for one in self.objectives]
         if len(set(names)) < len(names):
             raise ValueError(f"objective names {max(names, key=names.count)} twice")
+        return self
+
+    @model_validator(mode="after")
+    def _pruned_by_one(self) -> SweepSection:
+        if self.prune != "none" and len(self.objective) > 1:
+            raise ValueError(
+                f"prune '{self.prune}' goes by one objective, not {len(self.objective)}: "
+                f"{', '.join(self.objective)} (name one with --objective, or a sum of them)"
+            )
         return self
 
     @model_validator(mode="after")

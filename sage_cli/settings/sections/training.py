@@ -9,7 +9,6 @@ from pydantic import Field
 from sage_cli.settings.base import COSMETIC, Section
 
 Optimizer = Literal["adamw_8bit", "adamw"]
-SftOptimizer = Literal["adamw_8bit", "adamw", "muon"]
 Scheduler = Literal["linear", "cosine", "constant"]
 
 
@@ -45,8 +44,8 @@ class SftSection(Section):
     """Used when `warmup_steps` is null."""
     max_grad_norm: float = Field(1.0, gt=0)
     """Gradients are scaled down to this norm."""
-    optimizer: SftOptimizer = "adamw_8bit"
-    """`muon`: `sage_cli.training.trainer.muon`, for small models that start from nothing."""
+    optimizer: Optimizer = "adamw_8bit"
+    """`adamw`, or with a quarter of its memory `adamw_8bit`, which needs a GPU and bitsandbytes."""
     gradient_checkpointing: bool = True
     """Compute activations twice instead of keeping them: less memory, more time."""
     save_every: int = Field(200, ge=1, json_schema_extra=COSMETIC)

@@ -40,9 +40,8 @@ class ImportedFrom(TypedDict):
 class Origin(TypedDict):
     """The origin of a training.
 
-    `parent` is a run's id or a model's name, `parent_weights` its fingerprint, `teacher_weights`
-    that of a guide's teacher, `template` the prompt template's hash, `data` the files' versions or
-    a name, `sweep` the sweep's name.
+    `parent` is a run's id or a model's name, `parent_weights` its fingerprint, `template` the
+    prompt template's hash, `data` the files' versions or a name, `sweep` the sweep's name.
     """
 
     kind: str
@@ -50,7 +49,6 @@ class Origin(TypedDict):
     seed: int
     template: str
     parent_weights: NotRequired[str]
-    teacher_weights: NotRequired[str]
     data: NotRequired[str | list[str]]
     sweep: NotRequired[str | None]
 

@@ -32,9 +32,6 @@ RECORDED: Mapping[str, str] = {
     "groups/rescued": "DARS: those of them that had no right answer before it and have one now.",
     "groups/taught": "DARS: prompts with right and wrong completions, which the loss is over.",
     "groups/held": "DPH-RL: problems of the batch that the divergence holds.",
-    "nudge/share": "NudgeRL: share of rollouts that were sampled with a context.",
-    "nudge/reward": "NudgeRL: mean reward of rollouts with a context.",
-    "nudge/plain_reward": "NudgeRL: mean reward of rollouts without one.",
     "rollouts/extra": "DARS: completions of the second stage.",
     "completions/length": "Mean number of tokens.",
     "completions/clipped": "Share of completions that were cut off at the limit.",
@@ -65,12 +62,6 @@ RECORDED: Mapping[str, str] = {
     "mismatch/kl": "KL(pi_vllm || pi) in nats a token, estimated by k3.",
     "mismatch/kept_mass": "vLLM: mean probability of the tokens that min_p, top_p and top_k keep, "
     "over at most 256 tokens a process.",
-    "replay/completions": "Completions of the batch that were sampled at earlier steps, or by "
-    "another run (`rl.replay`). `reward`, grades and lengths count them as trained on.",
-    "replay/age": "Mean number of steps since they were sampled.",
-    "replay/ratio_min": "The smallest ratio pi / pi_old of their tokens, before it is clipped.",
-    "replay/ratio_mean": "The mean of these ratios.",
-    "replay/ratio_max": "The largest of them.",
     "guide/q_mean": "Mean of q over tokens.",
     "guide/q_min": "The smallest q of the step.",
     "guide/q_max": "The largest q of the step.",

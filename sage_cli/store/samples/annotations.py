@@ -1,4 +1,4 @@
-"""Annotations of stored samples: grades, scores, signals, stored so as not to repeat work.
+"""Annotations of stored samples: grades, scores, tokens, stored so as not to repeat work.
 
 They are a cache: what is torn or lost is computed again. An annotation belongs to a sample in one
 part, so a sample that was sampled again has none.
@@ -32,14 +32,6 @@ SCHEMAS = {
             ("length", pa.int32()),
         ]
     ),
-    "signals": pa.schema(
-        [
-            *_SAMPLE,
-            ("ids", pa.list_(pa.int32())),
-            ("logps", pa.list_(pa.float32())),
-            ("entropy", pa.list_(pa.float32())),
-        ]
-    ),
     "tokens": pa.schema(
         [
             *_SAMPLE,
@@ -54,10 +46,9 @@ SCHEMAS = {
 """The columns of a kind of annotation: the sample's, then the values, in nats.
 
 `scores` are the means of surprisal -log pi and entropy over a completion's tokens, NaN without
-any, and their number; `signals` a model's log-probabilities and entropies by token, as they are
-computed; `tokens` each token's text, the policy's surprisal and entropy, q of the guide and the
-initial policy's surprisal, the last two null where there is none."""
-_ROLES = {"grades": "grader", "scores": "scorer", "signals": "reader", "tokens": "reader"}
+any, and their number; `tokens` each token's text, the policy's surprisal and entropy, q of the
+guide and the initial policy's surprisal, the last two null where there is none."""
+_ROLES = {"grades": "grader", "scores": "scorer", "tokens": "reader"}
 """What the author of a kind of annotation is called, in the file that records it."""
 FLUSH_ROWS = 8192
 READ_AT_ONCE = 2048

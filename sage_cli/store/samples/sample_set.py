@@ -34,9 +34,7 @@ DESCRIPTION = "set.json"
 """A set's identity in full."""
 ENGINES = "engines.json"
 """Engine and versions of the writers of a set, each once."""
-OWN_NAMES = frozenset(
-    {DESCRIPTION, ENGINES, INDEX, "claims", "grades", "scores", "signals", "tokens"}
-)
+OWN_NAMES = frozenset({DESCRIPTION, ENGINES, INDEX, "claims", "grades", "scores", "tokens"})
 """Names in a set's folder besides parts."""
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from sage_cli.config.launching import unfit_for
 from sage_cli.errors import ConfigurationError, TrainingError
-from sage_cli.methods.guided_dpo import GuidedDpo
 from sage_cli.methods.method import Method
 from sage_cli.settings.sharding import Sharding
 
@@ -59,7 +58,7 @@ def _launchers_sharding() -> Sharding | None:
 
 def require_alone(rl: Method) -> None:
     """Raise ConfigurationError in one of several processes where the method is trained in one."""
-    if isinstance(rl, GuidedDpo) and world_size() > 1:
+    if rl.trains_alone and world_size() > 1:
         raise ConfigurationError(
             f"rl.algo '{rl.algo}' trains in one process, and a launcher started {world_size()}",
             "type the command without the launcher",

@@ -7,8 +7,6 @@ from typing import Any
 
 from sage_cli.config.specs import RlSpec
 from sage_cli.grading.extract import AnswerTags, extract
-from sage_cli.methods.online import OnlineMethod
-from sage_cli.methods.stored import StoredMethod
 from sage_cli.problems.problem import Problem
 from sage_cli.settings.own_code import OwnFunction, names_code
 from sage_cli.settings.plugins import load_plugin
@@ -75,19 +73,17 @@ def require_rewards(spec: RlSpec, problems: Sequence[Problem]) -> None:
 
     Raises ConfigurationError as `paid_rewards` does.
     """
-    if isinstance(spec.rl, OnlineMethod):
-        columns = problem_columns(problems)
-        for one in spec.rl.rewards:
-            if one.name != GRADE:
-                called_reward(one, spec, columns)
+    columns = problem_columns(problems)
+    for one in spec.rl.paid:
+        if one.name != GRADE:
+            called_reward(one, spec, columns)
 
 
 def require_plugins(recipe: RlSpec) -> None:
     """Name a guide, method or reward of others that can't be made, before anything is trained."""
     recipe.guide.for_training(recipe.rl.steps)
-    if isinstance(recipe.rl, StoredMethod):
-        load_plugin(recipe.rl.package, recipe.rl.algo)
-    for reward in recipe.rl.rewards if isinstance(recipe.rl, OnlineMethod) else ():
+    recipe.rl.require_installed()
+    for reward in recipe.rl.paid:
         if names_code(reward.name):
             OwnFunction.of(reward.name).load()
         elif reward.name not in BUILT_IN_REWARDS:

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from sage_cli.store.runs.training_completions import Sampled, TrainingCompletions
-from sage_cli.training.rollouts.replay import Memory
 
 KEPT_IDS = "kept_ids_B"
 """Where a batch carries the numbers under which its completions are kept."""
@@ -30,29 +29,25 @@ class _Waiting:
 class Kept:
     """Keeps this process's completions of a generation batch until the next one begins.
 
-    Then they are handed to `store`, and to the `memory` of a training that replays its own.
+    Then they are handed to `store`.
     """
 
-    def __init__(self, store: TrainingCompletions, memory: Memory | None = None) -> None:
-        self.store, self.memory = store, memory
+    def __init__(self, store: TrainingCompletions) -> None:
+        self.store = store
         self._waiting: list[_Waiting] = []
         self._count = 0
 
-    def scored(self, batch: dict[str, Any], sampled: Sampled, places_B: np.ndarray) -> None:
-        """Keep completions, those at `places_B` of a scored batch, which gets their numbers.
-
-        Its other rows get -1.
-        """
+    def scored(self, batch: dict[str, Any], sampled: Sampled) -> None:
+        """Keep the completions of a scored batch, which gets their numbers."""
         count = len(sampled.texts)
-        batch[KEPT_IDS] = torch.full((len(batch["completion_ids"]),), -1)
-        batch[KEPT_IDS][torch.from_numpy(places_B)] = torch.arange(self._count, self._count + count)
+        batch[KEPT_IDS] = torch.arange(self._count, self._count + count)
         self._waiting.append(
             _Waiting(
                 self._count,
                 replace(
                     sampled,
-                    reference_logps_BT=_numbers(batch.get("ref_per_token_logps"), places_B),
-                    engine_logps_BT=_numbers(batch.get("sampling_per_token_logps"), places_B),
+                    reference_logps_BT=_numbers(batch.get("ref_per_token_logps")),
+                    engine_logps_BT=_numbers(batch.get("sampling_per_token_logps")),
                 ),
                 np.full(count, np.nan),
                 np.full(sampled.ids_BT.shape, np.nan),
@@ -95,8 +90,6 @@ class Kept:
                 one.sampled, advantage_B=one.advantage_B, policy_logps_BT=one.policy_logps_BT
             )
             self.store.add(found)
-            if self.memory is not None:
-                self.memory.add(found.table())
         self._waiting = []
 
     def seal(self) -> None:
@@ -113,9 +106,9 @@ def padded(ids: Sequence[Sequence[int]]) -> np.ndarray:
     return found
 
 
-def _numbers(values: Tensor | None, places_B: np.ndarray | None = None) -> np.ndarray | None:
-    """Return the values in single precision, of all rows or those at `places_B`."""
+def _numbers(values: Tensor | None) -> np.ndarray | None:
+    """Return the values in single precision."""
     if values is None:
         return None
     numbers: np.ndarray = values.detach().float().cpu().numpy()
-    return numbers if places_B is None else numbers[places_B]
+    return numbers

@@ -17,7 +17,6 @@ from sage_cli.methods.parts.hooks import GradeReward
 from sage_cli.store.runs.training_completions import Sampled
 from sage_cli.store.runs.training_ledger import PromptRow, TrainingLedger
 from sage_cli.training.rollouts.kept import Kept, padded
-from sage_cli.training.rollouts.replay import own_places
 
 Said = Mapping[str, float | None]
 """What rewards say of a completion by name; None where one says nothing."""
@@ -64,17 +63,12 @@ class Noted:
     ) -> None:
         """Note the completions that were generated and graded last: they are trained on.
 
-        `said` is what the rewards say of each by name, empty without graded rewards. Replayed ones
-        were noted when they were sampled.
+        `said` is what the rewards say of each by name, empty without graded rewards.
         """
-        own_B = own_places(batch, len(rows))
-        statuses = [self.reward.statuses[place] for place in own_B]
-        some = _some(rows, self.generated, own_B)
-        own = [said[place] for place in own_B] if said else ()
-        sampled = self._sampled(*some, statuses, own, trained=True)
+        sampled = self._sampled(rows, self.generated, self.reward.statuses, said, trained=True)
         if self.kept is not None:
-            rewards = rewards_BF[batch["row_ids_B"]].float().cpu().numpy()
-            self.kept.scored(batch, replace(sampled, rewards_BF=rewards[own_B]), own_B)
+            own_BF = rewards_BF[batch["row_ids_B"]].float().cpu().numpy()
+            self.kept.scored(batch, replace(sampled, rewards_BF=own_BF))
 
     def replaced(self, rows: Sequence[Row], sampled: Generated, places: Sequence[int]) -> None:
         """Note the completions at `places`, which are not trained on."""

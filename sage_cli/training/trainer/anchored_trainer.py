@@ -34,9 +34,7 @@ from sage_cli.settings.sections.anchor import Rows
 from sage_cli.training.trainer.exact_head import ExactHead
 from sage_cli.training.trainer.guide_signals import (
     Tilted,
-    frozen_teacher,
     known_of_rows,
-    teacher_logps,
     tilted_name,
     tilting,
 )
@@ -74,7 +72,6 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
         rows: Rows,
         head_tokens: int,
         keeps_old_entropy: bool = False,
-        teacher: Any = None,
         **arguments: Any,
     ) -> None:
         check_seam()
@@ -89,7 +86,6 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
         self._scoring = False
         super().__init__(**arguments)
         self.head = ExactHead(self, head_tokens) if estimator == "head" else None
-        self.teacher = None if teacher is None else frozen_teacher(self, teacher)
         if self.args.disable_dropout:
             for model in (self.model, self.ref_model):
                 switch_off_own_dropout(model)
@@ -120,8 +116,6 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
             batch |= {"head_ids": self.head.ids_BTH, "head_reference": self.head.logps_BTH}
         batch |= {tilted_name(exponent): of for exponent, of in self._tilted.items()}
         self._tilted, self._scoring = {}, False
-        if self.teacher is not None:
-            batch["teacher_logps_BT"] = self._teacher_logps(batch)
         rows = len(batch["completion_ids"])
         first = self.accelerator.process_index * rows
         batch["row_ids_B"] = torch.arange(first, first + rows)
@@ -172,10 +166,6 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
         tokens = found[0].shape[1]
         self._tilted = {phi: logps_BT[:, -tokens:] for phi, logps_BT in self._tilted.items()}
         return found
-
-    def _teacher_logps(self, batch: dict[str, Any]) -> Tensor:
-        """Return the teacher's log-probabilities of the completions, past what listens above."""
-        return teacher_logps(self, batch)
 
     def _advantages_now(self, batch: dict[str, Any], *_signals_BT: Tensor) -> Tensor:
         """Return the advantages of this update: those of the generation batch.

@@ -1,4 +1,4 @@
-"""What guides ask for beyond the policy's signals: tilted reference, teacher, what rows are."""
+"""What guides ask for beyond the policy's signals: the tilted reference, and what rows are."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from trl import GRPOTrainer
 from trl.trainer.utils import add_fused_lm_head
 
 from sage_cli.guides import Guide
 from sage_cli.guides.signals import ROW_SIGNALS, Known, Signals
-from sage_cli.models.load import switch_off_own_dropout
 from sage_cli.models.signals import tilted_temperature
 
 Batch = dict[str, Any]
@@ -91,21 +89,6 @@ def tilting(
             hook.remove()
 
 
-def frozen_teacher(trainer: Any, teacher: Any) -> Any:
-    """Return the teacher on this process's device, frozen, with TRL's fused head.
-
-    It is whole in each process, also where the policy is spread over them.
-    """
-    causal = teacher.get_base_model() if hasattr(teacher, "get_base_model") else teacher
-    add_fused_lm_head(
-        causal,
-        temperature=trainer.temperature,
-        cast_lm_head_to_fp32=trainer.args.cast_lm_head_to_fp32,
-    )
-    switch_off_own_dropout(teacher)
-    return teacher.requires_grad_(False).eval().to(trainer.accelerator.device)
-
-
 def whole_texts(batch: Mapping[str, Any]) -> tuple[Tensor, Tensor]:
     """Return ids and mask of prompts with their completions."""
     ids, mask = (
@@ -113,21 +96,6 @@ def whole_texts(batch: Mapping[str, Any]) -> tuple[Tensor, Tensor]:
         for name in ("ids", "mask")
     )
     return ids, mask
-
-
-@torch.no_grad()
-def teacher_logps(trainer: Any, batch: Batch) -> Tensor:
-    """Return the teacher's log-probabilities (B, T) of a generation batch's completions."""
-    ids, mask = whole_texts(batch)
-    logps_BT: Tensor = GRPOTrainer._get_per_token_logps_and_entropies(
-        trainer,
-        trainer.teacher,
-        ids,
-        mask,
-        batch["completion_ids"].shape[1],
-        trainer.args.per_device_train_batch_size,
-    )[0]
-    return logps_BT
 
 
 class RowSignals:
@@ -170,9 +138,8 @@ def tilted_name(exponent: float) -> str:
 
 
 def known_of_rows(guide: Guide, batch: Batch) -> Known:
-    """Return what a micro-batch carries: grades, what depends on them, and the teacher's signal."""
-    carried = (*ROW_SIGNALS, "teacher_logps_BT")
-    known: dict[Any, Any] = {name: batch[name] for name in carried if name in batch}
+    """Return what a micro-batch carries: grades, and what depends on them."""
+    known: dict[Any, Any] = {name: batch[name] for name in ROW_SIGNALS if name in batch}
     if "right_B" in batch and "reference_tilted_logps_BT" in guide.needs:
         wrong_BT, right_BT = (
             batch["ref_per_token_logps" if exponent == 1 else tilted_name(exponent)]

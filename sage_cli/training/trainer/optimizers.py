@@ -5,13 +5,13 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 from sage_cli.errors import ConfigurationError
-from sage_cli.settings.sections.training import Optimizer, SftOptimizer
+from sage_cli.settings.sections.training import Optimizer
 
-_NAMES = {"adamw": "adamw_torch_fused", "adamw_8bit": "adamw_8bit", "muon": "adamw_torch"}
+_NAMES = {"adamw": "adamw_torch_fused", "adamw_8bit": "adamw_8bit"}
 
 
-def optimizer_name(requested: Optimizer | SftOptimizer) -> str:
-    """The trainer's name for it; Muon is made by ourselves, and the trainer's goes unused."""
+def optimizer_name(requested: Optimizer) -> str:
+    """Return the trainer's name for it."""
     return _NAMES[requested]
 
 
@@ -20,7 +20,7 @@ def scheduler_name(requested: str) -> str:
     return "constant_with_warmup" if requested == "constant" else requested
 
 
-def require_optimizer(requested: Optimizer | SftOptimizer, setting: str) -> None:
+def require_optimizer(requested: Optimizer, setting: str) -> None:
     """Refuse what `setting` names where it can't run, before any model is loaded.
 
     Raises ConfigurationError.

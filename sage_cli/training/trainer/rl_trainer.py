@@ -92,7 +92,7 @@ class RlTrainer(RolloutTrainer):
     def _generate_and_score_completions(self, inputs: list[Row]) -> dict[str, Any]:
         self.begin_rollouts()
         inputs, sampled = self.hooks.sample(self, inputs)
-        self.take_with_replayed(inputs, sampled)
+        self.take_rows(sampled)
         batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
         if self.state.global_step == 0:
             check_reference(self, batch, self.anchor.reference)
@@ -169,10 +169,6 @@ class RlTrainer(RolloutTrainer):
             return super()._get_per_token_logps_and_entropies(*arguments, **named)
         with self.phases.during("reference"):
             return super()._get_per_token_logps_and_entropies(*arguments, **named)
-
-    def _teacher_logps(self, batch: dict[str, Any]) -> Tensor:
-        with self.phases.during("reference"):
-            return super()._teacher_logps(batch)
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
         return self.hooks.loss(self, model, inputs)

@@ -14,8 +14,7 @@ from sage_cli.store.atomic import write_json
 from sage_cli.store.json_files import read_object
 from sage_cli.training.checkpoints.sealed import SealedCheckpoints
 from sage_cli.training.rl_inputs import Ids, SampleRollouts
-from sage_cli.training.rollouts.noted import COMPLETION_TEXTS, Noted, lengths_of
-from sage_cli.training.rollouts.replay import REPLAYED, Replay, old_logps, replay_statistics
+from sage_cli.training.rollouts.noted import Noted, lengths_of
 from sage_cli.training.rollouts.vllm import ask_for_each_row, merge_beside
 from sage_cli.training.trainer.anchored_trainer import AnchoredTrainer
 from sage_cli.training.trainer.batch_record import Phases
@@ -31,22 +30,15 @@ SAMPLED = ("sampled/completions", "sampled/tokens")
 class RolloutTrainer(SealedCheckpoints, AnchoredTrainer):
     """AnchoredTrainer whose completions are sampled by `sample`, or by TRL where there is none.
 
-    `phases` has the seconds of the step at hand; what is sampled is `noted`. `replay` puts earlier
-    completions among it. Its checkpoints hold memories and a moved reference, too.
+    `phases` has the seconds of the step at hand; what is sampled is `noted`. Its checkpoints hold
+    memories and a moved reference, too.
     """
 
     moving: MovingReference | None = None
     """Moves the reference, if the anchor asks for it."""
 
-    def __init__(
-        self,
-        *,
-        sample: SampleRollouts | None,
-        noted: Noted,
-        replay: Replay | None = None,
-        **arguments: Any,
-    ) -> None:
-        self.sample_rollouts, self.noted, self.replay = sample, noted, replay
+    def __init__(self, *, sample: SampleRollouts | None, noted: Noted, **arguments: Any) -> None:
+        self.sample_rollouts, self.noted = sample, noted
         self.phases = Phases()
         self._beforehand: Generated | None = None
         self._count = [0, 0]
@@ -68,8 +60,8 @@ class RolloutTrainer(SealedCheckpoints, AnchoredTrainer):
         """Completions for rows of the data set, in TRL's form."""
         return tuple(self._generate([row["prompt"] for row in rows]))
 
-    def take_rows(self, sampled: Generated) -> None:
-        """Have the next generation be these completions, which are sampled already."""
+    def take_rows(self, sampled: Generated | None) -> None:
+        """Have the next generation be these completions; None has the trainer sample them."""
         self._beforehand = sampled
 
     def _generate(self, prompts: list[Any]) -> Any:
@@ -90,52 +82,24 @@ class RolloutTrainer(SealedCheckpoints, AnchoredTrainer):
         batch = f"{self.state.global_step}:{self.accelerator.process_index}"
         return self.sample_rollouts(model, prompt_ids, batch, self._count[0]), None
 
-    def take_with_replayed(self, rows: list[Row], sampled: Generated | None) -> None:
-        """Have the next generation be `sampled`, completions of `rows`, and replayed ones in it.
-
-        Without `sampled` the trainer samples them. Those that are replaced are noted.
-        """
-        if self.replay is None:
-            self._beforehand = sampled
-            return
-        sampled = self.generate_rows(rows) if sampled is None else sampled
-        golds, texts = [row["gold"] for row in rows], sampled[COMPLETION_TEXTS]
-        with self.phases.during("grade"):
-            statuses = self.noted.reward.grade(golds, texts)
-        mixed, places = self.replay.mix(rows, sampled, statuses, self.state.global_step + 1)
-        self.noted.replaced(rows, sampled, places)
-        self.take_rows(mixed)
-
-    def _generate_and_score_completions(self, inputs: list[Row]) -> dict[str, Any]:
-        batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
-        if self.replay is not None:
-            self.replay.attach(batch)
-        return batch
-
     def _shape_anchor(self, batch: dict[str, Any], logps_BT: Tensor, entropy_BT: Tensor) -> None:
         super()._shape_anchor(batch, logps_BT, entropy_BT)
         self.noted.learned(batch, logps_BT)
-        if REPLAYED in batch:
-            old_BT = old_logps(batch, logps_BT)
-            self._view["old_per_token_logps"] = old_BT
-            mask_BT = batch["completion_mask"].bool() & batch[REPLAYED][:, None]
-            self.tokens.add(mask_BT, replayed=logps_BT - old_BT)
         if "sampling_per_token_logps" in batch:
             whole = self.vllm_importance_sampling_mode.startswith("sequence")
             add_mismatch(self.tokens, batch, logps_BT, whole=whole)
 
     def mismatch_record(self, signals: dict[str, Tensor]) -> dict[str, float]:
-        """Return what log-probabilities of the engine differ by, and ratios of replayed tokens."""
+        """Return what log-probabilities of the engine differ by from the trainer's."""
         corrected = self.vllm_importance_sampling_correction
         cap = self.vllm_importance_sampling_clip_max if corrected else None
-        return mismatch_statistics(signals, cap) | replay_statistics(signals)
+        return mismatch_statistics(signals, cap)
 
     def sampled_record(self) -> dict[str, float]:
-        """Return what was sampled since `begin_rollouts`, and what of it was replaced by replay."""
+        """Return what was sampled since `begin_rollouts`."""
         device = self.accelerator.device
         count = self.accelerator.gather(torch.tensor([self._count], device=device)).sum(dim=0)
-        replayed = self.replay.record if self.replay is not None else {}
-        return dict(zip(SAMPLED, count.tolist(), strict=True)) | replayed
+        return dict(zip(SAMPLED, count.tolist(), strict=True))
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         super()._load_optimizer_and_scheduler(checkpoint)

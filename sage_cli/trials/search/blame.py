@@ -39,12 +39,12 @@ class Streak:
 
     At `most` of them the sweep stops; None is never. Once a trial ends otherwise, `blame` is called
     for each. A failure of a trial's own says nothing about the machine, so it neither ends the
-    streak nor belongs to it. A further seed in a race has no trial: the study is told nothing.
+    streak nor belongs to it.
     """
 
     most: int | None
     blame: Callable[[StudyTrial, Failure], None]
-    members: list[tuple[StudyTrial | None, Failure]] = field(default_factory=list)
+    members: list[tuple[StudyTrial, Failure]] = field(default_factory=list)
 
     @property
     def stops(self) -> Failure | None:
@@ -52,7 +52,7 @@ class Streak:
         enough = self.most is not None and len(self.members) >= self.most
         return self.members[-1][1] if enough else None
 
-    def add(self, trial: StudyTrial | None, why: Failure) -> None:
+    def add(self, trial: StudyTrial, why: Failure) -> None:
         """Count a failure; one of another kind begins a new streak."""
         if any(before.kind is not why.kind for _, before in self.members):
             self.end()
@@ -61,6 +61,5 @@ class Streak:
     def end(self) -> None:
         """Blame the trials, since another one ended otherwise."""
         for trial, why in self.members:
-            if trial is not None:
-                self.blame(trial, why)
+            self.blame(trial, why)
         self.members.clear()

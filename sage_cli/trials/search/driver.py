@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sage_cli.errors import SageError
 from sage_cli.progress import Progress
+from sage_cli.store.runs.run import Run
 from sage_cli.trials.executors.executor import Executor
 from sage_cli.trials.failures import Failure, Kind
 from sage_cli.trials.queue import TaskQueue
 from sage_cli.trials.search.blame import Streak, is_own
 from sage_cli.trials.search.prepared import Sweep
-from sage_cli.trials.search.pruning import Pruner
-from sage_cli.trials.search.replicates import next_rung, stands_out
-from sage_cli.trials.search.scores import ByBenchmark, describe, mean_scores, score
-from sage_cli.trials.search.space.space import Point, point_key
+from sage_cli.trials.search.scores import (
+    ByBenchmark,
+    describe,
+    mean_scores,
+    score,
+    validations,
+)
+from sage_cli.trials.search.space.space import Point
 from sage_cli.trials.search.study.study_trial import State, StudyTrial
 from sage_cli.trials.search.sweep_progress import SweepProgress
 from sage_cli.trials.task import Task
@@ -55,13 +60,12 @@ class Driver:
         self._settings = sweep.settings
         self._shown = SweepProgress(progress, sweep, study, lost)
         self._queue = TaskQueue(executor, sweep.folder.tasks, self._settings.retries, self)
-        self._pruner = Pruner(self._settings, study)
         self._pending: dict[str, Pending] = {}  # by the names of due tasks
         self._streak = Streak(self._settings.stop_after, self._fail)
         self._initial = sweep.initial_task()
         self._initial_failed = False
         self._exhausted = False
-        self._raced: set[str] = set()
+        self._validated: dict[int, int] = {}  # trial -> the last step that the study knows
 
     def run(self, *, detach: bool = False) -> None:
         """Drive until nothing is left; with `detach` until all that is possible is submitted."""
@@ -78,15 +82,14 @@ class Driver:
                 enough=lambda: (
                     detach or self._sweep.folder.cancelled or self.stopped_by is not None
                 ),
-                check=self._prune,
+                check=self._end_pruned,
             )
         finally:
             self._queue.close()
             self._shown.close()
         if self.stopped_by is not None:
             for failed, why in self._streak.members:
-                if failed is not None:
-                    self._study.withdraw(failed, why.kind, why.reason)
+                self._study.withdraw(failed, why.kind, why.reason)
         else:
             self._streak.end()
         self._shown.write_state(self.under_way)
@@ -112,11 +115,9 @@ class Driver:
         self._shown.scored(task, score(self._settings.objectives, results))
         if (pending := self._pending.pop(task.name, None)) is not None:
             pending.results[seed] = results
-            if self._pruner.is_on and not seed and task.run is not None:
-                list(self._pruner.report(pending.trial, task.run))  # others are judged by these
+            if self._prunes and not seed and task.run is not None:
+                list(self._report(pending.trial, task.run))  # others are judged by these
             self._settle(pending, task)
-        elif task.name in self._raced:
-            self._streak.end()
 
     def failed(self, task: Task, why: Failure, log: Path, *, again: bool) -> None:
         """A task left no result."""
@@ -129,24 +130,21 @@ class Driver:
             if pending.failed is None or not self._is_own(pending.failed):
                 pending.failed = why
             self._settle(pending, task)
-        elif task.name in self._raced:
-            self._streak.add(None, why)
 
     def waits(self, task: Task, who: str) -> None:
         """Another process does the task."""
         self._shown.waits(task, who)
 
     def _propose(self) -> bool:
-        """Start a further trial, or a race over further seeds of the best ones."""
-        if self.stopped_by is not None:
+        """Start a further trial; False if there is none."""
+        if self.stopped_by is not None or self._exhausted:
             return False
-        if not self._exhausted:
-            trial = None if self._full() else self._study.propose()
-            if trial is not None:
-                self._start(trial)
-                return True
+        trial = None if self._full() else self._study.propose()
+        if trial is None:
             self._exhausted = True  # the points that are left only become fewer
-        return self._settings.race and self._queue.idle and self._race()
+            return False
+        self._start(trial)
+        return True
 
     def _full(self) -> bool:
         """Return True if the sweep has as many trials as it may, feasible or not."""
@@ -170,7 +168,7 @@ class Driver:
             tasks = self._sweep.trainings(point)
         except SageError as error:
             why = Failure(Kind.REFUSED, error.cause)
-            self._shown.refused(describe(point), why, len(self._sweep.first_seeds))
+            self._shown.refused(describe(point), why, self._settings.seeds)
             return why
         if trial is not None:
             names = {task.name for task in tasks}
@@ -185,54 +183,36 @@ class Driver:
         self._shown.expect(task)
         self._queue.add(task)
 
-    def _race(self) -> bool:
-        """Make the seeds of the next rung due; False if the race is over."""
-        settings = self._settings
-        points = {
-            point_key(one.point): one.point
-            for one in self._study.trials()
-            if one.state is State.DONE
-        }
-        tasks = {key: self._sweep.trainings(one, settings.seeds) for key, one in points.items()}
-        measured = {
-            key: {
-                seed: tuple(self._sweep.results_of(task).values())
-                for seed, task in enumerate(of_trial)
-                if task.done()
-            }
-            for key, of_trial in tasks.items()
-        }
-        failed = {
-            (key, seed)
-            for key, of_trial in tasks.items()
-            for seed, task in enumerate(of_trial)
-            if task.name in self._raced and seed not in measured[key]
-        }
-        wanted, left = next_rung(measured, settings.objectives, settings.seeds, failed)
-        for key, seed in wanted:
-            self._raced.add(tasks[key][seed].name)
-            self._add(points[key], tasks[key][seed])
-        if not wanted and len(left) > 1:
-            told = stands_out(measured, settings.objectives, left)
-            self._shown.raced(describe(points[left[0]]), len(left), len(measured), told)
-        return bool(wanted)
+    @property
+    def _prunes(self) -> bool:
+        return self._settings.prune != "none"
 
-    def _prune(self) -> None:
-        """Report new validations of running trials, and end those that lag behind."""
-        if not self._pruner.is_on:
+    def _report(self, trial: StudyTrial, run: Run) -> Iterator[int]:
+        """Tell the study the validations that it does not know; yields the step of each."""
+        if trial.number not in self._validated:  # an earlier driver may have reported some
+            self._validated[trial.number] = self._study.last_report(trial)
+        for step, value in validations(run, self._settings.objectives[0]):
+            if step > self._validated[trial.number]:
+                self._validated[trial.number] = step
+                self._study.report(trial, step, value)
+                yield step
+
+    def _end_pruned(self) -> None:
+        """Report new validations of running trials, and end those that Optuna's pruner names."""
+        if not self._prunes:
             return
         for task in self._queue.running:
             pending, run, one = self._pending.get(task.name), task.run, task.replicate
             if pending is None or run is None or one is None or one.seed:
                 continue
-            for step in self._pruner.report(pending.trial, run):
+            for step in self._report(pending.trial, run):
                 if step >= one.config.rl.steps:
                     break  # all of it is spent: only its measurement is left
-                if reason := self._pruner.reason(pending.trial.number):
-                    self._end_trial(pending, task, reason, step)
+                if self._study.should_prune(pending.trial):
+                    self._end_trial(pending, task, step)
                     break
 
-    def _end_trial(self, pending: Pending, task: Task, reason: str, step: int) -> None:
+    def _end_trial(self, pending: Pending, task: Task, step: int) -> None:
         """End a trial's tasks; what they saved stays, and `sage rl` would resume it.
 
         A training that finished meanwhile, unseen or while it was ended, is kept.
@@ -246,6 +226,7 @@ class Driver:
             return
         for name in pending.due:
             del self._pending[name]
+        reason = f"by Optuna's rule {self._settings.prune} at step {step}"
         for one in ended:
             if one.run is not None:
                 one.run.prune(reason)

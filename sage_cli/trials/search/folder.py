@@ -74,11 +74,6 @@ class SweepFolder:
 
         `settings` is `sweep_settings`. Raises ConfigurationError with what differs.
         """
-        self.refuse_other(settings)
-        write_json(self.path / SETTINGS, dict(settings))
-
-    def refuse_other(self, settings: Mapping[str, Any]) -> None:
-        """Raise ConfigurationError with what differs if the folder holds other settings."""
         held = self._held(SETTINGS)
         if held is not None and held != settings:
             names = sorted({*held, *settings})
@@ -89,6 +84,7 @@ class SweepFolder:
                 f"the study {self.name} is of another sweep: {'; '.join(shown)}{more}",
                 "give this sweep another name with --study, or leave the option out",
             )
+        write_json(self.path / SETTINGS, dict(settings))
 
     def require_storage(self, storage: str | None) -> None:
         """Raise ConfigurationError if the study is in a database and none is named.

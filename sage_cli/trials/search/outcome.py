@@ -25,8 +25,8 @@ from sage_cli.reports.sweeps.document import sweep_document
 from sage_cli.reports.sweeps.table import trials_table
 from sage_cli.reports.tables.table import to_records
 from sage_cli.settings.sections.records import TrackingSection
-from sage_cli.store.mirrors.wandb_mirror import SweepPicture, mirror_sweep
 from sage_cli.store.runs.run import Run
+from sage_cli.store.wandb_mirror import SweepPicture, mirror_sweep
 from sage_cli.trials.search.folder import SweepFolder
 from sage_cli.trials.search.prepared import Sweep
 from sage_cli.trials.search.scores import ByBenchmark, mean_scores, score
@@ -59,7 +59,7 @@ def outcome(sweep: Sweep, study: Study, under_way: Collection[int]) -> Document:
 
 
 def lost(study: Study, sweep: Sweep) -> list[StudyTrial]:
-    """The done trials of whose first seeds the store has not all results any more."""
+    """The done trials of whose replicates the store has not all results any more."""
     done = (one for one in study.trials() if one.state is State.DONE)
     return [one for one in done if _stored(one, sweep)[1] is not None]
 
@@ -68,10 +68,10 @@ def _stored(one: StudyTrial, sweep: Sweep) -> tuple[dict[str, ByBenchmark], str 
     """The stored counts of a trial by run, and what is missing of a trial that is done."""
     found, missing = {}, None
     try:
-        for replicate in sweep.trial(one.point, sweep.config.sweep.seeds).replicates:
+        for replicate in sweep.trial(one.point).replicates:
             if (counts := sweep.results(replicate)) is not None:
                 found[replicate.policy.label] = counts
-            elif replicate.seed in sweep.first_seeds:
+            else:
                 run = replicate.policy.label
                 missing = missing or f"{run}, or some of its samples, cannot be read"
     except SageError as error:
@@ -86,7 +86,7 @@ def _axis(name: str, one: Parameter) -> Axis:
 
 
 def _trial(one: StudyTrial, sweep: Sweep, goes_on: bool) -> SweepTrial:
-    """A trial with all of its measured seeds, those of a race among them."""
+    """A trial with all of its measured seeds."""
     found, missing = _stored(one, sweep)
     state = _unfinished(sweep, goes_on)
     trial = CountedTrial(one.point, state, runs=tuple(found), curve=_curve(one, sweep))

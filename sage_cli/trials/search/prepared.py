@@ -75,11 +75,6 @@ class Sweep:
         return count if self.size is None else min(count, self.size)
 
     @property
-    def first_seeds(self) -> range:
-        """The replicates that every trial has; a race gives further ones to some."""
-        return range(1 if self.config.sweep.race else self.config.sweep.seeds)
-
-    @property
     def determinants(self) -> dict[str, Any]:
         """The settings that decide the trials' results, without those that are searched."""
         return sweep_settings(self.shared, self.space.keys)
@@ -89,26 +84,25 @@ class Sweep:
         """The initial policy of the shared configuration."""
         return Replicate("initial policy", 0, self.shared, is_initial=True)
 
-    def trial(self, point: Point, seeds: int | None = None) -> Trial:
-        """The trial of a point with its first replicates, or with so many `seeds`.
+    def trial(self, point: Point) -> Trial:
+        """The trial of a point, with a replicate for each seed.
 
         Raises SageError if the point's settings contradict each other.
         """
-        count = len(self.first_seeds) if seeds is None else seeds
+        title, group = describe(point), {**point, "tracking.group": self.folder.name}
         replicates = (
-            self.replicate(self.shared, point, seed, f", seed {seed + 1}" if seed else "")
-            for seed in range(count)
+            Replicate(
+                title + (f", seed {seed + 1}" if seed else ""),
+                seed,
+                point_config(self.shared, group, seed),
+            )
+            for seed in range(self.config.sweep.seeds)
         )
-        return Trial(describe(point), point, tuple(replicates))
+        return Trial(title, point, tuple(replicates))
 
-    def replicate(self, config: SageConfig, point: Point, seed: int, words: str) -> Replicate:
-        """One training of a point under `config`; `words` follow the point in its title."""
-        group = {**point, "tracking.group": self.folder.name}
-        return Replicate(describe(point) + words, seed, point_config(config, group, seed))
-
-    def trainings(self, point: Point, seeds: int | None = None) -> list[Task]:
+    def trainings(self, point: Point) -> list[Task]:
         """The tasks that train and measure the trial's replicates."""
-        return [self.tasks.training(one) for one in self.trial(point, seeds).replicates]
+        return [self.tasks.training(one) for one in self.trial(point).replicates]
 
     def known_tasks(self) -> list[Task]:
         """The trainings of all points of a grid; [] where a sampler chooses the points."""
@@ -157,6 +151,7 @@ class Sweep:
         from sage_cli.trials.search.lease import (
             Owner,  # imports Optuna, which a dry run does not need
         )
+        from sage_cli.trials.search.study.samplers import pruner
         from sage_cli.trials.search.study.study import Study
 
         settings, folder = self.config.sweep, self.folder
@@ -169,8 +164,9 @@ class Sweep:
             self.sampler,
             settings.seed,
             settings.objective,
-            {"seeds": settings.seeds, "race": settings.race, "prune": settings.prune},
+            {"seeds": settings.seeds, "prune": settings.prune},
             owner,
+            pruner(settings.prune, self.shared.evaluation.every or 1, self.shared.rl.steps),
         )
         self._learn(study)
         return study

@@ -73,15 +73,13 @@ def mean_scores(scores: Sequence[Sequence[float]]) -> tuple[float, ...]:
     return tuple(sum(of_one) / len(scores) for of_one in zip(*scores, strict=True))
 
 
-def validations(
-    run: Run, objectives: Sequence[Objective]
-) -> Iterator[tuple[int, tuple[float, ...]]]:
-    """The objectives at each step at which a training was measured on the validation problems."""
-    names = {name for one in objectives for name in one.terms.values()}
+def validations(run: Run, objective: Objective) -> Iterator[tuple[int, float]]:
+    """The objective at each step at which a training was measured on the validation problems."""
+    names = set(objective.terms.values())
     for record in run.metrics.read():
         if all(f"eval/{name}" in record for name in names):
             measured = {name: float(record[f"eval/{name}"]) for name in names}
-            yield int(record["step"]), tuple(one.value(measured) for one in objectives)
+            yield int(record["step"]), objective.value(measured)
 
 
 def describe(point: Mapping[str, object]) -> str:

@@ -26,7 +26,7 @@ class SweepProgress(TaskProgress):
     def __init__(
         self, progress: Progress, sweep: Sweep, study: Study, lost: Sequence[StudyTrial] = ()
     ) -> None:
-        self._each = each = len(sweep.first_seeds)
+        self._each = each = sweep.settings.seeds
         super().__init__(progress, each * sweep.total)
         self._sweep, self._study = sweep, study
         earlier = [one.state for one in study.trials() if one not in lost]
@@ -37,12 +37,6 @@ class SweepProgress(TaskProgress):
     def scored(self, task: Task, values: Sequence[float]) -> None:
         """A replicate was trained and measured."""
         self.done(task, self._valued(values))
-
-    def raced(self, best: str, left: int, trials: int, told: bool) -> None:
-        """A race ended with `left` of `trials`; `told`: the best stands out among them."""
-        among = f"the best of {left} with all seeds (of {trials} that began)"
-        test = "distinguishable" if told else "not distinguishable"
-        self._say("green", "race", f"{best} is {among}, {test} from the second")
 
     def write_state(self, under_way: Collection[int] | None = None) -> None:
         """Write how many trials ended how, and the best one.

@@ -1,4 +1,4 @@
-"""What a suite compares, as it is declared: claims, trades and interactions."""
+"""The claims of a suite, and the verdicts on them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,9 @@ import math
 import re
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, Literal
-
-from pydantic import BeforeValidator, Field
+from typing import TYPE_CHECKING, Any
 
 from sage_cli.errors import ConfigurationError
-from sage_cli.settings.base import Section
 
 if TYPE_CHECKING:  # imports numpy, which a dry run does not need
     from sage_cli.metrics import About
@@ -26,40 +23,6 @@ _CLAIM = re.compile(
 def listed(value: Any) -> Any:
     """Return a single name as a tuple of one."""
     return (value,) if isinstance(value, str) else value
-
-
-class Trade(Section):
-    """`method` less the best of `against`, worked pass@k where both have the same pass@1."""
-
-    name: str
-    method: str
-    against: Annotated[tuple[str, ...], BeforeValidator(listed)] = Field(min_length=1)
-    """Methods; the best of their curves at that pass@1 is compared with."""
-    k: int = Field(256, ge=1)
-    guesses: bool = True
-    """Count the ways that the generator calls guesses."""
-    over: Literal["temperature", "steps"] = "temperature"
-    """What makes a method a curve: the temperatures of its end, or its checkpoints."""
-    primary: bool = False
-    """It is one of the tests over which Holm's p is taken."""
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """Return the methods that it names."""
-        return (self.method, *self.against)
-
-
-class Interaction(Section):
-    """Is the gain of one change the same with every method?"""
-
-    name: str
-    gains: dict[str, tuple[str, str]] = Field(min_length=2)
-    """Method -> the labels with the change and without it; the first method is compared with."""
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """Return the methods of the suite that it names."""
-        return tuple(dict.fromkeys(label for pair in self.gains.values() for label in pair))
 
 
 class Verdict(StrEnum):

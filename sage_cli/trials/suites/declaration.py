@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from sage_cli.config.fields import setting, settings
 from sage_cli.errors import ConfigurationError
 from sage_cli.settings.base import Section
-from sage_cli.trials.suites.comparisons import Claim, Interaction, Trade, listed, parse_claim
-from sage_cli.trials.suites.starts import FEWEST_STARTS
-from sage_cli.trials.tasks import ExactReading
+from sage_cli.trials.suites.comparisons import Claim, listed, parse_claim
 
 PAPERS_PRESET = "qwen2.5-math-7b"
 """The paper's main setting; a suite of another model names the preset that replaces it."""
@@ -98,7 +96,6 @@ class AnalysisOptions(Section):
     """Prefixes of ids."""
     delta: str | None = None
     patterns: Path | None = None
-    guides: str | None = None
     temperatures: str | None = None
     k: str | None = None
 
@@ -129,14 +126,8 @@ class Suite(Section):
     k: str = "1,256"
     seeds: int = Field(3, ge=1)
     """Runs of each method if the model is trained from scratch."""
-    initial_policies: Annotated[int, Field(ge=FEWEST_STARTS)] | tuple[int | str, ...] | None = None
-    """Initial policies from each of which every method is trained: their number, or the seeds of
-    their data and SFT, or names of models; null: the preset's own one."""
-    measured: bool | Literal["exact"] = True
-    """Sample and measure; `exact` reads the chances of right texts instead. A suite about training
-    itself needs neither."""
-    temperatures: tuple[Annotated[float, Field(gt=0, lt=100)], ...] = ()
-    """Temperatures of exact chances beside the evaluation's."""
+    measured: bool = True
+    """Sample and measure; a suite about training itself needs neither."""
     checkpoints: bool = False
     """Measure the checkpoints of a training as well."""
     sweep: str | None = None
@@ -145,29 +136,10 @@ class Suite(Section):
     against: Annotated[tuple[str, ...], BeforeValidator(listed)] = ()
     """Methods with which every trained one is compared besides the claims; costs are compared with
     the first of them."""
-    trades: tuple[Trade, ...] = ()
-    """Comparisons at equal pass@1, over initial policies."""
-    interactions: tuple[Interaction, ...] = ()
-    """Gains of one change with several methods, and their differences."""
     analyses: tuple[Analysis, ...] = ()
     includes: tuple[str, ...] = ()
     chosen: tuple[str, ...] = ()
     """Choices where the paper is silent, a sentence each."""
-
-    @property
-    def sampled(self) -> bool:
-        """Return True if its methods are measured by samples."""
-        return self.measured is True
-
-    @property
-    def exact(self) -> bool:
-        """Return True if its methods are measured by exact chances."""
-        return self.measured == "exact"
-
-    @property
-    def exact_reading(self) -> ExactReading:
-        """Return what is read of a policy that is measured by exact chances."""
-        return ExactReading(self.temperatures, self.k, self.checkpoints)
 
     @property
     def read_claims(self) -> tuple[Claim, ...]:
@@ -194,39 +166,11 @@ class Suite(Section):
             "against": self.against,
             **{f"the claim '{one.text}'": (one.a, one.b) for one in self.read_claims},
             **{f"the analysis {one.name}": one.methods for one in self.analyses},
-            **{f"the trade {one.name}": one.labels for one in self.trades},
-            **{f"the interaction {one.name}": one.labels for one in self.interactions},
         }
         for what, labels in named.items():
             if unknown := [label for label in labels if label not in self.methods]:
                 known = ", ".join(self.methods)
                 raise ValueError(f"{what} names the method '{unknown[0]}', known: {known}")
-        return self
-
-    @model_validator(mode="after")
-    def _measures_what_it_compares(self) -> Suite:
-        compared = {
-            "trades": bool(self.trades),
-            "interactions": bool(self.interactions),
-            "initial_policies": self.initial_policies is not None,
-        }
-        if not self.exact and any(compared.values()):
-            what = next(name for name, declared in compared.items() if declared)
-            raise ValueError(f"{what} are compared by exact chances: add measured: exact")
-        if self.exact and (self.claims or self.against):
-            raise ValueError("claims and against need samples: with measured: exact declare trades")
-        if not self.checkpoints and any(trade.over == "steps" for trade in self.trades):
-            raise ValueError("a trade over steps needs checkpoints: true")
-        for what, names in (
-            ("trades", [one.name for one in self.trades]),
-            ("interactions", [one.name for one in self.interactions]),
-        ):
-            if len({*names}) < len(names):
-                raise ValueError(f"two {what} have the same name")
-        still = {label for label, method in self.methods.items() if method.is_base}
-        for trade in self.trades:
-            if trade.over == "steps" and still & {*trade.labels}:
-                raise ValueError(f"the trade {trade.name} is over steps, and base has none")
         return self
 
     def only(self, labels: Sequence[str]) -> Suite:
@@ -243,16 +187,11 @@ class Suite(Section):
             )
         left = {label: of for label, of in self.methods.items() if label in labels}
         claims = [one.text for one in self.read_claims if {one.a, one.b} <= left.keys()]
-        trades = tuple(one for one in self.trades if {*one.labels} <= left.keys())
         return self.model_copy(
             update={
                 "methods": left,
                 "claims": tuple(claims),
                 "against": tuple(label for label in self.against if label in left),
-                "trades": trades,
-                "interactions": tuple(
-                    one for one in self.interactions if {*one.labels} <= left.keys()
-                ),
                 "analyses": tuple(one for one in self.analyses if {*one.methods} <= left.keys()),
             }
         )

@@ -13,13 +13,10 @@ from sage_cli.config.layers import leaves
 from sage_cli.config.load import changed, load
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
-from sage_cli.evaluation.exact.listed import generator_with_texts
-from sage_cli.problems.load import benchmark_names
 from sage_cli.reports.figures.legend import seeded
 from sage_cli.settings.ks import capped_ks
 from sage_cli.settings.sections.model import PretrainedModel
 from sage_cli.trials.suites.declaration import PAPERS_PRESET, Method, Suite
-from sage_cli.trials.suites.starts import Start, starts
 from sage_cli.trials.trial import Replicate, Trial, Words
 
 
@@ -34,8 +31,6 @@ class Overrides:
     """Flags by section, as where tasks run."""
     only: tuple[str, ...] = ()
     """Labels of the methods that are done; () means all."""
-    initial_policies: int | tuple[int | str, ...] | None = None
-    """In the place of the suite's."""
 
     def config(
         self,
@@ -84,36 +79,26 @@ def _trial(suite: Suite, label: str, method: Method, overrides: Overrides) -> Tr
     sets = [_assignment(key, value) for key, value in {**suite.settings, **method.settings}.items()]
     plain = overrides.config(own, flags, sets)
     papers = isinstance(plain.model, PretrainedModel)
-    measurement = _measurement(suite, plain, overrides, papers=papers) if suite.sampled else {}
+    measurement = _measurement(suite, plain, overrides, papers=papers) if suite.measured else {}
     sets += [_assignment(key, value) for key, value in measurement.items()]
-    for benchmark in benchmark_names(plain.evaluation.benchmark) if suite.exact else ():
-        generator_with_texts(benchmark)
     # the configuration that those words make on a command line, without reading presets again
     first = changed(plain, measurement) if measurement else plain
     words = Words(overrides.presets_with(own), choices, (*sets, *overrides.sets))
     seeds = overrides.seeds or (suite.protocol.seeds if papers else suite.seeds)
-    typed_starts = overrides.initial_policies
-    wanted = suite.initial_policies if typed_starts is None else typed_starts
+    number = 1 if method.is_base else seeds
     replicates = [
-        one
-        for start in (starts(wanted, first) if wanted is not None else [Start()])
-        for one in _replicates(label, start, 1 if method.is_base else seeds, first, words)
+        replace(one, is_initial=method.is_base) for one in _replicates(label, number, first, words)
     ]
-    replicates = [replace(one, is_initial=method.is_base) for one in replicates]
     return Trial(label, {**choices, **method.settings}, tuple(replicates))
 
 
-def _replicates(
-    label: str, start: Start, seeds: int, first: SageConfig, words: Words
-) -> Iterator[Replicate]:
-    title = label if start.name is None else f"{label}, initial policy {start.name}"
+def _replicates(label: str, seeds: int, first: SageConfig, words: Words) -> Iterator[Replicate]:
     for seed in range(seeds):
-        settings = {**start.settings, **({"rl.seed": first.rl.seed + seed} if seed else {})}
+        settings = {"rl.seed": first.rl.seed + seed} if seed else {}
         sets = (*words.sets, *(_assignment(key, value) for key, value in settings.items()))
         yield Replicate(
-            seeded(title, seed + 1) if seeds > 1 else title, seed,
-            changed(first, settings) if settings else first,
-            replace(words, sets=sets), start=start.name,
+            seeded(label, seed + 1) if seeds > 1 else label, seed,
+            changed(first, settings) if settings else first, replace(words, sets=sets),
         )  # fmt: skip
 
 

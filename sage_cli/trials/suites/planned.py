@@ -44,29 +44,24 @@ class Part:
 
     def want(self, tasks: TaskList) -> None:
         """Add the tasks of the suite to the list, each after what it needs."""
-        pairs = [(trial, one) for trial in self.trials for one in trial.replicates]
-        # initial policies one after the other, so that a study which is ended early has whole ones
-        starts = {one.start: place for place, (_, one) in reversed([*enumerate(pairs)])}
-        for trial, one in sorted(pairs, key=lambda pair: starts[pair[1].start]):
-            for task in self._wanted(trial, one, tasks):
-                if self.suite.name not in task.wanted_by:
-                    task.wanted_by.append(self.suite.name)
+        for trial in self.trials:
+            for one in trial.replicates:
+                for task in self._wanted(trial, one, tasks):
+                    if self.suite.name not in task.wanted_by:
+                        task.wanted_by.append(self.suite.name)
 
     def _wanted(self, trial: Trial, one: Replicate, tasks: TaskList) -> list[Task]:
         suite, initial = self.suite, tasks.initial(one)
         found = [initial] if initial is not None else []
         if not trial.is_initial:
-            found.append(tasks.training(one, measure=suite.sampled))
-        if suite.exact:
-            found.append(tasks.chances(one, suite.exact_reading))
-            return found
-        if suite.sampled:
+            found.append(tasks.training(one, measure=suite.measured))
+        if suite.measured:
             found.append(tasks.measurement(one))
         if trial.is_initial:
             return found
         if suite.checkpoints:
             found.append(tasks.checkpoints(one))
-        if suite.sampled and one.config.guide.name != "none" and not one.seed:
+        if suite.measured and one.config.guide.name != "none" and not one.seed:
             found.append(tasks.token_report(one, trial.label))
         return found
 

@@ -12,7 +12,6 @@ from pydantic import BaseModel, ValidationError
 from sage_cli.errors import ConfigurationError
 from sage_cli.reports.tables.published import published_rows
 from sage_cli.settings.presets import read_yaml, shipped
-from sage_cli.trials.suites.comparisons import Interaction, Trade
 from sage_cli.trials.suites.declaration import (
     BASE,
     Analysis,
@@ -27,8 +26,6 @@ _BELOW: Mapping[str, type[BaseModel]] = {
     "protocol": Protocol,
     "analyses": Analysis,
     "options": AnalysisOptions,
-    "trades": Trade,
-    "interactions": Interaction,
 }
 
 

@@ -22,13 +22,10 @@ from sage_cli.trials.suites.declaration import BASE
 from sage_cli.trials.suites.planned import PlannedSuite
 from sage_cli.trials.suites.results import PartResult, write_counts
 from sage_cli.trials.suites.sections.differences import differences
-from sage_cli.trials.suites.sections.exact import exact
-from sage_cli.trials.suites.sections.interactions import interactions_section
 from sage_cli.trials.suites.sections.measured import curves, measured, published_alone, summary
 from sage_cli.trials.suites.sections.names import for_people, named
 from sage_cli.trials.suites.sections.problems import power, problems
 from sage_cli.trials.suites.sections.runs import runs, spent, tasks
-from sage_cli.trials.suites.sections.trades import trades
 
 COUNTS = "counts.parquet"
 
@@ -137,13 +134,7 @@ def _sections(result: PartResult, analyses: Sequence[Document]) -> list[Document
     if not result.methods:
         return [*analyses, *([published_alone(printed)] if printed is not None else [])]
     sections = []
-    if result.suite.exact:
-        sections.append(exact(result))
-    if result.suite.trades:
-        sections.append(trades(result))
-    if result.suite.interactions:
-        sections.append(interactions_section(result))
-    if result.suite.sampled:
+    if result.suite.measured:
         sections.append(measured(result))
     elif printed is not None:
         sections.append(published_alone(printed))
@@ -161,9 +152,6 @@ def _sections(result: PartResult, analyses: Sequence[Document]) -> list[Document
 def _provenance(plan: PlannedSuite, found: Sequence[PartResult]) -> Provenance:
     there = [method for result in found for method in result.there]
     replicates = [one for method in there for one in method.replicates]
-    replicates += [
-        one.replicate for result in found for every in result.read.values() for one in every
-    ]
     if not replicates:
         return Provenance.here(surroundings())
     config = replicates[0].config

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -15,7 +15,6 @@ from sage_cli.store.atomic import replacing
 from sage_cli.store.runs.evaluations import evaluation_figures, name_in
 from sage_cli.trials.stored import StoredMeasurements
 from sage_cli.trials.suites.declaration import Suite
-from sage_cli.trials.suites.exact import ReadReplicate, read_exact
 from sage_cli.trials.suites.planned import Part
 from sage_cli.trials.task import Measurements
 from sage_cli.trials.trial import Replicate, Trial
@@ -80,8 +79,6 @@ class PartResult:
     methods: Sequence[MethodResult]
     same: Mapping[str, str]
     """Label -> the method with the same policies."""
-    read: Mapping[str, Sequence[ReadReplicate]] = field(default_factory=dict)
-    """Label -> its replicates whose exact chances are there, in a suite that is measured so."""
 
     @cached_property
     def there(self) -> list[MethodResult]:
@@ -117,8 +114,7 @@ def results(part: Part, stored: StoredMeasurements, failures: Mapping[str, str])
         for trial in part.trials
         if trial.label not in part.same
     ]
-    read = read_exact(part, stored) if part.suite.exact else {}
-    return PartResult(part.suite, methods, part.same, read)
+    return PartResult(part.suite, methods, part.same)
 
 
 def _result(
@@ -127,13 +123,13 @@ def _result(
     found, missing = [], []
     for one in trial.replicates:
         try:
-            measured = stored.measured(one.policy, one.config) if suite.sampled else None
+            measured = stored.measured(one.policy, one.config) if suite.measured else None
         except SageError as error:
             missing.append(error.cause)
             continue
         if measured is not None:
             found.append(measured)
-        elif suite.sampled or not one.policy.exists:
+        elif suite.measured or not one.policy.exists:
             refuse_other_settings(one)
             missing.append(_why(one, failures))
     return MethodResult(trial, found, missing[0] if missing else None)

@@ -26,7 +26,7 @@ def complaint(*arguments, **named):
         (
             "guide.name=brnch",
             "guide.name is 'brnch'; it can be branch, none, random, rapo, shuffled, "
-            "teacher, token (did you mean branch?)",
+            "token (did you mean branch?)",
         ),
         ("data.sft.fields.qestion=a", "data.sft.fields has no 'qestion' (did you mean question?)"),
         ("guide.tau=1", "guide.tau belongs to the branch and shuffled guides"),

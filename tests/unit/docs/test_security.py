@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 from stored import IDENTITY, completion, put
 
-from sage_cli.store.archives import listing as archive_listing
-from sage_cli.store.archives.archive import write_archive
 from sage_cli.store.runs.evaluations import record_evaluation
 from sage_cli.store.runs.run import Runs
 from sage_cli.store.samples.sample_set import SampleSet
@@ -22,35 +20,9 @@ def quoted(sentence):
     return set(re.findall(r"`([^`]+)`", re.search(sentence, WORDS)[0]))
 
 
-def test_what_an_archive_may_hold():
-    assert quoted(r"A run may hold files that end in [^,]*(, `[^`]+`)* and `[^`]+`") == set(
-        archive_listing.DATA
-    )
-    assert quoted(r"a sample set those in .*?\. ") == set(archive_listing.SAMPLE_DATA)
-    assert quoted(r"none of `reports`.*?\. ") == {"reports", "runs", "samples", "suites", "sweeps"}
-    for name in ("reports", "runs", "samples", "suites", "sweeps"):
-        listed = archive_listing.Archive((name,), (), {}, "")
-        assert "is no run's id" in archive_listing.foreign(listed)
-
-
-def test_the_bounds_of_an_archive():
-    megabytes = archive_listing.LIST_BYTES // 2**20
-    assert f"It has at most {megabytes} MiB and {archive_listing.MOST_FILES:,} files" in WORDS
-    floor = archive_listing.FLOOR_BYTES // 2**20
-    said = f"at most {archive_listing.RATIO} times the size of the archive ({floor} MiB are always"
-    assert said in WORDS
-    assert f"or is deeper than {archive_listing.DEEPEST}." in WORDS
-    deep = "/".join(["runs", "a", *["x"] * (archive_listing.DEEPEST - 1), "x.json"])
-    for name in (deep, deep.replace("x/", "", 1)):
-        files = {one: {"bytes": 1, "sha256": ""} for one in
-                 ("runs/a/config.json", "runs/a/manifest.json", name)}  # fmt: skip
-        wrong = archive_listing.foreign(archive_listing.Archive(("a",), (), files, ""))
-        assert (wrong is None) == (len(name.split("/")) <= archive_listing.DEEPEST)
-
-
 @pytest.fixture
 def made(tmp_path, monkeypatch):
-    """A run with samples and an archive of it, made under a umask, with a token at hand."""
+    """A run with samples, made under a umask, with a token at hand."""
     monkeypatch.setenv("HF_TOKEN", "hf_dont_store_me")
 
     def make(umask):
@@ -65,7 +37,6 @@ def made(tmp_path, monkeypatch):
             with samples.writing({"engine": "test"}):
                 put(samples, completion())
             samples.inventory()
-            write_archive(run.folder.parent / "run.tar.gz", [run], [samples.folder], {})
         finally:
             os.umask(before)
         return run
@@ -81,7 +52,7 @@ def test_files_have_the_rights_that_the_umask_leaves(made):
     open_, private = files(made(0o022)), files(made(0o077))
     assert {path.stat().st_mode & 0o777 for path in private} == {0o600}
     shown = {path.name for path in open_ if path.stat().st_mode & 0o777 == 0o644}
-    assert {"metrics.jsonl", "rollouts.jsonl", "run.tar.gz", "set.json"} <= shown
+    assert {"metrics.jsonl", "rollouts.jsonl", "set.json"} <= shown
 
 
 def test_every_file_of_a_run_is_named(made):

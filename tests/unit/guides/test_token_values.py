@@ -64,7 +64,7 @@ def test_the_guide_may_read_other_signals_than_are_shown():
     assert rows[0].surprisal_T == pytest.approx([0.5, 2.0, 1.0])
 
 
-TILTED = {"reference_tilted_logps_BT", "teacher_logps_BT"}
+TILTED = {"reference_tilted_logps_BT"}
 
 
 class Everything(Guide):

@@ -40,8 +40,6 @@ def test_what_a_training_keeps_by_hand() -> None:
     assert training_state(TOY, LORA) == {"weights": 800, "reference": 200, "optimizer": 101}
     # two GPUs hold half each
     assert training_state(TOY, replace(FULL, shards=2))["optimizer"] == 1200
-    # a teacher of 70 numbers, whole on each
-    assert training_state(TOY, replace(FULL, shards=2, teacher=70))["teacher"] == 280
 
 
 def test_an_update_by_hand() -> None:

@@ -10,9 +10,8 @@ from sage_cli.config.specs import RlSpec
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.evaluate import Evaluation
 from sage_cli.planning.dry_run import GPUS, Described, gpu_named, memory_of
-from sage_cli.planning.shape import shape_of
-from sage_cli.planning.stages import prompt_tokens, rl_hours, rl_memory
-from sage_cli.planning.teachers import gpu_hours, hours_fact
+from sage_cli.planning.hours import gpu_hours, hours_fact
+from sage_cli.planning.stages import prompt_tokens
 
 PAPER = "qwen2.5-math-7b"
 
@@ -118,20 +117,3 @@ def test_hours_come_from_stated_throughputs_or_not_at_all() -> None:
     assert said.startswith("1.0 at most")
     assert "stated" in said
     assert hours_fact(load(("tiny",)).config.model, sampled=14_400_000) == {}
-
-
-def test_a_teacher_costs_a_forward_pass_and_its_weights() -> None:
-    spec = RlSpec.of(load((PAPER,)).config)
-    shape = shape_of(spec.model)
-    assert shape is not None
-    alone, taught = (
-        float(rl_hours(spec, teacher)["GPU hours"].split(" ")[0].replace(",", ""))
-        for teacher in (None, shape)
-    )
-    # at equal throughputs, sampling and training are 1 + 1, a pass of as large a teacher 1/3
-    assert taught / alone == pytest.approx(7 / 6, abs=0.01)
-    gpu = gpu_named("h100-80g")
-    facts = rl_memory(spec, gpu, shape).facts
-    # 7.6 billion weights of two bytes
-    assert facts["teacher, GiB"] == pytest.approx(14.2, abs=0.1)
-    assert "teacher, GiB" not in rl_memory(spec, gpu).facts

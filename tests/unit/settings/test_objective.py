@@ -43,6 +43,12 @@ def test_measures_are_not_added_up():
         load(sets=["sweep.objective=gain@256", "sweep.prune=median"])
 
 
+def test_pruning_goes_by_one_objective():
+    with pytest.raises(ConfigurationError, match=r"'asha' goes by one objective, not 2: pass@1, "):
+        load(sets=["sweep.objective=[pass@1, pass@8]", "sweep.prune=asha"])
+    load(sets=["sweep.objective=0.5*pass@1+0.5*pass@8", "sweep.prune=asha"])
+
+
 def test_a_k_twice_or_without_weight_is_refused():
     with pytest.raises(ValueError, match="names pass@2 twice"):
         parse_objective("pass@2+0.5*pass@2")

@@ -15,7 +15,7 @@ from trl import GRPOConfig, GRPOTrainer
 import sage_cli
 from sage_cli import GuidedGRPOTrainer
 from sage_cli.errors import ConfigurationError
-from sage_cli.guides import BranchGuide, NoGuide, RapoGuide, TeacherGuide
+from sage_cli.guides import BranchGuide, NoGuide, RapoGuide
 from sage_cli.models.load import load_model
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "guided_grpo.py"
@@ -126,7 +126,6 @@ def test_evaluation_is_not_recorded_as_training(trained: Any):
         (0.0, {"rows": "wrong", "right_at": 1.0}, "beta is 0"),
         (0.1, {"rows": "wrong"}, "rows='wrong' asks which completions are right"),
         (0.1, {"guide": RapoGuide()}, "guide 'rapo' asks which completions are right"),
-        (0.1, {"guide": TeacherGuide(teacher="x")}, "reads a teacher"),
         (0.1, {"estimator": "k4"}, "estimator is 'k4'"),
         (0.1, {"rows": "some"}, "rows is 'some'"),
     ],

@@ -34,7 +34,7 @@ def weights(folder: Any) -> bytes:
 
 ELSEWHERE = {
     "annealed-kl", "grpo", "bnpo", "dapo", "dr-grpo",
-    "pacs", "rlpr", "dars", "dph-rl", "nudge", "guided-dpo",
+    "pacs", "rlpr", "dars", "dph-rl", "guided-dpo",
 }  # fmt: skip
 """Methods of rollouts, rewards and losses, which have tests of their own, and plain ones."""
 

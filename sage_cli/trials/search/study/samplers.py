@@ -1,4 +1,4 @@
-"""Optuna's samplers by name, and the study as they see it: infeasible trials are the worst."""
+"""Optuna's samplers and pruners by name; samplers see infeasible trials as the worst."""
 
 from __future__ import annotations
 
@@ -10,6 +10,13 @@ import numpy as np
 import optuna
 from optuna import Study
 from optuna.distributions import BaseDistribution
+from optuna.pruners import (
+    BasePruner,
+    HyperbandPruner,
+    MedianPruner,
+    NopPruner,
+    SuccessiveHalvingPruner,
+)
 from optuna.samplers import (
     BaseSampler,
     CmaEsSampler,
@@ -87,6 +94,17 @@ def sampler(
     if name == "nsga2":
         return NSGAIISampler(seed=own, population_size=POPULATION)
     return RandomSampler(seed=own)
+
+
+def pruner(name: str, first: int, steps: int) -> BasePruner:
+    """A pruner of trainings of so many `steps`, the first of which is validated at step `first`."""
+    if name == "median":
+        return MedianPruner()
+    if name == "asha":
+        return SuccessiveHalvingPruner(min_resource=first)
+    if name == "hyperband":
+        return HyperbandPruner(min_resource=first, max_resource=steps)
+    return NopPruner()
 
 
 class TaughtStudy(optuna.Study):

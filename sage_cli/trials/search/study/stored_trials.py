@@ -17,9 +17,8 @@ from sage_cli.trials.search.study.storage import patiently
 from sage_cli.trials.search.study.study_trial import State, StudyTrial
 
 log = logging.getLogger(__name__)
-VALIDATION, REPEATS, WITHDRAWN = "validation at ", "repeats", "withdrawn"
-"""Names of notes: the objectives at a step, the trial that a trial repeats, and that it does not
-count."""
+REPEATS, WITHDRAWN = "repeats", "withdrawn"
+"""Names of notes: the trial that a trial repeats, and that it does not count."""
 _STATES = {
     TrialState.RUNNING: State.RUNNING,
     TrialState.COMPLETE: State.DONE,
@@ -110,11 +109,18 @@ class StoredTrials:
         for name, value in attrs.items():
             self._store("set_trial_user_attr", trial, name, value)
 
-    def report(self, trial: StudyTrial, step: int, values: Sequence[float]) -> None:
-        """Store the objectives at a step of the training."""
-        self.note(trial, **{f"{VALIDATION}{step}": [float(one) for one in values]})
-        if len(values) == 1:  # where Optuna's samplers and dashboard look for it
-            self._store("set_trial_intermediate_value", trial, step, float(values[0]))
+    def report(self, trial: StudyTrial, step: int, value: float) -> None:
+        """Store the objective at a step of the training; Optuna takes no more than one."""
+        self._store("set_trial_intermediate_value", trial, step, float(value))
+
+    def last_report(self, trial: StudyTrial) -> int:
+        """Return the last step at which a trial's objective is stored; 0 without one."""
+        return self._frozen(trial).last_step or 0
+
+    def should_prune(self, trial: StudyTrial) -> bool:
+        """Return True if the study's pruner would end the trial at its last report."""
+        frozen = self._frozen(trial)
+        return self._patiently(lambda: self._study.pruner.prune(self._study, frozen))
 
     def complete(self, trial: StudyTrial, values: Sequence[float]) -> None:
         """End a trial with its values."""
@@ -136,18 +142,15 @@ class StoredTrials:
             and self._space.from_params(frozen.params) in self._space.space
         ]
 
+    def _frozen(self, trial: StudyTrial) -> FrozenTrial:
+        return self._all()[trial.number]
+
     def _trial(self, frozen: FrozenTrial) -> StudyTrial:
         attrs = dict(frozen.user_attrs)
-        validations = {
-            int(name.removeprefix(VALIDATION)): tuple(attrs.pop(name))
-            for name in list(attrs)
-            if name.startswith(VALIDATION)
-        }
         state = State.INFEASIBLE if INFEASIBLE in attrs else _STATES[frozen.state]
         values = tuple(frozen.values) if state is State.DONE else None
-        return StudyTrial(
-            frozen.number, self._space.from_params(frozen.params), state, values, attrs, validations
-        )
+        point = self._space.from_params(frozen.params)
+        return StudyTrial(frozen.number, point, state, values, attrs)
 
     def _add(self, point: Point, attrs: Mapping[str, Any], **of_frozen: Any) -> int:
         """Enter a trial all at once; its number."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import optuna
 from numpy.random import default_rng
+from optuna.pruners import BasePruner, NopPruner
 
 from sage_cli.store.identity import identity_of
 from sage_cli.trials.search.lease import Lease, Owner
@@ -53,6 +54,7 @@ class Study(StoredTrials):
         objectives: Sequence[str],
         determinants: Mapping[str, Any] | None = None,
         owner: Owner | None = None,
+        pruner: BasePruner | None = None,
     ) -> Study:
         """The driver's own: `place` is the sweep's folder, or a database's URL.
 
@@ -86,6 +88,7 @@ class Study(StoredTrials):
             return study
 
         study = patiently(place, opened)
+        study.pruner = pruner or NopPruner()
         found = cls(place, study, OptunaSpace(space, ordered))
         if isinstance(place, str) and owner is not None:
             lease = Lease(study, owner, lambda operation: patiently(place, operation))

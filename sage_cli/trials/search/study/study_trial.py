@@ -27,7 +27,6 @@ class StudyTrial:
     `values` are its objectives if it is done. `attrs` are notes: `failure` and `reason` if it
     failed or is infeasible, `reason` and `step` if it was pruned, `source` if its values came from
     elsewhere.
-    `validations` are its objectives during training, by step.
     """
 
     number: int
@@ -35,4 +34,3 @@ class StudyTrial:
     state: State
     values: tuple[float, ...] | None = None
     attrs: Mapping[str, Any] = field(default_factory=dict)
-    validations: Mapping[int, tuple[float, ...]] = field(default_factory=dict)

@@ -146,10 +146,7 @@ def summary(result: PartResult) -> str:
         return ""
     if not result.there:
         labels = ", ".join(one.label for one in result.methods)
-        read = sum(map(len, result.read.values()))
-        if result.suite.exact and read:
-            return f"{labels}: exact chances, {_counted(read, 'replicate')}."
-        state = "not measured yet" if result.suite.sampled else "nothing is measured"
+        state = "not measured yet" if result.suite.measured else "nothing is measured"
         return f"{labels}: {state}."
     first = result.there[0]
     problems = [

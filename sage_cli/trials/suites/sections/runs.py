@@ -29,13 +29,10 @@ def runs(result: PartResult) -> Document:
             status = state(run) if run else "taken as it is"
             number = (of.steps or "–") if run else "–"
             minutes = Measure(seconds / 60, digits=1)
-            starts = [] if one.start is None else [one.start]
-            name: list[Cell] = [method.label, *starts, one.seed + 1, one.policy.label]
+            name: tuple[Cell, ...] = (method.label, one.seed + 1, one.policy.label)
             rows.append(Row((*name, status, str(number), minutes)))
     whole = sum(value for value in spent_s.values() if value == value)
-    several = any(one.start is not None for method in result.methods for one in method.replicates)
-    start = "initial policy, " if several else ""
-    heads = columns(f"method, {start}seed, policy, state, steps, minutes")
+    heads = columns("method, seed, policy, state, steps, minutes")
     table = Table("Policies", heads, tuple(rows))
     return Document(
         name="runs",

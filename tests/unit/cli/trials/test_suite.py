@@ -49,8 +49,6 @@ def test_a_suite_that_is_none(sage):
     [
         ("{name: supprt}", "did you mean support?"),
         ("{name: lengths, options: {delta: '0.1'}}", "does not use --delta"),
-        ("{name: lengths, options: {guides: branch}}", "does not use --guides"),
-        ("{name: signals, options: {guides: 'token,brunch'}}", "did you mean branch"),
     ],
 )
 def test_an_analysis_that_cannot_be_is_refused_before_anything_runs(sage, tmp_path, analysis, said):
@@ -75,9 +73,3 @@ def test_samples_of_what_is_not_there(sage):
     typed = sage("samples", "show", "nobody")
     assert typed.code == 2
     assert "there is no run 'nobody'" in typed.words
-
-
-@pytest.mark.parametrize("number", ["0", "1"])
-def test_a_number_below_two_of_initial_policies_is_refused(sage, number: str):
-    typed = sage("suite", "plan", "found", "--initial-policies", number)
-    assert (typed.code, "fewer than 2 initial policies" in typed.words) == (2, True)

@@ -246,30 +246,3 @@ def test_a_guide_that_knows_grades_gets_the_reference_tilted_by_them(base, made)
         # log q = (phi - 1) l - log sum P^phi
         log_q_T = (phi - 1) * chosen_T - (phi * logps_TV).logsumexp(dim=1)
         assert one.values.q_T == pytest.approx(log_q_T.exp().clamp(1e-3, 100).tolist(), rel=1e-4)
-
-
-def test_a_guide_with_a_teacher_has_it_read_the_completions(base, made, tmp_path):
-    config, policy = made
-    teacher = tmp_path / "teacher"
-    hotter = load_model(base)
-    with torch.no_grad():
-        hotter.model.embed_tokens.weight.mul_(0.8)
-    hotter.save_pretrained(teacher)
-    load_tokenizer(base).save_pretrained(teacher)
-    config = changed(config, {"guide": {"name": "teacher", "teacher": str(teacher), "share": 0.3}})
-    store(policy, config, asked(config), ["12", "9 + 1", "x"])
-    report = token_report(config, "rl-branch", Silent())
-    itself = changed(config, {"guide.teacher": str(base)})
-    # the reference is the policy's own weights: q = (pi_T / pi_ref)^.3
-    for one in token_report(itself, "rl-branch", Silent()).completions:
-        assert one.values.q_T == pytest.approx([1.0] * len(one.values.q_T), abs=1e-5)
-    as_teacher = changed(config, {"guide": {"name": "none"}})
-    store(Policy(str(teacher)), as_teacher, asked(config), ["12", "9 + 1", "x"])
-    read = token_report(as_teacher, str(teacher), Silent()).completions
-    for one, other in zip(report.completions, read, strict=True):
-        gap = [
-            own - its
-            for own, its in zip(one.values.surprisal_T, other.values.surprisal_T, strict=True)
-        ]
-        expected = [min(10, max(0.1, math.exp(0.3 * each))) for each in gap]
-        assert one.values.q_T == pytest.approx(expected, rel=1e-4)

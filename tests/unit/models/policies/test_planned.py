@@ -1,12 +1,10 @@
 """Runs are named by their settings and their parent, before anything is trained or loaded."""
 
-import shutil
 import subprocess
 import sys
 
 import pytest
 
-from sage_cli.commands.train.sft import tags
 from sage_cli.config.load import load
 from sage_cli.config.specs import RlSpec, SftSpec
 from sage_cli.errors import ConfigurationError, StoreError
@@ -14,12 +12,9 @@ from sage_cli.models.policies.compatibility import (
     note_weights,
     require_own_weights,
     require_same_parent,
-    require_same_teacher,
 )
 from sage_cli.models.policies.planned import planned_base, rl_run, sft_run, state
 from sage_cli.models.policies.policy import Policy
-from sage_cli.models.policies.reference import refuse_other_tokenizer
-from sage_cli.models.scratch import save_scratch
 from sage_cli.store.runs.run import Run, Runs
 
 
@@ -189,41 +184,3 @@ def test_planning_loads_no_model_library(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert "not trained yet" in done.stdout
-
-
-def taught(folder, *more):
-    """A model's folder whose weights `more` settings decide."""
-    sizes = ["model.hidden=16", "model.layers=1", "model.heads=2", "model.feed_forward=32"]
-    scratch = config(*sizes, *more)
-    save_scratch(scratch.model, tags(scratch.prompt), ["a b"] * 9, folder)
-    return folder
-
-
-def test_a_teacher_is_known_by_its_weights(runs, tmp_path):
-    first = taught(tmp_path / "first")
-    same = shutil.copytree(first, tmp_path / "same")
-    other = taught(tmp_path / "other", "model.seed=77")
-
-    def named(teacher, *more):
-        return policy_id(runs, "guide.name=teacher", f"guide.teacher={teacher}", *more)
-
-    assert named(first) == named(same) != named(other)
-    assert named(first, "guide.share=0.1") != named(first)
-    with pytest.raises(ConfigurationError, match=r"guide.teacher is empty"):
-        policy_id(runs, "guide.name=teacher")
-    with pytest.raises(StoreError, match="nobody"):
-        named("nobody")
-
-
-def test_a_teacher_of_another_tokenizer_or_with_other_weights_is_refused(runs, tmp_path):
-    start = Policy(str(taught(tmp_path / "start")))
-    refuse_other_tokenizer(Policy(str(taught(tmp_path / "kin", "model.seed=77"))), start)
-    words = Policy(str(taught(tmp_path / "words", "prompt.answer_open=<ANSWER>")))
-    with pytest.raises(ConfigurationError, match=r"words has another tokenizer than start \(101 "):
-        refuse_other_tokenizer(words, start)
-    run = runs.at("rl", "grpo-teacher", "3" * 8)
-    with run.recording({}, kind="rl", teacher_weights="0" * 16):
-        pass
-    require_same_teacher(run, None)
-    with pytest.raises(StoreError, match="began under the teacher start with weights 0000"):
-        require_same_teacher(run, start)

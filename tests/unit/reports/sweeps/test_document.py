@@ -198,26 +198,6 @@ def test_what_lacks_a_part_is_never_half_read() -> None:
             from_data(again)
 
 
-def test_the_best_is_of_those_with_the_most_seeds(tmp_path: Path) -> None:
-    """A race left the first with one lucky seed; the third has three, as the second."""
-    trials = [
-        done(at(GRID, 0.8, 0.1), 1, 1.5),
-        done(at(GRID, 0.8, 0.3), 2, 0.2, seeds=3),
-        done(at(GRID, 1.2, 0.1), 3, 0.8, seeds=3),
-        done(at(GRID, 1.2, 0.3), 4, -0.5),
-    ]
-    document = sweep_document(GRID, BOTH[:1], trials, NOBODY)
-    values = [one.values["pass@1"] for one in document.data["trials"]]
-    assert max(values) == values[0]
-    assert document.data["rankings"]["pass@1"].best == 2
-    assert document.data["winners"]["pass@1"].best == 2
-    assert document.data["winners"]["pass@1"].second == 1
-    document.write(tmp_path)
-    stored = from_data(json.loads((tmp_path / "sweep.json").read_text()))
-    assert stored.ranked("pass@1") == [2, 1, 0, 3]  # those with three seeds first
-    assert stored.best("pass@1") == 2
-
-
 def test_a_curve_survives_the_stored_report() -> None:
     curve = LearningCurve("reward", ((1, 0.25), (2, 0.5)))
     trials = [

@@ -39,14 +39,14 @@ def test_a_streak_blames_its_trials_where_another_kind_begins():
     assert (streak.stops, blamed) == (None, [])
     streak.add(trials[1], Failure(Kind.TIMEOUT, "slow"))
     assert (streak.stops, blamed) == (None, [(0, Kind.ERROR)])
-    streak.add(None, last := Failure(Kind.TIMEOUT, "slow again"))  # a further seed in a race
+    streak.add(trials[2], last := Failure(Kind.TIMEOUT, "slow again"))
     assert streak.stops is last
     streak.end()
-    assert (streak.stops, blamed[1:]) == (None, [(1, Kind.TIMEOUT)])
+    assert (streak.stops, blamed[1:]) == (None, [(1, Kind.TIMEOUT), (2, Kind.TIMEOUT)])
 
 
 def test_without_a_most_no_streak_stops():
     streak = Streak(None, lambda trial, why: None)
     for _ in range(9):
-        streak.add(None, Failure(Kind.ERROR, "x"))
+        streak.add(StudyTrial(0, {}, State.RUNNING), Failure(Kind.ERROR, "x"))
     assert streak.stops is None

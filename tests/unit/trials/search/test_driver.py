@@ -56,10 +56,6 @@ class Lab:
 
     config_of_trials = load().config
 
-    @property
-    def first_seeds(self):
-        return range(1 if self.settings.race else self.settings.seeds)
-
     def wanted(self, infeasible):
         return self.total + infeasible
 
@@ -69,10 +65,8 @@ class Lab:
     def initial_task(self):
         return Task("base", "base", (), self.config_of_trials, lambda: True, Resources())
 
-    def trainings(self, point, seeds=None):
-        return [
-            self.training(point, seed) for seed in (range(seeds) if seeds else self.first_seeds)
-        ]
+    def trainings(self, point):
+        return [self.training(point, seed) for seed in range(self.settings.seeds)]
 
     def results_of(self, task):
         return results_of(task.measured)
@@ -164,7 +158,7 @@ def test_a_training_that_comes_to_its_end_is_not_pruned(tmp_path, drive, monkeyp
     run.note(status="finished" if when == "unseen" else "running")
     steps = load(sets=["rl.steps=3"]).config
     monkeypatch.setattr(Lab, "config_of_trials", steps)
-    monkeypatch.setattr("sage_cli.trials.search.pruning.reason_to_prune", lambda *_: "it lags")
+    monkeypatch.setattr(Study, "should_prune", lambda *_: True)
     cancel = TaskQueue.cancel
 
     def finishes(self, chosen):
@@ -173,7 +167,7 @@ def test_a_training_that_comes_to_its_end_is_not_pruned(tmp_path, drive, monkeyp
         return cancel(self, chosen)
 
     monkeypatch.setattr(TaskQueue, "cancel", finishes)
-    enough = Driver._prune
+    enough = Driver._end_pruned
 
     def looked(self):
         enough(self)
@@ -181,7 +175,7 @@ def test_a_training_that_comes_to_its_end_is_not_pruned(tmp_path, drive, monkeyp
             (tmp_path / "tau-0.1-0.done").touch()
             self._queue._executor.end(next(iter(self._queue._running)))
 
-    monkeypatch.setattr(Driver, "_prune", looked)
+    monkeypatch.setattr(Driver, "_end_pruned", looked)
     study = Study.open(tmp_path, "mine", SPACE, "grid", 0, ["pass@1"])
     drive(study, prune="median", trials=1)
     assert run.manifest["status"] == ("running" if when == "at its last look" else "finished")
@@ -205,7 +199,7 @@ def test_trainings_that_the_store_lost_are_made_again_and_the_study_keeps_its_va
 def test_a_point_whose_settings_can_not_both_hold_is_said_and_counted(tmp_path, drive, monkeypatch):
     """So that its trial is not left when the sweep ends."""
 
-    def refuse(self, point, seeds=None):
+    def refuse(self, point):
         raise ConfigurationError("q_min is above q_max")
 
     lines: list[str] = []
@@ -221,9 +215,11 @@ def test_state_counts_trials_and_not_their_replicates(tmp_path, drive, monkeypat
     for seed in (0, 1):
         (tmp_path / f"tau-0.1-{seed}.slow").touch()
     MetricsFile(tmp_path / "tau-0.1-0" / "metrics.jsonl").append({"step": 1, "eval/pass@1": 0.0})
-    monkeypatch.setattr("sage_cli.trials.search.pruning.reason_to_prune", lambda *_: "it lags")
+    monkeypatch.setattr(Study, "should_prune", lambda *_: True)
     study = Study.open(tmp_path, "mine", SPACE, "grid", 0, ["pass@1"])
     drive(study, prune="median", seeds=2, total=2)
+    (pruned, _) = study.trials()
+    assert pruned.attrs == {"reason": "by Optuna's rule median at step 1", "step": 1}
     state = json.loads((tmp_path / "state.json").read_text())
     assert state["trials"] == {"done": 1, "failed": 0, "pruned": 1, "cancelled": 0, "left": 0}
     assert state["best"] == "tau 0.2: pass@1 0.500"
@@ -362,15 +358,19 @@ def test_a_lack_of_memory_that_no_searched_setting_explains_stops_the_sweep(
     assert set(states(study).values()) == {"infeasible"}
 
 
-def test_a_race_halves_the_trials_and_a_resumed_driver_agrees(tmp_path, drive):
-    space = Space(parameters={"tau": Values(key="guide.tau", values=MANY)})
-
-    def done():
-        study = Study.open(tmp_path, "mine", space, "grid", 0, ["pass@1"])
-        drive(study, race=True, seeds=3, places=4)
-        return sorted(path.name for path in tmp_path.glob("*.done"))
-
-    first = done()
-    assert len(first) == 9 + 5 + 3
-    (tmp_path / "tau-0.1-2.done").unlink()  # as if the driver had been killed before
-    assert done() == first
+def test_a_resumed_driver_reports_the_validations_that_the_study_lacks(
+    tmp_path, drive, monkeypatch
+):
+    """What an earlier driver reported is neither stored nor judged a second time."""
+    run = Run(tmp_path / "tau-0.1-0")
+    for step in (1, 2):
+        run.metrics.append({"step": step, "eval/pass@1": step / 10})
+    study = Study.open(tmp_path, "mine", SPACE, "grid", 0, ["pass@1"])
+    study.report(study.propose(), 1, 0.1)
+    reported = []
+    report = Study.report
+    monkeypatch.setattr(
+        Study, "report", lambda self, *one: reported.append(one[1:]) or report(self, *one)
+    )
+    drive(Study.open(tmp_path, "mine", SPACE, "grid", 0, ["pass@1"]), prune="median", trials=1)
+    assert reported == [(2, 0.2)]

@@ -9,7 +9,6 @@ import pytest
 from sage_cli.config.load import load
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
-from sage_cli.trials.search.confirmation import Confirmation
 from sage_cli.trials.search.prepared import prepared
 
 
@@ -27,7 +26,6 @@ def sweep_of(tmp_path: Path, objective: str, limit: int, **named: object) -> Sag
 def test_so_many_problems_are_enough(tmp_path: Path, objective: str, limit: int) -> None:
     sweep = prepared(sweep_of(tmp_path, objective, limit))
     assert {len(one.problems) for one in sweep.benchmarks} == {limit}
-    assert {len(one.problems) for one in Confirmation(sweep, {}, 1).benchmarks} == {limit}
 
 
 def test_a_gain_on_one_problem_is_refused(tmp_path: Path) -> None:

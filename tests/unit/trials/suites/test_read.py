@@ -12,10 +12,7 @@ from sage_cli.trials.suites.read import read_suite, suite_names, with_included
 
 PAPERS = ["figure2", "figure3", "figure4", "figure6", "figure7", "paper",
           "table1", "table2", "table3", "table4", "table5", "table6", "table9"]  # fmt: skip
-OWN = ["advantages", "anchors", "atlas", "atlas-paths", "claim", "demo", "found", "neighbours",
-       "orthogonal", "strong-guide", "study"]  # fmt: skip
-EXACT = "methods: {grpo: grpo}\nmeasured: exact\n"
-TRADE = "{name: t, method: grpo, against: grpo}"
+OWN = ["advantages", "anchors", "demo", "neighbours", "strong-guide"]
 EVERY = sorted([*PAPERS, *OWN])
 
 
@@ -69,17 +66,7 @@ def test_an_unknown_suite_is_refused_with_the_nearest() -> None:
         ("seeds: 0", "seeds is 0"),
         ("published: table8", "no table of methods 'table8'"),
         ("settings: {rl.step: 3}", "'rl.step'; did you mean rl.steps?"),
-        ("initial_policies: 3", "initial_policies are compared by exact chances"),
-        (f"{EXACT}trades: [{{name: t, method: grpo, against: grop}}]", "did you mean grpo?"),
-        (f"{EXACT}trades: [{{name: t, method: grpo, aginst: grpo}}]", "did you mean against?"),
-        (f"{EXACT}trades: [{TRADE}, {TRADE}]", "two trades have the same name"),
-        (f"{EXACT}trades: [{{name: t, method: grpo, against: grpo, over: steps}}]", "checkpoints"),
-        (
-            "methods: {grpo: grpo, b: base}\nmeasured: exact\ncheckpoints: true\n"
-            "trades: [{name: t, method: grpo, against: b, over: steps}]",
-            "the trade t is over steps, and base has none",
-        ),
-        (f"{EXACT}against: grpo", "with measured: exact declare trades"),
+        ("methods: {grpo: grpo}\nagainst: grop", "'grop'; did you mean grpo?"),
         ("published: table1\nmethods: {brunch: grpo/branch}", "table1 has no row 'brunch'"),
     ],
 )  # fmt: skip
@@ -113,8 +100,7 @@ def test_what_two_include_is_there_once(tmp_path: Path) -> None:
 
 def test_the_neighbours_are_all_methods_of_exploration() -> None:
     suite = read_suite("neighbours")
-    others = [*read_suite("advantages").methods.values(), *read_suite("atlas").methods.values()]
-    every = [*suite.methods.values(), *others]
+    every = [*suite.methods.values(), *read_suite("advantages").methods.values()]
     named = {method.choices["algo"] for method in every if not method.is_base}
     assert set(built_in(Method)) - {"bnpo", "dr-grpo"} <= named
     # each but itself with GRPO, and each but itself with branch; those two with each other once
@@ -143,6 +129,3 @@ def test_some_methods_alone_bring_what_is_declared_about_them(tmp_path: Path) ->
     assert [one.methods for one in suite.analyses] == [()]
     with pytest.raises(ConfigurationError, match="has no method 'd'"):
         suite.only(["d"])
-    assert [one.name for one in read_suite("study").only(["branch", "placebo"]).trades] == [
-        "branch against placebo"
-    ]

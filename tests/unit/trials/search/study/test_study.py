@@ -1,6 +1,7 @@
 """The study: nothing lost, nothing done twice, and the same proposals whoever asks for them."""
 
 import math
+import random
 from itertools import islice
 
 import optuna
@@ -8,6 +9,7 @@ import pytest
 
 from sage_cli.trials.search.space.space import Range, Space, Values, point_key
 from sage_cli.trials.search.study.sampler_choice import choose_sampler
+from sage_cli.trials.search.study.samplers import pruner
 from sage_cli.trials.search.study.storage import JOURNAL, open_storage
 from sage_cli.trials.search.study.study import Study
 from sage_cli.trials.search.study.study_trial import State
@@ -120,29 +122,83 @@ def test_a_result_outlives_a_later_failure(opened):
     assert [one.state for one in opened().trials()] == [State.DONE]
 
 
-def test_notes_and_looks_are_kept(opened):
-    study = opened(objectives=("pass@1", "pass@64"))
+def test_notes_and_the_last_report_are_kept(opened):
+    study = opened()
     proposal = study.propose()
+    assert study.last_report(proposal) == 0
     study.note(proposal, run="rl-1", jobs=["7"])
-    study.report(proposal, 10, [0.1, 0.5])
-    study.report(proposal, 20, [0.2, 0.6])
-    (found,) = opened(objectives=("pass@1", "pass@64")).running()
+    study.report(proposal, 10, 0.1)
+    study.report(proposal, 20, 0.2)
+    again = opened()
+    (found,) = again.running()
     assert found.attrs == {"run": "rl-1", "jobs": ["7"]}
-    assert found.validations == {10: (0.1, 0.5), 20: (0.2, 0.6)}
+    assert again.last_report(found) == 20
 
 
 @pytest.mark.parametrize("objectives", [("pass@1",), ("pass@1", "pass@64")])
-def test_pruned_proposals_say_by_what_and_stay_out_of_the_samplers_way(opened, objectives):
+def test_pruned_proposals_say_why_and_stay_out_of_the_samplers_way(opened, objectives):
     study = opened(RANGES, "tpe", objectives=objectives)
     for _ in range(2):
         proposal = study.propose()
-        study.report(proposal, 10, [0.1] * len(objectives))
-        study.prune(proposal, "median: pass@1 is below", 10)
+        if len(objectives) == 1:
+            study.report(proposal, 10, 0.1)
+        study.prune(proposal, "median", 10)
     take(study, 8)
     pruned = opened(RANGES, "tpe", objectives=objectives).trials()[:2]
     assert [one.state for one in pruned] == [State.PRUNED] * 2
-    assert pruned[0].attrs == {"reason": "median: pass@1 is below", "step": 10}
+    assert pruned[0].attrs == {"reason": "median", "step": 10}
     assert opened(RANGES, "tpe", objectives=objectives).failed == []
+
+
+@pytest.mark.parametrize("rule", ["median", "asha", "hyperband"])
+def test_a_driver_prunes_as_optuna_does_also_after_restarts(tmp_path, rule):
+    """Fifty trainings side by side, a report at a time; the driver is started again at times."""
+    space = Space(parameters={"tau": Range(key="guide.tau", range=(0, 1))})
+
+    def opened():
+        return Study.open(
+            tmp_path, "mine", space, "random", 0, ["pass@1"], pruner=pruner(rule, 5, 100)
+        )
+
+    ours = opened()
+    theirs = optuna.create_study(
+        study_name=ours.name, direction="maximize", pruner=pruner(rule, 5, 100)
+    )
+    generator, running, ended = random.Random(0), {}, 0
+    for turn in range(600):
+        if turn % 40 == 0:
+            ours = opened()
+        if len(running) < 3 and len(theirs.trials) < 50:
+            trial = theirs.ask()
+            running[trial.number] = (trial, ours.propose(), 0)
+        if not running:
+            break
+        number = generator.choice(list(running))
+        trial, proposal, step = running.pop(number)
+        value = generator.random() + 0.02 * number
+        trial.report(value, step + 5)
+        ours.report(proposal, step + 5, value)
+        found = ours.should_prune(proposal)
+        assert found == trial.should_prune()
+        if found:
+            ended += 1
+            theirs.tell(number, state=optuna.trial.TrialState.PRUNED)
+            ours.prune(proposal, rule, step + 5)
+        elif step + 5 == 100:
+            theirs.tell(number, value)
+            ours.tell(proposal, [value])
+        else:
+            running[number] = (trial, proposal, step + 5)
+    assert 10 < ended < 50
+
+
+def test_without_a_rule_nothing_is_pruned(opened):
+    study = opened(RANGES, "tpe")
+    for value in (0.9, 0.8, 0.7, 0.6, 0.5, 0.1):
+        proposal = study.propose()
+        study.report(proposal, 1, value)
+        assert not study.should_prune(proposal)
+        study.tell(proposal, [value])
 
 
 def test_values_that_are_none_are_a_bug(opened):

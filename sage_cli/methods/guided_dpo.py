@@ -1,0 +1,203 @@
+"""Guided retries: failed problems with a hint, then supervised fine-tuning, then DPO."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from sage_cli.errors import DataError
+from sage_cli.methods.method import Beside, HasWorking, Method
+from sage_cli.settings.sections.model import QUESTION
+
+if TYPE_CHECKING:
+    from sage_cli.settings.sections.data import SourceSection
+
+HINT = "{hint}"
+_PLACES = re.compile(r"\{(question|hint)\}")
+_THINK = re.compile(r"</?think>")
+
+
+class GuidedDpo(Method):
+    """Guided retries (Da et al. 2025), pairs compared by DPO.
+
+    Pairs of a step are `rl.prompts_per_step`, tries of a problem `rl.rollouts_per_prompt`.
+    """
+
+    algo: Literal["guided-dpo"] = "guided-dpo"
+    hint: str = "{question}\n\nHere is how a solution begins:\n{hint}"
+    """What a problem is asked as with a hint: {question} is its text, {hint} where its worked
+    solution begins."""
+    line_end: str = Field("\n", min_length=1)
+    """What ends a line of the worked solutions: a line break, or as `;` in `tiny`."""
+    continued: bool = False
+    """The policy goes on where the hint ends, so that what `hint` adds to {question} is the
+    beginning of its answer and stays in it: for models that follow no instructions."""
+    hint_lines: int = Field(2, ge=1)
+    """Lines of the worked solution in the hint; its last line is never shown."""
+    sft_share: float = Field(0.2, ge=0, le=1)
+    """Share of the right completions without a hint that SFT takes; 0 leaves SFT out."""
+    sft_epochs: int = Field(5, ge=1)
+    """Passes over them."""
+    preference_rate: float = Field(1.0, gt=0)
+    """DPO's learning rate in units of `rl.learning_rate`."""
+    sft_rate: float = Field(10.0, gt=0)
+    """SFT's learning rate in units of DPO's."""
+    preference_beta: float = Field(0.1, gt=0)
+    """DPO's weight of the log-ratio; the method's authors don't name theirs."""
+
+    source = (
+        "Da et al. 2025 (arXiv 2506.11425, Agent-RLVR): failed problems are retried with a hint; "
+        "right with it is preferred to wrong without"
+    )
+    fidelity = "reduced"
+    differs = (
+        "one turn, the worked solution's first lines in place of a teacher; rl.steps steps in "
+        "place of one pass; DPO's beta isn't named there"
+    )
+    kl_without_guide = "none"
+    takes_a_guide = False
+    needs_whole_model = True
+    keeps_reference = True
+    trains_alone = True
+    trained_by = "sage_cli.training.guided_dpo"
+
+    @field_validator("hint")
+    @classmethod
+    def _has_its_places(cls, text: str) -> str:
+        for place in (QUESTION, HINT):
+            if place not in text:
+                raise ValueError(f"must hold {place}")
+        return text
+
+    @model_validator(mode="after")
+    def _answer_follows_question(self) -> GuidedDpo:
+        if self.continued and not self.hint.startswith(QUESTION):
+            raise ValueError(f"continued takes what follows {QUESTION}, and hint begins otherwise")
+        return self
+
+    @property
+    def rates(self) -> tuple[float, float]:
+        """DPO's learning rate and SFT's."""
+        preference = self.preference_rate * self.learning_rate
+        return preference, self.sft_rate * preference
+
+    @property
+    def peak_rate(self) -> float:
+        """DPO's learning rate."""
+        return self.rates[0]
+
+    @property
+    def pairs_at_once(self) -> int:
+        """Return the pairs of a step that go through the model together, two completions each.
+
+        The largest divisor of a step's pairs that is no more than `micro_batch` completions, one
+        at least.
+        """
+        pairs = self.prompts_per_step
+        most = pairs if self.micro_batch is None else min(pairs, max(1, self.micro_batch // 2))
+        return max(size for size in range(1, most + 1) if pairs % size == 0)
+
+    def tokens(self, longest: int) -> tuple[int, int]:
+        """Return those of tries and retries, and those of pairs and of SFT."""
+        tried = self.steps * self.prompts_per_step * self.rollouts_per_prompt * longest
+        pairs = 2 * self.steps * self.prompts_per_step * longest
+        return 2 * tried, pairs + round(self.sft_share * self.sft_epochs * tried)
+
+    def hint_of(self, working: str | None) -> str | None:
+        """Return the first lines of a worked solution, never its last, which has the answer.
+
+        Blank ones aren't counted. None without a solution of two lines.
+        """
+        pieces = _THINK.sub("", working or "").strip().split(self.line_end)
+        written = [place for place, piece in enumerate(pieces) if piece.strip()]
+        if len(written) < 2:
+            return None
+        last = written[:-1][: self.hint_lines][-1]
+        return self.line_end.join([*pieces[: last + 1], ""])
+
+    def asked_with_hint(self, question: str, working: str | None) -> str | None:
+        """Return the question with the beginning of its worked solution; None without one."""
+        hint = self.hint_of(working)
+        if hint is None:
+            return None
+        values = {"question": question, "hint": hint}
+        return _PLACES.sub(lambda place: values[place[1]], self.hint)
+
+    def require_problems(self, problems: Sequence[HasWorking], source: SourceSection) -> None:
+        """Raise DataError where none of the problems has a hint."""
+        if any(self.hint_of(problem.working) for problem in problems):
+            return
+        fields = source.fields.working
+        solved = any(problem.working for problem in problems)
+        column = f" in its column '{fields}'" if fields else ""
+        lack = (
+            "worked solutions of a single line only" if solved else f"no worked solutions{column}"
+        )
+        raise DataError(
+            f"{source.name} has {lack}, and rl.algo '{self.algo}' gives the first lines of one as "
+            "its hint",
+            "name problems with solutions of several lines (openmathreasoning-mini), or a file "
+            "and its column: --set data.rl.name=FILE --set data.rl.fields.working=COLUMN; "
+            "rl.line_end says what ends a line",
+        )
+
+    def refusals(self, beside: Beside) -> list[str]:
+        """Return the conflicts with settings that pairs do not use.
+
+        An answer that continues its hint follows the question, without text between them.
+        """
+        found, kl = super().refusals(beside), beside.anchor.kl
+        if self.continued and beside.prompt.format != "plain":
+            found.append(
+                "rl.continued has the answer begin where the question ends, and prompt.format "
+                f"'{beside.prompt.format}' puts more between them (use rl.continued=false)"
+            )
+        if beside.guide.name != "none":
+            found.append(
+                f"guide '{beside.guide.name}' reshapes the anchor of a policy gradient, and "
+                "rl.algo 'guided-dpo' has none: what holds it is the policy as SFT leaves it (use "
+                "--guide none)"
+            )
+        elif kl != "none":
+            found.append(
+                f"anchor.kl '{kl}' is a term of a policy gradient, and rl.algo 'guided-dpo' holds "
+                "the policy by rl.preference_beta (use --kl none)"
+            )
+        if self.processes > 1 or self.accelerate is not None:
+            found.append(
+                "rl.algo 'guided-dpo' trains in one process (leave out --processes and "
+                "--accelerate)"
+            )
+        if (order := beside.data.rl.order) != "shuffled":
+            found.append(
+                f"data.rl.order '{order}' sorts problems, and rl.algo 'guided-dpo' learns from "
+                "pairs in an order of its own (use data.rl.order=shuffled)"
+            )
+        return found
+
+    def warnings(self) -> list[str]:
+        """Return a sentence on the policy that DPO refers to."""
+        return ["no KL anchor: DPO holds the policy to what supervised fine-tuning leaves"]
+
+    def describe(self) -> dict[str, Any]:
+        """The loss."""
+        beta = self.preference_beta
+        return {"loss": f"dpo, log-ratio x {beta:g}, against the policy as SFT leaves it"}
+
+    def amounts(self, longest: int) -> dict[str, Any]:
+        """Tries, retries, SFT and pairs."""
+        problems, tries = self.steps * self.prompts_per_step, self.rollouts_per_prompt
+        return {
+            "tries": f"{problems:,} problems at most x {tries} = {problems * tries:,} completions",
+            "retries": f"{tries} more of each problem without a right one, shown the first "
+            f"{self.hint_lines} lines of its worked solution",
+            "tokens at most": f"{self.tokens(longest)[0]:,}",
+            "SFT": f"{self.sft_share:.0%} of the right tries, {self.sft_epochs} times, at "
+            f"{self.rates[1]:g}"
+            if self.sft_share
+            else "none",
+            "steps": f"{self.steps} of {self.prompts_per_step} pairs, {self.pairs_at_once} at once",
+        }

@@ -1,1 +1,0 @@
-"""Archives of runs and their samples."""

@@ -1,0 +1,278 @@
+"""Mirrors of a run's files in W&B, TensorBoard and trackio, which can fail or be rebuilt."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+from textwrap import indent
+from time import monotonic
+from typing import Any, Protocol
+
+from sage_cli.config.stored import without_services
+from sage_cli.errors import ConfigurationError
+from sage_cli.settings.objective import Objective, parse_objective
+from sage_cli.settings.sections.records import TrackingSection
+from sage_cli.store.runs.evaluations import evaluation_figures, name_in
+from sage_cli.store.runs.run import Run
+from sage_cli.store.sweep_runs import SweepRuns
+from sage_cli.store.wandb_mirror import WandbMirror
+
+log = logging.getLogger(__name__)
+Record = Mapping[str, Any]
+
+
+class Mirror(Protocol):
+    """Another program's copy of one run. Every method may raise any error."""
+
+    @property
+    def name(self) -> str:
+        """The program's name."""
+        ...
+
+    def open(self, trained_from: int | None) -> None:
+        """Begin the copy; an earlier one of this run on disk is replaced.
+
+        `trained_from` is the first step that is trained now, None without training: the copy's
+        steps from there on are of an interrupted training, and void.
+        """
+
+    def log(self, record: Record, rollouts: Sequence[Record]) -> None:
+        """Add an optimiser step's metrics and its recorded completions."""
+
+    def summarise(self, figures: Mapping[str, Any]) -> None:
+        """Set the figures of evaluations, such as `eval/<benchmark>/pass@1`.
+
+        A sweep's trial also has settings and objectives, such as `sweep/guide.tau`, `sweep/pass@1`.
+        """
+
+    def close(self) -> None:
+        """Finish the copy."""
+
+
+class Follower:
+    """Keeps a mirror up to date with a run; one that fails is given up with one warning.
+
+    Opening replays the run's files, so that a resumed run's mirror has every step.
+    """
+
+    def __init__(self, mirror: Mirror, run: Run) -> None:
+        self._mirror, self._run = mirror, run
+        self._opened = self._failed = False
+
+    def log(self, record: Record) -> None:
+        """Mirror a step that is in the run's files."""
+        if self._opened:
+            self._attempt(lambda: self._mirror.log(record, self._run.rollouts.last(record["step"])))
+        else:
+            self._attempt(lambda: self._replay(record["step"]))
+
+    def show_evaluations(self) -> None:
+        """Mirror the evaluations; a mirror that is not open is rebuilt from the run's files."""
+        if self._opened:
+            self._attempt(self._summarise)
+        else:
+            self._attempt(lambda: self._replay(None))
+            self.close()
+
+    def close(self) -> None:
+        """Finish the mirror, if it was ever begun."""
+        if self._opened:
+            self._attempt(self._mirror.close)
+
+    def _replay(self, trained_from: int | None) -> None:
+        self._mirror.open(trained_from)
+        self._opened = True
+        rollouts: defaultdict[int, list[Record]] = defaultdict(list)
+        for row in self._run.rollouts.read():
+            rollouts[row["step"]].append(row)
+        for record in self._run.metrics.read():
+            self._mirror.log(record, rollouts[record["step"]])
+        self._summarise()
+
+    def _summarise(self) -> None:
+        evaluations = evaluation_figures(self._run)
+        if figures := {**evaluations, **sweep_figures(self._run, evaluations)}:
+            self._mirror.summarise(figures)
+
+    def _attempt(self, action: Callable[[], None]) -> None:
+        if self._failed:
+            return
+        try:
+            action()
+        except Exception as error:  # a mirror's failure must not end the training
+            self._failed = True
+            name, run = self._mirror.name, self._run.id
+            log.warning("%s stopped mirroring %s: %s; metrics.jsonl is complete", name, run, error)
+
+
+def mirrors_of(tracking: TrackingSection, run: Run) -> list[Follower]:
+    """Return the mirrors in `tracking`, not yet opened."""
+    mirrors: list[Mirror] = []
+    if tracking.wandb != "off":
+        mirrors.append(WandbMirror(run, tracking.wandb))
+    if tracking.tensorboard:
+        mirrors.append(TensorboardMirror(run.folder / "tensorboard"))
+    if tracking.trackio:
+        mirrors.append(TrackioMirror(run))
+    return [Follower(mirror, run) for mirror in mirrors]
+
+
+def require_mirrors(tracking: TrackingSection) -> None:
+    """Raise ConfigurationError if a mirror's package is not installed."""
+    for package, wanted in (("tensorboard", tracking.tensorboard), ("trackio", tracking.trackio)):
+        if wanted and find_spec(package) is None:
+            raise ConfigurationError(
+                f"tracking.{package} is true, and the package {package} is not installed",
+                f"pip install {package}, or use --set tracking.{package}=false",
+            )
+
+
+def sweep_figures(run: Run, evaluations: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `sweep/guide.tau`, `sweep/pass@1` and so on; {} for a run of no sweep.
+
+    `evaluations` are the run's `evaluation_figures`. An objective is the mean over the benchmarks;
+    it is left out while one of them is missing.
+    """
+    config = run.config
+    group = config.get("tracking", {}).get("group")
+    if not group:
+        return {}
+    runs = SweepRuns(run.folder.parent / "sweeps" / str(group))
+    points = [entry.point for entry in runs.entries() if entry.run == run.id]
+    if not points:
+        return {}
+    figures: dict[str, Any] = {f"sweep/{key}": value for key, value in points[-1].items()}
+    typed = config["evaluation"]["benchmark"].split(",")
+    names = [name_in(evaluations, name.strip()) for name in typed]
+    for objective in map(parse_objective, config["sweep"]["objective"]):
+        with suppress(KeyError):  # not measured yet, or with too few samples
+            values = [_value(objective, name, evaluations) for name in names]
+            figures[f"sweep/{objective.name}"] = sum(values) / len(values)
+    return figures
+
+
+def _value(objective: Objective, benchmark: str, evaluations: Mapping[str, Any]) -> float:
+    names = objective.terms.values()
+    return objective.value({name: evaluations[f"eval/{benchmark}/{name}"] for name in names})
+
+
+class TensorboardMirror:
+    """Event files in a folder of their own: `tensorboard --logdir runs` shows all runs.
+
+    Figures of evaluations are scalars at the last step.
+    """
+
+    name = "TensorBoard"
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._writer: Any = None
+        self._step = 0
+
+    def open(self, trained_from: int | None) -> None:  # noqa: ARG002
+        """Start with an empty folder."""
+        from torch.utils.tensorboard import SummaryWriter
+
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self._writer = SummaryWriter(str(self._folder))
+
+    def log(self, record: Mapping[str, Any], rollouts: Sequence[Mapping[str, Any]]) -> None:
+        """Metrics as scalars, the completions as text."""
+        self._step = int(record["step"])
+        self._scalars({key: value for key, value in record.items() if key != "step"})
+        if rollouts:
+            self._writer.add_text("rollouts", "\n\n".join(map(_markdown, rollouts)), self._step)
+
+    def summarise(self, figures: Mapping[str, Any]) -> None:
+        """The figures that are numbers."""
+        self._scalars(figures)
+
+    def close(self) -> None:
+        """Flush and close the file."""
+        self._writer.close()
+
+    def _scalars(self, values: Mapping[str, Any]) -> None:
+        for name, value in values.items():
+            if isinstance(value, int | float):
+                self._writer.add_scalar(name, value, self._step)
+
+
+def _markdown(row: Mapping[str, Any]) -> str:
+    """Return grade, reward and gold above the prompt and its completion, as Markdown."""
+    text = indent(f"{row['prompt']}{row['completion']}", "    ")
+    return f"**{row['grade']}**, reward {row['reward']:g}, gold {row['gold']}\n\n{text}"
+
+
+WAIT_S = 1.0
+"""Rows are written together so often: each write takes about 10 ms, however many they are."""
+COLUMNS = ("prompt", "completion", "gold", "grade", "reward")
+
+
+class TrackioMirror:
+    """One trackio run per run, under its id, in the database of `tracking.project`.
+
+    The database is in trackio's own folder (`TRACKIO_DIR`), where its page looks for it. Rows go to
+    its storage and not through `trackio.init`, which asks the Hub for a user name and follows
+    `TRACKIO_SPACE_ID` and `TRACKIO_SERVER_URL`: so nothing leaves the machine. Figures of
+    evaluations are metrics at the last step.
+    """
+
+    name = "trackio"
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._storage: Any = None
+        self._project = ""
+        self._step = 0
+        self._waiting: list[tuple[int, dict[str, Any]]] = []
+        self._written = monotonic()
+
+    def open(self, trained_from: int | None) -> None:  # noqa: ARG002
+        """Remove trackio's rows of this run."""
+        from trackio.sqlite_storage import SQLiteStorage
+
+        self._project = self._run.config["tracking"]["project"]
+        SQLiteStorage.validate_project_name(self._project)
+        SQLiteStorage.delete_run(self._project, self._run.id, run_id=self._run.id)
+        self._storage = SQLiteStorage
+
+    def log(self, record: Mapping[str, Any], rollouts: Sequence[Mapping[str, Any]]) -> None:
+        """Metrics, and the completions as a table, at the step of the same number."""
+        self._step = int(record["step"])
+        values = {key: value for key, value in record.items() if key != "step"}
+        if rollouts:
+            rows = [{column: row[column] for column in COLUMNS} for row in rollouts]
+            values["rollouts"] = {"_type": "trackio.table", "_value": rows}
+        self._add(values)
+
+    def summarise(self, figures: Mapping[str, Any]) -> None:
+        """The figures that are numbers."""
+        self._add({key: value for key, value in figures.items() if isinstance(value, int | float)})
+
+    def close(self) -> None:
+        """Write the rows that are left."""
+        self._write()
+
+    def _add(self, values: dict[str, Any]) -> None:
+        self._waiting.append((self._step, values))
+        if monotonic() - self._written > WAIT_S:
+            self._write()
+
+    def _write(self) -> None:
+        stored = self._run.config
+        named = {"_Group": stored["tracking"]["group"], "_Created": self._run.manifest["created"]}
+        self._storage.bulk_log(
+            self._project,
+            self._run.id,
+            [values for _, values in self._waiting],
+            steps=[step for step, _ in self._waiting],
+            config={**without_services(stored), **named},
+            run_id=self._run.id,
+        )
+        self._waiting.clear()
+        self._written = monotonic()

@@ -1,0 +1,320 @@
+"""The table of runs, and a run: what it was made from, records, rollouts, ledger and files."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from typing_extensions import TypedDict
+
+from sage_cli.config.fields import settings
+from sage_cli.config.layers import leaves
+from sage_cli.config.load import load
+from sage_cli.errors import SageError, StoreError
+from sage_cli.settings.presets import DEFAULT_PRESET
+from sage_cli.store.json_files import read_object
+from sage_cli.store.runs.manifest import Manifest
+from sage_cli.store.runs.run import Run
+from sage_cli.store.runs.run_facts import ABOUT, OF_RL, RunFacts, speed_figures
+from sage_cli.view.stored_runs import Look, Policies, RunsRead, look_of, looks_of, policies_of
+
+FIRST, LAST = ("id", "status", "step", "of"), ("reward", "started", "seconds", "kind", "parent")
+"""Columns that are always sent, before and after the others: the page reads some of them."""
+
+
+class RunRow(TypedDict):
+    """A run of the table: a value for each of the columns, null for none."""
+
+    look: Look
+    values: dict[str, Any]
+
+
+class RunsView(TypedDict):
+    """Runs, oldest first; `known` names every column that may be asked for."""
+
+    root: str
+    columns: list[str]
+    known: list[str]
+    runs: list[RunRow]
+
+
+def runs_view(runs: RunsRead, asked: Sequence[str]) -> RunsView:
+    """Return every run with the usual columns, `asked`, and pass@k on each benchmark.
+
+    A name that no run knows is a column of nulls.
+    """
+    every = runs.all()
+    looks = looks_of(every)
+    columns = list(dict.fromkeys([*FIRST, *asked, *_measured(every), *LAST]))
+    return {
+        "root": str(runs.root.resolve()),
+        "columns": columns,
+        "known": _known(every),
+        "runs": [
+            {
+                "look": look_of(facts.run.id, looks),
+                "values": {name: facts.value(name) for name in columns},
+            }
+            for facts in every
+        ],
+    }
+
+
+def _measured(every: Sequence[RunFacts]) -> list[str]:
+    """Return pass@1 and pass@k at the largest k of each benchmark, as figures are named."""
+    largest: dict[str, int] = {}
+    for facts in every:
+        for name in facts.figures:
+            k, on, benchmark = name.partition(" on ")
+            if on and k.startswith("pass@") and k[5:].isdigit():
+                largest[benchmark] = max(largest.get(benchmark, 1), int(k[5:]))
+    return [
+        f"pass@{k} on {benchmark}"
+        for benchmark, most in largest.items()
+        for k in dict.fromkeys((1, most))
+    ]
+
+
+def _known(every: Sequence[RunFacts]) -> list[str]:
+    """Return the names of all columns: of the manifest, figures of any run, settings."""
+    figures = {name for facts in every for name in facts.figures}
+    return [*ABOUT, *sorted(figures), *sorted(settings())]
+
+
+MOST_FILES = 500
+SHOWN_CHARACTERS = 20_000
+_CHOICES = ("rl.algo", "guide.name", "model.kind")
+"""Settings by which others get their defaults."""
+
+
+class Differing(TypedDict):
+    """A setting by its dotted name, its value, and the preset's; null where a side has none."""
+
+    name: str
+    value: Any
+    preset: Any
+
+
+class FileRow(TypedDict):
+    """A file of a run, by its path in the run's folder."""
+
+    path: str
+    bytes: int
+
+
+class RunView(TypedDict):
+    """A run: its manifest, what it was made from, its figures, its files.
+
+    `differing` holds the settings that are other than those of `preset`, the one that differs
+    least. `records` names the figures of metrics.jsonl. `policies` are the policies that can be
+    measured: the run's checkpoints and its end. `benchmarks` are those that it was measured on.
+    `token_report` says that one is stored.
+    """
+
+    id: str
+    look: Look
+    manifest: Manifest | dict[str, Any]
+    status: str
+    why_torn: str | None
+    preset: str | None
+    differing: list[Differing]
+    settings: dict[str, Any]
+    figures: dict[str, Any]
+    speed: dict[str, float]
+    records: list[str]
+    files: list[FileRow]
+    children: list[str]
+    policies: list[str]
+    benchmarks: list[str]
+    rollouts: int
+    token_report: bool
+
+
+class GuideView(TypedDict):
+    """What a guide did to tokens of a policy: `report` is the JSON of `sage samples tokens`."""
+
+    policy: str
+    report: dict[str, Any]
+
+
+class RecordsView(TypedDict):
+    """Figures of a run by step: `values` has a list for each name, null where a step has none."""
+
+    run: str
+    look: Look
+    steps: list[int]
+    values: dict[str, list[Any]]
+
+
+class RolloutsView(TypedDict):
+    """Completions that a training kept: the steps that have some, and those of one step."""
+
+    run: str
+    steps: list[int]
+    step: int | None
+    rows: list[dict[str, Any]]
+
+
+class LedgerView(TypedDict):
+    """How prompts were answered: sums of every step, and the rows of one step."""
+
+    run: str
+    steps: list[dict[str, int]]
+    step: int | None
+    rows: list[dict[str, Any]]
+
+
+def run_view(id_: str, policies: Policies) -> RunView:
+    """Return a run by its id. A torn run has what can be read of it. Raises StoreError."""
+    facts = policies.runs.find(id_)
+    run, torn = facts.run, facts.run.torn
+    records = run.metrics.read()
+    names = dict.fromkeys(key for one in records for key, v in one.items() if _is_number(v))
+    preset = None if torn else preset_of(str(run.manifest.get("command", "")))
+    return {
+        "id": run.id,
+        "look": look_of(run.id, policies.runs.looks()),
+        "manifest": run.known,
+        "status": run.status,
+        "why_torn": None if torn is None else f"{torn.cause}; {torn.next_step}",
+        "preset": preset,
+        "differing": [] if preset is None else differing(facts, preset),
+        "settings": dict(facts.settings),
+        "figures": dict(facts.figures),
+        "speed": speed_figures(records),
+        "records": [name for name in names if name not in ("step", "of")],
+        "files": files_of(run.folder),
+        "children": [
+            str(one.run.id) for one in policies.runs.all() if one.about.get("parent") == run.id
+        ],
+        "policies": [] if torn else policies_of(run),
+        "benchmarks": [] if torn else _benchmarks(run.id, policies),
+        "rollouts": len(run.rollouts.read()),
+        "token_report": run.guide.is_file(),
+    }
+
+
+def records_view(facts: RunFacts, names: Sequence[str], policies: Policies) -> RecordsView:
+    """Return figures of metrics.jsonl by step."""
+    records = facts.run.metrics.read()
+    return {
+        "run": facts.run.id,
+        "look": look_of(facts.run.id, policies.runs.looks()),
+        "steps": [int(one["step"]) for one in records],
+        "values": {name: [one.get(name) for one in records] for name in names},
+    }
+
+
+def rollouts_view(run: Run, step: int | None) -> RolloutsView:
+    """Return the completions that a training kept at a step, by default its last with some."""
+    rows = run.rollouts.read()
+    steps = sorted({int(row["step"]) for row in rows})
+    at = step if step in steps else (steps[-1] if steps else None)
+    shown = [
+        {key: of[:SHOWN_CHARACTERS] if isinstance(of, str) else of for key, of in row.items()}
+        for row in rows
+        if row["step"] == at
+    ]
+    return {"run": run.id, "steps": steps, "step": at, "rows": shown}
+
+
+def guide_view(run: Run) -> GuideView:
+    """Return the stored token report of a run. Raises StoreError if there is none, or it is torn.
+
+    It is not read into its own types, which would load torch.
+    """
+    again = f"`sage samples tokens {run.id} --keep` stores one"
+    try:
+        return {"policy": run.id, "report": read_object(run.guide, again)}
+    except FileNotFoundError:
+        raise StoreError(f"{run.id} has no token report", again) from None
+
+
+def ledger_view(run: Run, step: int | None) -> LedgerView:
+    """Return how prompts were answered, summed by step, and the prompts of one step."""
+    rows = run.ledger.read().to_pylist()
+    sums: dict[int, dict[str, int]] = {}
+    for row in rows:
+        one = sums.setdefault(row["step"], {"step": row["step"], "prompts": 0, "trained": 0})
+        one["prompts"] += 1
+        one["trained"] += row["trained"]
+        for name in ("n", "right", "wrong", "unparseable", "timeout", "error", "tokens"):
+            one[name] = one.get(name, 0) + row[name]
+    at = step if step in sums else (max(sums) if sums else None)
+    of_step = [row for row in rows if row["step"] == at]
+    return {"run": run.id, "steps": [sums[s] for s in sorted(sums)], "step": at, "rows": of_step}
+
+
+def preset_of(command: str) -> str:
+    """Return the last preset that a command names, or the default one."""
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        words = []
+    preset = DEFAULT_PRESET
+    for word, following in pairwise([*words, ""]):
+        if word in ("--preset", "-p"):
+            preset = following
+        elif word.startswith("--preset="):
+            preset = word.partition("=")[2]
+    return preset
+
+
+def differing(facts: RunFacts, preset: str) -> list[Differing]:
+    """Return the settings that are other than the preset's, under the run's method and guide.
+
+    The choice of method and guide comes first. Empty if the preset is not there any more.
+    """
+    has = facts.settings
+    flags: dict[str, dict[str, Any]] = {"rl": {}, "guide": {}, "model": {}}
+    for name in _CHOICES:
+        section, _, key = name.partition(".")
+        if name in has:
+            flags[section][key] = has[name]
+    try:
+        plain = dict(leaves(load([preset]).config.model_dump(mode="json")))
+        chosen = dict(leaves(load([preset], flags).config.model_dump(mode="json")))
+    except SageError:
+        return []
+    names = [name for name in _CHOICES if name in has and has[name] != plain.get(name)]
+    other = [
+        name
+        for name in has
+        if name not in names and has[name] != chosen.get(name) and _decides(name, facts.about)
+    ]
+    return [
+        {"name": name, "value": has[name], "preset": (plain if name in names else chosen).get(name)}
+        for name in [*names, *other]
+    ]
+
+
+def files_of(folder: Path) -> list[FileRow]:
+    """Return the files of a folder by path, at most MOST_FILES."""
+    found: list[FileRow] = []
+    for path in sorted(folder.rglob("*")):
+        if len(found) == MOST_FILES:
+            break
+        if path.is_file():
+            found.append({"path": str(path.relative_to(folder)), "bytes": path.stat().st_size})
+    return found
+
+
+def _decides(name: str, about: Mapping[str, Any]) -> bool:
+    section = name.partition(".")[0]
+    if section in ("run", "tracking", "executor"):
+        return False
+    return about.get("kind") != "sft" or section not in OF_RL
+
+
+def _benchmarks(id_: str, policies: Policies) -> list[str]:
+    try:
+        return policies.benchmarks(id_)
+    except SageError:
+        return []
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

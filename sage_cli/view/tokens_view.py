@@ -1,0 +1,184 @@
+"""A completion token by token: read by its policy when asked, and stored beside the sample."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from threading import Lock
+from typing import Any
+
+from typing_extensions import TypedDict
+
+from sage_cli.config.consent import without_consent
+from sage_cli.config.load import load
+from sage_cli.errors import SageError, StoreError, TrainingError
+from sage_cli.guides import Guide
+from sage_cli.models.policies.policy import Policy
+from sage_cli.problems.problem import Problem
+from sage_cli.settings.presets import read_layer
+from sage_cli.store.samples.annotations import Annotations
+from sage_cli.store.samples.completion import Completion
+from sage_cli.store.samples.sample_set import SampleSet
+from sage_cli.view.stored_runs import Measured, Policies
+
+_reading = Lock()
+"""One model is loaded at a time."""
+
+
+class TokensView(TypedDict):
+    """A completion token by token; null where no model has read it yet.
+
+    `q` is that of the run's guide, null if it has none or reads other signals; `log_ratio` is
+    log π of the policy less that of the initial policy, null without one.
+    """
+
+    policy: str
+    reference: str | None
+    guide: str | None
+    temperature: float
+    tokens: list[str] | None
+    surprisal: list[float] | None
+    entropy: list[float] | None
+    q: list[float] | None
+    log_ratio: list[float] | None
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What decides a reading: the policy, its initial policy and guide if it has some, the step."""
+
+    of: Measured
+    initial: Policy | None
+    guide: Guide | None
+    step: int
+    temperature: float
+
+    @classmethod
+    def of_policy(cls, of: Measured, policies: Policies) -> Reading:
+        """Return the reading of a run's policy at the temperature of its training."""
+        run = policies.runs.find(of.label.partition("@")[0]).run
+        config = load(stored=without_consent(read_layer(run.folder / "config.json"))).config
+        if run.manifest.get("kind") != "rl":
+            return cls(of, None, None, 0, of.spec.sampling.temperature)
+        guide = None if config.guide.name == "none" else config.guide.for_training(config.rl.steps)
+        step = (of.policy.checkpoint or config.rl.steps or 1) - 1
+        return cls(
+            of, _initial(run.manifest.get("parent"), policies), guide, step,
+            config.rollout.temperature,
+        )  # fmt: skip
+
+    @property
+    def determinants(self) -> Mapping[str, Any]:
+        """Return everything that decides the values, known without loading a model."""
+        policy = self.of.policy
+        return {
+            "model": policy.fingerprint,
+            "initial": self.initial and self.initial.fingerprint,
+            "template": self.of.samples.template.hash,
+            "dtype": policy.dtype(self.of.spec.dtype),
+            "temperature": self.temperature,
+            "guide": self.guide and self.guide.determinants(),
+            "step": self.step,
+        }
+
+    def view(self, values: tuple[Any, ...] | None) -> TokensView:
+        """Return the answer with a stored row's values, or without any."""
+        texts, surprisal, entropy, q, initial = values or (None,) * 5
+        ratio = initial and [theirs - own for own, theirs in zip(surprisal, initial, strict=True)]
+        return {
+            "policy": self.of.label,
+            "reference": None if self.initial is None else self.initial.label,
+            "guide": None if self.guide is None else self.guide.describe(),
+            "temperature": self.temperature,
+            "tokens": texts,
+            "surprisal": surprisal,
+            "entropy": entropy,
+            "q": q,
+            "log_ratio": ratio,
+        }
+
+
+def tokens_view(
+    of: Measured, policies: Policies, problem: str, seed: int, index: int
+) -> TokensView:
+    """Return the stored reading of a sample; its values are null if nothing has read it."""
+    reading, stored = Reading.of_policy(of, policies), _set(of, seed)
+    return reading.view(
+        _stored(Annotations(stored, reading.determinants, "tokens"), problem, index)
+    )
+
+
+def read_tokens(
+    of: Measured, policies: Policies, problem: str, seed: int, index: int
+) -> TokensView:
+    """Return the reading of a sample, computed and stored if it is not yet.
+
+    Raises StoreError for a sample that is not stored.
+    """
+    reading = Reading.of_policy(of, policies)
+    with _reading:
+        store = Annotations(_set(of, seed), reading.determinants, "tokens")
+        known = _stored(store, problem, index)
+        if known is None:
+            row = _completion(of, problem, seed, index)
+            store.add([(row, *_read(reading, row))])
+            store.flush()
+            known = _stored(store, problem, index)
+    return reading.view(known)
+
+
+def _read(reading: Reading, row: Completion) -> tuple[Any, ...]:
+    """Load the models; return texts, surprisal, entropy, q and the initial policy's surprisal."""
+    from sage_cli.analysis.forward import Forward
+    from sage_cli.progress import Silent
+
+    of = reading.of
+    problems: dict[str, Problem] = {one.id: one for one in of.benchmark.problems}
+    own = Forward(of.samples, reading.temperature, Silent())
+    _, ids, logps_T, entropy_T = own.tokens([row], problems)[0]
+    initial = None
+    if reading.initial is not None:
+        samples = replace(of.samples, policy=reading.initial)
+        read = replace(row, token_ids=ids)
+        initial = Forward(samples, reading.temperature, Silent()).tokens([read], problems)[0]
+    q = _q(reading, (logps_T, entropy_T), initial and (initial[2], initial[3]), list(ids))
+    texts = [own.text(token) for token in ids]
+    theirs = None if initial is None else (0 - initial[2]).tolist()
+    return texts, (0 - logps_T).tolist(), entropy_T.tolist(), q, theirs
+
+
+def _q(reading: Reading, own: Any, initial: Any, ids: list[int]) -> list[float] | None:
+    """Return q of each token; None without a guide, or if it reads what one sample doesn't tell."""
+    from sage_cli.guides.token_values import token_values
+
+    guide = reading.guide
+    if guide is None:
+        return None
+    try:
+        values, _ = token_values([own], guide, reading.step, initial and [initial], [ids])
+    except (TrainingError, SageError):
+        return None
+    return list(values[0].q_T)
+
+
+def _initial(parent: Any, policies: Policies) -> Policy | None:
+    try:
+        return policies.policy(str(parent))
+    except SageError:  # removed, or a model that no run here made
+        return None
+
+
+def _set(of: Measured, seed: int) -> SampleSet:
+    return of.samples.at(seed, read_only=True)
+
+
+def _completion(of: Measured, problem: str, seed: int, index: int) -> Completion:
+    for row in _set(of, seed).completions([problem], index + 1):
+        if row.index == index:
+            return row
+    raise StoreError(f"sample {index} of problem {problem} is not stored")
+
+
+def _stored(store: Annotations, problem: str, index: int) -> tuple[Any, ...] | None:
+    rows = store.stream([problem], index + 1)
+    return next((tuple(values) for row, *values in rows if row.index == index), None)

@@ -1,0 +1,316 @@
+"""Stored suites and sweeps with their last reports, and why tasks of theirs failed."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, cast
+
+from typing_extensions import TypedDict
+
+from sage_cli.errors import SageError, StoreError
+from sage_cli.json_value import json_value
+from sage_cli.reports.chapters import SHOWN, ShownReport, ShownSection, ShownTable, shown_table
+from sage_cli.reports.sweeps.data import SweepResult
+from sage_cli.reports.sweeps.table import sweep_tables
+from sage_cli.store.json_files import TornError, read_object
+from sage_cli.store.lock import holder_of
+from sage_cli.trials.failures import last_lines, stored_failures
+from sage_cli.trials.search.folder import SweepFolder, Sweeps
+from sage_cli.trials.task import TaskState, stored_states
+from sage_cli.view.stored_runs import Look, is_one_part, look_of
+
+FAILURES, REPORT, TASKS = "failures.json", "report", "tasks"
+_AGAIN = "`sage suite report` writes it again"
+
+
+class SuiteRow(TypedDict):
+    """A suite's folder; `claims` counts verdicts, `failures` the tasks that were given up."""
+
+    name: str
+    title: str
+    written: str | None
+    claims: dict[str, int]
+    tasks: dict[str, int]
+    failures: int
+    driven_by: str | None
+    why_torn: str | None
+
+
+class SuitesView(TypedDict):
+    """Suites of which something is stored, the latest first."""
+
+    suites: list[SuiteRow]
+
+
+class TaskRow(TypedDict):
+    """A task that failed: why, and the last lines of its log."""
+
+    name: str
+    kind: str
+    reason: str
+    log: list[str]
+
+
+class SuiteView(TypedDict):
+    """A suite's report, as far as it is done, null before there is one.
+
+    `pictures` are SVG by stem, without those that the page draws itself. `policies` are in the
+    report's order, `looks` are by method, `tasks` as last noted.
+    """
+
+    suite: SuiteRow
+    folder: str
+    report: ShownReport | None
+    pictures: dict[str, str]
+    policies: list[str]
+    looks: dict[str, Look]
+    tasks: list[TaskState]
+    failures: list[TaskRow]
+
+
+@dataclass(frozen=True)
+class StoredSuite:
+    """A folder `runs/suites/<name>/`, read."""
+
+    folder: Path
+
+    @property
+    def name(self) -> str:
+        """Return the folder's name."""
+        return self.folder.name
+
+    @property
+    def file(self) -> Path | None:
+        """Return the JSON of its report; None before there is one."""
+        files = (self.folder / REPORT).glob("*.json")
+        return next((one for one in sorted(files) if self.name.startswith(one.stem)), None)
+
+    @property
+    def report(self) -> dict[str, Any]:
+        """Return the report's JSON, empty before there is one. Raises TornError."""
+        try:
+            return {} if self.file is None else read_object(self.file, _AGAIN)
+        except FileNotFoundError:  # written again at this moment
+            return {}
+
+    @property
+    def shown(self) -> ShownReport | None:
+        """Return its report as the page shows it, None before there is one. Raises TornError."""
+        path = self.folder / REPORT / SHOWN
+        try:
+            stored = read_object(path, _AGAIN)
+        except FileNotFoundError:
+            return None
+        if not isinstance(stored.get("chapters"), list):
+            raise TornError(f"{path} is no report", _AGAIN)
+        return cast(ShownReport, stored)
+
+
+class StoredSuites:
+    """All suites below a folder of runs of which something is stored."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root / "suites"
+
+    def all(self) -> list[StoredSuite]:
+        """Return every suite, the latest last."""
+        folders = [path for path in self.root.glob("[!.]*") if path.is_dir()]
+        return [StoredSuite(path) for path in sorted(folders, key=lambda one: one.stat().st_mtime)]
+
+    def find(self, name: str) -> StoredSuite:
+        """Return the suite of that folder. Raises StoreError."""
+        if not is_one_part(name) or not (self.root / name).is_dir():
+            raise StoreError(f"there is no suite '{name}'", "the list has those that are there")
+        return StoredSuite(self.root / name)
+
+
+def suites_view(root: Path) -> SuitesView:
+    """Return every stored suite, the latest first."""
+    return {"suites": [_suite_row(one) for one in reversed(StoredSuites(root).all())]}
+
+
+def suite_view(root: Path, name: str, looks: dict[str, Look]) -> SuiteView:
+    """Return a suite's report, its tasks, and those that failed with their logs."""
+    suite = StoredSuites(root).find(name)
+    row = _suite_row(suite)
+    try:
+        report = suite.shown
+    except TornError as error:
+        report, row = None, {**row, "why_torn": error.cause}
+    named = list(_method_policies(report))
+    return {
+        "suite": row,
+        "folder": str(suite.folder),
+        "report": report,
+        "pictures": _pictures(suite, report),
+        "policies": [policy for _, policy in named],
+        # the look of its first run, so that a policy has one colour everywhere
+        "looks": {method: look_of(policy, looks) for method, policy in reversed(named)},
+        "tasks": stored_states(suite.folder),
+        "failures": list(_failures(suite)),
+    }
+
+
+def _suite_row(suite: StoredSuite) -> SuiteRow:
+    why = None
+    try:
+        report = suite.report
+    except TornError as error:
+        report, why = {}, error.cause
+    claims = Counter(str(one.get("verdict")) for one in _claims(report))
+    file = suite.file
+    written = None if file is None else datetime.fromtimestamp(file.stat().st_mtime, UTC)
+    states = Counter(one["state"] for one in stored_states(suite.folder))
+    return {
+        "name": suite.name,
+        "title": str(report.get("title") or suite.name),
+        "written": None if written is None else written.isoformat(timespec="seconds"),
+        "claims": dict(claims),
+        "tasks": dict(states),
+        "failures": len(stored_failures(suite.folder / FAILURES)),
+        "driven_by": holder_of(suite.folder),
+        "why_torn": why,
+    }
+
+
+def _claims(report: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [
+        one
+        for chapter in report.get("chapters") or ()
+        for section in (chapter.get("sections") or {}).values()
+        for one in section.get("claims") or ()
+        if isinstance(one, dict)
+    ]
+
+
+def policies_of_suite(suite: StoredSuite) -> list[str]:
+    """Return the policies of a suite's report, method after method."""
+    try:
+        return [policy for _, policy in _method_policies(suite.shown)]
+    except TornError:
+        return []
+
+
+def _sections(report: ShownReport | None) -> list[ShownSection]:
+    return [one for chapter in report["chapters"] for one in chapter["sections"]] if report else []
+
+
+def _pictures(suite: StoredSuite, report: ShownReport | None) -> dict[str, str]:
+    """Return the SVG of each picture by its stem; the page draws those of curves itself."""
+    stems = [stem for one in _sections(report) if not one["curves"] for stem in one["pictures"]]
+    files = {stem: suite.folder / REPORT / f"{stem}.svg" for stem in stems}
+    return {stem: file.read_text("utf-8") for stem, file in files.items() if file.is_file()}
+
+
+def _method_policies(report: ShownReport | None) -> Iterator[tuple[str, str]]:
+    for section in _sections(report):
+        for table in section["tables"] if section["name"] == "runs" else ():
+            heads = [column["name"] for column in table["columns"]]
+            method, policy = heads.index("method"), heads.index("policy")
+            yield from ((row[method], row[policy]) for row in table["rows"])
+
+
+def _failures(suite: StoredSuite) -> Iterator[TaskRow]:
+    try:
+        stored = json_value((suite.folder / FAILURES).read_bytes())
+    except (OSError, ValueError):
+        return
+    for name, why in stored.items() if isinstance(stored, dict) else ():
+        yield {
+            "name": name,
+            "kind": str(why.get("kind")) if isinstance(why, dict) else "",
+            "reason": str(why.get("reason")) if isinstance(why, dict) else str(why),
+            "log": list(last_lines(suite.folder / TASKS / f"{name}.log")),
+        }
+
+
+class SweepRow(TypedDict):
+    """A sweep: its sampler, counts of trials by state, its best trial, and who drives it."""
+
+    name: str
+    sampler: str | None
+    objectives: list[str]
+    trials: dict[str, int]
+    best: str | None
+    driven_by: str | None
+    why_torn: str | None
+
+
+class SweepsView(TypedDict):
+    """Sweeps, the latest at the end."""
+
+    sweeps: list[SweepRow]
+
+
+class SweepView(TypedDict):
+    """A sweep with its last report, once there is one.
+
+    `tables` are those that the terminal shows, trials first; `commands` train the first run of a
+    trial, by its number.
+    """
+
+    sweep: SweepRow
+    folder: str
+    command: str | None
+    report: SweepResult | None
+    tables: list[ShownTable]
+    commands: dict[str, str]
+    provenance: dict[str, Any]
+    why: str | None
+
+
+def sweeps_view(root: Path) -> SweepsView:
+    """Return every sweep, the latest first."""
+    return {"sweeps": [_sweep_row(one) for one in reversed(Sweeps(root).all())]}
+
+
+def sweep_view(root: Path, name: str) -> SweepView:
+    """Return a sweep with its last report, or why there is none. Raises StoreError."""
+    folder = Sweeps(root).root / name
+    if not is_one_part(name) or not folder.is_dir():
+        raise StoreError(f"there is no sweep '{name}'", "the list has those that are there")
+    sweep, report, why = SweepFolder(folder), None, None
+    tables: list[ShownTable] = []
+    commands: dict[str, str] = {}
+    provenance: dict[str, Any] = {}
+    try:
+        report = sweep.result
+        if report is not None:
+            tables = [shown_table(table) for table in sweep_tables(report)]
+            commands, provenance = sweep.commands, sweep.provenance
+    except SageError as error:
+        why = error.cause
+    if report is None and why is None:
+        why = "no report yet: it is written as trials end"
+    again = shlex.join(("sage", "sweep", "--config", str(folder / "config.json")))
+    return {
+        "sweep": _sweep_row(sweep),
+        "folder": str(folder),
+        "command": None if sweep.driven_by else again,
+        "report": report,
+        "tables": tables,
+        "commands": commands,
+        "provenance": provenance,
+        "why": why,
+    }
+
+
+def _sweep_row(sweep: SweepFolder) -> SweepRow:
+    try:
+        state, why = sweep.state, None
+    except (SageError, OSError) as error:
+        state, why = {}, str(error)
+    return {
+        "name": sweep.name,
+        "sampler": state.get("sampler"),
+        "objectives": list(state.get("objectives") or ()),
+        "trials": dict(state.get("trials") or {}),
+        "best": state.get("best"),
+        "driven_by": sweep.driven_by,
+        "why_torn": why,
+    }

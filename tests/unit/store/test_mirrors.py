@@ -1,0 +1,112 @@
+"""How a mirror is kept up with a run, whatever program it belongs to."""
+
+import pytest
+from mirrored_run import rollout
+
+from sage_cli.errors import ConfigurationError
+from sage_cli.settings.sections.records import TrackingSection
+from sage_cli.store import mirrors as mirrors
+from sage_cli.store.mirrors import Follower
+from sage_cli.store.runs.evaluations import record_evaluation
+
+
+class Remembering:
+    """A mirror that remembers its calls and fails where it is told to."""
+
+    name = "memory"
+
+    def __init__(self, failing=""):
+        self.calls, self.failing = [], failing
+
+    def _called(self, *call):
+        self.calls.append(call)
+        if call[0] == self.failing:
+            raise RuntimeError("no memory left")
+
+    def open(self, trained_from):
+        self._called("open", trained_from)
+
+    def log(self, record, rollouts):
+        self._called("log", record["step"], [row["step"] for row in rollouts])
+
+    def summarise(self, figures):
+        self._called("summarise", dict(figures))
+
+    def close(self):
+        self._called("close")
+
+
+@pytest.fixture
+def begun(run):
+    """The run after two steps of an earlier session."""
+    for step in (1, 2):
+        run.rollouts.append(rollout(step))
+        run.rollouts.append(rollout(step))
+        run.metrics.append({"step": step})
+    return run
+
+
+def go_on(run, mirror):
+    """A session of steps 3 and 4, of which only 4 keeps a rollout."""
+    follower = Follower(mirror, run)
+    for step in (3, 4):
+        if step == 4:
+            run.rollouts.append(rollout(step))
+        run.metrics.append({"step": step})
+        follower.log({"step": step})
+    follower.close()
+
+
+def test_what_came_before_is_replayed_and_then_each_step_follows(begun):
+    mirror = Remembering()
+    go_on(begun, mirror)
+    assert mirror.calls == [
+        ("open", 3), ("log", 1, [1, 1]), ("log", 2, [2, 2]), ("log", 3, []), ("log", 4, [4]),
+        ("close",),
+    ]  # fmt: skip
+
+
+def test_rebuilding_adds_what_evaluations_found(begun):
+    record_evaluation(begun, "aime", {"pass@1": 0.5})
+    mirror = Remembering()
+    Follower(mirror, begun).show_evaluations()
+    assert mirror.calls == [
+        ("open", None), ("log", 1, [1, 1]), ("log", 2, [2, 2]),
+        ("summarise", {"eval/aime/pass@1": 0.5}), ("close",),
+    ]  # fmt: skip
+
+
+def test_an_open_mirror_is_told_of_evaluations_and_goes_on(begun):
+    mirror = Remembering()
+    follower = Follower(mirror, begun)
+    follower.log({"step": 2})
+    record_evaluation(begun, "aime", {"pass@1": 0.5})
+    follower.show_evaluations()
+    follower.close()
+    assert [call[0] for call in mirror.calls] == ["open", "log", "log", "summarise", "close"]
+
+
+@pytest.mark.parametrize("failing", ["open", "log", "summarise", "close"])
+def test_a_failing_mirror_is_given_up_with_one_warning(begun, caplog, failing):
+    record_evaluation(begun, "aime", {"pass@1": 0.5})
+    mirror = Remembering(failing)
+    go_on(begun, mirror)
+    assert [call[0] for call in mirror.calls].count(failing) == 1
+    assert mirror.calls[-1][0] == failing  # and nothing after it
+    (said,) = caplog.messages
+    assert said == f"memory stopped mirroring {begun.id}: no memory left; metrics.jsonl is complete"
+
+
+def test_a_training_without_a_single_step_opens_nothing(run):
+    mirror = Remembering()
+    Follower(mirror, run).close()
+    assert mirror.calls == []
+
+
+def test_a_mirror_whose_package_is_absent_is_refused(monkeypatch):
+    monkeypatch.setattr(mirrors, "find_spec", lambda _: None)
+    mirrors.require_mirrors(TrackingSection())
+    with pytest.raises(ConfigurationError, match="the package tensorboard is not installed"):
+        mirrors.require_mirrors(TrackingSection(tensorboard=True))
+    with pytest.raises(ConfigurationError, match="the package trackio is not installed"):
+        mirrors.require_mirrors(TrackingSection(trackio=True))

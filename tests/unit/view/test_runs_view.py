@@ -1,0 +1,82 @@
+"""A run: what it was made from, records, rollouts, ledger, files."""
+
+import pytest
+
+from sage_cli.errors import StoreError
+from sage_cli.view.runs_view import preset_of
+
+BASE, BRANCH = "sft-arithmetic-aaaaaaaa", "rl-dapo-branch-bbbbbbbb"
+
+
+def test_only_what_differs_from_the_preset(api):
+    found = api.answer("run", {"run": BRANCH})
+    differing = {one["name"]: (one["value"], one["preset"]) for one in found["differing"]}
+    assert differing["rl.algo"] == ("dapo", "grpo")
+    assert differing["guide.name"] == ("branch", "none")
+    assert differing["rl.steps"] == (3, 40)
+    assert differing["evaluation.samples"] == (8, 256)
+    # the guide's and the method's own defaults are not the run's choice
+    assert not any(name.startswith("guide.tau") for name in differing)
+    assert found["settings"]["guide.tau"] == 0.465
+
+
+def test_its_relatives_files_and_figures(api):
+    base, branch = (api.answer("run", {"run": one}) for one in (BASE, BRANCH))
+    assert set(base["children"]) == {BRANCH, "rl-dapo-cccccccc"}
+    assert branch["manifest"]["parent"] == BASE
+    assert branch["figures"]["pass@8 on arithmetic"] == pytest.approx(5 / 6)
+    assert "metrics.jsonl" in [file["path"] for file in branch["files"]]
+    assert branch["policies"] == [BRANCH]
+    assert branch["speed"]["speed/share/generate"] == pytest.approx(0.5)
+
+
+def test_a_stored_token_report(api):
+    assert api.answer("run", {"run": BRANCH})["token_report"]
+    found = api.answer("guide", {"run": BRANCH})
+    assert found["policy"] == BRANCH
+    assert found["report"]["completions"][0]["values"]["q_T"] == [1.0, 1.4, 1.0]
+    with pytest.raises(StoreError, match="has no token report"):
+        api.answer("guide", {"run": BASE})
+
+
+def test_figures_by_step(api):
+    found = api.answer("records", {"run": BRANCH, "names": "reward,nothing"})
+    assert found["steps"] == [1, 2, 3]
+    assert found["values"]["reward"] == pytest.approx([0.2, 0.4, 0.6])
+    assert found["values"]["nothing"] == [None] * 3
+
+
+def test_rollouts_and_ledger_of_a_step(api):
+    last = api.answer("rollouts", {"run": BRANCH})
+    assert (last["steps"], last["step"]) == ([1, 2], 2)
+    first = api.answer("rollouts", {"run": BRANCH, "step": "1"})
+    assert first["rows"][0]["completion"].startswith("step 1")
+    ledger = api.answer("ledger", {"run": BRANCH})
+    assert ledger["steps"][0]["right"] == 1
+    assert ledger["rows"][0]["problem"] == "p"
+
+
+def test_a_torn_run_has_what_can_be_read(api):
+    found = api.answer("run", {"run": "rl-torn-dddddddd"})
+    assert found["status"] == "torn"
+    assert "is torn" in found["why_torn"]
+    assert found["differing"] == []
+
+
+def test_a_run_that_is_not_there(api):
+    with pytest.raises(StoreError, match="there is no run 'rl-none-00000000'"):
+        api.answer("run", {"run": "rl-none-00000000"})
+
+
+@pytest.mark.parametrize(
+    ("command", "preset"),
+    [
+        ("sage rl --algo dapo", "tiny"),
+        ("sage rl -p tiny -p mine.yaml", "mine.yaml"),
+        ("sage rl --preset=qwen2.5-math-7b", "qwen2.5-math-7b"),
+        ("sage rl 'unclosed", "tiny"),
+        ("", "tiny"),
+    ],
+)
+def test_the_preset_of_a_command(command, preset):
+    assert preset_of(command) == preset
