@@ -45,6 +45,16 @@ def without_types_of_flags(options: list[Any]) -> list[Any]:
     return options
 
 
+def refuse_options(ctx: typer.Context) -> None:
+    """Refuse options that stand before a command of a group that is a command itself."""
+    for option in ctx.command.params:
+        source = ctx.get_parameter_source(option.name or "")
+        if source is not None and source.name == "COMMANDLINE":
+            raise typer.BadParameter(
+                f"{option.opts[0]} stands before '{ctx.invoked_subcommand}', which does not read it"
+            )
+
+
 class SageGroup(TyperGroup):
     """A command group whose errors are the user's to understand; bugs stay tracebacks."""
 

@@ -1,4 +1,4 @@
-"""The answers of `sage sweeps --json`."""
+"""The answers of `sage sweep COMMAND --json`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing_extensions import TypedDict
 
 from sage_cli.cli.terminal.run_answers import RemovedAnswer
 from sage_cli.commands.trials.sweeps import Best
-from sage_cli.metrics.importance import Effect
 from sage_cli.reports.sweeps.data import SweepResult
 from sage_cli.trials.search.folder import SweepState
 
@@ -38,11 +37,11 @@ class BestAnswer(TypedDict):
     best: list[Best]
 
 
-class ImportanceAnswer(TypedDict):
-    """By objective, the effect of each parameter."""
+class PicturesAnswer(TypedDict):
+    """The files of a sweep's pictures."""
 
     sweep: str
-    importances: dict[str, dict[str, Effect]]
+    files: list[str]
 
 
 class CancelAnswer(TypedDict):
