@@ -171,7 +171,7 @@ def import_(
         str | None,
         typer.Option(
             "--from",
-            help="jsonl, lm-eval, lighteval, inspect, verl or every-eval-ever (default: detected).",
+            help="jsonl, lm-eval, lighteval or inspect (default: detected).",
             autocompletion=completions.forms,
         ),
     ] = None,
