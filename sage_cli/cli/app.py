@@ -51,7 +51,6 @@ PANELS = {
         "init": "init",
         "data": "data",
         "config": "config",
-        "schema": "schema",
         "doctor": "doctor",
     },
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
@@ -24,7 +24,6 @@ from sage_cli.cli.terminal.live import doing
 from sage_cli.errors import EXIT_OTHER
 
 if TYPE_CHECKING:
-    from sage_cli.cli.terminal.answers import CheckJson, DoctorAnswer
     from sage_cli.commands.doctor import Finding
 
 
@@ -86,7 +85,7 @@ def command(
     obstacles = [finding for finding in findings if finding.obstacle]
     name = ", ".join(preset or ([str(config)] if config else ["tiny"]))
     if json:
-        answer: DoctorAnswer = {
+        answer = {
             "configuration": name,
             "can_run": not obstacles,
             "checks": [_as_json(finding) for finding in findings],
@@ -100,7 +99,7 @@ def command(
         raise typer.Exit(EXIT_OTHER)
 
 
-def _as_json(finding: Finding) -> CheckJson:
+def _as_json(finding: Finding) -> dict[str, Any]:
     return {
         "check": finding.check,
         "said": finding.said,

@@ -13,7 +13,6 @@ from sage_cli.cli.options import Json, RunRoot
 from sage_cli.cli.terminal.console import console, emit
 
 if TYPE_CHECKING:
-    from sage_cli.cli.terminal.answers import ExportedAnswer, ViewAnswer
     from sage_cli.commands.stored.view import Beginning
 
 Name = Annotated[
@@ -63,8 +62,7 @@ def command(
     app = application(root, access)
     address = access.address + begin.address
     if json:
-        answer: ViewAnswer = {"address": address, "root": str(root.resolve())}
-        emit(answer)
+        emit({"address": address, "root": str(root.resolve())})
     if host not in LOCAL:
         console.print(
             f"[yellow]warning[/]: whoever reaches {escape(host)} and has the address reads "
@@ -90,7 +88,6 @@ def _export(root: Path, begin: Beginning, folder: Path, limit_mb: int, json: boo
     with Live() as live:
         file = export(root, begin, folder, limit_mb, live)
     if json:
-        answer: ExportedAnswer = {"file": str(file.resolve()), "bytes": file.stat().st_size}
-        emit(answer)
+        emit({"file": str(file.resolve()), "bytes": file.stat().st_size})
         return
     console.print(f"page: [bold]{escape(str(file))}[/]", soft_wrap=True)

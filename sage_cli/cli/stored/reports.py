@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from rich.table import Table
 from rich.text import Text
 
 from sage_cli.cli.group import new_app
 from sage_cli.cli.options import Json, RunRoot
 from sage_cli.cli.terminal.console import console, emit
-
-if TYPE_CHECKING:
-    from sage_cli.cli.terminal.answers import ReportsAnswer
 
 app = new_app("Find the reports that commands have written.")
 
@@ -30,8 +25,7 @@ def list_(runs: RunRoot = None, json: Json = False) -> None:
 
     reports = written_reports(runs or default_root())
     if json:
-        answer: ReportsAnswer = {"reports": reports}
-        emit(answer)
+        emit({"reports": reports})
         return
     if not reports:
         console.print("no reports yet: `sage passk`, `eval`, `compare` and others write them")

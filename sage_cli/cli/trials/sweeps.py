@@ -15,12 +15,6 @@ from sage_cli.cli.options import Json, RunRoot
 from sage_cli.cli.terminal.console import console, emit, name_column
 
 if TYPE_CHECKING:
-    from sage_cli.cli.trials.sweep_answers import (
-        BestAnswer,
-        CancelAnswer,
-        CommandAnswer,
-        RemovedSweepAnswer,
-    )
     from sage_cli.trials.search.folder import SweepFolder, Sweeps
 
 app = new_app("List, show, cancel and remove sweeps; show their best trials.")
@@ -100,8 +94,7 @@ def best(
     sweep = _sweeps(runs).find(name)
     found = best_trials(sweep, objective)
     if json:
-        answer: BestAnswer = {"sweep": sweep.name, "best": found}
-        emit(answer)
+        emit({"sweep": sweep.name, "best": found})
         return
     for one in found:
         ends = "" if one["interval"] is None else " [{:.3f}, {:.3f}]".format(*one["interval"])
@@ -146,7 +139,7 @@ def cancel(name: Name, runs: RunRoot = None, json: Json = False) -> None:
     driven = sweep.driven_by
     said = sweeps.cancel(sweep)
     if json:
-        answer: CancelAnswer = {
+        answer = {
             "sweep": sweep.name, "asked": driven, "jobs": list(sweep.jobs), "said": said
         }  # fmt: skip
         emit(answer)
@@ -170,7 +163,7 @@ def remove(
         typer.confirm(question, abort=True, err=json)
     kept = sweeps.remove(sweep)
     if json:
-        answer: RemovedSweepAnswer = {
+        answer = {
             "removed": sweep.name, "folder": str(sweep.path), "kept": kept
         }  # fmt: skip
         emit(answer)
@@ -192,8 +185,7 @@ def dashboard(
 
     command = dashboard_command(_sweeps(runs).find(name), port)
     if json:
-        answer: CommandAnswer = {"command": command}
-        emit(answer)
+        emit({"command": command})
         return
     os.execv(command[0], command)
 
