@@ -44,7 +44,6 @@ PANELS = {
         "runs": "stored.runs",
         "samples": "measure.samples",
         "view": "view",
-        "reports": "stored.reports",
     },
     "Set up": {
         "demo": "demo",
