@@ -53,8 +53,8 @@ HEAVY = (
     "reports/figures/test_curves.py",
     "reports/sweeps/test_heatmap.py",
     "reports/test_token_report.py",
-    "store/mirrors/test_local_mirrors.py",
-    "store/mirrors/test_wandb_mirror.py",
+    "store/test_local_mirrors.py",
+    "store/test_wandb_mirror.py",
 )
 """Folders and files of units that load torch, Math-Verify or matplotlib, simulate throughout or
 start processes: `make test-fast` doesn't even read them."""

@@ -96,7 +96,7 @@ def check(
     json: Json = False,
 ) -> None:
     """Check a file of settings and report every problem at once."""
-    from sage_cli.store.mirrors.follower import require_mirrors
+    from sage_cli.store.mirrors import require_mirrors
 
     require_mirrors(load_config([str(file)], None, None).config.tracking)
     if json:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Literal
+from urllib.parse import quote
 
 import typer
 from rich.markup import escape
 
 from sage_cli.cli.options import Json, RunRoot
 from sage_cli.cli.terminal.console import console, emit
+from sage_cli.errors import ConfigurationError
 
-if TYPE_CHECKING:
-    from sage_cli.commands.stored.view import Beginning
-
+Kind = Literal["run", "sweep", "suite"]
 Name = Annotated[
     str | None, typer.Argument(help="A run, a sweep or a suite to begin with, by part of its name.")
 ]
@@ -34,33 +34,26 @@ def command(
     ] = False,
     export: Annotated[
         Path | None,
-        typer.Option(help="Write the page as files into this folder, and serve nothing."),
+        typer.Option(help="Write the page as a file into this folder, and serve nothing."),
     ] = None,
-    limit_mb: Annotated[
-        int,
-        typer.Option(
-            "--limit-mb", min=1, help="With --export: at most so many megabytes of what is stored."
-        ),
-    ] = 64,
     runs: RunRoot = None,
     json: Json = False,
 ) -> None:
     """Look at runs, samples, sweeps and suites in a browser; nothing is changed."""
-    from sage_cli.commands.stored.view import beginning
     from sage_cli.settings.sections.records import default_root
 
     root = runs or default_root()
-    begin = beginning(root, name)
+    kind, full_name = named(root, name)
     if export is not None:
-        _export(root, begin, export, limit_mb, json)
+        _export(root, kind, full_name, export, json)
         return
-    from sage_cli.view.security import LOCAL, Access
-    from sage_cli.view.server import application, bound, serve
+    from sage_cli.view.server import LOCAL, Access, application, bound, serve
 
     listening = bound(host, port)
     access = Access(host, listening.getsockname()[1])
     app = application(root, access)
-    address = access.address + begin.address
+    begin = "runs" if kind is None else f"{kind}?{kind}={quote(full_name)}"
+    address = f"{access.address}#/{begin}"
     if json:
         emit({"address": address, "root": str(root.resolve())})
     if host not in LOCAL:
@@ -81,12 +74,39 @@ def command(
     console.print("ended", style="dim")
 
 
-def _export(root: Path, begin: Beginning, folder: Path, limit_mb: int, json: bool) -> None:
-    from sage_cli.cli.terminal.live import Live
-    from sage_cli.commands.stored.view import export
+def named(root: Path, name: str | None) -> tuple[Kind | None, str]:
+    """Return the kind and the whole name of a run, sweep or suite; (None, "") without a name.
 
-    with Live() as live:
-        file = export(root, begin, folder, limit_mb, live)
+    Raises ConfigurationError if the folder of runs is not there, StoreError for a name of nothing
+    in it, or of several.
+    """
+    from sage_cli.store.runs.names import full_name
+    from sage_cli.store.runs.run import Runs
+    from sage_cli.trials.search.folder import Sweeps
+    from sage_cli.view.trials_view import StoredSuites
+
+    if not root.is_dir():
+        raise ConfigurationError(
+            f"there is no folder {root.resolve()}",
+            "go to the folder with `runs`, or name it by --runs FOLDER or $SAGE_RUNS",
+        )
+    if name is None:
+        return None, ""
+    kinds: dict[str, Kind] = {
+        **{one.name: "suite" for one in StoredSuites(root).all()},
+        **{one.name: "sweep" for one in Sweeps(root).all()},
+        **{one.id: "run" for one in Runs(root).all()},
+    }
+    found = full_name(name, kinds, "run, sweep or suite", f"in {root}", "`sage view` alone")
+    return kinds[found], found
+
+
+def _export(root: Path, kind: Kind | None, name: str, folder: Path, json: bool) -> None:
+    from sage_cli.cli.terminal.live import doing
+    from sage_cli.view.page_file import write_export
+
+    with doing("writing the page"):
+        file = write_export(root, folder, kind, name)
     if json:
         emit({"file": str(file.resolve()), "bytes": file.stat().st_size})
         return

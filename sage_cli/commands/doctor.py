@@ -30,7 +30,7 @@ from sage_cli.settings.sections.model import PretrainedModel, ScratchModel
 from sage_cli.settings.sections.records import TrackingSection
 from sage_cli.settings.sections.sampling import SamplingSection
 from sage_cli.settings.sections.training import SftSection
-from sage_cli.store.mirrors.follower import require_mirrors
+from sage_cli.store.mirrors import require_mirrors
 from sage_cli.store.surroundings import require_storage, require_tested_versions
 from sage_cli.training.rewards.load import require_plugins
 from sage_cli.training.trainer.optimizers import require_optimizer
@@ -105,7 +105,7 @@ def _mirrors(tracking: TrackingSection) -> str:
     board = "".join(f", {name}" for name, wanted in others.items() if wanted)
     if tracking.wandb != "online":
         return f"W&B {tracking.wandb}{board}"
-    from sage_cli.store.mirrors.wandb_mirror import has_key
+    from sage_cli.store.wandb_mirror import has_key
 
     return f"W&B {'online' if has_key() else 'has no key: offline (`wandb login`)'}{board}"
 

@@ -35,7 +35,7 @@ from sage_cli.settings.sections.judging import IMPORTED_JUDGE
 from sage_cli.settings.sections.records import TrackingSection
 from sage_cli.store.identity import identity_of
 from sage_cli.store.lock import writer
-from sage_cli.store.mirrors.follower import Follower, mirrors_of
+from sage_cli.store.mirrors import Follower, mirrors_of
 from sage_cli.store.runs.evaluations import record_evaluation
 from sage_cli.store.runs.run import Run, Runs
 

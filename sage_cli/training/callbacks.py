@@ -9,7 +9,7 @@ from typing import Any
 
 from sage_cli.progress import Progress
 from sage_cli.settings.sections.records import TrackingSection
-from sage_cli.store.mirrors.follower import Follower, mirrors_of
+from sage_cli.store.mirrors import Follower, mirrors_of
 from sage_cli.store.runs.run import Run
 from sage_cli.training.checkpoints.checkpoints import saved_step
 from sage_cli.training.checkpoints.safeguards import RewardWatch

@@ -12,10 +12,9 @@ import pytest
 from browser import Browser, needs_driver
 from shown_runs import stored_run, token_report
 
-from sage_cli.progress import Silent
 from sage_cli.view.api import Api
-from sage_cli.view.export.selection import with_guide, write_own_page, write_page
-from sage_cli.view.topics.run import GuideView
+from sage_cli.view.page_file import write_page
+from sage_cli.view.runs_view import GuideView
 
 pytestmark = [needs_driver, pytest.mark.timeout(900)]
 BASE, BRANCH = "sft-arithmetic-aaaaaaaa", "rl-dapo-branch-bbbbbbbb"
@@ -55,8 +54,8 @@ def test_every_page_opens_from_disk(browser: Browser, root: Path, tmp_path: Path
     assert browser.complaints() == []
 
 
-def test_what_was_left_out_is_said(browser: Browser, root: Path, tmp_path: Path) -> None:
-    file = export(root, tmp_path / "page", BRANCH, "--limit-mb", "1")
+def test_it_begins_with_what_was_named(browser: Browser, root: Path, tmp_path: Path) -> None:
+    file = export(root, tmp_path / "page", BRANCH)
     browser.open(file.as_uri())
     assert browser.text("h1") == BRANCH  # begins with what was named
     assert f"of {2 * 6 * 8} samples" in browser.text("#foot")
@@ -70,9 +69,9 @@ def own(root: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]
     """The pages that a suite's, a sweep's and a guide's commands write."""
     folder = tmp_path_factory.mktemp("own")
     for kind, name in (("suite", "demo-12345678"), ("sweep", "tau-rho-12345678")):
-        write_own_page(root, kind, name, folder / f"{kind}.html", Silent())
+        write_page(root, folder / f"{kind}.html", kind, name)
     view: GuideView = {"policy": BRANCH, "report": token_report(BRANCH)}
-    write_page(root, with_guide(root, BRANCH, view), folder / "guide.html")
+    write_page(root, folder / "guide.html", "guide", BRANCH, view)
     return {file.stem: file for file in folder.iterdir()}
 
 

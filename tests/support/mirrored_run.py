@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from sage_cli.settings.sections.records import TrackingSection
-from sage_cli.store.mirrors.follower import mirrors_of
+from sage_cli.store.mirrors import mirrors_of
 from sage_cli.store.runs.run import Run, Runs
 
 

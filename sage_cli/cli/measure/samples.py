@@ -31,6 +31,7 @@ from sage_cli.errors import ConfigurationError
 if TYPE_CHECKING:
     from sage_cli.config.schema import SageConfig
     from sage_cli.reports.token_report import TokenReport
+    from sage_cli.view.runs_view import GuideView
 
 app = new_app("Read completions, whole or token by token; import those of another program.")
 
@@ -142,9 +143,12 @@ def tokens(
             from sage_cli.commands.measure.token_report import token_report
         report = token_report(settings, run, live, notes)
     if html is not None:
-        from sage_cli.commands.measure.token_report import write_page
+        from dataclasses import asdict
 
-        write_page(report, settings.run.root, html)
+        from sage_cli.view.page_file import write_page
+
+        view: GuideView = {"policy": report.policy, "report": asdict(report)}
+        write_page(settings.run.root, html, "guide", report.policy, view)
     if keep:
         from sage_cli.commands.measure.token_report import store_with_run
 

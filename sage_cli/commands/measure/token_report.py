@@ -131,16 +131,6 @@ def store_with_run(report: TokenReport, name: str, root: Path) -> None:
     write_json(run.guide, asdict(report))
 
 
-def write_page(report: TokenReport, root: Path, file: Path) -> None:
-    """Write a page that begins with a report, and holds the run that it is about."""
-    from sage_cli.view.export.selection import with_guide
-    from sage_cli.view.export.selection import write_page as write
-    from sage_cli.view.topics.run import GuideView
-
-    view: GuideView = {"policy": report.policy, "report": asdict(report)}
-    write(root, with_guide(root, report.policy, view), file)
-
-
 def last_step(policy: Policy, config: SageConfig) -> int:
     """Return the optimiser step at which a policy's q was last computed, counted from 0.
 

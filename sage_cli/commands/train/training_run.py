@@ -14,7 +14,7 @@ from sage_cli.evaluation.exact.stage import measuring
 from sage_cli.models.policies.compatibility import note_weights, require_childless
 from sage_cli.planning.dry_run import Stage
 from sage_cli.progress import Progress
-from sage_cli.store.mirrors.follower import require_mirrors
+from sage_cli.store.mirrors import require_mirrors
 from sage_cli.store.runs.manifest import Origin
 from sage_cli.store.runs.replacement import current, settled, stage_replacement
 from sage_cli.store.runs.run import Run, Runs

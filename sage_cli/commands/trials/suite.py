@@ -13,7 +13,7 @@ from sage_cli.progress import Progress
 from sage_cli.settings.ks import capped_ks
 from sage_cli.settings.sections.model import PretrainedModel
 from sage_cli.store.lock import writer
-from sage_cli.store.mirrors.follower import require_mirrors
+from sage_cli.store.mirrors import require_mirrors
 from sage_cli.trials.cost import Cost, cost, cost_left, cost_of
 from sage_cli.trials.executors.build import build_executor
 from sage_cli.trials.executors.executor import Resources

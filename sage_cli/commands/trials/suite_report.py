@@ -18,7 +18,7 @@ from sage_cli.trials.suites.overrides import Overrides
 from sage_cli.trials.suites.planned import Part, PlannedSuite, planned
 from sage_cli.trials.suites.report import SuiteReport, chapters, write_report
 from sage_cli.trials.suites.results import results
-from sage_cli.view.export.selection import write_own_page
+from sage_cli.view.page_file import write_page
 
 
 def report_suite(name: str, overrides: Overrides, progress: Progress) -> SuiteReport:
@@ -51,7 +51,8 @@ def report_of(plan: PlannedSuite, progress: Progress) -> SuiteReport:
         every = chapters(plan, found, analyses)
     with progress.doing("drawing and writing the report"):
         written = write_report(plan, found, every)
-    write_own_page(plan.config.run.root, "suite", plan.folder.name, written.page, progress)
+    with progress.doing("writing the page"):
+        write_page(plan.config.run.root, written.page, "suite", plan.folder.name)
     return written
 
 

@@ -19,7 +19,7 @@ from sage_cli.progress import Progress
 from sage_cli.reports.document import Report
 from sage_cli.settings.sections.executor import ExecutorSection
 from sage_cli.store.lock import driver
-from sage_cli.store.mirrors.follower import require_mirrors
+from sage_cli.store.mirrors import require_mirrors
 from sage_cli.store.runs.run import Runs
 from sage_cli.training.rewards.load import require_plugins
 from sage_cli.trials.cost import measuring_cost, seconds_per_step, training_cost

@@ -211,12 +211,13 @@ def command_of(sweep: SweepFolder, trial: SweepTrial) -> str:
 
 def write_page(sweep: SweepFolder, root: Path, progress: Progress) -> None:
     """Write the page of a sweep's report beside it, and the command of each trial."""
-    from sage_cli.view.export.selection import write_own_page
+    from sage_cli.view.page_file import write_page as write_page_file
 
     trials = enumerate(reported(sweep).trials, 1)
     commands = {number: command_of(sweep, trial) for number, trial in trials if trial.runs}
     write_json(sweep.path / COMMANDS, commands)
-    write_own_page(root, "sweep", sweep.name, sweep.page, progress)
+    with progress.doing("writing the page"):
+        write_page_file(root, sweep.page, "sweep", sweep.name)
 
 
 def _jobs_left(sweep: SweepFolder) -> str:

@@ -15,7 +15,7 @@ from sage_cli.progress import Progress
 from sage_cli.store.runs.run import Run
 
 if TYPE_CHECKING:
-    from sage_cli.store.mirrors.follower import Follower
+    from sage_cli.store.mirrors import Follower
 
 
 def measuring(evaluation: Evaluation, run: Run) -> EvaluationStage | ChancesStage:

@@ -25,8 +25,8 @@ from sage_cli.reports.sweeps.document import sweep_document
 from sage_cli.reports.sweeps.table import trials_table
 from sage_cli.reports.tables.table import to_records
 from sage_cli.settings.sections.records import TrackingSection
-from sage_cli.store.mirrors.wandb_mirror import SweepPicture, mirror_sweep
 from sage_cli.store.runs.run import Run
+from sage_cli.store.wandb_mirror import SweepPicture, mirror_sweep
 from sage_cli.trials.search.folder import SweepFolder
 from sage_cli.trials.search.prepared import Sweep
 from sage_cli.trials.search.scores import ByBenchmark, mean_scores, score

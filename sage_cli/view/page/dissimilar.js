@@ -1,4 +1,4 @@
-// The order of dissimilar texts in an export, as the server computes it (topics/dissimilar.py).
+// The order of dissimilar texts in an export, as the server computes it (problems_view.py).
 
 const TEXT = 4000; // characters that are compared
 

@@ -7,8 +7,8 @@ import pytest
 
 from sage_cli.models.scratch import save_scratch
 from sage_cli.settings.sections.model import ScratchModel
+from sage_cli.store import mirrors as mirrors
 from sage_cli.store import surroundings
-from sage_cli.store.mirrors import follower as mirrors
 from sage_cli.trials.executors import build
 
 QUICK = ("--set", "evaluation.limit=3", "--set", "data.rl.limit=5")

@@ -166,7 +166,7 @@ def test_a_plug_in_that_cannot_be_made_is_named_before_anything_is_trained(
 def test_a_mirror_that_is_not_installed_is_named_before_anything_is_trained(
     sage, files, monkeypatch
 ):
-    monkeypatch.setattr("sage_cli.store.mirrors.follower.find_spec", lambda _: None)
+    monkeypatch.setattr("sage_cli.store.mirrors.find_spec", lambda _: None)
     said = "the package tensorboard is not installed"
     asked = ("--set", "tracking.tensorboard=true")
     for words in (("sft",), ("rl",), ("sweep", "--set", "sft.enabled=false")):

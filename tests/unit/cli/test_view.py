@@ -1,19 +1,23 @@
-"""`sage view` on the command line: mistakes, and what it loads."""
+"""`sage view` on the command line: what a name means, mistakes, and what it loads."""
 
 import json
 import socket
 import subprocess
 import sys
 
+import pytest
+from shown_runs import shown_runs
 from typer.testing import CliRunner
 
 from sage_cli.cli.app import app
+from sage_cli.cli.view import named
+from sage_cli.errors import StoreError
 
 PROGRAM = """
 import sys
 from pathlib import Path
 from sage_cli.view.api import Api
-from sage_cli.view.security import Access
+from sage_cli.view.server import Access
 from sage_cli.view.server import application
 root = Path("runs")
 application(root, Access("127.0.0.1", 1))
@@ -22,6 +26,42 @@ for name in ("runs", "sweeps", "suites"):
 heavy = ("torch", "transformers", "trl", "pandas", "optuna", "matplotlib")
 print([name for name in heavy if name in sys.modules])
 """
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory):
+    return shown_runs(tmp_path_factory.mktemp("shown") / "runs")
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        (None, (None, "")),
+        ("branch", ("run", "rl-dapo-branch-bbbbbbbb")),
+        ("tau", ("sweep", "tau-rho-12345678")),
+        ("demo", ("suite", "demo-12345678")),
+    ],
+)
+def test_a_part_of_a_name_is_enough(shown, name, meant):
+    assert named(shown, name) == meant
+
+
+def test_an_ambiguous_name_is_refused(shown):
+    with pytest.raises(StoreError, match="'rl-' fits 3"):
+        named(shown, "rl-")
+    with pytest.raises(StoreError, match="there is no run, sweep or suite 'nothing'"):
+        named(shown, "nothing")
+
+
+def test_the_address_and_an_export_begin_with_what_was_named(shown, tmp_path, monkeypatch):
+    monkeypatch.setattr("sage_cli.view.server.serve", lambda *_: None)
+    done = typed("demo", "--runs", str(shown), "--no-open")
+    assert json.loads(done.stdout)["address"].endswith("#/suite?suite=demo-12345678")
+    done = typed("demo", "--runs", str(shown), "--export", str(tmp_path / "page"))
+    page = (tmp_path / "page" / "index.html").read_text()
+    assert json.loads(done.stdout)["bytes"] == len(page.encode())
+    held = json.loads(page.split('id="data">')[1].split("</script>")[0])
+    assert held["begin"] == "#/suite?suite=demo-12345678"
 
 
 def typed(*words):

@@ -12,9 +12,7 @@ from free_port import free_port
 from starlette.testclient import TestClient
 
 from sage_cli.errors import ConfigurationError
-from sage_cli.view.assets import FILES, PAGE
-from sage_cli.view.security import WRITES, Access
-from sage_cli.view.server import DEFAULT_PORT, application, bound
+from sage_cli.view.server import DEFAULT_PORT, FILES, PAGE, WRITES, Access, application, bound
 
 ACCESS = Access("127.0.0.1", 7000, "the-token")
 HERE = "http://127.0.0.1:7000"

@@ -18,9 +18,8 @@ from sage_cli.metrics.counts.exact import worked_pass_at_k
 from sage_cli.metrics.intervals.interval import Resampling
 from sage_cli.reports.measurement import Measured as Measurement
 from sage_cli.reports.passk import CurveJson, Line, curve_json
-from sage_cli.view.stored.columns import Absent, Found, Shown
-from sage_cli.view.stored.policies import Measured
-from sage_cli.view.stored.runs_read import Look, look_of
+from sage_cli.view.stored_runs import Look, Measured, look_of
+from sage_cli.view.stored_samples import Absent, Found, Shown
 
 MOST_KS = 48
 """Values of k of a curve, evenly spaced on a logarithmic axis."""

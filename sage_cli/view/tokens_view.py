@@ -19,7 +19,7 @@ from sage_cli.settings.presets import read_layer
 from sage_cli.store.samples.annotations import Annotations
 from sage_cli.store.samples.completion import Completion
 from sage_cli.store.samples.sample_set import SampleSet
-from sage_cli.view.stored.policies import Measured, Policies
+from sage_cli.view.stored_runs import Measured, Policies
 
 _reading = Lock()
 """One model is loaded at a time."""

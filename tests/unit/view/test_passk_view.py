@@ -9,7 +9,7 @@ from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.evaluation.exact.chances import ExactReader
 from sage_cli.view.api import Api
-from sage_cli.view.topics.passk import curve_points
+from sage_cli.view.passk_view import curve_points
 
 BASE, BRANCH, PLAIN = "sft-arithmetic-aaaaaaaa", "rl-dapo-branch-bbbbbbbb", "rl-dapo-cccccccc"
 

@@ -10,7 +10,7 @@ import pytest
 from mirrored_run import resume_at, train
 
 from sage_cli.settings.sections.records import TrackingSection
-from sage_cli.store.mirrors.follower import mirrors_of
+from sage_cli.store.mirrors import mirrors_of
 from sage_cli.store.runs.evaluations import record_evaluation
 
 accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")

@@ -9,7 +9,7 @@ from shown_runs import stored_run
 
 from sage_cli.errors import StoreError
 from sage_cli.view.api import Api
-from sage_cli.view.topics.problems import dissimilar_first
+from sage_cli.view.problems_view import dissimilar_first
 
 BASE, PLAIN = "sft-arithmetic-aaaaaaaa", "rl-dapo-cccccccc"
 BOTH = f"{BASE},{PLAIN}"

@@ -11,9 +11,17 @@ import numpy as np
 from typing_extensions import TypedDict
 
 from sage_cli.errors import StoreError
-from sage_cli.view.stored.columns import Absent, Columns, Filters, Found, Shown
-from sage_cli.view.stored.runs_read import Look, look_of
-from sage_cli.view.topics.samples import SampleRow, Wanted, samples_view
+from sage_cli.view.stored_runs import Look, look_of
+from sage_cli.view.stored_samples import (
+    Absent,
+    Columns,
+    Filters,
+    Found,
+    SampleRow,
+    Shown,
+    Wanted,
+    samples_view,
+)
 
 COMPARED = 200
 """Samples among which dissimilar ones are looked for."""

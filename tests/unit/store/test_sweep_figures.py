@@ -7,7 +7,7 @@ from mirrored_run import train
 from offline_wandb import read_offline
 
 from sage_cli.settings.sections.records import TrackingSection
-from sage_cli.store.mirrors.follower import mirrors_of, sweep_figures
+from sage_cli.store.mirrors import mirrors_of, sweep_figures
 from sage_cli.store.runs.evaluations import evaluation_figures, record_evaluation
 from sage_cli.store.runs.run import Run, Runs
 from sage_cli.store.sweep_runs import Entry, SweepRuns

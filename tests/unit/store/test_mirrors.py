@@ -5,8 +5,8 @@ from mirrored_run import rollout
 
 from sage_cli.errors import ConfigurationError
 from sage_cli.settings.sections.records import TrackingSection
-from sage_cli.store.mirrors import follower as mirrors
-from sage_cli.store.mirrors.follower import Follower
+from sage_cli.store import mirrors as mirrors
+from sage_cli.store.mirrors import Follower
 from sage_cli.store.runs.evaluations import record_evaluation
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from sage_cli.errors import StoreError
-from sage_cli.view.topics.run import preset_of
+from sage_cli.view.runs_view import preset_of
 
 BASE, BRANCH = "sft-arithmetic-aaaaaaaa", "rl-dapo-branch-bbbbbbbb"
 

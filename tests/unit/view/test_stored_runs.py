@@ -1,4 +1,4 @@
-"""Facts of runs: read again where a file changed; colours that later runs do not change."""
+"""Facts of runs: read again where a file changed, and bounded; colours that stay."""
 
 import shutil
 
@@ -7,7 +7,7 @@ from shown_runs import stored_run
 
 from sage_cli.errors import StoreError
 from sage_cli.reports.figures.figure import COLOURS
-from sage_cli.view.stored.runs_read import RunsRead, is_one_part, look_of
+from sage_cli.view.stored_runs import Remembered, RunsRead, is_one_part, look_of
 
 
 def test_a_record_that_is_added_is_seen(tmp_path):
@@ -22,7 +22,7 @@ def test_a_file_that_has_not_changed_is_not_read_again(tmp_path, monkeypatch):
     stored_run(tmp_path, "one", "a")
     runs = RunsRead(tmp_path)
     before = runs.all()
-    monkeypatch.setattr("sage_cli.view.stored.runs_read.RunFacts.listed", None)
+    monkeypatch.setattr("sage_cli.view.stored_runs.RunFacts.listed", None)
     assert runs.all() == before
 
 
@@ -79,3 +79,28 @@ def test_what_is_not_one_part_of_a_path(name):
 
 def test_what_is_one():
     assert is_one_part("rl-dapo-1234abcd")
+
+
+def test_a_result_is_made_once():
+    made, kept = [], Remembered(10)
+    for _ in range(3):
+        assert kept.get("a", lambda: made.append(1) or "result") == "result"
+    assert made == [1]
+
+
+def test_the_sizes_of_what_is_kept_are_bounded():
+    kept = Remembered(10, len)
+    kept.get("a", lambda: "x" * 6)
+    kept.get("b", lambda: "x" * 4)
+    kept.get("a", lambda: "lost")  # a is the latest now
+    kept.get("c", lambda: "x" * 4)  # 6 + 4 + 4 > 10, so b, the oldest, goes
+    assert kept.get("a", lambda: "lost") == "x" * 6
+    assert kept.get("b", lambda: "again") == "again"
+
+
+def test_one_result_larger_than_the_room_is_kept_alone():
+    kept = Remembered(10, len)
+    kept.get("a", lambda: "x" * 6)
+    assert kept.get("b", lambda: "x" * 50) == "x" * 50
+    assert kept.get("b", lambda: "again") == "x" * 50
+    assert kept.get("a", lambda: "again") == "again"

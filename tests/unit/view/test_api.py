@@ -8,15 +8,20 @@ from json_schema import json_schema
 
 from sage_cli.store.json_files import compact_json
 from sage_cli.view.api import ANSWERS
-from sage_cli.view.export.held import Export, Selection, contents
-from sage_cli.view.topics.passk import DifferenceView, PasskView
-from sage_cli.view.topics.problems import ProblemsView, ProblemView
-from sage_cli.view.topics.run import GuideView, LedgerView, RecordsView, RolloutsView, RunView
-from sage_cli.view.topics.runs import RunsView
-from sage_cli.view.topics.samples import SampleRow, SamplesView
-from sage_cli.view.topics.suites import SuitesView, SuiteView
-from sage_cli.view.topics.sweeps import SweepsView, SweepView
-from sage_cli.view.topics.tokens import TokensView
+from sage_cli.view.page_file import Export, contents
+from sage_cli.view.passk_view import DifferenceView, PasskView
+from sage_cli.view.problems_view import ProblemsView, ProblemView
+from sage_cli.view.runs_view import (
+    GuideView,
+    LedgerView,
+    RecordsView,
+    RolloutsView,
+    RunsView,
+    RunView,
+)
+from sage_cli.view.stored_samples import SampleRow, SamplesView
+from sage_cli.view.tokens_view import TokensView
+from sage_cli.view.trials_view import SuitesView, SuiteView, SweepsView, SweepView
 
 BASE, BRANCH = "sft-arithmetic-aaaaaaaa", "rl-dapo-branch-bbbbbbbb"
 BOTH = {"policies": f"{BASE},{BRANCH},nobody"}
@@ -56,5 +61,5 @@ def test_an_answer_is_of_its_type(api, name):
 
 
 def test_an_export_is_of_its_type(shown):
-    held = json.loads(compact_json(contents(shown, Selection([BASE, BRANCH]), 2**24)))
+    held = json.loads(compact_json(contents(shown, "run", BRANCH)))
     jsonschema.validate(held, json_schema(Export))

@@ -1,1 +1,0 @@
-"""Mirrors of runs in W&B, TensorBoard and trackio."""

@@ -1,1 +1,0 @@
-"""The page as files."""

@@ -1,0 +1,365 @@
+"""Runs, their looks, and their policies with the settings that they were measured under.
+
+What is read is kept in memory while no file of it has changed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from threading import Lock
+from typing import Generic, NamedTuple, TypeVar
+
+from typing_extensions import TypedDict
+
+from sage_cli.config.consent import without_consent
+from sage_cli.config.load import load
+from sage_cli.config.specs import EvaluationSpec
+from sage_cli.errors import SageError, StoreError
+from sage_cli.evaluation.benchmarks import Benchmark, grader_for, load_benchmarks
+from sage_cli.evaluation.sample_sets import PolicySamples
+from sage_cli.evaluation.stored import stored_grades
+from sage_cli.models.policies.names import checkpoint_steps, named_policy
+from sage_cli.models.policies.policy import Policy
+from sage_cli.models.policies.prompting import stored_settings
+from sage_cli.problems.load import benchmark_names
+from sage_cli.reports.figures.figure import COLOURS
+from sage_cli.settings.sections.judging import IMPORTED_JUDGE
+from sage_cli.store.identity import key_of
+from sage_cli.store.runs.evaluations import COUNTED, FOLDER, evaluation_figures
+from sage_cli.store.runs.manifest import RUNNING
+from sage_cli.store.runs.run import Run, Runs
+from sage_cli.store.runs.run_facts import RunFacts
+from sage_cli.store.samples.annotations import GradeStore
+from sage_cli.store.samples.sample_set import SampleSet
+
+T = TypeVar("T")
+
+
+class Look(TypedDict):
+    """The colour of a policy and its dashes, the same on every page.
+
+    `colour` is a place in the palette, null for an initial policy, which is drawn in ink; `dash` a
+    place among the dashes, which tell apart policies of one colour.
+    """
+
+    colour: int | None
+    dash: int
+
+
+class Remembered(Generic[T]):
+    """The latest results by key, whose sizes sum to at most `room`; one is kept in any case.
+
+    A key names all that decides the result, such as the sizes and times of the files it is read
+    from, so nothing that is kept can be out of date.
+    """
+
+    def __init__(self, room: int, size_of: Callable[[T], int] = lambda _: 1) -> None:
+        self._room, self._size_of = room, size_of
+        self._results: OrderedDict[Hashable, T] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Return the result of `key`, made by `make` if it is not kept.
+
+        Threads that ask for one key at the same time may both make it.
+        """
+        with self._lock:
+            if key in self._results:
+                self._results.move_to_end(key)
+                return self._results[key]
+        made = make()
+        with self._lock:
+            self._results[key] = made
+            self._results.move_to_end(key)
+            while len(self._results) > 1 and self._size > self._room:
+                self._results.popitem(last=False)
+        return made
+
+    @property
+    def _size(self) -> int:
+        return sum(map(self._size_of, self._results.values()))
+
+
+Stamp = tuple[tuple[int, int] | None, ...]
+_READ = ("manifest.json", "config.json", "metrics.jsonl", FOLDER)
+INITIAL = "sft"
+"""The kind of the runs whose policies are drawn in ink: those that RL starts from."""
+
+
+class _Read(NamedTuple):
+    """A run's facts, with the stamp of the files that they were read from."""
+
+    stamp: Stamp
+    facts: RunFacts
+
+
+def stamp_of(paths: Sequence[Path]) -> Stamp:
+    """Return size and time (ns) of each path, None for one that is not there."""
+    return tuple(map(_stamp_of, paths))
+
+
+class RunsRead:
+    """The runs below `root`, which may grow and vanish while they are looked at.
+
+    With `once` they are read a single time, as for a page that is written at once.
+    """
+
+    def __init__(self, root: Path, *, once: bool = False) -> None:
+        self.root, self._once = root, once
+        self._known: dict[str, _Read] = {}
+        self._lock = Lock()
+
+    def all(self) -> list[RunFacts]:
+        """Return the facts of every run from the oldest, those of a torn one as far as they go."""
+        with self._lock:
+            if not (self._once and self._known):
+                self._read()
+            return [read.facts for read in sorted(self._known.values(), key=_age)]
+
+    def _read(self) -> None:
+        known, self._known = self._known, {}
+        for id_ in _ids(self.root):
+            read = _current(Run(self.root / id_), known.get(id_))
+            if read is not None:
+                self._known[id_] = read
+
+    def find(self, id_: str) -> RunFacts:
+        """Return the facts of the run of that id. Raises StoreError if there is none (any more)."""
+        with self._lock:
+            known = self._known.get(id_)
+        read = _current(Run(self.root / id_), known) if is_one_part(id_) else None
+        if read is None:
+            raise StoreError(
+                f"there is no run '{id_}' in {self.root.resolve()}",
+                "it may have been removed while it was shown; the table has those that are there",
+            )
+        return read.facts
+
+    def looks(self) -> dict[str, Look]:
+        """Return the look of every run."""
+        return looks_of(self.all())
+
+
+def looks_of(every: Sequence[RunFacts]) -> dict[str, Look]:
+    """Return the look of each run, oldest first, so that later runs do not change it."""
+    trained, initial = 0, 0
+    looks: dict[str, Look] = {}
+    for facts in every:
+        if facts.about.get("kind") == INITIAL:
+            looks[facts.run.id] = {"colour": None, "dash": initial}
+            initial += 1
+        else:
+            dash, colour = divmod(trained, len(COLOURS))
+            looks[facts.run.id] = {"colour": colour, "dash": dash}
+            trained += 1
+    return looks
+
+
+def look_of(policy: str, looks: dict[str, Look]) -> Look:
+    """Return the look of a run, or of `RUN@step`: its run's colour with other dashes."""
+    name, at, step = policy.partition("@")
+    look = looks.get(name, {"colour": None, "dash": 0})
+    if not at:
+        return look
+    return {"colour": look["colour"], "dash": look["dash"] + 1 + int(step or 0) % 7}
+
+
+def _ids(root: Path) -> list[str]:
+    try:
+        with os.scandir(root) as entries:
+            return [entry.name for entry in entries if not entry.name.startswith(".")]
+    except OSError:
+        return []
+
+
+def _current(run: Run, known: _Read | None) -> _Read | None:
+    """Return the facts with their stamp, the known ones if no file has changed; None for no run.
+
+    A run that says that it is running is read each time, since its process may have ended.
+    """
+    stamp = stamp_of([run.folder / name for name in _READ])
+    if stamp[0] is None:
+        return None
+    if known is not None and known.stamp == stamp and known.facts.about["status"] != RUNNING:
+        return known
+    try:
+        return _Read(stamp, _facts(run))
+    except (StoreError, OSError):  # removed, or torn, between two looks at its files
+        return None
+
+
+def _facts(run: Run) -> RunFacts:
+    """Return a run's facts; what is whole, as nearly all are, is read once."""
+    try:
+        return RunFacts.of(run)
+    except StoreError:
+        return RunFacts.listed(run)
+
+
+def _age(read: _Read) -> tuple[str, str]:
+    """Return what runs are sorted by: their first start, which resuming does not change."""
+    about = read.facts.about
+    return str(about.get("created") or about.get("started") or ""), read.facts.run.id
+
+
+def is_one_part(name: str) -> bool:
+    """Return True for the name of an entry of a folder, which leads to nowhere else."""
+    return bool(name) and Path(name).name == name and not name.startswith(".") and "\0" not in name
+
+
+def _stamp_of(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_size, status.st_mtime_ns
+
+
+_SETTINGS = {
+    "samples": "evaluation",
+    "seeds": "evaluation",
+    "temperature": "sampling",
+    "grading": "grading",
+}
+"""A recorded figure that says how was measured, and the section of its setting."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A policy, a benchmark, and the settings of the measurement that its run recorded."""
+
+    policy: Policy
+    benchmark: Benchmark
+    spec: EvaluationSpec
+    root: Path
+
+    @property
+    def label(self) -> str:
+        """Return the policy's name."""
+        return self.policy.label
+
+    @property
+    def samples(self) -> PolicySamples:
+        """Return the policy's sample sets under these settings."""
+        return PolicySamples.of_evaluation(self.policy, self.spec, self.root)
+
+    @property
+    def grader_key(self) -> str:
+        """Return the name of the folder of its grades in each sample set."""
+        with grader_for(self.benchmark.name, self.spec.grading, self.spec.prompt) as grader:
+            return key_of(grader.identity.mapping())
+
+    def stored(self) -> Iterator[tuple[SampleSet, GradeStore]]:
+        """Yield sample set and grades of each evaluation seed; nothing is written."""
+        return stored_grades(self.samples, self.benchmark, self.spec)
+
+
+class Policies:
+    """The policies of the runs below a folder, and what they were measured on."""
+
+    def __init__(self, runs: RunsRead) -> None:
+        self.runs = runs
+        self._specs: Remembered[dict[str, EvaluationSpec]] = Remembered(512)
+        self._benchmarks: Remembered[Benchmark] = Remembered(200_000, lambda one: len(one.problems))
+
+    def benchmarks(self, name: str) -> list[str]:
+        """Return the benchmarks that a policy's run was measured on, or else is configured for."""
+        return list(self._specs_of(self.runs.find(name.partition("@")[0]).run))
+
+    def measured(self, name: str, benchmark: str) -> Measured:
+        """Return the policy called `name` on a benchmark.
+
+        Raises StoreError for a policy that is not there, or for which the benchmark is unknown.
+        """
+        run = self.runs.find(name.partition("@")[0]).run
+        specs = self._specs_of(run)
+        if benchmark not in specs:
+            raise StoreError(
+                f"{run.id} was not measured on {benchmark}",
+                f"`sage passk {run.id} --benchmark {benchmark}` measures it",
+            )
+        spec = specs[benchmark]
+        policy = self.policy(name)
+        return Measured(policy, self._benchmark(spec), spec, self.runs.root)
+
+    def policy(self, name: str) -> Policy:
+        """Return the policy called RUN or RUN@step; no other run is read.
+
+        Raises StoreError for a run that is not finished, and for a checkpoint that it lacks.
+        """
+        id_, at, step = name.partition("@")
+        run = self.runs.find(id_).run
+        return named_policy(f"{run.folder.resolve()}{at}{step}", Runs(self.runs.root))
+
+    def _specs_of(self, run: Run) -> dict[str, EvaluationSpec]:
+        folder = run.folder / FOLDER
+        files = sorted(folder.glob("*.json")) if folder.is_dir() else []
+        key = (run.id, stamp_of([run.folder / "config.json", *files]))
+        return self._specs.get(key, lambda: _specs(run))
+
+    def _benchmark(self, spec: EvaluationSpec) -> Benchmark:
+        name = spec.evaluation.benchmark
+        key = (
+            name,
+            stamp_of([Path(name)]),
+            spec.data.model_dump_json(),
+            spec.evaluation.fields.model_dump_json(),
+            spec.evaluation.limit,
+            spec.grading.judge,
+        )
+
+        def read() -> Benchmark:
+            return load_benchmarks(spec.evaluation, spec.data, spec.grading.judge)[0]
+
+        return self._benchmarks.get(key, read)
+
+
+def policies_of(run: Run) -> list[str]:
+    """Return the names of a run's policies: its checkpoints as RUN@step, and its end."""
+    names = [f"{run.id}@{step}" for step in checkpoint_steps(run)]
+    return [*names, run.id] if run.finished else names
+
+
+def _specs(run: Run) -> dict[str, EvaluationSpec]:
+    """Return benchmark -> the settings of the measurement that the run recorded, largest first.
+
+    Without a record the run's own settings, a benchmark each.
+    """
+    stored = without_consent(stored_settings(run))
+    by_file: dict[str, dict[str, object]] = {}
+    for key, value in evaluation_figures(run).items():
+        _, file, name = key.split("/", 2)
+        by_file.setdefault(file, {})[name] = value
+    found: dict[str, EvaluationSpec] = {}
+    for file, figures in sorted(by_file.items(), key=lambda one: -_completions(one[1])):
+        flags: dict[str, dict[str, object]] = {
+            "evaluation": {"benchmark": str(figures.get("benchmark", file))}
+        }
+        for name, section in _SETTINGS.items():
+            if name in figures:
+                setting = "mode" if name == "grading" else name
+                if figures[name] == IMPORTED_JUDGE:  # the stored judge gave it
+                    continue
+                flags.setdefault(section, {})[setting] = figures[name]
+        try:
+            spec = EvaluationSpec.of(load(flags=flags, stored=stored).config)
+        except SageError:  # recorded by another version, or a file that is not there any more
+            continue
+        found[spec.evaluation.benchmark] = spec
+    if found:
+        return found
+    config = load(stored=stored).config
+    for name in benchmark_names(config.evaluation.benchmark):
+        narrowed = load(flags={"evaluation": {"benchmark": name}}, stored=stored).config
+        found[name] = EvaluationSpec.of(narrowed)
+    return found
+
+
+def _completions(figures: Mapping[str, object]) -> int:
+    counted = (figures.get(name, 1) for name in COUNTED)
+    return prod(one for one in counted if isinstance(one, int))

@@ -1,1 +1,0 @@
-"""The answers of the page, a file for each topic."""
