@@ -62,7 +62,11 @@ def show(
     runs: RunRoot = None,
     json: Json = False,
 ) -> None:
-    """Show stored completions with their problems and grades; nothing is sampled or graded."""
+    """Show stored completions with their problems and grades; nothing is sampled or graded.
+
+    `--json` has `samples` as {"problem": {"id": ..., "question": ..., "gold": ...}, "completion":
+    {"text": ..., "tokens": 12, ...}, "status": "right", "extracted": "4"}.
+    """
     evaluation = {"benchmark": benchmark}
     if step is not None and not training:
         raise ConfigurationError("--step is of a training", "add --training")
