@@ -62,11 +62,15 @@ def _commands() -> Iterator[str]:
 
 
 def _command(typed: str, command: Any) -> Iterator[str]:
-    inner = getattr(command, "commands", None)
-    if inner:
-        for name, one in inner.items():
-            yield from _command(f"{typed} {name}", one)
-        return
+    inner = getattr(command, "commands", {})
+    if not inner or command.invoke_without_command:
+        yield from _own(typed, command)
+    for name, one in inner.items():
+        yield from _command(f"{typed} {name}", one)
+
+
+def _own(typed: str, command: Any) -> Iterator[str]:
+    """Yield the section of a command by itself."""
     arguments = [one for one in command.params if one.param_type_name == "argument"]
     names = "".join(f" {one.name.rstrip('_').upper()}" for one in arguments)
     yield f"## {typed}\n\n```\n{typed}{names}\n```\n\n{inspect.cleandoc(command.help or '')}\n"

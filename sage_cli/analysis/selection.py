@@ -15,8 +15,7 @@ from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import ConfigurationError, DataError, StoreError
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.stored import stored_counts
-from sage_cli.methods.method import Method
-from sage_cli.methods.online import OnlineMethod
+from sage_cli.methods.method import Method, OnlineMethod
 from sage_cli.metrics import Counts, pooled
 from sage_cli.models.policies.names import (
     NO_LABELS,

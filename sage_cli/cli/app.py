@@ -37,7 +37,6 @@ PANELS = {
     },
     "Search": {
         "sweep": "trials.sweep",
-        "sweeps": "trials.sweeps",
         "suite": "trials.suite",
     },
     "Look": {

@@ -13,9 +13,8 @@ from trl.rewards import get_soft_overlong_punishment
 from sage_cli.config.specs import RlSpec
 from sage_cli.errors import TrainingError
 from sage_cli.grading.extract import AnswerTags, answer_begin
-from sage_cli.methods.method import batch_of
-from sage_cli.methods.online import OnlineMethod
-from sage_cli.methods.parts.hooks import GradeReward, Setup
+from sage_cli.methods.hooks import GradeReward, Setup
+from sage_cli.methods.method import OnlineMethod, batch_of
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.settings.sections.records import TrackingSection

@@ -19,11 +19,10 @@ from sage_cli.methods.advantages.psr import Psr
 from sage_cli.methods.advantages.unlikeliness import Unlikeliness
 from sage_cli.methods.advantages.w_reinforce import WReinforce
 from sage_cli.methods.clip_cov import ClipCov
+from sage_cli.methods.contract import MethodContract
+from sage_cli.methods.formulas import AdvantageInputs, Update
 from sage_cli.methods.kl_cov import KlCov
-from sage_cli.methods.method import Method
-from sage_cli.methods.parts.contract import MethodContract
-from sage_cli.methods.parts.inputs import AdvantageInputs, Update
-from sage_cli.methods.policy_gradient import PolicyGradient
+from sage_cli.methods.method import Method, PolicyGradient
 from sage_cli.methods.steer import Steer
 from sage_cli.settings.extensible import built_in
 

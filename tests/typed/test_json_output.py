@@ -178,8 +178,8 @@ def test_an_answer_is_one_object(
 
 ORDERED: tuple[str, ...] = (
     "sft PRESETS", "rl PRESETS --guide branch", "sweep PRESETS --space space.yaml",
-    "sweep PRESETS --space space.yaml --dry-run", "sweeps list", "sweeps show tau-",
-    "sweeps best tau-", "sweeps remove tau- --yes", "suite list", "suite plan mine.yaml PRESETS",
+    "sweep PRESETS --space space.yaml --dry-run", "sweep list", "sweep show tau-",
+    "sweep best tau-", "sweep remove tau- --yes", "suite list", "suite plan mine.yaml PRESETS",
     "suite run mine.yaml PRESETS", "suite run mine.yaml PRESETS --dry-run",
     "suite report mine.yaml PRESETS",
     "runs prune --dry-run", "runs remove POLICY --runs COPIED --yes",
@@ -202,7 +202,7 @@ def test_sweeps_and_suites_answer(
     assert len(found["demo"]["runs"]) == 3
 
 
-ELSEWHERE = {"sweeps importance", "sweeps cancel", "sweeps dashboard"}
+ELSEWHERE = {"sweep pictures", "sweep cancel", "sweep dashboard"}
 """Typed in tests/unit/cli/trials/test_sweeps.py."""
 
 

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from sage_cli.methods.method import Beside
-from sage_cli.methods.policy_gradient import PolicyGradient
+from sage_cli.methods.method import Beside, PolicyGradient
 from sage_cli.settings.sharding import sharded_by
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from sage_cli.methods.parts.inputs import AdvantageInputs
+    from sage_cli.methods.formulas import AdvantageInputs
 
 
 BOUND = 5.0

@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from sage_cli.methods.method import Beside
-from sage_cli.methods.policy_gradient import PolicyGradient
+from sage_cli.methods.method import Beside, PolicyGradient
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from sage_cli.methods.parts.inputs import AdvantageInputs
+    from sage_cli.methods.formulas import AdvantageInputs
 
 
 class Mara(PolicyGradient):
@@ -32,7 +31,7 @@ class Mara(PolicyGradient):
 
     def advantages(self, inputs: AdvantageInputs) -> Tensor:
         """Return the group's advantages of `mode_anchored_rewards`, a row each."""
-        from sage_cli.methods.parts.formulas import completion_logps, group_advantages
+        from sage_cli.methods.formulas import completion_logps, group_advantages
 
         by_token = self.likelihood == "token"
         logps_PN = completion_logps(inputs, inputs.reference_logps_BT, mean=by_token)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING
 
-from sage_cli.methods.method import Beside
-from sage_cli.methods.policy_gradient import Loss, PolicyGradient
+from sage_cli.methods.method import Beside, Loss, PolicyGradient
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from sage_cli.methods.parts.inputs import AdvantageInputs
+    from sage_cli.methods.formulas import AdvantageInputs
 
 
 class SignedAdvantages(PolicyGradient):

@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from sage_cli.methods.method import Beside
-from sage_cli.methods.policy_gradient import PolicyGradient
+from sage_cli.methods.method import Beside, PolicyGradient
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from sage_cli.methods.parts.inputs import AdvantageInputs
+    from sage_cli.methods.formulas import AdvantageInputs
 
 
 class Ucpo(PolicyGradient):
@@ -28,7 +27,7 @@ class Ucpo(PolicyGradient):
 
     def advantages(self, inputs: AdvantageInputs) -> Tensor:
         """Return the group's advantages times `rarity_factors`, a row each."""
-        from sage_cli.methods.parts.formulas import completion_logps
+        from sage_cli.methods.formulas import completion_logps
 
         logps_PN = completion_logps(inputs, inputs.logps_BT, mean=True)
         factor_PN = rarity_factors(inputs.right_PN, logps_PN, self.moved_share)

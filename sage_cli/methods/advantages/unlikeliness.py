@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from sage_cli.methods.method import Beside
-from sage_cli.methods.policy_gradient import PolicyGradient
+from sage_cli.methods.method import Beside, PolicyGradient
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from sage_cli.methods.parts.inputs import AdvantageInputs
+    from sage_cli.methods.formulas import AdvantageInputs
 
 
 class Unlikeliness(PolicyGradient):
@@ -29,7 +28,7 @@ class Unlikeliness(PolicyGradient):
 
     def advantages(self, inputs: AdvantageInputs) -> Tensor:
         """Return the group's advantages of `unlikely_rewards`, a row each."""
-        from sage_cli.methods.parts.formulas import completion_logps, group_advantages
+        from sage_cli.methods.formulas import completion_logps, group_advantages
 
         logps_PN = completion_logps(inputs, inputs.logps_BT)
         rewards_PN = unlikely_rewards(inputs.rewards_PN, logps_PN, self.rank_penalty)

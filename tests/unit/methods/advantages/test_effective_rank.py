@@ -16,7 +16,7 @@ from sage_cli.methods.advantages.effective_rank import (
     measures,
     rank_and_changes,
 )
-from sage_cli.methods.parts.inputs import AdvantageInputs
+from sage_cli.methods.formulas import AdvantageInputs
 
 
 def double(*values: float) -> Tensor:

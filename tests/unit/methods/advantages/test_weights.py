@@ -18,8 +18,7 @@ from sage_cli.methods.advantages.rs_grpo import risk_advantages
 from sage_cli.methods.advantages.ucpo import Ucpo, rarity_factors
 from sage_cli.methods.advantages.unlikeliness import Unlikeliness, unlikely_rewards
 from sage_cli.methods.advantages.w_reinforce import WReinforce
-from sage_cli.methods.parts.formulas import group_advantages
-from sage_cli.methods.parts.inputs import AdvantageInputs
+from sage_cli.methods.formulas import AdvantageInputs, group_advantages
 
 
 def group(*values: float) -> Tensor:
