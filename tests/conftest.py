@@ -51,6 +51,7 @@ HEAVY = (
     "metrics/test_coverage.py",
     "reports/figures/test_curves.py",
     "reports/sweeps/test_heatmap.py",
+    "reports/sweeps/test_optuna_pictures.py",
     "reports/test_token_report.py",
     "store/test_local_mirrors.py",
     "store/test_wandb_mirror.py",

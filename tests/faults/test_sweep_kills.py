@@ -1,4 +1,4 @@
-"""A sweep whose tasks are forked, killed wherever it can be: nothing lost, doubled or orphaned."""
+"""A sweep that is killed wherever it can be: nothing lost, doubled or orphaned."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from itertools import cycle
 from pathlib import Path
 
 import pytest
-from warm_kills import ROLES, SIGNALS, KilledSweep, results
+from killed_sweep import ROLES, SIGNALS, KilledSweep, results
+from warm import Warm
 
 from sage_cli.trials.executors.process_guard import LINUX
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(3000),
-    pytest.mark.skipif(not LINUX, reason="elsewhere tasks are never forked"),
+    pytest.mark.skipif(not LINUX, reason="elsewhere /proc does not tell what runs"),
 ]
-KILLS = int(os.environ.get("KILLS", "15"))
+KILLS = int(os.environ.get("KILLS", "12"))
 """One for each role and signal, by default."""
 ALWAYS = ["--set", "sweep.retries=1000", "--set", "sweep.stop_after=1000", "--workers", "2"]
 MORE = 4
@@ -34,8 +35,8 @@ def words(trials: int) -> list[str]:
     return [*ALWAYS, *space, "--set", "sft.steps=3"]
 
 
-def test_every_kill_is_survived(tmp_path: Path) -> None:
-    """The results equal those of a sweep that nobody disturbed, and whose tasks started cold."""
+def test_every_kill_is_survived(tmp_path: Path, warm: Warm) -> None:
+    """The results equal those of a sweep that nobody disturbed."""
     trials, chance = 2 * MORE, random.Random(7)
     sweep = KilledSweep(tmp_path / "killed", words(trials))
     pairs = [(role, number) for role in ROLES for number in SIGNALS]
@@ -51,9 +52,9 @@ def test_every_kill_is_survived(tmp_path: Path) -> None:
             sweep.driver = sweep.start()
     assert sweep.driver.wait(900) == 0, sweep.said[-3000:]
     sweep.require_no_orphans()
-    cold = KilledSweep(tmp_path / "cold", [*words(trials), "--set", "executor.warm=false"])
-    assert cold.driver.wait(900) == 0, cold.said[-3000:]
-    killed, undisturbed = (list(results(one.folder)) for one in (sweep, cold))
+    calm = KilledSweep(tmp_path / "calm", words(trials), warm.driver)
+    assert calm.driver.wait(900) == 0, calm.said[-3000:]
+    killed, undisturbed = (list(results(one.folder)) for one in (sweep, calm))
     assert killed == undisturbed
     assert Counter(name for name, _ in killed)["trial"] == trials
     kills = {f"{role}, {name}": count for (role, name), count in sorted(sweep.counts.items())}

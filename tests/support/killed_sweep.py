@@ -1,4 +1,4 @@
-"""Kills what a sweep with warm tasks consists of: driver, task, warm process, watcher, guard."""
+"""Kills what a sweep consists of: driver, tasks, and their watchers and guards."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from sweep_lab import SMALL
 
-ROLES = ("driver", "task", "warm process", "watcher", "guard")
+ROLES = ("driver", "task", "watcher", "guard")
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 MARK = "KILLED_SWEEP"
 """A variable that all processes of a sweep inherit, by which they are found wherever they hang."""
@@ -30,6 +30,7 @@ class KilledSweep:
 
     folder: Path
     words: list[str]
+    program: Sequence[str] = (sys.executable, "-m", "sage_cli")
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
@@ -41,8 +42,8 @@ class KilledSweep:
         """Type the sweep; what it prints is appended to a file."""
         with (self.folder / "said").open("ab") as said:
             return subprocess.Popen(
-                [sys.executable, "-m", "sage_cli", "sweep", "--preset", "tiny", "--preset",
-                 "small.yaml", *self.words, *more],
+                [*self.program, "sweep", "--preset", "tiny", "--preset", "small.yaml",
+                 *self.words, *more],
                 cwd=self.folder, stdin=subprocess.DEVNULL, stdout=said, stderr=said,
                 start_new_session=True, env={**os.environ, MARK: str(self.folder)},
             )  # fmt: skip
@@ -96,18 +97,14 @@ class KilledSweep:
         processes, roles = self.processes(), {}
         if self.driver.pid in processes:
             roles["driver"] = [self.driver.pid]
-        servers = {
-            process for process, (parent, line) in processes.items()
-            if parent == self.driver.pid and "sage_cli.cli.warm" in line
-        }  # fmt: skip
-        roles["warm process"] = list(servers)
         for process, (parent, line) in processes.items():
-            if "-m sage_cli rl" in line and process != self.driver.pid and "guard" not in line:
+            if process == self.driver.pid:
+                continue
+            if "process_guard.py" in line:
+                role = "watcher" if parent == self.driver.pid else "guard"
+                roles.setdefault(role, []).append(process)
+            elif "process_guard.py" in processes.get(parent, (0, ""))[1]:
                 roles.setdefault("task", []).append(process)
-            elif "sage_cli.cli.warm" in line and process not in servers:
-                above = processes.get(parent, (0, ""))[1]
-                inner = "sage_cli.cli.warm" in above and parent not in servers
-                roles.setdefault("guard" if inner else "watcher", []).append(process)
         return roles
 
 
