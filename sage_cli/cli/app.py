@@ -43,14 +43,12 @@ PANELS = {
         "runs": "stored.runs",
         "samples": "measure.samples",
         "view": "view",
-        "reports": "stored.reports",
     },
     "Set up": {
         "demo": "demo",
         "init": "init",
         "data": "data",
         "config": "config",
-        "schema": "schema",
         "doctor": "doctor",
     },
 }

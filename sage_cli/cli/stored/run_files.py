@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -14,7 +14,6 @@ from sage_cli.cli.terminal.console import console, emit
 from sage_cli.cli.terminal.live import doing
 
 if TYPE_CHECKING:
-    from sage_cli.cli.terminal.run_answers import PrunedAnswer, PrunedRow
     from sage_cli.commands.stored.prune import Found
 
 
@@ -56,7 +55,7 @@ def prune(
     else:
         deleted = plan.deleted
     if json:
-        answer: PrunedAnswer = {
+        answer = {
             "deleted": [_row(one) for one in deleted],
             "kept": [_row(one) for one in plan.kept],
             "carried_out": bool(plan.deleted) and not dry_run,
@@ -87,6 +86,6 @@ def _total(found: Sequence[Found]) -> str:
     return f"{folders}, {sum(one.size for one in found) / MIB:,.1f} MiB"
 
 
-def _row(one: Found) -> PrunedRow:
+def _row(one: Found) -> dict[str, Any]:
     run = one.run.id if one.run else None
     return {"path": str(one.path), "bytes": one.size, "why": one.why, "run": run}

@@ -21,7 +21,6 @@ from sage_cli.errors import ConfigurationError
 from sage_cli.store.runs.run import Run, Runs
 
 if TYPE_CHECKING:
-    from sage_cli.cli.terminal.run_answers import RunColumnsAnswer
     from sage_cli.store.runs.run_facts import RunFacts
 
 
@@ -37,8 +36,7 @@ def list_facts(
     names = ["id", *expanded(columns or "kind,status,parent", fitting or facts)]
     rows = [{name: run.value(name) for name in names} for run in fitting]
     if json:
-        answer: RunColumnsAnswer = {"columns": names, "runs": rows}
-        emit(answer)
+        emit({"columns": names, "runs": rows})
     elif as_csv:
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(map(no_formula, names))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -16,9 +16,6 @@ from sage_cli.cli.stored.run_tables import diff, list_facts, plot
 from sage_cli.cli.terminal.console import console, emit, name_column
 from sage_cli.store.runs.evaluations import evaluation_figures
 from sage_cli.store.runs.run import Run, Runs
-
-if TYPE_CHECKING:
-    from sage_cli.cli.terminal.run_answers import FolderAnswer, RemovedAnswer, RunAnswer
 
 app = new_app("List, show, compare, plot, prune, locate and remove runs.")
 FIRST = ("status", "kind")
@@ -83,7 +80,7 @@ def show(name: RunName, runs: RunRoot = None, json: Json = False) -> None:
     speed = speed_figures(run.metrics.read())
     if json:
         manifest: Any = run.manifest
-        answer: RunAnswer = {
+        answer = {
             "manifest": manifest,
             "method": method,
             "last": last,
@@ -132,8 +129,7 @@ def path(name: RunName, runs: RunRoot = None, json: Json = False) -> None:
     """Print the folder of a run, for scripts."""
     folder = str(_runs(runs).find(name).folder)
     if json:
-        answer: FolderAnswer = {"folder": folder}
-        emit(answer)
+        emit({"folder": folder})
     else:
         typer.echo(folder)
 
@@ -153,8 +149,7 @@ def remove(
         typer.confirm(f"delete {run.folder}?", abort=True, err=json)
     store.remove(run)
     if json:
-        answer: RemovedAnswer = {"removed": run.id, "folder": str(run.folder)}
-        emit(answer)
+        emit({"removed": run.id, "folder": str(run.folder)})
     else:
         console.print(f"removed {run.id}")
 
