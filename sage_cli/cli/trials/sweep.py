@@ -122,7 +122,7 @@ def command(
     }  # fmt: skip
     settings = load_config(preset, config, set_, **flags).config
     if settings.guide.name == "none":
-        from sage_cli.trials.search.space.read import guide_of
+        from sage_cli.trials.search.read_space import guide_of
 
         flags["guide"] = {"name": guide_of(settings.sweep.space)}
         settings = load_config(preset, config, set_, **flags).config

@@ -24,7 +24,7 @@ from sage_cli.settings.presets import read_layer
 from sage_cli.store.atomic import write_json
 from sage_cli.store.json_files import read_object
 from sage_cli.trials.search.folder import AGAIN, COMMANDS, CONFIG, OTHER_VERSION, TASKS, SweepFolder
-from sage_cli.trials.search.shared import point_config, shared_config
+from sage_cli.trials.search.sweep import point_config, shared_config
 
 
 class Best(TypedDict):
@@ -130,7 +130,7 @@ def remove(sweep: SweepFolder) -> list[str]:
         )
     kept = []
     if url := sweep.state.get("storage"):
-        from sage_cli.trials.search.study.storage import remove_studies
+        from sage_cli.trials.search.storage import remove_studies
 
         others = dict.fromkeys(map(str, remove_studies(url, sweep.name, sweep.known_mark)))
         kept = [f"its study in the database stays: it is driven by {other}" for other in others]

@@ -5,9 +5,7 @@ from shell_task import shell_task
 
 from sage_cli.progress import Silent
 from sage_cli.trials.executors.local_executor import LocalExecutor
-from sage_cli.trials.progress import TaskProgress
-from sage_cli.trials.queue import TaskQueue
-from sage_cli.trials.run_tasks import run_tasks
+from sage_cli.trials.queue import TaskProgress, TaskQueue, run_tasks
 
 
 class Ears:
