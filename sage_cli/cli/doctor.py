@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
+from sage_cli.cli.console import console, emit
+from sage_cli.cli.live import doing
 from sage_cli.cli.options import (
     Algo,
     ConfigFile,
@@ -19,8 +21,6 @@ from sage_cli.cli.options import (
     Sets,
     load_config,
 )
-from sage_cli.cli.terminal.console import console, emit
-from sage_cli.cli.terminal.live import doing
 from sage_cli.errors import EXIT_OTHER
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
+from sage_cli.cli.console import console, emit
 from sage_cli.cli.group import new_app
 from sage_cli.cli.options import Json, RunRoot
-from sage_cli.cli.terminal.console import console, emit
 
 if TYPE_CHECKING:
     from sage_cli.cli.terminal.answers import ReportsAnswer

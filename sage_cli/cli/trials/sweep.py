@@ -7,6 +7,8 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
+from sage_cli.cli.console import console, refuse_gpu, show_plan, show_report
+from sage_cli.cli.live import Live
 from sage_cli.cli.options import (
     METHOD,
     ConfigFile,
@@ -19,9 +21,6 @@ from sage_cli.cli.options import (
     load_config,
     option,
 )
-from sage_cli.cli.terminal.console import console
-from sage_cli.cli.terminal.live import Live
-from sage_cli.cli.terminal.reporting import refuse_gpu, show_plan, show_report
 from sage_cli.cli.train.rl import Compat
 
 RUNNING = "Where it runs"

@@ -10,9 +10,9 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from sage_cli.cli.console import console, emit, name_column
 from sage_cli.cli.group import new_app
 from sage_cli.cli.options import Json, RunRoot
-from sage_cli.cli.terminal.console import console, emit, name_column
 
 if TYPE_CHECKING:
     from sage_cli.cli.trials.sweep_answers import (

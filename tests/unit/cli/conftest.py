@@ -11,7 +11,7 @@ from json_answers import require_fit
 from typer.testing import CliRunner
 
 from sage_cli.cli.app import app
-from sage_cli.cli.terminal.console import console
+from sage_cli.cli.console import console
 
 
 @dataclass(frozen=True)
