@@ -1,6 +1,6 @@
 """Planned against measured memory: the arithmetic of `--gpu` beside real trainings on a CPU.
 
-    python benchmarks/memory.py [tiny asdiv-small ...]
+    python benchmarks/memory.py [tiny ...]
 
 A process trains two steps of RL from a base of few warm-up steps, after one small training that
 loads every library. What it grew by at its peak is laid beside the planned peak, and the whole
@@ -94,7 +94,7 @@ def resident_mb() -> float:
 def main() -> None:
     """Print a table; exit with 1 where something is further from its plan than allowed."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("presets", nargs="*", default=["tiny", "asdiv-small"])
+    parser.add_argument("presets", nargs="*", default=["tiny"])
     parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.measure:

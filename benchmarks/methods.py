@@ -29,8 +29,7 @@ from rl_step import (
     trainer_seconds,
 )
 
-from sage_cli.methods.method import Method
-from sage_cli.methods.policy_gradient import PolicyGradient
+from sage_cli.methods.method import Method, PolicyGradient
 from sage_cli.settings.sections.anchor import AnchorSection
 
 

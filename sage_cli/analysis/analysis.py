@@ -13,7 +13,7 @@ from sage_cli.analysis.texts import Detector
 from sage_cli.errors import StoreError
 from sage_cli.evaluation.exact.chances import Chances
 from sage_cli.evaluation.exact.others import Others
-from sage_cli.methods.online import OnlineMethod
+from sage_cli.methods.method import OnlineMethod
 from sage_cli.metrics import Counts
 from sage_cli.metrics.intervals.interval import Resampling
 from sage_cli.reports.document import Document

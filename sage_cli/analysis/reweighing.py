@@ -16,8 +16,8 @@ from sage_cli.metrics.counts import FloatArray, IntArray
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from sage_cli.methods.online import OnlineMethod
-    from sage_cli.methods.parts.inputs import AdvantageInputs
+    from sage_cli.methods.formulas import AdvantageInputs
+    from sage_cli.methods.method import OnlineMethod
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,7 +155,7 @@ def _inputs(batch: Trained, steps: int, memory: dict[str, Any]) -> AdvantageInpu
     """Return what a method is given of a batch."""
     import torch
 
-    from sage_cli.methods.parts.inputs import AdvantageInputs, Texts
+    from sage_cli.methods.formulas import AdvantageInputs, Texts
 
     lengths_B = torch.from_numpy(batch.tokens_PN.ravel())
     mask_BT = (torch.arange(int(lengths_B.max())) < lengths_B[:, None]).long()
@@ -200,7 +200,7 @@ def _lacking(what: str) -> NoReturn:
 
 def _advantages(method: OnlineMethod, inputs: AdvantageInputs) -> FloatArray:
     """Return a method's advantage of each row, the mean over its tokens."""
-    from sage_cli.methods.parts.formulas import centred_advantages, group_advantages
+    from sage_cli.methods.formulas import centred_advantages, group_advantages
 
     if method.computed_by_trl is None:
         found = method.advantages(inputs)

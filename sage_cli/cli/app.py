@@ -86,21 +86,18 @@ PANELS = {
     },
     "Search": {
         "sweep": "trials.sweep",
-        "sweeps": "trials.sweeps",
         "suite": "trials.suite",
     },
     "Look": {
         "runs": "stored.runs",
         "samples": "measure.samples",
         "view": "view",
-        "reports": "stored.reports",
     },
     "Set up": {
         "demo": "demo",
         "init": "init",
         "data": "data",
         "config": "config",
-        "schema": "schema",
         "doctor": "doctor",
     },
 }

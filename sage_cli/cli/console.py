@@ -27,7 +27,6 @@ from sage_cli.settings.passwords import without_passwords
 from sage_cli.store.json_files import json_text
 
 if TYPE_CHECKING:
-    from sage_cli.cli.terminal.answers import PlanAnswer
     from sage_cli.planning.dry_run import Described
     from sage_cli.reports.document import Report
     from sage_cli.store.runs.run import Run
@@ -226,8 +225,7 @@ def show_plan(plan: Callable[[], Sequence[Described]], json: bool = False) -> No
         described = plan()
     if json:
         stages: list[Any] = [{"stage": stage.title, **stage.facts} for stage in described]
-        answer: PlanAnswer = {"stages": stages}
-        emit(answer)
+        emit({"stages": stages})
         return
     for stage in described:
         table = Table(show_header=False, box=None, padding=(0, 2, 0, 2))

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from sage_cli.guides.guide import Clock, Guide
-from sage_cli.guides.signals import Signals
+from sage_cli.guides.guide import Clock, Guide, Signals
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
-from sage_cli.guides.guide import Guide, Signal
-from sage_cli.guides.signals import Signals
+from sage_cli.guides.guide import Guide, Signal, Signals
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -17,8 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sage_cli.guides.guide import Guide
-from sage_cli.guides.signals import ROW_SIGNALS, OptionalSignal, Signals
+from sage_cli.guides.guide import ROW_SIGNALS, Guide, OptionalSignal, Signals
 
 ROWS, TOKENS, VOCABULARY, STEP = 5, 23, 50, 7
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from sage_cli.guides.guide import Guide
-from sage_cli.guides.signals import Signals
+from sage_cli.guides.guide import Guide, Signals
 
 if TYPE_CHECKING:
     from torch import Tensor

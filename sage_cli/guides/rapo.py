@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from sage_cli.guides.guide import Guide
-from sage_cli.guides.signals import Signals
+from sage_cli.guides.guide import Guide, Signals
 
 if TYPE_CHECKING:
     from torch import Tensor

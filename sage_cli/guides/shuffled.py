@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from sage_cli.guides.branch import BranchGuide
-from sage_cli.guides.signals import Signals
+from sage_cli.guides.guide import Signals
 
 if TYPE_CHECKING:
     from torch import Tensor

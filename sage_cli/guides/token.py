@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import model_validator
 
 from sage_cli.guides.annealed import AnnealedGuide, to_normal
-from sage_cli.guides.guide import Signal
-from sage_cli.guides.signals import Signals
+from sage_cli.guides.guide import Signal, Signals
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -11,8 +11,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from sage_cli.errors import TrainingError
-from sage_cli.guides.guide import Guide
-from sage_cli.guides.signals import Known, OptionalSignal, Signals
+from sage_cli.guides.guide import Guide, Known, OptionalSignal, Signals
 
 PERCENTILES = (50, 75, 90, 95, 99)
 Pair = tuple[Tensor, Tensor]

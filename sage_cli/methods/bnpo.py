@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from sage_cli.methods.policy_gradient import Loss, PlainAdvantages
+from sage_cli.methods.method import Loss, PlainAdvantages
 
 
 class Bnpo(PlainAdvantages):

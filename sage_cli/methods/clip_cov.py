@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from sage_cli.methods.policy_gradient import Loss, PolicyGradient
+from sage_cli.methods.method import Loss, PolicyGradient
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from sage_cli.methods.parts.inputs import Update
+    from sage_cli.methods.formulas import Update
 
 
 class ClipCov(PolicyGradient):
@@ -50,7 +50,7 @@ def clip_cov(update: Update, *, share: float, low: float, high: float) -> Tensor
     import numpy as np
     import torch
 
-    from sage_cli.methods.parts.formulas import covariance_count, covariances
+    from sage_cli.methods.formulas import covariance_count, covariances
 
     covariance_BT = covariances(update)
     between_BT = (covariance_BT > low) & (covariance_BT < high) & ~update.clipped_BT

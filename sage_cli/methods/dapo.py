@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from sage_cli.methods.policy_gradient import Loss, PlainAdvantages
+from sage_cli.methods.method import Loss, PlainAdvantages
 
 
 class Dapo(PlainAdvantages):

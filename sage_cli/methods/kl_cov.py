@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from sage_cli.methods.method import Beside
-from sage_cli.methods.policy_gradient import CLIPPING, Loss, PolicyGradient
+from sage_cli.methods.method import CLIPPING, Beside, Loss, PolicyGradient
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from sage_cli.methods.parts.inputs import Update
+    from sage_cli.methods.formulas import Update
 
 
 class KlCov(PolicyGradient):
@@ -65,7 +64,7 @@ def kl_cov(update: Update, *, share: float, coefficient: float) -> Tensor:
     """
     import torch
 
-    from sage_cli.methods.parts.formulas import covariance_count, covariances
+    from sage_cli.methods.formulas import covariance_count, covariances
 
     mask_BT = update.mask_BT.bool()
     covariance_BT = covariances(update).masked_fill(~mask_BT, -torch.inf)

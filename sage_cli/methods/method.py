@@ -1,7 +1,12 @@
-"""The base of every method: the settings of the training loop, facts, and neutral hooks."""
+"""The bases of methods: the training loop, what learns from rollouts, clipped policy gradients.
+
+`Method` has the loop's settings and answers what the commands ask of any method. `OnlineMethod`
+learns from completions of the policy as it stands, `PolicyGradient` by a clipped loss.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, get_args
@@ -15,17 +20,38 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from sage_cli.errors import ConfigurationError
-from sage_cli.settings.base import COSMETIC
+from sage_cli.settings.base import COSMETIC, WHERE_SET
 from sage_cli.settings.extensible import Extensible
+from sage_cli.settings.plugins import load_plugin
 from sage_cli.settings.sections.anchor import AnchorSection
+from sage_cli.settings.sections.rewards import (
+    GRADE,
+    THE_GRADE,
+    Reward,
+    Rewards,
+    are_usual,
+    in_words,
+    reward_problems,
+)
 from sage_cli.settings.sections.training import Optimizer, Scheduler
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from sage_cli.guides import Guide
+    from sage_cli.methods.formulas import AdvantageInputs, Update
+    from sage_cli.methods.hooks import Hooks, Setup
     from sage_cli.settings.sections.data import DataSection, SourceSection
     from sage_cli.settings.sections.model import ModelSection, PromptSection
-    from sage_cli.settings.sections.rewards import Reward
     from sage_cli.settings.sections.rollout import RolloutSection
+
+Loss = Literal["grpo", "bnpo", "dapo", "dr_grpo", "cispo", "sapo", "luspo"]
+CLIPPING = ("grpo", "bnpo", "dapo", "dr_grpo", "luspo")
+"""The losses -min(rho A, clipped rho A)."""
+ONE_UPDATE = "one update per generation, in which pi / pi_old is 1"
+MORE_UPDATES = "use rl.iterations or rl.steps_per_generation above 1"
+_QUANTILE_LIMIT = 2**24
+"""Values that `torch.quantile` takes."""
 
 
 class Beside(Protocol):
@@ -66,7 +92,7 @@ class Method(Extensible):
 
     package = "sage_cli.methods"
     tag = "algo"
-    rooms = ("advantages",)
+    other_modules = ("contract", "formulas", "hooks")
 
     algo: str = "grpo"
     """The method; `sage config algos` lists them."""
@@ -153,8 +179,6 @@ class Method(Extensible):
     @classmethod
     def stored(cls) -> type[Method]:
         """Return the class for a finished run's method that can't be loaded."""
-        from sage_cli.methods.stored import StoredMethod
-
         return StoredMethod
 
     @classmethod
@@ -239,6 +263,370 @@ class Method(Extensible):
             "completions": f"{self.steps * batch.completions:,}",
             "tokens at most": f"{self.tokens(longest)[0]:,}",
         }
+
+
+class OnlineMethod(Method):
+    """Settings of methods that learn from completions of the policy as it stands.
+
+    `shapes_tokens`: the method overrides `shape`, so that each token has an advantage of its own in
+    every update. `reads_old_entropy`: its shape reads the entropies of the policy that sampled.
+    """
+
+    rewards: Rewards = Field(THE_GRADE, json_schema_extra=WHERE_SET)
+    """What a completion is paid: a list of {name, weight, timeout_s}, whose weighted sum is
+    maximised. A name is `grade`, `format`, `brevity`, one that a package registers, or a function
+    of one's own, as `mine.py:concise` or `package.module:concise`."""
+    iterations: int = Field(1, ge=1)
+    """Optimisation passes over one generation batch (the paper's and TRL's mu)."""
+    steps_per_generation: int = Field(1, ge=1)
+    """Optimiser steps whose completions are sampled together, before the first of them."""
+    dynamic_sampling: bool = False
+    """Replace groups whose completions all have one reward (DAPO)."""
+    max_extra_generations: int = Field(3, ge=0)
+    """Dynamic sampling: generations beyond the first that a step may spend on replacing groups."""
+    entropy_coefficient: float = Field(0.0, ge=0)
+    """Bonus on the mean entropy of the completions' tokens, in the loss's units for each nat."""
+    entropy_target: float | None = Field(None, gt=0)
+    """Adapts `entropy_coefficient`, within [0, 1], to a mean entropy of so many nats: after each
+    step it goes up by `entropy_coefficient_step` where the entropy is at most that, else down; and
+    there is a bonus only where the last step's was at most that (Skywork-OR1)."""
+    entropy_coefficient_step: float = Field(0.005, gt=0, le=1)
+    """By how much an adaptive coefficient goes up or down in a step; see `entropy_target`."""
+
+    cast_lm_head_to_fp32: bool = Field(False, json_schema_extra=WHERE_SET)
+    """Compute logits in float32 where the rest is in bfloat16 (TRL's setting of that name)."""
+
+    online = True
+    shapes_tokens: ClassVar[bool] = False
+    reads_old_entropy: ClassVar[bool] = False
+
+    def advantages(self, inputs: AdvantageInputs) -> Tensor:
+        """Return advantages (B,) or (B, T) of a generation batch: the group's."""
+        from sage_cli.methods.formulas import group_advantages
+
+        return group_advantages(inputs.rewards_PN).flatten()
+
+    def shape(self, update: Update) -> Tensor:
+        """Return advantages (B, T) in one update of a micro-batch; with `shapes_tokens` alone.
+
+        They may carry a gradient: the loss of a token is -ratio x advantage where nothing is
+        clipped, so that any loss of its own, L, is the advantage -L / ratio under `rl.clip=false`.
+        """
+        return update.advantages_BT
+
+    @property
+    def computed_by_trl(self) -> Literal["group", "none"] | None:
+        """Return TRL's name of the advantages; None if the method computes its own."""
+        return "none"
+
+    @property
+    def clip_range(self) -> tuple[float, float] | None:
+        """Return the clip range below and above 1; None if the ratio is not clipped."""
+        return None
+
+    @property
+    def paid(self) -> Rewards:
+        """`rewards`."""
+        return self.rewards
+
+    @property
+    def punished_share(self) -> float | None:
+        """Share of the longest length over which a punishment grows; None where none does."""
+        return None
+
+    @property
+    def steps_per_batch(self) -> int:
+        """Optimiser steps from one generation of completions to the next."""
+        return self.iterations * self.steps_per_generation
+
+    @property
+    def passes(self) -> int:
+        """Optimisation passes over one generation of completions."""
+        return self.iterations
+
+    @property
+    def prompts_per_batch(self) -> int:
+        """Problems whose completions are sampled together, before the first step on them."""
+        return self.prompts_per_step * self.steps_per_generation
+
+    @property
+    def replaces_prompts(self) -> bool:
+        """Return True if a step may come to other problems than those in its place in order."""
+        return self.dynamic_sampling
+
+    def hooks(self, setup: Setup) -> Hooks:
+        """Return what the method does within one training, besides its formulas."""
+        from sage_cli.methods.hooks import Hooks
+
+        return Hooks(self, setup)
+
+    def trl_arguments(self) -> dict[str, Any]:
+        """Return the method's part of the arguments of TRL's GRPOTrainer."""
+        return {
+            "num_iterations": self.iterations,
+            "loss_type": "grpo",
+            "scale_rewards": "none",
+            "epsilon": 0.2,
+            "epsilon_high": 0.2,
+            "delta": None,
+            "importance_sampling_level": "token",
+            "top_entropy_quantile": 1.0,
+            "entropy_coef": self.entropy_coefficient,
+            "use_adaptive_entropy": self.entropy_target is not None,
+            "entropy_target": self.entropy_target or 0.0,
+            "entropy_coef_delta": self.entropy_coefficient_step,
+            "entropy_coef_min": 0.0,
+            "entropy_coef_max": 1.0,
+        }
+
+    def refusals(self, beside: Beside) -> list[str]:
+        """Settings that act only where another one is on."""
+        found = [*super().refusals(beside), *reward_problems(self.rewards)]
+        if self.dynamic_sampling and not any(
+            one.name == GRADE and one.weight for one in self.rewards
+        ):
+            found.append(
+                "rl.dynamic_sampling replaces groups of equal grades, and rl.rewards doesn't pay "
+                "the grade (use rl.dynamic_sampling=false, or add grade to rl.rewards)"
+            )
+        found += self.idle("max_extra_generations", "dynamic_sampling=true", self.dynamic_sampling)
+        adapts = self.entropy_target is not None
+        found += self.idle("entropy_coefficient_step", "entropy_target=NATS", adapts)
+        if adapts and self.entropy_coefficient > 1:
+            found.append(
+                "rl.entropy_coefficient is above 1, and rl.entropy_target keeps it in [0, 1]"
+            )
+        return found
+
+    def idle(self, name: str, needs: str, acts: bool) -> list[str]:
+        """Return the refusal of a setting that was said and would do nothing without `needs`."""
+        value = getattr(self, name)
+        if acts or value == type(self).model_fields[name].default:
+            return []
+        return [f"rl.{name} {value} would do nothing (add rl.{needs}, or leave it out)"]
+
+    def describe(self) -> dict[str, Any]:
+        """Rewards, and dynamic sampling."""
+        return {"reward": in_words(self.rewards), "dynamic sampling": self.dynamic_sampling}
+
+    def determinants(self) -> dict[str, Any]:
+        """Without rewards where they are the grade alone, whatever time it may take."""
+        found = super().determinants()
+        return {k: v for k, v in found.items() if k != "rewards" or not are_usual(self.rewards)}
+
+    def ignores_rewards(self, reads: str = "grades alone") -> list[str]:
+        """Return the refusal of `rl.rewards`, for a method that would not maximise them."""
+        if are_usual(self.rewards):
+            return []
+        return [
+            f"rl.algo '{self.algo}' reads {reads} and would ignore rl.rewards: it needs right and "
+            "wrong completions, not graded rewards (leave rl.rewards out, or use --algo grpo)"
+        ]
+
+
+class PolicyGradient(OnlineMethod):
+    """Settings of clipped policy gradients. Advantages are the group's unless a method says so."""
+
+    loss: Loss = "grpo"
+    """How the policy's term is clipped and averaged."""
+    clip: bool = True
+    """Whether the ratio pi / pi_old is clipped, to 1 - epsilon_low and 1 + epsilon_high."""
+    epsilon_low: float = Field(0.2, gt=0, le=1)
+    """The ratio is clipped below 1 - epsilon_low."""
+    epsilon_high: float = Field(0.2, gt=0)
+    """The ratio is clipped above 1 + epsilon_high; DAPO's clip-higher is .28."""
+    delta: float | None = Field(None, gt=1)
+    """Two-sided clipping (INTELLECT-2): the ratio's upper end where the advantage is negative, too;
+    above 1 + epsilon_high. null leaves that side open."""
+    importance_sampling_level: Literal["token", "sequence"] = "token"
+    """Ratio pi / pi_old of each token, or a completion's geometric mean for all its tokens (GSPO).
+    The estimator `k3-corrected` is exact with `token` alone."""
+    top_entropy_quantile: float = Field(1.0, ge=0, le=1)
+    """Share of a micro-batch's tokens, those of highest entropy, in the policy's term (and in the
+    entropy bonus); the KL term has all of them. 1 keeps all (Wang et al. 2025 use .2)."""
+    overlong_buffer: float | None = Field(None, gt=0, lt=1)
+    """Punish completions that come near `rollout.max_tokens`: the share of it over which the soft
+    punishment grows (DAPO: .2); null punishes none."""
+
+    @property
+    def computed_by_trl(self) -> Literal["group", "none"] | None:
+        """None: a method's `advantages` are computed here."""
+        return None
+
+    @property
+    def clip_range(self) -> tuple[float, float] | None:
+        """epsilon_low and epsilon_high; None where the ratio is not clipped."""
+        return (self.epsilon_low, self.epsilon_high) if self.clip else None
+
+    @property
+    def punished_share(self) -> float | None:
+        """`overlong_buffer`."""
+        return self.overlong_buffer
+
+    def trl_arguments(self) -> dict[str, Any]:
+        """Return the method's part of the arguments of TRL's GRPOTrainer."""
+        return super().trl_arguments() | {
+            "loss_type": self.loss,
+            "scale_rewards": self.computed_by_trl or "none",
+            "epsilon": self.epsilon_low if self.clip else 1.0,  # a ratio is never below 0
+            "epsilon_high": self.epsilon_high if self.clip else math.inf,
+            "delta": self.delta,
+            "importance_sampling_level": self.importance_sampling_level,
+            "top_entropy_quantile": self.top_entropy_quantile,
+        }
+
+    def refusals(self, beside: Beside) -> list[str]:
+        """Settings of the loss that contradict each other, or have nothing to act on."""
+        found = super().refusals(beside)
+        return [
+            *found,
+            *self._of_clipping(),
+            *self._of_the_ratio(beside),
+            *self._sorted(beside),
+        ]
+
+    def warnings(self) -> list[str]:
+        """Clip ranges of somebody's choice, where there is nothing to clip."""
+        usual = (self.epsilon_low, self.epsilon_high) == (0.2, 0.2)
+        if self.steps_per_batch > 1 or not self.clip or usual:
+            return []
+        return [
+            f"the clip range {self.epsilon_low:g} / {self.epsilon_high:g} never acts: with "
+            f"{ONE_UPDATE} ({MORE_UPDATES})"
+        ]
+
+    def describe(self) -> dict[str, Any]:
+        """Loss and clip range."""
+        clipped = f"clip {self.epsilon_low:g}/{self.epsilon_high:g}" if self.clip else "no clipping"
+        return {
+            "loss": f"{self.loss}, {clipped}",
+            **super().describe(),
+            "overlong punishment": self.overlong_buffer is not None,
+        }
+
+    def reads_grades_alone(self) -> list[str]:
+        """Return the refusal of other rewards, for a method whose advantages are of grades."""
+        found = self.ignores_rewards()
+        if not self.overlong_buffer:
+            return found
+        return [
+            *found,
+            f"rl.algo '{self.algo}' reads grades alone and would ignore rl.overlong_buffer "
+            "(use rl.overlong_buffer=null, or --algo pkpo)",
+        ]
+
+    def learns_from_equal_groups(self) -> list[str]:
+        """Return the refusal of dynamic sampling, for a method that equal groups teach."""
+        if not self.dynamic_sampling:
+            return []
+        return [
+            f"rl.algo '{self.algo}' learns from groups of equal grades, and rl.dynamic_sampling "
+            "would replace them (use rl.dynamic_sampling=false)"
+        ]
+
+    def _of_clipping(self) -> list[str]:
+        clips, found = self.loss in CLIPPING, []
+        losses = ", ".join(CLIPPING)
+        if self.delta is not None and not clips:
+            found.append(f"rl.delta is read by the losses {losses}, not by '{self.loss}'")
+        if self.delta is not None and self.delta <= 1 + self.epsilon_high:
+            found.append(
+                f"rl.delta {self.delta} isn't above 1 + rl.epsilon_high {self.epsilon_high}, where "
+                "the ratio is clipped already"
+            )
+        if not self.clip and (not clips or self.delta is not None):
+            found.append(
+                f"rl.clip is false, and only the losses {losses} without rl.delta can do without it"
+            )
+        if self.loss == "cispo" and self.epsilon_high < 1:
+            found.append(
+                "rl.loss 'cispo' reads rl.epsilon_high as an absolute cap on the ratio, and "
+                f"{self.epsilon_high} would cut every token off (about 5 is usual)"
+            )
+        return found
+
+    def _of_the_ratio(self, beside: Beside) -> list[str]:
+        found, anchor = [], beside.anchor
+        by_sequence = self.importance_sampling_level == "sequence"
+        if self.steps_per_batch == 1 and by_sequence:
+            found.append(
+                f"rl.importance_sampling_level 'sequence' (GSPO) changes nothing with {ONE_UPDATE},"
+                f" of completions as of tokens ({MORE_UPDATES})"
+            )
+        if self.steps_per_batch == 1 and self.delta is not None:
+            found.append(f"rl.delta has nothing to clip with {ONE_UPDATE} ({MORE_UPDATES})")
+        by_reward = (anchor.kl, anchor.estimator) == ("reverse", "reward")
+        if by_sequence and (self.shapes_tokens or by_reward):
+            whose = f"rl.algo '{self.algo}'" if self.shapes_tokens else "anchor.estimator 'reward'"
+            found.append(
+                f"{whose} gives each token an advantage of its own, and under "
+                "rl.importance_sampling_level 'sequence' (GSPO) all tokens of a completion share "
+                "one gradient (use rl.importance_sampling_level=token)"
+            )
+        return found
+
+    def _sorted(self, beside: Beside) -> list[str]:
+        completions = self.prompts_per_step * self.rollouts_per_prompt
+        tokens = beside.rollout.max_tokens * (self.micro_batch or completions // self.processes)
+        if self.top_entropy_quantile == 1 or tokens <= _QUANTILE_LIMIT:
+            return []
+        return [
+            f"rl.top_entropy_quantile sorts a micro-batch's tokens, up to {tokens:,} here, and at "
+            f"most {_QUANTILE_LIMIT:,} can be sorted (use a smaller rl.micro_batch)"
+        ]
+
+
+class PlainAdvantages(PolicyGradient):
+    """Settings of methods that say nothing of advantages, so that they can be chosen."""
+
+    advantage: Literal["group", "none", "beta"] = "group"
+    """`group` divides by the group's deviation, `none` only centres, `beta` by a Beta density."""
+
+    @property
+    def computed_by_trl(self) -> Literal["group", "none"] | None:
+        """TRL's `scale_rewards`."""
+        return None if self.advantage == "beta" else self.advantage
+
+    def advantages(self, inputs: AdvantageInputs) -> Tensor:
+        """Return what `advantage` names, of the rewards; `beta` of the grades."""
+        from sage_cli.methods import formulas
+
+        found = {
+            "group": lambda: formulas.group_advantages(inputs.rewards_PN),
+            "none": lambda: formulas.centred_advantages(inputs.rewards_PN),
+            "beta": lambda: formulas.beta_advantages(inputs.right_PN),
+        }[self.advantage]()
+        return found.flatten()
+
+    def refusals(self, beside: Beside) -> list[str]:
+        """Punishments take rewards out of [0, 1], where `beta` is defined."""
+        found = super().refusals(beside)
+        if self.advantage == "beta" and not are_usual(self.rewards):
+            found.append(
+                f"rl.advantage 'beta' of rl.algo '{self.algo}' reads grades alone and would ignore "
+                "rl.rewards (use --advantage group, or leave rl.rewards out)"
+            )
+        if self.advantage == "beta" and self.overlong_buffer:
+            found.append(
+                "rl.advantage 'beta' is defined for rewards in [0, 1], and rl.overlong_buffer "
+                "takes them below 0 (use --advantage group or rl.overlong_buffer=null)"
+            )
+        return found
+
+    def describe(self) -> dict[str, Any]:
+        """The advantage beside the loss."""
+        found = super().describe()
+        return found | {"loss": f"{found['loss']}, advantage {self.advantage}"}
+
+
+class StoredMethod(PolicyGradient):
+    """The settings of a finished run whose method is not installed here: read, never trained."""
+
+    model_config = ConfigDict(extra="allow")
+
+    def require_installed(self) -> None:
+        """Raise ConfigurationError with what is wrong with the method's package."""
+        load_plugin(self.package, self.algo)
 
 
 @dataclass(frozen=True)

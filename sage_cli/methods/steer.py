@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from sage_cli.methods.policy_gradient import Loss, PolicyGradient
+from sage_cli.methods.method import Loss, PolicyGradient
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from sage_cli.methods.parts.inputs import Update
+    from sage_cli.methods.formulas import Update
 
 
 class Steer(PolicyGradient):

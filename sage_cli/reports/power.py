@@ -13,14 +13,12 @@ from typing_extensions import TypedDict
 
 from sage_cli.metrics import Counts, pass_at_k
 from sage_cli.metrics.counts import FloatArray
-from sage_cli.metrics.design.cheapest import Choice, cheapest, designs_for
 from sage_cli.metrics.design.population import Population
 from sage_cli.metrics.design.power import Design, resampled_changes, smallest_changes
 from sage_cli.metrics.design.precision import POWER
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures.power_panels import draw_power
 from sage_cli.reports.provenance import Provenance
-from sage_cli.reports.tables.cheapest import CheapestJson, Wish, cheapest_json, cheapest_table
 from sage_cli.reports.tables.table import Column, Measure, Row, Table, columns
 
 
@@ -28,8 +26,7 @@ from sage_cli.reports.tables.table import Column, Measure, Row, Table, columns
 class Question:
     """A power analysis: designs, ks, gains or losses, and assumptions.
 
-    `like` names the run that the grades' correlation was estimated from, if any, `wish` the
-    difference of two methods for which the cheapest design is sought.
+    `like` names the run that the grades' correlation was estimated from, if any.
     """
 
     designs: tuple[Design, ...]
@@ -39,7 +36,6 @@ class Question:
     correlation: float
     confidence: float
     like: str | None = None
-    wish: Wish | None = None
 
     @property
     def change(self) -> str:
@@ -51,7 +47,7 @@ class Question:
 class Base:
     """A base on a benchmark: its counts, the Beta fitted to them, smallest changes (D, K).
 
-    `ends_2QK` are the low and high ends of their intervals; `choices` the cheapest designs.
+    `ends_2QK` are the low and high ends of their intervals.
     """
 
     label: str
@@ -61,7 +57,6 @@ class Base:
     beta: tuple[float, float]
     smallest_QK: FloatArray
     ends_2QK: FloatArray
-    choices: tuple[Choice, ...] = ()
 
     @classmethod
     def of(cls, label: str, benchmark: str, counts: Counts, question: Question) -> Base:
@@ -73,23 +68,12 @@ class Base:
         smallest_QK = smallest_changes(population, designs, ks, **assumed)
         ends_2QK = resampled_changes(counts, designs, ks, beta=population.beta, **assumed)
         ends_2QK = np.where(np.isnan(smallest_QK), np.nan, ends_2QK)
-        choices = _choices(population, question, assumed)
-        found = (population.beta, smallest_QK, ends_2QK, tuple(choices))
-        return cls(label, benchmark, counts, question, *found)
+        return cls(label, benchmark, counts, question, population.beta, smallest_QK, ends_2QK)
 
     def change(self, design: int, place: int) -> Measure:
         """Return a design's smallest change at a k with its interval."""
         low, high = self.ends_2QK[:, design, place].tolist()
         return Measure(float(self.smallest_QK[design, place]), interval=(low, high))
-
-
-def _choices(population: Population, question: Question, assumed: dict[str, Any]) -> list[Choice]:
-    wish = question.wish
-    if wish is None:
-        return []
-    designs = designs_for(wish.k, wish.spread, wish.problems, wish.samples)
-    wanted = (wish.difference, wish.k, designs, wish.seconds)
-    return cheapest(population, *wanted, spread=wish.spread, **assumed)
 
 
 class DesignJson(TypedDict):
@@ -114,11 +98,9 @@ BaseJson = TypedDict(
         "beta": list[float],
         "pass@k": dict[int, float],
         "designs": list[DesignJson],
-        "cheapest": list[CheapestJson],
     },
 )
-"""A base with the Beta distribution fitted to its problems, and its pass@k; the cheapest designs
-for the wished difference, the cheapest of all first."""
+"""A base with the Beta distribution fitted to its problems, and its pass@k."""
 
 
 class PowerData(TypedDict):
@@ -138,11 +120,6 @@ def power_document(bases: Sequence[Base], provenance: Provenance) -> Document:
     The bases' questions differ in designs and correlations at most.
     """
     question, tables = bases[0].question, tuple(map(power_table, bases))
-    wished = [
-        cheapest_table(f"{base.benchmark} from {base.label}", base.question.wish, base.choices)
-        for base in bases
-        if base.question.wish
-    ]
     names = [Path(base.label).stem for base in bases]
     data: PowerData = {
         "k": list(question.ks),
@@ -157,7 +134,7 @@ def power_document(bases: Sequence[Base], provenance: Provenance) -> Document:
         title=f"smallest detectable {question.change} of pass@k",
         provenance=provenance,
         data=data,
-        tables=(*tables, *wished),
+        tables=tables,
         sheets={
             "power" if len(bases) == 1 else f"power-{name}-{Path(base.benchmark).stem}": table
             for name, base, table in zip(names, bases, tables, strict=True)
@@ -241,8 +218,7 @@ def _alone(question: Question) -> tuple[str, ...]:
     alone = sorted({one.samples for one in question.designs} & {k for k in question.ks if k > 1})
     return tuple(
         f"n = k = {k} is the noisiest estimate of pass@{k}, 0 or 1 for each problem: with the same "
-        f"problems sample more, as n = {4 * k:,} (--samples), or read exact chances where right "
-        "texts are known"
+        f"problems sample more, as n = {4 * k:,} (--samples)"
         for k in alone
     )
 
@@ -278,5 +254,4 @@ def _base_json(base: Base) -> BaseJson:
             }
             for one, smallest_K, low_K, high_K in ends
         ],
-        "cheapest": list(map(cheapest_json, base.choices)),
     }

@@ -15,8 +15,8 @@ from trl import GRPOConfig, GRPOTrainer
 
 from sage_cli.errors import ConfigurationError
 from sage_cli.guides import Guide, NoGuide
-from sage_cli.guides.signals import ROW_SIGNALS
-from sage_cli.objectives.annealing import AnchorSchedule
+from sage_cli.guides.divergences import AnchorSchedule
+from sage_cli.guides.guide import ROW_SIGNALS
 from sage_cli.settings.sections.anchor import Rows
 from sage_cli.training.trainer.anchored_trainer import AnchoredTrainer
 from sage_cli.training.trainer.token_record import TokenRecord, token_statistics

@@ -8,8 +8,7 @@ from typing import Any
 from trl import GRPOConfig
 
 from sage_cli.config.specs import RlSpec
-from sage_cli.methods.method import Method, batch_of
-from sage_cli.methods.online import OnlineMethod
+from sage_cli.methods.method import Method, OnlineMethod, batch_of
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.settings.sections.model import PretrainedModel
 from sage_cli.settings.sections.rollout import RolloutSection, VllmRolloutSection

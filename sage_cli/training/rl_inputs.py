@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sage_cli.config.specs import RecordSpec, RlSpec
-from sage_cli.methods.parts.hooks import GradeCompletions
+from sage_cli.methods.hooks import GradeCompletions
 from sage_cli.models.policies.policy import Policy
 from sage_cli.problems.problem import Problem
 from sage_cli.progress import Progress

@@ -38,7 +38,7 @@ def pgpass(tmp_path):
 def test_a_sweep_keeps_its_study_behind_a_password_that_no_file_holds(
     tmp_path, warm, guarded_postgresql, pgpass, way
 ):
-    """In five ways it reaches the driver; `sweeps remove` takes that of the environment."""
+    """In five ways it reaches the driver; `sweep remove` takes that of the environment."""
     address = guarded_postgresql.url
     typed = {"typed": quote(PASSWORD, safe=""), "typed raw": PASSWORD}.get(way)
     url = address if typed is None else address.replace("sage@", f"sage:{typed}@")
@@ -65,15 +65,15 @@ def test_a_sweep_keeps_its_study_behind_a_password_that_no_file_holds(
             capture_output=True, text=True, check=False,
         )  # fmt: skip
 
-    shown = sage("sweeps", "show", "study", "--json")
+    shown = sage("sweep", "show", "study", "--json")
     assert address in shown.stdout
     assert "s3cret" not in shown.stdout + shown.stderr
     config = str(state.with_name("config.json"))
     unsaid = sage("sweep", "--config", config)
     assert unsaid.returncode == 2
     assert f"name it: --storage {address}" in " ".join(unsaid.stderr.replace("│", "").split())
-    refused = sage("sweeps", "remove", "study", "--yes", PGPASSWORD="wrong", SAGE_PASSWORDS="")
+    refused = sage("sweep", "remove", "study", "--yes", PGPASSWORD="wrong", SAGE_PASSWORDS="")
     assert refused.returncode == 2, refused.stdout + refused.stderr
     assert "can't be reached" in refused.stderr
-    removed = sage("sweeps", "remove", "study", "--yes", PGPASSWORD=PASSWORD, SAGE_PASSWORDS="")
+    removed = sage("sweep", "remove", "study", "--yes", PGPASSWORD=PASSWORD, SAGE_PASSWORDS="")
     assert removed.returncode == 0, removed.stdout + removed.stderr

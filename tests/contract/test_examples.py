@@ -11,8 +11,8 @@ from sage_cli.grading.judges import Judge
 from sage_cli.grading.judges.contract import JudgeContract
 from sage_cli.guides import Guide
 from sage_cli.guides.contract import GuideContract
+from sage_cli.methods.contract import MethodContract
 from sage_cli.methods.method import Method
-from sage_cli.methods.parts.contract import MethodContract
 from sage_cli.problems.generated.contract import GeneratorContract
 from sage_cli.problems.generated.generator import Generator
 

@@ -1,4 +1,4 @@
-"""optuna-dashboard, started by `sage sweeps dashboard` on studies as drivers keep them."""
+"""optuna-dashboard, started by `sage sweep dashboard` on studies as drivers keep them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_its_page_has_the_study_with_its_values(tmp_path: Path, storage: str) ->
     assert proposal is not None
     study.tell(proposal, [0.25])
     port = free_port()
-    words = ["-m", "sage_cli", "sweeps", "dashboard", "mine", "--port", str(port)]
+    words = ["-m", "sage_cli", "sweep", "dashboard", "mine", "--port", str(port)]
     started = subprocess.Popen(
         [sys.executable, *words, "--runs", str(tmp_path / "runs")],
         stderr=subprocess.PIPE,

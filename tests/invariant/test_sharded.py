@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 from sharded_run import SAVED, STEPS, train
 from warm import Warm
 
-from sage_cli.methods.rlpr.reward import ProbabilityReward
+from sage_cli.methods.rlpr import ProbabilityReward
 from sage_cli.training.checkpoints.checkpoints import newest_sealed, step_of
 
 SUPPORT = Path(__file__).resolve().parents[1] / "support"

@@ -21,7 +21,7 @@ from toy_run import fixed_completions
 from transformers import AutoTokenizer
 from trl import GRPOTrainer
 
-from sage_cli.methods.rlpr.reward import ProbabilityReward
+from sage_cli.methods.rlpr import ProbabilityReward
 from sage_cli.models.load import load_model
 from sage_cli.settings.presets import read_yaml, shipped
 from sage_cli.training.launch.processes import join_processes

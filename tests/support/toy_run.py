@@ -22,11 +22,9 @@ from toy_policy import Bench, configuration, reference_completions
 from transformers import AutoTokenizer
 from trl import GRPOTrainer
 
-from sage_cli.methods.dars.second_stage import SecondStage
-from sage_cli.methods.method import Method
-from sage_cli.methods.parts.formulas import group_advantages
-from sage_cli.methods.parts.inputs import AdvantageInputs
-from sage_cli.methods.policy_gradient import PolicyGradient
+from sage_cli.methods.dars import SecondStage
+from sage_cli.methods.formulas import AdvantageInputs, group_advantages
+from sage_cli.methods.method import Method, PolicyGradient
 from sage_cli.settings import plugins
 from sage_cli.training.checkpoints.safeguards import Safeguards
 from sage_cli.training.rl_inputs import Validator

@@ -24,7 +24,7 @@ from filelock import FileLock
 PYTHON = """#!/bin/sh
 case "$1 $2 $3" in
   "-u -m sage_cli" | "-u {support}/"*) shift; warm=yes ;;
-  "-m sage_cli "* | "-m sage_cli.cli.warm "* | "{support}/"*) warm=yes ;;
+  "-m sage_cli "* | "{support}/"*) warm=yes ;;
 esac
 exec {python} ${{warm:+-I -S {client} {socket} {program}}} "$@"
 """

@@ -179,9 +179,7 @@ def main(path: str) -> None:
     if (asked := server.next_command()) is None:
         return
     become(asked, temporary)
-    if sys.argv[:2] == ["-m", "sage_cli.cli.warm"]:  # a sweep's own warm process
-        runpy.run_module(sys.argv[1], run_name="__main__", alter_sys=True)
-    elif sys.argv[0] == "-m":
+    if sys.argv[0] == "-m":
         sys.argv[:2] = ["sage"]
         importlib.import_module("sage_cli.cli.app").main()
     else:

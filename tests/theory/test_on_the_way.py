@@ -11,7 +11,7 @@ import torch
 from enumeration import covering, log_softmax, slope, tilted
 from scipy.integrate import solve_ivp
 
-from sage_cli.objectives import k3
+from sage_cli.guides.divergences import k3
 
 REFERENCE_B = np.array([0.300, 0.005, 0.300, 0.395])
 RIGHT_B = np.array([1.0, 1.0, 0.0, 0.0])

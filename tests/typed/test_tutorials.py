@@ -30,7 +30,8 @@ import os, sys
 words = sys.argv[1:]
 others = "--preset" in words and words[words.index("--preset") + 1] != "tiny"
 others |= words[1:2] == ["theirs"]  # imported samples have settings of their own
-measuring = words[0] in ("rl", "sft", "passk", "sweep", "compare") or " ".join(words[:2]) in (
+searching = words[0] == "sweep" and words[1:2][0].startswith("-")
+measuring = words[0] in ("rl", "sft", "passk", "compare") or searching or " ".join(words[:2]) in (
     "suite run", "suite plan", "suite report", "samples tokens", "samples show"
 )
 measuring |= words[0] == "analyze" and "own.yaml" in words  # as `compare` measured

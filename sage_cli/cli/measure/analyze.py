@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -26,9 +26,6 @@ from sage_cli.cli.options import (
     Seeds,
     Sets,
 )
-
-if TYPE_CHECKING:
-    from sage_cli.cli.terminal.answers import AnalysesAnswer
 
 
 def command(
@@ -112,9 +109,7 @@ def _list(json: bool) -> None:
     from sage_cli.analysis.registry import ANALYSES
 
     if json:
-        answer: AnalysesAnswer = {
-            "analyses": [{"name": one.name, "says": one.says} for one in ANALYSES.values()]
-        }
+        answer = {"analyses": [{"name": one.name, "says": one.says} for one in ANALYSES.values()]}
         emit(answer)
         return
     from rich.table import Table

@@ -17,7 +17,6 @@ from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.settings.sections.judging import BUILT_IN_JUDGES, MODES, Extraction, GradingMode
 
 if TYPE_CHECKING:
-    from sage_cli.cli.terminal.answers import GradeAnswer
     from sage_cli.commands.measure.grade import GradedFile
     from sage_cli.store.runs.run import Run
 
@@ -125,7 +124,7 @@ def _answered(file: Path, judge: str, graded: GradedFile, place: str, *, json: b
         _show(graded, place)
 
 
-def _answer(file: Path, judge: str, graded: GradedFile) -> GradeAnswer:
+def _answer(file: Path, judge: str, graded: GradedFile) -> dict[str, Any]:
     rows: list[Any] = [
         {"line": item.line, "index": item.index}
         | {mode: grades[number].status for mode, grades in graded.grades.items()}

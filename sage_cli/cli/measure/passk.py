@@ -49,7 +49,11 @@ def command(
     out: Out = None,
     json: options.Json = False,
 ) -> None:
-    """Measure pass@k of runs or models; with none named, of the latest run."""
+    """Measure pass@k of runs or models; with none named, of the latest run.
+
+    `--json` has `k`, a list, and `curves` as {"policy": "rl-grpo-0123abcd", "benchmark": "aime24",
+    "pass@k": [0.1, 0.15], "low": [0.06, 0.1], "high": [0.15, 0.2], ...}, a value for each k.
+    """
     refuse_gpu(gpu, dry_run)
     if from_:
         _show_files(from_, k, runs, set_, out, json)

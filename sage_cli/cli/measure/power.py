@@ -57,27 +57,6 @@ def command(
         str | None,
         typer.Option(help="A trained run whose stored samples tell the correlation with the base."),
     ] = None,
-    difference: Annotated[
-        float | None,
-        typer.Option(
-            help="Find the cheapest design that detects this difference of two methods at the "
-            "largest k: problems, n, training seeds, initial policies."
-        ),
-    ] = None,
-    spread: Annotated[
-        str | None,
-        typer.Option(
-            help="How much that difference varies between initial policies and between training "
-            "seeds: deviations of log-odds (default: 0.19,0.08)."
-        ),
-    ] = None,
-    seconds: Annotated[
-        str | None,
-        typer.Option(
-            help="Seconds of an initial policy, a training and a sample, as 60,120,0.001 "
-            "(default: as stored runs took)."
-        ),
-    ] = None,
     benchmark: Benchmark = None,
     preset: Presets = None,
     config: ConfigFile = None,
@@ -100,7 +79,6 @@ def command(
         report = power(
             Evaluation.of_config(settings), names or [], live, problems=problems,
             samples=samples, seeds=seeds, k=k, loss=loss, heterogeneity=heterogeneity,
-            correlation=correlation, like=like, difference=difference, spread=spread,
-            seconds=seconds,
+            correlation=correlation, like=like,
         )  # fmt: skip
     show_report(report, json)

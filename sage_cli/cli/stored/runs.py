@@ -23,14 +23,6 @@ from sage_cli.store.runs.evaluations import evaluation_figures
 from sage_cli.store.runs.run import Run, Runs
 
 if TYPE_CHECKING:
-    from sage_cli.cli.terminal.run_answers import (
-        FolderAnswer,
-        PrunedAnswer,
-        PrunedRow,
-        RemovedAnswer,
-        RunAnswer,
-        RunColumnsAnswer,
-    )
     from sage_cli.commands.stored.prune import Found
     from sage_cli.store.runs.run_facts import RunFacts
 
@@ -134,8 +126,7 @@ def list_facts(
     names = ["id", *expanded(columns or "kind,status,parent", fitting or facts)]
     rows = [{name: run.value(name) for name in names} for run in fitting]
     if json:
-        answer: RunColumnsAnswer = {"columns": names, "runs": rows}
-        emit(answer)
+        emit({"columns": names, "runs": rows})
     elif as_csv:
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(map(no_formula, names))
@@ -176,7 +167,7 @@ def show(name: RunName, runs: RunRoot = None, json: Json = False) -> None:
     speed = speed_figures(run.metrics.read())
     if json:
         manifest: Any = run.manifest
-        answer: RunAnswer = {
+        answer = {
             "manifest": manifest,
             "method": method,
             "last": last,
@@ -322,7 +313,7 @@ def prune(
     else:
         deleted = plan.deleted
     if json:
-        answer: PrunedAnswer = {
+        answer = {
             "deleted": [_row(one) for one in deleted],
             "kept": [_row(one) for one in plan.kept],
             "carried_out": bool(plan.deleted) and not dry_run,
@@ -353,7 +344,7 @@ def _total(found: Sequence[Found]) -> str:
     return f"{folders}, {sum(one.size for one in found) / MIB:,.1f} MiB"
 
 
-def _row(one: Found) -> PrunedRow:
+def _row(one: Found) -> dict[str, Any]:
     run = one.run.id if one.run else None
     return {"path": str(one.path), "bytes": one.size, "why": one.why, "run": run}
 
@@ -363,8 +354,7 @@ def path(name: RunName, runs: RunRoot = None, json: Json = False) -> None:
     """Print the folder of a run, for scripts."""
     folder = str(_runs(runs).find(name).folder)
     if json:
-        answer: FolderAnswer = {"folder": folder}
-        emit(answer)
+        emit({"folder": folder})
     else:
         typer.echo(folder)
 
@@ -384,7 +374,6 @@ def remove(
         typer.confirm(f"delete {run.folder}?", abort=True, err=json)
     store.remove(run)
     if json:
-        answer: RemovedAnswer = {"removed": run.id, "folder": str(run.folder)}
-        emit(answer)
+        emit({"removed": run.id, "folder": str(run.folder)})
     else:
         console.print(f"removed {run.id}")

@@ -1,13 +1,17 @@
-"""`sage sweep`: a search over settings."""
+"""`sage sweep`: a search over settings; `sage sweep list|show|best|...`: the stored ones."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
+from rich.table import Table
 
-from sage_cli.cli.console import console, refuse_gpu, show_plan, show_report
+from sage_cli.cli.console import console, emit, name_column, refuse_gpu, show_plan, show_report
+from sage_cli.cli.group import new_app, refuse_options
 from sage_cli.cli.live import Live
 from sage_cli.cli.options import (
     METHOD,
@@ -23,10 +27,18 @@ from sage_cli.cli.options import (
 )
 from sage_cli.cli.train.rl import Compat
 
+if TYPE_CHECKING:
+    from sage_cli.trials.search.folder import SweepFolder, Sweeps
+
+app = new_app("Train and measure trials of a search space; list, show and end sweeps.")
+Name = Annotated[str, typer.Argument(help="A sweep's name, or an unambiguous part of one.")]
+STATES = ("done", "failed", "pruned", "cancelled", "left")
 RUNNING = "Where it runs"
 
 
+@app.callback(invoke_without_command=True, no_args_is_help=False)
 def command(
+    ctx: typer.Context,
     space: Annotated[
         str | None,
         typer.Option(
@@ -81,7 +93,13 @@ def command(
     gpu: Gpu = None,
     json: Json = False,
 ) -> None:
-    """Train and measure trials of a search space on validation problems."""
+    """Train and measure trials of a search space on validation problems.
+
+    Run the same command again to resume. A command below is about stored sweeps.
+    """
+    if ctx.invoked_subcommand is not None:
+        refuse_options(ctx)
+        return
     refuse_gpu(gpu, dry_run)
     flags: dict[str, dict[str, Any]] = {
         "rl": {"algo": algo, "compat": compat},
@@ -114,3 +132,182 @@ def command(
         from sage_cli.trials.search.folder import PAGE
 
         console.print(f"page: [bold]{escape(str(report.folder / PAGE))}[/]", soft_wrap=True)
+
+
+def _sweeps(root: Path | None) -> Sweeps:
+    from sage_cli.settings.sections.records import default_root
+    from sage_cli.trials.search.folder import Sweeps
+
+    return Sweeps(root or default_root())
+
+
+@app.command("list")
+def list_(runs: RunRoot = None, json: Json = False) -> None:
+    """List all sweeps, the latest at the end."""
+    found = _sweeps(runs).all()
+    if json:
+        emit({"sweeps": [_facts(sweep) for sweep in found]})
+        return
+    names = name_column("sweep", (sweep.name for sweep in found))
+    table = Table(names, "sampler", *STATES, "best", "driven by", box=None)
+    for sweep in found:
+        facts = _facts(sweep)
+        known = facts["trials"]  # empty where another version of sage wrote it
+        counts = (str(known.get(state, 0)) if known else "–" for state in STATES)
+        best = escape(str(facts.get("best") or ""))
+        table.add_row(sweep.name, str(facts.get("sampler")), *counts, best, sweep.driven_by or "")
+    console.print(table if found else "no sweeps yet: `sage sweep` makes one")
+
+
+@app.command()
+def show(name: Name, runs: RunRoot = None, json: Json = False) -> None:
+    """Show a sweep's report, which process drives it, and why trials failed."""
+    sweep = _sweeps(runs).find(name)
+    result = sweep.result
+    if json:
+        emit({"sweep": _facts(sweep), "report": result})
+        return
+    facts = _facts(sweep)
+    counts = ", ".join(f"{facts['trials'].get(state, 0)} {state}" for state in STATES)
+    driver = f"driven by {sweep.driven_by}" if sweep.driven_by else "nobody drives it"
+    console.print(f"[bold]{sweep.name}[/]: {counts}; {driver}", soft_wrap=True)
+    if result is None:
+        console.print("no report yet: it is written when the driver ends")
+        return
+    from sage_cli.reports.sweeps.table import sweep_tables
+    from sage_cli.reports.terminal import print_table
+
+    if sweep.driven_by:
+        console.print("the report of the previous driver:", style="dim")
+    for table in sweep_tables(result):
+        print_table(table, console)
+    for place, trial in enumerate(result.trials):
+        if trial.failure is not None and trial.failure.log:
+            console.print(f"[bold]trial {place + 1}[/]: the last lines of its log")
+            console.print("\n".join(trial.failure.log), style="dim", markup=False, soft_wrap=True)
+    console.print(f"files: [bold]{escape(str(sweep.path))}[/]", soft_wrap=True)
+    if sweep.page.is_file():
+        console.print(f"page: [bold]{escape(str(sweep.page))}[/]", soft_wrap=True)
+
+
+@app.command()
+def best(
+    name: Name,
+    objective: Annotated[
+        str | None, typer.Option(help="Only by this objective (default: by each).")
+    ] = None,
+    runs: RunRoot = None,
+    json: Json = False,
+) -> None:
+    """Show the best trial: a command to paste, its runs, and the trials that may be as good."""
+    from sage_cli.commands.trials.sweeps import best_trials
+    from sage_cli.reports.sweeps.winner import describe_winner
+
+    sweep = _sweeps(runs).find(name)
+    found = best_trials(sweep, objective)
+    if json:
+        emit({"sweep": sweep.name, "best": found})
+        return
+    for one in found:
+        ends = "" if one["interval"] is None else " [{:.3f}, {:.3f}]".format(*one["interval"])
+        text = escape(f"trial {one['number']}, {one['value']:.3f}{ends}")
+        console.print(f"[bold]{escape(one['objective'])}[/]: {text}", soft_wrap=True)
+        console.print(f"  {one['words']}", markup=False, soft_wrap=True)
+        console.print(f"  {' '.join(one['runs'])}", markup=False, soft_wrap=True)
+        if one["alike"] is None:
+            told = "the noise is unknown: other trials may be as good"
+        elif one["alike"]:
+            trials = "trial" if len(one["alike"]) == 1 else "trials"
+            told = f"indistinguishable from it: {trials} {', '.join(map(str, one['alike']))}"
+        else:
+            told = "all other trials are distinguishable from it"
+        console.print(f"  {told}", style="dim", soft_wrap=True)
+        for said in describe_winner(one["winner"]) if one["winner"] else ():
+            console.print(f"  {escape(said)}", style="dim", soft_wrap=True)
+
+
+@app.command()
+def pictures(
+    name: Name,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of the files (default: pictures/ of the sweep's).")
+    ] = None,
+    runs: RunRoot = None,
+    json: Json = False,
+) -> None:
+    """Write Optuna's pictures: history, slices, contours, parallel coordinates, importances."""
+    from sage_cli.commands.trials.sweeps import draw
+
+    sweep = _sweeps(runs).find(name)
+    files = draw(sweep, out)
+    if json:
+        emit({"sweep": sweep.name, "files": [str(file) for file in files]})
+        return
+    for file in files:
+        console.print(f"[bold]{escape(str(file))}[/]", soft_wrap=True)
+
+
+@app.command()
+def cancel(name: Name, runs: RunRoot = None, json: Json = False) -> None:
+    """Ask a sweep's driver to stop; the sweep can be resumed later."""
+    from sage_cli.commands.trials import sweeps
+
+    sweep = _sweeps(runs).find(name)
+    driven = sweep.driven_by
+    said = sweeps.cancel(sweep)
+    if json:
+        answer = {
+            "sweep": sweep.name, "asked": driven, "jobs": list(sweep.jobs), "said": said
+        }  # fmt: skip
+        emit(answer)
+    else:
+        console.print(said, markup=False, soft_wrap=True)
+
+
+@app.command()
+def remove(
+    name: Name,
+    runs: RunRoot = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")] = False,
+    json: Json = False,
+) -> None:
+    """Delete a sweep's folder and study, not its runs. It asks first; "no" exits with 1."""
+    from sage_cli.commands.trials import sweeps
+
+    sweep = _sweeps(runs).find(name)
+    if not yes:
+        question = f"delete {sweep.path} and its study? Its runs stay."
+        typer.confirm(question, abort=True, err=json)
+    kept = sweeps.remove(sweep)
+    if json:
+        answer = {
+            "removed": sweep.name, "folder": str(sweep.path), "kept": kept
+        }  # fmt: skip
+        emit(answer)
+    else:
+        console.print(f"removed {sweep.name}; its runs are still there")
+        for said in kept:
+            console.print(said, markup=False, soft_wrap=True)
+
+
+@app.command()
+def dashboard(
+    name: Name,
+    port: Annotated[int, typer.Option(help="Where it listens, on this machine.")] = 8080,
+    runs: RunRoot = None,
+    json: Json = False,
+) -> None:
+    """Open optuna-dashboard on a sweep's study; with --json only say how."""
+    from sage_cli.commands.trials.sweeps import dashboard_command
+
+    command = dashboard_command(_sweeps(runs).find(name), port)
+    if json:
+        emit({"command": command})
+        return
+    os.execv(command[0], command)
+
+
+def _facts(sweep: SweepFolder) -> dict[str, Any]:
+    """The content of state.json, with the sweep's present driver and its folder."""
+    state = {"trials": {}, **sweep.state}
+    return {**state, "driven_by": sweep.driven_by, "folder": str(sweep.path)}

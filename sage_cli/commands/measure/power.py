@@ -8,7 +8,6 @@ from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
-from sage_cli.commands.measure.throughput import measured_seconds, typed_seconds
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.evaluation.evaluate import Evaluation
 from sage_cli.evaluation.provenance import provenance_of
@@ -17,13 +16,11 @@ from sage_cli.file_hash import file_hash
 from sage_cli.metrics import Counts, parse_ks, pooled, read_counts
 from sage_cli.metrics.comparisons.support import grade_correlation
 from sage_cli.metrics.counts.counts_file import is_counts_file
-from sage_cli.metrics.design.cheapest import MEASURED
-from sage_cli.metrics.design.power import CORRELATION, HETEROGENEITY, Design, Spread
+from sage_cli.metrics.design.power import CORRELATION, HETEROGENEITY, Design
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Report
 from sage_cli.reports.power import Base, Question, power_document
 from sage_cli.reports.provenance import Provenance
-from sage_cli.reports.tables.cheapest import Wish
 from sage_cli.store.identity import identity_of
 from sage_cli.store.surroundings import surroundings
 
@@ -48,9 +45,6 @@ def power(
     heterogeneity: float = HETEROGENEITY,
     correlation: float | None = None,
     like: str | None = None,
-    difference: float | None = None,
-    spread: str | None = None,
-    seconds: str | None = None,
 ) -> Report:
     """Report the smallest gain (or `loss`) that each design would detect on each base.
 
@@ -58,8 +52,7 @@ def power(
     it is the latest run. Nothing is sampled. Without `problems`, as many as were counted, twice and
     four times that; without `samples`, 64, 256 and 1,024; without `k`, 1 and the powers of 16 up to
     the counted samples and those of the designs. `like` is a run from whose stored grades the
-    correlation with each base's is estimated. With `difference` the cheapest designs are sought
-    that detect it between two methods at the largest k.
+    correlation with each base's is estimated.
     """
     n = whole_numbers("--samples", samples) if samples else SAMPLES
     s = whole_numbers("--seeds", seeds)
@@ -80,9 +73,6 @@ def power(
         bases, provenance = _bases(evaluation, names)
     known = min(n[-1], *(int(counts.n_P.min()) for _, _, counts in bases))
     ks = typed_ks or tuple(k for k in KS if k <= max(known, 1))
-    wish = _wish(evaluation, difference, max(ks), spread, seconds)
-    if wish is not None:
-        wish = replace(wish, problems=p or (), samples=n if samples else ())
     counted = min(len(counts) for _, _, counts in bases)
     designs = tuple(Design(*one) for one in product(p or (counted, 2 * counted, 4 * counted), n, s))
     fixed = CORRELATION if correlation is None else correlation
@@ -90,52 +80,12 @@ def power(
     for label, benchmark, counts in bases:
         shared = fixed if like is None else _correlation(evaluation, like, label, benchmark, counts)
         confidence = evaluation.spec.evaluation.confidence
-        question = Question(designs, ks, loss, heterogeneity, shared, confidence, like, wish)
+        question = Question(designs, ks, loss, heterogeneity, shared, confidence, like)
         with progress.doing(f"finding what could be seen of {label} on {benchmark}"):
             results.append(Base.of(label, benchmark, counts, question))
     folder = _folder(evaluation.root, results)
     with progress.doing("drawing and writing the report"):
         return power_document(results, provenance).write(folder)
-
-
-def _wish(
-    evaluation: Evaluation,
-    difference: float | None,
-    k: int,
-    spread: str | None,
-    seconds: str | None,
-) -> Wish | None:
-    """Return the wished difference with what its cost rests on; None without one."""
-    if difference is None:
-        if spread or seconds:
-            raise ConfigurationError(
-                "--spread and --seconds are about a wished difference, and none is given",
-                "add --difference 0.02",
-            )
-        return None
-    if not 0 < difference < 1:
-        raise ConfigurationError(
-            f"--difference is {difference:g}: it is a part of 1", "write it as --difference 0.02"
-        )
-    varying = MEASURED if spread is None else typed_spread(spread)
-    if seconds is not None:
-        return Wish(difference, k, varying, typed_seconds(seconds), "--seconds")
-    measured = measured_seconds(evaluation.root, evaluation.spec.model)
-    return Wish(difference, k, varying, *measured)
-
-
-def typed_spread(text: str) -> Spread:
-    """Return the deviations of `0.19,0.08`. Raises ConfigurationError."""
-    try:
-        policies, runs = map(float, text.split(","))
-        if not (0 <= policies <= 10 and 0 <= runs <= 10):
-            raise ValueError
-    except ValueError:
-        raise ConfigurationError(
-            f"--spread {text}: these are no two standard deviations of log-odds",
-            "write those between initial policies and between training seeds, as 0.19,0.08",
-        ) from None
-    return Spread(policies, runs)
 
 
 def whole_numbers(option: str, text: str) -> tuple[int, ...]:

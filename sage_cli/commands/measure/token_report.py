@@ -19,7 +19,7 @@ from sage_cli.evaluation.measure import grade_rows
 from sage_cli.evaluation.policy_sampler import PolicySampler
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.guides import Guide
-from sage_cli.guides.signals import OptionalSignal
+from sage_cli.guides.guide import OptionalSignal
 from sage_cli.guides.token_values import token_values
 from sage_cli.methods.method import batch_of
 from sage_cli.models.policies.names import named_policy, named_run

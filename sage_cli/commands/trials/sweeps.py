@@ -1,4 +1,4 @@
-"""`sage sweeps`: the best trials of stored sweeps; sweeps are cancelled and removed."""
+"""Stored sweeps: their best trials and pictures; sweeps are cancelled and removed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import shlex
 import shutil
 import socket
 import sys
-from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -19,10 +18,8 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.config.stored import service_words
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.metrics.comparisons.winner import Winner
-from sage_cli.metrics.importance import Effect
 from sage_cli.progress import Progress
 from sage_cli.reports.sweeps.data import SweepResult, SweepTrial, Value
-from sage_cli.reports.sweeps.findings import trials_needed
 from sage_cli.settings.presets import read_layer
 from sage_cli.store.atomic import write_json
 from sage_cli.store.json_files import read_object
@@ -81,17 +78,17 @@ def reported(sweep: SweepFolder) -> SweepResult:
     return result
 
 
-def importances(sweep: SweepFolder) -> Mapping[str, Mapping[str, Effect]]:
-    """By objective the effect of each parameter. Raises StoreError while they are unknown."""
+def draw(sweep: SweepFolder, folder: Path | None = None) -> list[Path]:
+    """Write Optuna's pictures of the sweep's report; returns the files.
+
+    Raises StoreError if no trial is done.
+    """
+    from sage_cli.reports.sweeps.optuna_pictures import write_pictures
+
     result = reported(sweep)
-    if not result.importances:
-        done = len(result.done)
-        raise StoreError(
-            f"the importance of the parameters of {sweep.name} is not known yet: "
-            f"{done} of its trials {'is' if done == 1 else 'are'} done",
-            f"it takes {trials_needed(result.space)} done trials or more, of different values",
-        )
-    return result.importances
+    if not result.done:
+        raise StoreError(f"no trial of {sweep.name} is done", _resume(sweep))
+    return write_pictures(result, folder or sweep.path / "pictures")
 
 
 def cancel(sweep: SweepFolder) -> str:
@@ -123,7 +120,7 @@ def remove(sweep: SweepFolder) -> list[str]:
     if sweep.driven_by:
         raise StoreError(
             f"{sweep.name} is driven by {sweep.driven_by}",
-            f"`sage sweeps cancel {sweep.name}` stops it; remove it then",
+            f"`sage sweep cancel {sweep.name}` stops it; remove it then",
         )
     if sweep.jobs:
         raise StoreError(

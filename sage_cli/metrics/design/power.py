@@ -6,12 +6,6 @@ a common shift; their deviation, the heterogeneity, may be 0. Base and trained p
 same problems with n samples and S evaluation seeds each, and share their random numbers: grades of
 a sample correlate. Their difference has the variance of the problems' true differences, and that
 of both unbiased estimates less twice their covariance (exact, binomial) over S; all of it over P.
-
-A design with several initial policies I or training seeds T compares two methods, each trained T
-times from each policy. Sampling's part is then over S I T. The common shift itself varies between
-initial policies and between seeds (`Spread`), which adds (slope of pass@k over the shift)^2 times
-(between policies + between seeds / T) / I, with I - 1 degrees of freedom, or T - 1 where I is 1 and
-the claim is about that initial policy. A problem's own shift is taken to be the same in all pairs.
 """
 
 from __future__ import annotations
@@ -50,28 +44,11 @@ LOGITS = np.linspace(-18, 18, 1441)
 
 @dataclass(frozen=True)
 class Design:
-    """The amount that is trained and measured.
-
-    `samples` is per problem and evaluation seed, `seeds` the number of these; `runs` are the
-    training seeds of either method from each of the initial `policies`.
-    """
+    """The amount that is measured: `samples` per problem and evaluation seed, `seeds` of these."""
 
     problems: int
     samples: int
     seeds: int = 1
-    runs: int = 1
-    policies: int = 1
-
-
-@dataclass(frozen=True)
-class Spread:
-    """Deviations of the common shift, in log-odds: between initial policies, between seeds."""
-
-    policies: float = 0.0
-    runs: float = 0.0
-
-
-ALIKE = Spread()
 
 
 def smallest_changes(
@@ -84,7 +61,6 @@ def smallest_changes(
     correlation: float = CORRELATION,
     confidence: float = 0.95,
     power: float = POWER,
-    spread: Spread = ALIKE,
     shifts: FloatArray = SHIFTS,
 ) -> FloatArray:
     """The smallest mean gain (or `loss`) of pass@k that each design detects, shape (Q, K).
@@ -99,7 +75,6 @@ def smallest_changes(
     change_ELK = (_solved(after_L, ks_K) - before_LK for after_L in moved)
     moments = [(sign * gap_LK.mean(axis=0), gap_LK.var(axis=0)) for gap_LK in change_ELK]
     mean_EK, between_EK = (np.array(part) for part in zip(*moments, strict=True))
-    slope_EK = np.gradient(mean_EK, shifts, axis=0)
     smallest_QK = np.full((len(designs), len(ks_K)), np.nan)
     for n in {design.samples for design in designs}:
         known_K = ks_K <= n
@@ -108,14 +83,9 @@ def smallest_changes(
         sampling_EK = _sampling(population.logit_L, moved, n, ks_K[known_K], correlation)
         for place, design in enumerate(designs):
             if design.samples == n and design.problems > 1:
-                pairs = design.runs * design.policies
-                problems_EK = between_EK[:, known_K] + sampling_EK / (design.seeds * pairs)
-                shift_variance, freedom = _between_pairs(design, spread)
-                parts = (
-                    (problems_EK / design.problems, design.problems - 1),
-                    (slope_EK[:, known_K] ** 2 * shift_variance, freedom),
-                )
-                needed_EK = _needed(parts, confidence, power)
+                variance_EK = between_EK[:, known_K] + sampling_EK / design.seeds
+                errors_EK = np.sqrt(variance_EK / design.problems)
+                needed_EK = multiple(design.problems - 1, confidence, power) * errors_EK
                 smallest_QK[place, known_K] = _first_reached(mean_EK[:, known_K], needed_EK)
     return smallest_QK
 
@@ -159,25 +129,6 @@ def multiple(freedom: ArrayLike, confidence: float = 0.95, power: float = POWER)
     """
     degrees = np.asarray(freedom, dtype=float)
     return two_sided_reach(1 - confidence, degrees) + two_sided_reach(2 * (1 - power), degrees)
-
-
-def _between_pairs(design: Design, spread: Spread) -> tuple[float, int]:
-    """The variance of the mean shift over pairs of runs, and its degrees of freedom (0: none)."""
-    if design.policies > 1:
-        one = spread.policies**2 + spread.runs**2 / design.runs
-        return one / design.policies, design.policies - 1
-    return (spread.runs**2 / design.runs, design.runs - 1) if design.runs > 1 else (0.0, 0)
-
-
-def _needed(parts: Sequence[tuple[FloatArray, int]], confidence: float, power: float) -> FloatArray:
-    """The mean that is detected, of variances with their degrees of freedom (Satterthwaite)."""
-    counted = [(variance_EK, freedom) for variance_EK, freedom in parts if freedom]
-    total_EK = np.sum([variance_EK for variance_EK, _ in counted], axis=0)
-    squares_EK = np.sum([variance_EK**2 / freedom for variance_EK, freedom in counted], axis=0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        freedom_EK = np.where(squares_EK > 0, total_EK**2 / squares_EK, counted[0][1])
-    needed_EK: FloatArray = multiple(freedom_EK, confidence, power) * np.sqrt(total_EK)
-    return needed_EK
 
 
 def _sampling(

@@ -1,4 +1,4 @@
-"""The report of a sweep: its tables, and the pictures that fit its space and objectives."""
+"""The report of a sweep: its tables, and a heat map if its space is a plane of listed values."""
 
 from __future__ import annotations
 
@@ -11,11 +11,6 @@ from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.sweeps.data import Axis, SweepResult, SweepTrial
 from sage_cli.reports.sweeps.findings import sweep_result
 from sage_cli.reports.sweeps.heatmap import draw_heatmaps
-from sage_cli.reports.sweeps.learning import draw_learning
-from sage_cli.reports.sweeps.parallel import draw_parallel, fits_parallel
-from sage_cli.reports.sweeps.pareto import draw_pareto
-from sage_cli.reports.sweeps.slices import draw_importances, draw_slices
-from sage_cli.reports.sweeps.surface import draw_surfaces
 from sage_cli.reports.sweeps.table import sweep_tables
 from sage_cli.settings.objective import Objective
 
@@ -54,17 +49,10 @@ def document_of(result: SweepResult, provenance: Provenance) -> Document:
 
 
 def _figures(result: SweepResult) -> tuple[Figure, ...]:
-    axes, trials = result.space, result.trials
-    plane = len(axes) == 2 and all(axis.key in trial.settings for trial in trials for axis in axes)
-    grid = plane and all(axis.values is not None for axis in axes)
-    ranges = plane and not grid and all(axis.is_number for axis in axes)
-    pictures = (
-        ("heatmap", draw_heatmaps, grid),
-        ("surface", draw_surfaces, ranges),
-        ("parallel", draw_parallel, fits_parallel(axes, result)),
-        ("slices", draw_slices, axes and not grid and result.done),
-        ("pareto", draw_pareto, len(result.objectives) == 2 and result.done),
-        ("importance", draw_importances, result.importances),
-        ("learning", draw_learning, any(trial.curve for trial in trials)),
+    """Return the heat map of two parameters with lists of values; other spaces have none."""
+    axes = result.space
+    grid = len(axes) == 2 and all(
+        axis.values is not None and all(axis.key in trial.settings for trial in result.trials)
+        for axis in axes
     )
-    return tuple(Figure(stem, partial(draw, result)) for stem, draw, fits in pictures if fits)
+    return (Figure("heatmap", partial(draw_heatmaps, result)),) if grid else ()

@@ -20,7 +20,6 @@ from sage_cli.metrics.importance import (
     Effect,
     category_column,
     effects,
-    fewest_trials,
     numeric_column,
 )
 from sage_cli.metrics.intervals.interval import Resampling
@@ -153,11 +152,6 @@ def parameter_effects(
     return found
 
 
-def trials_needed(axes: Sequence[Axis]) -> int:
-    """Return the number of measured trials that the effects of these parameters need."""
-    return fewest_trials(sum(map(_width, axes)))
-
-
 def _column(axis: Axis, trials: Sequence[SweepTrial]) -> FloatArray:
     """Return a parameter's columns: a number's line and square, else indicators."""
     values = [trial.settings.get(axis.key, ABSENT) for trial in trials]
@@ -165,9 +159,3 @@ def _column(axis: Axis, trials: Sequence[SweepTrial]) -> FloatArray:
         return category_column(values)
     numbers = [float(value) for value in values]
     return numeric_column([log(one) for one in numbers] if axis.log else numbers)
-
-
-def _width(axis: Axis) -> int:
-    """Return the number of columns of an axis all of whose values are there."""
-    count = len(axis.values) if axis.values is not None else 3
-    return min(2, count - 1) if axis.is_number else count - 1

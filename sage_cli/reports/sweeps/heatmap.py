@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from sage_cli.reports.figures.figure import FAINT, GRID, INK, drawing, say
 from sage_cli.reports.sweeps.data import Axis, SweepResult, as_text
-from sage_cli.reports.sweeps.marks import (
-    BEST,
-    HIGHEST,
-    INDISTINGUISHABLE,
-    LOWEST,
-    Region,
-    colour_bar,
-    colours,
-    region_of_interest,
-    value_scale,
-)
 from sage_cli.reports.sweeps.table import describe_noise
 from sage_cli.reports.sweeps.winner import short_note
 
 CELL_IN = (0.78, 0.55)
+BEST = "#d55e00"
+INDISTINGUISHABLE = "indistinguishable from the best"
+LOWEST, HIGHEST = 0.1, 0.7
+"""The part of the colour map that shows values."""
+FEWEST = 4
+"""Of fewer values all are of interest."""
 LETTER_IN = 0.075
 """Width of a letter of a tick's label; columns are as wide as the widest label."""
 ALIKE = 0.92
@@ -129,3 +127,61 @@ def _square(row: float, column: float, **style: Any) -> Any:
     from matplotlib.patches import Rectangle
 
     return Rectangle((column - 0.5, row - 0.5), 1, 1, **style)
+
+
+def colours() -> Any:
+    """Return cividis: even in lightness, the same with colour vision deficiency."""
+    import matplotlib as mpl
+
+    return mpl.colormaps["cividis"]
+
+
+class Region(NamedTuple):
+    """The values that have colours of their own; lower ones share the lowest if `clipped`."""
+
+    low: float
+    high: float
+    clipped: bool
+
+    @property
+    def extend(self) -> str:
+        """Return matplotlib's word for a colour bar with or without an arrow at its lower end."""
+        return "min" if self.clipped else "neither"
+
+
+def region_of_interest(values: Sequence[float], best: float, least: float) -> Region:
+    """Return the range of colours for `values`: the better half of them has half of it or more.
+
+    One trial that collapsed would otherwise leave a single colour to all the others. `least` is
+    the least range: equal values get equal colours.
+    """
+    lowest = float(min(values))
+    low = lowest
+    if len(values) >= FEWEST:
+        low = max(low, best - 2 * (best - float(np.median(values))))
+    low = min(low, best - least)
+    return Region(low, best, clipped=lowest < low)
+
+
+def value_colours() -> Any:
+    """Return the part of the colour map that shows values."""
+    from matplotlib.colors import ListedColormap
+
+    return ListedColormap(colours()(np.linspace(LOWEST, HIGHEST, 128)))
+
+
+def colour_bar(figure: Any, axes: Any, region: Region, pad: float = 0.03) -> Any:
+    """Draw a region's colour bar beside a panel; return it."""
+    bar = figure.colorbar(
+        value_scale(region), ax=axes, fraction=0.05, pad=pad, extend=region.extend
+    )
+    bar.outline.set_visible(False)
+    return bar
+
+
+def value_scale(region: Region) -> Any:
+    """Return matplotlib's mapping from the values of a region to colours."""
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import Normalize
+
+    return ScalarMappable(Normalize(region.low, region.high, clip=True), value_colours())

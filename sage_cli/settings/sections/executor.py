@@ -25,10 +25,6 @@ class ExecutorSection(Section):
     are none."""
     memory_gb: float | None = Field(None, gt=0, json_schema_extra=COSMETIC)
     """Memory that a task asks Ray or Slurm for."""
-    warm: bool = Field(True, json_schema_extra=COSMETIC)
-    """On this machine tasks are forked from a process that has loaded the libraries once; false
-    starts each as a new program. Tasks with GPUs, and all tasks on systems other than Linux, are
-    always new programs."""
     minutes: float | None = Field(None, gt=0, json_schema_extra=COSMETIC)
     """A task that takes longer is ended, and has failed by `timeout`."""
     address: str | None = Field(None, json_schema_extra=COSMETIC)

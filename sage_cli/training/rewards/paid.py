@@ -13,8 +13,8 @@ from torch import Tensor
 
 from sage_cli.config.specs import RlSpec
 from sage_cli.errors import TrainingError
-from sage_cli.methods.online import OnlineMethod
-from sage_cli.methods.parts.hooks import GradeReward
+from sage_cli.methods.hooks import GradeReward
+from sage_cli.methods.method import OnlineMethod
 from sage_cli.problems.problem import Problem
 from sage_cli.settings.sections.rewards import GRADE, are_usual
 from sage_cli.training.rewards.called import CalledReward, problem_columns

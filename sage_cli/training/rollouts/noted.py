@@ -12,8 +12,7 @@ from accelerate.utils import gather_object
 from torch import Tensor
 
 from sage_cli.grading.grades import STATUSES
-from sage_cli.methods.parts.dynamic_sampling import Generated, Row
-from sage_cli.methods.parts.hooks import GradeReward
+from sage_cli.methods.hooks import Generated, GradeReward, Row
 from sage_cli.store.runs.training_completions import Sampled
 from sage_cli.store.runs.training_ledger import PromptRow, TrainingLedger
 from sage_cli.training.rollouts.kept import Kept, padded

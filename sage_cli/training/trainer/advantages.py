@@ -10,8 +10,8 @@ import torch
 from accelerate.utils import gather_object
 from torch import Tensor
 
-from sage_cli.methods.online import OnlineMethod
-from sage_cli.methods.parts.inputs import AdvantageInputs, Measure, Texts, Update, checked
+from sage_cli.methods.formulas import AdvantageInputs, Measure, Texts, Update, checked
+from sage_cli.methods.method import OnlineMethod
 from sage_cli.settings.plugins import load_plugin
 from sage_cli.training.trainer.guide_signals import whole_texts
 

@@ -20,16 +20,17 @@ from trl.trainer.utils import add_fused_lm_head
 
 from sage_cli.errors import TrainingError
 from sage_cli.guides import Guide, Signals
-from sage_cli.guides.signals import OptionalSignal
-from sage_cli.models.load import switch_off_own_dropout
-from sage_cli.objectives import (
+from sage_cli.guides.divergences import (
+    AnchorSchedule,
     anchored_rows,
     as_k3,
     equal_rows,
     log_ratio,
     reward_to_go,
+    share_of_beta,
 )
-from sage_cli.objectives.annealing import AnchorSchedule, share_of_beta
+from sage_cli.guides.guide import OptionalSignal
+from sage_cli.models.load import switch_off_own_dropout
 from sage_cli.settings.sections.anchor import Rows
 from sage_cli.training.trainer.exact_head import ExactHead
 from sage_cli.training.trainer.guide_signals import (

@@ -17,7 +17,7 @@ from torch.utils.checkpoint import checkpoint
 
 from sage_cli.errors import TrainingError
 from sage_cli.guides import Guide, Signals
-from sage_cli.objectives import head_kl, log_ratio
+from sage_cli.guides.divergences import head_kl, log_ratio
 
 TILE = 1024
 """States whose whole vocabularies are in memory at once."""

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from sage_cli.errors import TrainingError
-from sage_cli.objectives import forward_cross_entropy
+from sage_cli.guides.divergences import forward_cross_entropy
 from sage_cli.problems.problem import Problem
 from sage_cli.store.samples.completion import Completion, token_ids
 

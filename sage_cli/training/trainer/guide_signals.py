@@ -12,7 +12,7 @@ from torch import Tensor
 from trl.trainer.utils import add_fused_lm_head
 
 from sage_cli.guides import Guide
-from sage_cli.guides.signals import ROW_SIGNALS, Known, Signals
+from sage_cli.guides.guide import ROW_SIGNALS, Known, Signals
 from sage_cli.models.signals import tilted_temperature
 
 Batch = dict[str, Any]

@@ -12,9 +12,8 @@ from trl import GRPOTrainer
 
 from sage_cli.grading.grades import STATUSES
 from sage_cli.guides import Signals
-from sage_cli.methods.online import OnlineMethod
-from sage_cli.methods.parts.dynamic_sampling import Generated, Row
-from sage_cli.methods.parts.hooks import Hooks
+from sage_cli.methods.hooks import Generated, Hooks, Row
+from sage_cli.methods.method import OnlineMethod
 from sage_cli.settings.sections.anchor import AnchorSection
 from sage_cli.training.rewards.paid import Paid, raise_failures
 from sage_cli.training.rl_inputs import Validator

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sage_cli.methods.parts.dynamic_sampling import Generated, Row
+from sage_cli.methods.hooks import Generated, Row
 from sage_cli.store.atomic import write_json
 from sage_cli.store.json_files import read_object
 from sage_cli.training.checkpoints.sealed import SealedCheckpoints

@@ -17,8 +17,8 @@ from transformers import (
 )
 
 from sage_cli.guides import Guide, NoGuide
+from sage_cli.guides.divergences import k3, log_ratio
 from sage_cli.guides.token_values import entropy_percentiles, guide_statistics
-from sage_cli.objectives import k3, log_ratio
 from sage_cli.training.trainer.guide_signals import whole_texts
 
 _NOISE = 1e-9

@@ -10,7 +10,6 @@ from sage_cli.settings.sections.executor import ExecutorSection
 from sage_cli.trials.executors import machine
 from sage_cli.trials.executors.executor import Executor, Resources
 from sage_cli.trials.executors.local_executor import LocalExecutor
-from sage_cli.trials.executors.warm_process import WarmProcesses
 
 _PACKAGES = {"ray": "ray", "slurm": "submitit"}
 MOST_LOCAL = 8
@@ -47,9 +46,7 @@ def build_executor(section: ExecutorSection, *, folder: Path, processes: int = 1
         from sage_cli.trials.executors.slurm_executor import SlurmExecutor
 
         return SlurmExecutor(section, folder)
-    # a command that launches several processes trains in none of its own
-    warm = WarmProcesses() if section.warm and processes == 1 else None
-    return LocalExecutor(local_places(section, processes), machine.gpus(), warm=warm)
+    return LocalExecutor(local_places(section, processes), machine.gpus())
 
 
 def require_executor(section: ExecutorSection) -> None:

@@ -14,7 +14,7 @@ from typing import BinaryIO, cast
 
 from sage_cli.errors import ExecutorError
 from sage_cli.store.atomic import private
-from sage_cli.trials.executors import process_guard as leash
+from sage_cli.trials.executors import process_guard
 from sage_cli.trials.executors.executor import Command, End, Fate
 
 GRACE_S = 20.0
@@ -41,7 +41,7 @@ class GuardedProcess:
         self._asked, self._end = False, cast(End | None, None)
         minutes = command.resources.minutes
         limit_s = inf if minutes is None else 60 * minutes
-        program = [sys.executable, "-I", "-S", leash.__file__, str(limit_s), str(grace_s)]
+        program = [sys.executable, "-I", "-S", process_guard.__file__, str(limit_s), str(grace_s)]
         try:
             command.log.parent.mkdir(parents=True, exist_ok=True)
             with open(command.log, "ab", opener=private) as log:
@@ -51,7 +51,7 @@ class GuardedProcess:
                     stdout=subprocess.PIPE,
                     stderr=log,
                     bufsize=0,
-                    env=environment_of(command, environment),
+                    env={**environment, "OMP_NUM_THREADS": str(command.resources.threads)},
                     cwd=folder,
                     start_new_session=True,
                 )
@@ -96,8 +96,3 @@ class GuardedProcess:
         if not code:
             return End(Fate.ENDED if self._asked else Fate.KILLED, self._guard.returncode)
         return End(Fate(fate), int(code))
-
-
-def environment_of(command: Command, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a command that is started from one with `environment`."""
-    return {**environment, "OMP_NUM_THREADS": str(command.resources.threads)}

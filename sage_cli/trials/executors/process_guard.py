@@ -13,8 +13,9 @@ Ray, for example, kills the children of a worker together with the worker.
 The last line on standard output says how the command ended: `ended` (on the owner's request),
 `timeout`, `killed` or `exited`; and the exit code, or minus the signal's number.
 
-The file is run by itself and imports the standard library alone, so it starts quickly. A fork
-server (fork_server.py) uses its functions for commands that are forked.
+The file is run by itself and imports the standard library alone, so it starts quickly. Linux's
+signal at a parent's death would not do in its place: it reaches children alone, and not what they
+started.
 """
 
 from __future__ import annotations
@@ -42,35 +43,27 @@ STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 def main(limit_s: float, grace_s: float, command: Sequence[str]) -> str:
     """Run `command` and end all that it started; returns the line that tells how it ended."""
-    adopt_orphans()
-    heard = hear_signals()
+    _adopt_orphans()
+    heard = _hear_signals()
     try:
         # never polled: the object would reap the process, and its exit code would be lost here
         child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=2, stderr=2)
     except OSError as error:
         os.write(2, f"cannot run {command[0]}: {error.strerror}\n".encode())
         return f"exited {CANNOT_RUN}"
-    end, child.returncode = hold(child.pid, heard, limit_s, grace_s)
-    return end
-
-
-def hold(leader: int, heard: int, limit_s: float, grace_s: float) -> tuple[str, int]:
-    """Wait for the child `leader` and end all that it left; returns the last line and its code.
-
-    `heard` is from `hear_signals`.
-    """
     fate, limit_at, kill_at = "", time.monotonic() + limit_s, inf
-    while (code := _code(leader)) is None:
-        request = wait(heard, min(limit_at, kill_at))
+    while (code := _code(child.pid)) is None:
+        request = _wait(heard, min(limit_at, kill_at))
         now = time.monotonic()
         if request == GONE or now >= kill_at:
-            _kill_all(leader)
+            _kill_all(child.pid)
             time.sleep(_PASS_S)
         elif not fate and (request or now >= limit_at):
             fate, limit_at, kill_at = request or "timeout", inf, now + grace_s
-            os.kill(leader, signal.SIGTERM)
+            os.kill(child.pid, signal.SIGTERM)
+    child.returncode = code
     _end_all()
-    return f"{fate or ('exited' if code >= 0 else 'killed')} {code}", code
+    return f"{fate or ('exited' if code >= 0 else 'killed')} {code}"
 
 
 def watch(guard: int) -> int:
@@ -78,7 +71,7 @@ def watch(guard: int) -> int:
 
     The code is minus the signal's number if a signal ended it.
     """
-    adopt_orphans()
+    _adopt_orphans()
     for number in STOPS:
         signal.signal(number, lambda number, _: os.kill(guard, number))
     code = os.waitstatus_to_exitcode(os.waitpid(guard, 0)[1])
@@ -86,7 +79,7 @@ def watch(guard: int) -> int:
     return code
 
 
-def hear_signals() -> int:
+def _hear_signals() -> int:
     """A pipe to which signals write their numbers, to be waited for beside the owner."""
     heard, writing = os.pipe()
     os.set_blocking(writing, False)
@@ -96,7 +89,7 @@ def hear_signals() -> int:
     return heard
 
 
-def wait(heard: int, until: float) -> str:
+def _wait(heard: int, until: float) -> str:
     """The request: `ended` or GONE by the owner, `killed` by a signal, or nothing."""
     wait_s = None if until == inf else max(0.0, until - time.monotonic())
     ready, _, _ = select.select([OWNER, heard], [], [], wait_s)
@@ -147,7 +140,7 @@ def _descendants() -> list[int]:
     return found
 
 
-def adopt_orphans() -> None:
+def _adopt_orphans() -> None:
     """Make descendants whose parents end children of this process, which so finds them."""
     if LINUX:
         ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)

@@ -131,7 +131,7 @@ class SweepFolder:
 
     @property
     def cancelled(self) -> bool:
-        """Return True if the driver was asked to stop (`sage sweeps cancel`)."""
+        """Return True if the driver was asked to stop (`sage sweep cancel`)."""
         return (self.path / CANCEL).exists()
 
     def forget_cancel(self) -> None:
@@ -221,4 +221,4 @@ class Sweeps:
         if (Path(name) / STATE).is_file():
             return SweepFolder(Path(name))
         known = {sweep.name: sweep for sweep in self.all()}
-        return known[full_name(name, known, "sweep", f"in {self.root}", "`sage sweeps list`")]
+        return known[full_name(name, known, "sweep", f"in {self.root}", "`sage sweep list`")]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sage_cli.analysis.reweighing import Trained, batches_of, reweighed
-from sage_cli.methods.online import OnlineMethod
+from sage_cli.methods.method import OnlineMethod
 from sage_cli.store.runs.run import Run
 from sage_cli.store.runs.training_completions import SCHEMA
 

@@ -32,7 +32,7 @@ def plain(text):
 
 @pytest.mark.parametrize("width", [60, 80, 99, 100, 120])
 @pytest.mark.parametrize(
-    "title", ["sample base", "rl rl-dapo-branch-01234567", "sft sft-" + "word-problems-" * 5]
+    "title", ["sample base", "rl rl-dapo-branch-01234567", "sft sft-" + "knights-knaves-" * 5]
 )
 @pytest.mark.parametrize(("total", "done"), [(20, 4), (1000, 8), (100_000, 99_000)])
 def test_bar_count_and_time_left_never_vanish_or_wrap(width, title, total, done):

@@ -29,7 +29,7 @@ COSMETIC = {
     "sweep.max_infeasible",
     "executor.name", "executor.workers", "executor.threads", "executor.gpus",
     "executor.memory_gb", "executor.minutes", "executor.address", "executor.partition",
-    "executor.account", "executor.lines", "executor.setup", "executor.warm",
+    "executor.account", "executor.lines", "executor.setup",
     "tracking.wandb", "tracking.project", "tracking.group", "tracking.tensorboard",
     "tracking.trackio",
     "tracking.rollouts", "tracking.rollouts_every",

@@ -30,8 +30,8 @@ class Steady(Guide):
 """
 METHOD = """
 from typing import Literal
-from sage_cli.methods.parts.formulas import centred_advantages
-from sage_cli.methods.policy_gradient import PolicyGradient
+from sage_cli.methods.formulas import centred_advantages
+from sage_cli.methods.method import PolicyGradient
 
 class Halved(PolicyGradient):
     '''Half of the centred reward.'''

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from sage_cli.errors import TrainingError
 from sage_cli.guides import RapoGuide, Signals
-from sage_cli.guides.signals import OptionalSignal
+from sage_cli.guides.divergences import k3
+from sage_cli.guides.guide import OptionalSignal
 from sage_cli.models.signals import tilted_temperature
-from sage_cli.objectives import k3
 
 P_V = torch.tensor([0.6, 0.3, 0.1], dtype=torch.float64)
 PI_V = torch.tensor([0.5, 0.4, 0.1], dtype=torch.float64)

@@ -7,8 +7,7 @@ import torch
 
 from sage_cli.errors import TrainingError
 from sage_cli.guides import BranchGuide, NoGuide, RandomGuide, TokenGuide
-from sage_cli.guides.guide import Guide
-from sage_cli.guides.signals import OPTIONAL_SIGNALS, ROW_SIGNALS
+from sage_cli.guides.guide import OPTIONAL_SIGNALS, ROW_SIGNALS, Guide
 from sage_cli.guides.token_values import token_values
 
 FIRST = (torch.tensor([-0.5, -2.0, -1.0]), torch.tensor([0.4, 1.6, 3.0]))

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from sage_cli.methods.dars.formula import extra_rollouts, pooled_advantages
+from sage_cli.methods.dars import extra_rollouts, pooled_advantages
 
 
 def test_the_harder_the_more():

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from sage_cli.methods.pacs.formula import label_weights, pacs
+from sage_cli.methods.pacs import label_weights, pacs
 
 ONE_OF_FOUR = torch.tensor([[1.0, 0, 0, 0]], dtype=torch.float64)
 

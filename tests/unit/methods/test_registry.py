@@ -18,9 +18,8 @@ from sage_cli.config.load import load
 from sage_cli.config.meaning import meant_settings
 from sage_cli.config.specs import RlSpec
 from sage_cli.errors import ConfigurationError, TrainingError
-from sage_cli.methods.method import Method
-from sage_cli.methods.parts.inputs import AdvantageInputs, checked
-from sage_cli.methods.policy_gradient import PolicyGradient
+from sage_cli.methods.formulas import AdvantageInputs, checked
+from sage_cli.methods.method import Method, PolicyGradient
 from sage_cli.settings.extensible import built_in
 from sage_cli.training.rewards.load import require_plugins
 from sage_cli.training.trainer.advantages import blaming
@@ -166,12 +165,12 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from sage_cli.methods.policy_gradient import PolicyGradient
+from sage_cli.methods.method import PolicyGradient
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from sage_cli.methods.parts.inputs import AdvantageInputs
+    from sage_cli.methods.formulas import AdvantageInputs
 
 
 class BestAlone(PolicyGradient):
@@ -205,7 +204,7 @@ sys.path.insert(0, "docs")
 import generate
 reference = "\\n".join(generate._settings())
 assert "best-alone" in reference and "| `rl.gain` (best-alone) |" in reference
-from sage_cli.methods.parts.contract import MethodContract
+from sage_cli.methods.contract import MethodContract
 from sage_cli.methods.method import Method
 class Suite(MethodContract):
     def make(self):

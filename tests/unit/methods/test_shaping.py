@@ -11,9 +11,8 @@ from torch import Tensor
 
 from sage_cli.methods.clip_cov import clip_cov
 from sage_cli.methods.entropy_shaped import entropy_shaped
+from sage_cli.methods.formulas import Update, covariances
 from sage_cli.methods.kl_cov import kl_cov
-from sage_cli.methods.parts.formulas import covariances
-from sage_cli.methods.parts.inputs import Update
 from sage_cli.methods.steer import steer, steer_omega
 
 

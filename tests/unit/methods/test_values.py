@@ -10,17 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from sage_cli.methods.parts.formulas import (
-    beta_advantages,
-    centred_advantages,
-    group_advantages,
-)
-from sage_cli.objectives import (
+from sage_cli.guides.divergences import (
     forward_cross_entropy,
     k3,
     k3_corrected,
     log_ratio,
     reward_to_go,
+)
+from sage_cli.methods.formulas import (
+    beta_advantages,
+    centred_advantages,
+    group_advantages,
 )
 
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from toy_policy import PROMPTS, StepsSeen
 
-from sage_cli.methods.dph_rl.held import HeldProblems
+from sage_cli.methods.dph_rl import HeldProblems
 from sage_cli.models.load import load_model
 from sage_cli.store.samples.completion import Completion, token_ids
 

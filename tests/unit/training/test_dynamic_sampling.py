@@ -11,7 +11,7 @@ import torch
 from datasets import Dataset
 
 from sage_cli.grading import Grade
-from sage_cli.methods.parts.dynamic_sampling import DynamicSampling, equal_groups
+from sage_cli.methods.hooks import DynamicSampling, equal_groups
 
 
 def test_equal_groups_by_hand():

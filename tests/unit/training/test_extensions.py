@@ -13,9 +13,8 @@ from trl import GRPOTrainer
 
 from sage_cli.errors import TrainingError
 from sage_cli.guides import Guide, Signals
-from sage_cli.methods.parts.formulas import group_advantages
-from sage_cli.methods.parts.inputs import AdvantageInputs
-from sage_cli.methods.policy_gradient import PolicyGradient
+from sage_cli.methods.formulas import AdvantageInputs, group_advantages
+from sage_cli.methods.method import PolicyGradient
 from sage_cli.models.load import load_model
 from sage_cli.models.signals import completion_signals
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from toy_policy import StepsSeen
 
-from sage_cli.methods.pacs.loss import PacsLoss
+from sage_cli.methods.pacs import PacsLoss
 
 PROMPTS, GROUP, BETA = 2, 4, 0.3
 

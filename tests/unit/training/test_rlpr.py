@@ -12,8 +12,8 @@ from toy_policy import PROMPTS
 from trl import GRPOTrainer
 
 from sage_cli.errors import DataError, StoreError
-from sage_cli.methods.rlpr import reward as through_trainer
-from sage_cli.methods.rlpr.formula import probability_reward
+from sage_cli.methods import rlpr
+from sage_cli.methods.rlpr import probability_reward
 from sage_cli.models.load import load_model
 from sage_cli.store.runs.run import SEAL
 from sage_cli.training.checkpoints.checkpoints import seal
@@ -146,7 +146,7 @@ def test_golds_are_read_at_the_start_as_in_training(
         read.append((chance, at_start))
         return probability_reward(chance, at_start, **form)
 
-    monkeypatch.setattr(through_trainer, "probability_reward", paid)
+    monkeypatch.setattr(rlpr, "probability_reward", paid)
     model = load_model(bench.base, trainable=True)
     with torch.no_grad():
         model.lm_head.weight.mul_(0.1)  # unsure, so that every gold has a chance

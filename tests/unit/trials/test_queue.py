@@ -270,7 +270,7 @@ def test_a_job_whose_work_is_done_is_ended(tmp_path, ears, when, monkeypatch):
         finish(second)
     second.close()
     assert ears.ends == [("one", "found" if when == "before" else "done")]
-    assert Outliving.known[job]._jobs[job].guarded.poll() is not None  # nothing of it runs
+    assert Outliving.known[job]._jobs[job][0].poll() is not None  # nothing of it runs
     assert left_jobs(tmp_path) == []
 
 

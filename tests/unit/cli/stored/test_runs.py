@@ -1,4 +1,4 @@
-"""What `sage runs list --columns`, `runs diff`, `reports list` and `plot` say of runs."""
+"""What `sage runs list --columns`, `runs diff` and `plot` say of runs."""
 
 import csv
 import io
@@ -121,8 +121,7 @@ def test_plot_draws_what_was_recorded(sage, made):
         ("kl/reference", "plain", [0.0, 0.01]), ("kl/reference", branch.id, [0.0, 0.01]),
     ]  # fmt: skip
     assert out.read_bytes().startswith(b"%PDF")
-    listed = json.loads(sage("reports", "list", "--json").stdout)["reports"]
-    assert [(one["name"], one["title"]) for one in listed] == [("plot", "reward, kl/reference")]
+    assert (said["name"], said["title"]) == ("plot", "reward, kl/reference")
 
 
 @pytest.mark.parametrize(
@@ -136,8 +135,3 @@ def test_what_can_not_be_plotted(sage, made, words, said):
     typed = sage("runs", "plot", made[0].id, *words)
     assert typed.code == 2
     assert said in typed.words
-
-
-def test_no_reports_yet(sage):
-    assert "no reports yet" in sage("reports", "list").words
-    assert json.loads(sage("reports", "list", "--json").stdout) == {"reports": []}

@@ -1,4 +1,4 @@
-"""`sage sweeps ...` on folders as drivers leave them."""
+"""`sage sweep COMMAND` on folders as drivers leave them."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def sweeps(sage, tmp_path: Path):
-    """`sage sweeps ...` on the folder of runs."""
-    return lambda *words: sage("sweeps", *words, "--runs", tmp_path / "runs")
+    """`sage sweep ...` on the folder of runs."""
+    return lambda *words: sage("sweep", *words, "--runs", tmp_path / "runs")
 
 
 def held(folder: Path, ready, stop) -> None:
@@ -130,20 +130,35 @@ def test_a_sweep_without_results_has_no_best(sweeps, tmp_path):
     assert "sage sweep --config" in typed.words
 
 
-def test_importance(sweeps, folder, tmp_path):
-    typed = sweeps("importance", "0123")
-    assert typed.code == 2
-    assert "3 of its trials are done" in typed.words
-    assert "it takes 6 done trials or more" in typed.words  # 1 + a column each + 3
+def test_show_has_the_importance_of_the_parameters(sweeps, folder):
     file = folder / "sweep.json"
     report = json.loads(file.read_text())
+    assert "importance of the parameters" not in sweeps("show", "0123").words
     effect = {"share": 0.75, "low": 0.5, "high": 0.9, "p": 0.01}
     known = {"pass@1": {"tau": effect, "rho": {**effect, "share": 0.0, "low": 0.0, "p": 0.4}}}
     file.write_text(json.dumps(report | {"importances": known}))
-    words = sweeps("importance", "0123").words
+    words = sweeps("show", "0123").words
     assert "tau 0.750 [0.500, 0.900] 0.010 seen" in words
     assert "rho 0.000 [0.000, 0.900] 0.400 no effect seen" in words
-    assert json.loads(sweeps("importance", "0123", "--json").stdout)["importances"] == known
+    shown = json.loads(sweeps("show", "0123", "--json").stdout)
+    assert shown["report"]["importances"] == known
+
+
+def test_pictures_are_written_beside_the_sweep_or_where_they_are_wanted(sweeps, folder, tmp_path):
+    assert sweeps("pictures", "0123").code == 0
+    stems = {"history", "slices", "contours", "parallel", "importances"}
+    assert {path.stem for path in (folder / "pictures").iterdir()} == stems
+    found = json.loads(sweeps("pictures", "0123", "--out", tmp_path / "own", "--json").stdout)
+    assert {Path(file).stem for file in found["files"]} == stems
+    assert all(Path(file).parent == tmp_path / "own" for file in found["files"])
+    sweep_folder(tmp_path / "runs", "none", TRIALS[1:2])
+    assert "no trial of none is done" in sweeps("pictures", "none").words
+
+
+def test_options_of_a_search_do_not_stand_before_a_command(sage, folder):
+    typed = sage("sweep", "--space", "tau", "list")
+    assert typed.code == 2
+    assert "--space stands before 'list', which does not read it" in typed.words
 
 
 def test_cancel_asks_the_driver(sweeps, folder):
@@ -188,7 +203,7 @@ def test_remove_is_refused_while_somebody_drives(sweeps, folder):
         typed = sweeps("remove", "0123", "--yes")
     assert typed.code == 2
     assert f"driven by {who}" in typed.words
-    assert "sage sweeps cancel" in typed.words
+    assert "sage sweep cancel" in typed.words
     assert (folder / "state.json").is_file()
 
 

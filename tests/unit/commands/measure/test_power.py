@@ -8,9 +8,8 @@ import pytest
 from told import Told
 
 from sage_cli.commands.measure.power import power, whole_numbers
-from sage_cli.commands.measure.throughput import measured_seconds
 from sage_cli.config.load import load
-from sage_cli.errors import ConfigurationError, DataError, StoreError
+from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.evaluation.evaluate import Evaluation
 from sage_cli.progress import Silent
 
@@ -141,74 +140,6 @@ def test_what_takes_long_is_said(evaluation: Evaluation, tmp_path: Path) -> None
         "finding what could be seen of base on counts",
         "drawing and writing the report",
     ]
-
-
-def test_the_cheapest_design_for_a_wished_difference(
-    evaluation: Evaluation, tmp_path: Path
-) -> None:
-    asked = {"k": "1,16", "difference": 0.08, "seconds": "60,30,0.001", "spread": "0.2,0.1"}
-    report = power(evaluation, [counted(tmp_path, "base.csv")], Silent(), **asked)
-    written = json.loads((report.folder / "power.json").read_text(), parse_constant=pytest.fail)
-    choices = written["bases"][0]["cheapest"]
-    best, table = choices[0], report.document.tables[1]
-    assert table.title == "cheapest designs that detect 0.08 of pass@16 on counts from base"
-    assert [str(cell) for cell in table.rows[0].cells[:4]] == [
-        str(best[key]) for key in ("problems", "samples", "training_seeds", "initial_policies")
-    ]
-    hours = [one["training_hours"] + one["measuring_hours"] for one in choices]
-    assert hours == sorted(hours)
-    assert f"initial policies: {best['initial_policies']}, training seeds" in table.notes[0]
-    assert "0.2 between initial policies and by 0.1 between" in table.notes[2]
-    assert "a graded sample 0.001 s, one after the other (--seconds)" in table.notes[3]
-    plain = power(evaluation, [counted(tmp_path, "base.csv")], Silent(), k="1,16")
-    assert plain.document.data["bases"][0]["cheapest"] == []
-    assert plain.folder != report.folder
-
-
-def test_times_are_those_of_finished_trainings_of_the_same_model(
-    evaluation: Evaluation, tmp_path: Path
-) -> None:
-    def trained(kind: str, seconds: float, *, model: dict | None = None, **about: object) -> None:
-        folder = evaluation.root / f"{kind}-x-{seconds:08.0f}"
-        folder.mkdir(parents=True)
-        own = evaluation.spec.model.model_dump(mode="json")
-        manifest = {"id": folder.name, "identity": "0", "kind": kind, "status": "finished",
-                    "seconds": seconds, "started": f"{seconds:04.0f}", **about}  # fmt: skip
-        (folder / "manifest.json").write_text(json.dumps(manifest))
-        (folder / "config.json").write_text(json.dumps({"model": model or own}))
-        if kind == "rl":
-            record = {"step": 1, "sampled/completions": 100, "time/generate_s": 3.0,
-                      "time/grade_s": 1.0}  # fmt: skip
-            (folder / "metrics.jsonl").write_text(json.dumps(record) + "\n")
-
-    base = counted(tmp_path, "base.csv")
-    with pytest.raises(StoreError, match="no finished training by SFT and by RL"):
-        power(evaluation, [base], Silent(), difference=0.05)
-    for kind, seconds in (("sft", 60), ("sft", 100), ("rl", 20), ("rl", 30)):
-        trained(kind, seconds)
-    trained("rl", 5000, status="failed")
-    trained("sft", 6000, model={"kind": "scratch"})
-    found, source = measured_seconds(evaluation.root, evaluation.spec.model)
-    # (60 + 100) / 2, (20 + 30) / 2, (3 + 1) / 100
-    assert (found.policy, found.training, found.sample) == (80, 25, pytest.approx(0.04))
-    assert source == "measured on the latest 2 SFT and 2 RL runs"
-
-
-@pytest.mark.parametrize(
-    ("asked", "said"),
-    [
-        ({"difference": 2.0}, "--difference is 2"),
-        ({"spread": "0.1,0.1"}, "about a wished difference, and none is given"),
-        ({"difference": 0.1, "seconds": "1,2"}, "--seconds 1,2: these are no three times"),
-        ({"difference": 0.1, "seconds": "1,2,0"}, "--seconds 1,2,0: these are no three times"),
-        ({"difference": 0.1, "seconds": "1,2,3", "spread": "a,b"}, "--spread a,b: these are no"),
-    ],
-)
-def test_wishes_that_make_no_sense_are_refused(
-    evaluation: Evaluation, tmp_path: Path, asked: dict, said: str
-) -> None:
-    with pytest.raises(ConfigurationError, match=said):
-        power(evaluation, [counted(tmp_path, "base.csv")], Silent(), **asked)
 
 
 def test_a_warning_where_n_is_k(evaluation: Evaluation, tmp_path: Path) -> None:

@@ -105,14 +105,14 @@ def test_a_name_that_is_no_folders_is_refused(name):
 
 
 class Impatient(Silent):
-    """Types `sage sweeps cancel` when something runs."""
+    """Types `sage sweep cancel` when something runs."""
 
     def __init__(self, root):
         self.root, self.said = root, []
 
     def board(self, status):
         if status.running:
-            self.said.append(typed("sweeps", "cancel", "mine", "--runs", self.root))
+            self.said.append(typed("sweep", "cancel", "mine", "--runs", self.root))
 
 
 def typed(*words):
@@ -140,11 +140,11 @@ def test_cancelled_trials_are_called_so_wherever_they_are_seen(tmp_path, monkeyp
         assert entered == [{"guide.rho": 0.3}, {"guide.rho": 0.8}]
         runs.write_bytes(runs.read_bytes()[:-9])  # as a full disk tears the second line
     assert (root / "sweeps/mine/sweep.md").read_text().count("| cancelled") == 2
-    (listed,) = typed("sweeps", "list", "--runs", root, "--json")["sweeps"]
+    (listed,) = typed("sweep", "list", "--runs", root, "--json")["sweeps"]
     counts = {"done": 0, "failed": 0, "pruned": 0, "cancelled": 2, "left": 0}
     assert listed["trials"] == counts
-    assert "mine grid 0 0 0 2 0" in " ".join(typed("sweeps", "list", "--runs", root).split())
-    shown = typed("sweeps", "show", "mine", "--runs", root, "--json")
+    assert "mine grid 0 0 0 2 0" in " ".join(typed("sweep", "list", "--runs", root).split())
+    shown = typed("sweep", "show", "mine", "--runs", root, "--json")
     assert [trial["state"] for trial in shown["report"]["trials"]] == ["cancelled"] * 2
-    said = typed("sweeps", "show", "mine", "--runs", root)
+    said = typed("sweep", "show", "mine", "--runs", root)
     assert "2 cancelled, 0 left; nobody drives it" in said

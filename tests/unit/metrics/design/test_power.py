@@ -9,10 +9,8 @@ from scipy.stats import betabinom, t
 from sage_cli.metrics import Counts
 from sage_cli.metrics.design.population import Population, fit_beta
 from sage_cli.metrics.design.power import (
-    ALIKE,
     CORRELATION,
     Design,
-    Spread,
     multiple,
     resampled_changes,
     smallest_changes,
@@ -163,35 +161,3 @@ def test_the_smallest_change_is_detected_in_about_80_of_100_repetitions(
         detected += precision([([trained], [base_])], (k,)).p()[0] <= 0.05
     # repetitions alone scatter by .016; the test is Student's, the differences are skewed
     assert 0.74 <= detected / repetitions <= 0.88
-
-
-def test_pairs_of_runs_share_the_noise_of_sampling_and_add_their_own() -> None:
-    population, ks = Population.of(base()), (8,)
-
-    def smallest(design: Design, spread: Spread = ALIKE) -> float:
-        return float(smallest_changes(population, [design], ks, spread=spread)[0, 0])
-
-    # without heterogeneity all is sampling: four pairs of runs are as four evaluation seeds
-    for design in (Design(60, 16, runs=4), Design(60, 16, runs=2, policies=2)):
-        found = smallest_changes(population, [design], ks, heterogeneity=0)
-        same = smallest_changes(population, [Design(60, 16, 4)], ks, heterogeneity=0)
-        assert found == pytest.approx(same)
-    alone, varying = Design(60, 16, policies=4), Spread(policies=0.3, runs=0.3)
-    assert smallest(alone) < smallest(alone, Spread(runs=0.3)) < smallest(alone, varying)
-    assert smallest(Design(60, 16, runs=3, policies=4), varying) < smallest(alone, varying)
-    assert smallest(Design(60, 16, policies=12), varying) < smallest(alone, varying)
-
-
-def test_many_problems_leave_what_initial_policies_add() -> None:
-    """With problems and samples without end: t + t with I - 1 degrees of freedom, over root I."""
-    population, spread = Population.of(base()), Spread(policies=0.2, runs=0.1)
-    design = Design(100_000, 100_000, runs=2, policies=6)
-    ((found,),) = smallest_changes(
-        population, [design], (1,), heterogeneity=0, spread=spread, shifts=np.linspace(0, 1, 201)
-    )
-    errors = t.ppf([0.975, 0.8], 5).sum() * np.sqrt((0.2**2 + 0.1**2 / 2) / 6)
-    p_L = probability(population.logit_L)
-    # the change that is found, in log-odds, by the slope p (1 - p) halfway to it
-    halfway = probability(population.logit_L + errors / 2)
-    assert found == pytest.approx(errors * (halfway * (1 - halfway)).mean(), rel=0.05)
-    assert p_L.mean() < p_L.mean() + found < 1

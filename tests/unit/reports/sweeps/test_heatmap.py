@@ -13,8 +13,7 @@ from sweep_cells import MEMORY, at
 from sage_cli.metrics.comparisons.ranking import Ranking
 from sage_cli.reports.figures.figure import outputs
 from sage_cli.reports.sweeps.data import Axis, SweepResult, SweepTrial
-from sage_cli.reports.sweeps.heatmap import ALIKE, LOWEST, draw_heatmaps
-from sage_cli.reports.sweeps.marks import BEST
+from sage_cli.reports.sweeps.heatmap import ALIKE, BEST, LOWEST, draw_heatmaps
 
 AXES = Axis("tau", "guide.tau", (0.8, 1.2)), Axis("rho", "guide.rho", (0.1, 0.3, 0.5))
 

@@ -1,0 +1,133 @@
+"""The divergence from the shaped anchor q pi_ref: its estimators on sampled tokens, where and when.
+
+Which gradient each estimator has in expectation differs, and with it the method: see the
+docstrings. All statements hold on-policy, y_t ~ pi, without gradient through q.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Literal
+
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from sage_cli.settings.sections.anchor import Rows
+
+AnchorSchedule = Literal["constant", "cosine"]
+SLOPE_ONE = math.log(2)
+"""Where k3's slope is 1: exp(d) - d - 1 at d = ln 2."""
+
+
+def log_ratio(logps_BT: Tensor, reference_logps_BT: Tensor, log_q_BT: Tensor | float = 0) -> Tensor:
+    """log pi - log q - log pi_ref, whose mean over samples is Eq. 5 (without a guide Eq. 1's)."""
+    return logps_BT - (reference_logps_BT + log_q_BT)
+
+
+def k3(logps_BT: Tensor, reference_logps_BT: Tensor, log_q_BT: Tensor | float = 0) -> Tensor:
+    """exp(d) - d - 1 with d = log q + log pi_ref - log pi (Eq. 38, Schulman 2020); at least 0.
+
+    As a loss term its expected gradient is -sum_v q pi_ref(v) grad log pi(v): the *forward* KL's,
+    weighted by q. A guide that depends on the state alone scales the pull there.
+    """
+    d_BT = -log_ratio(logps_BT, reference_logps_BT, log_q_BT)
+    return d_BT.exp() - d_BT - 1
+
+
+def k3_corrected(
+    logps_BT: Tensor,
+    reference_logps_BT: Tensor,
+    old_logps_BT: Tensor,
+    log_q_BT: Tensor | float = 0,
+) -> Tensor:
+    """k3 times the importance ratio pi / pi_old, with gradient through both.
+
+    On-policy its expected gradient is the exact per-token reverse KL's; a guide that depends on
+    the state alone is a baseline there and drops out.
+    """
+    ratio_BT = (logps_BT - old_logps_BT).exp()
+    return ratio_BT * k3(logps_BT, reference_logps_BT, log_q_BT)
+
+
+def reward_to_go(log_ratio_BT: Tensor, mask_BT: Tensor, beta: float) -> Tensor:
+    """-beta times the sum of `log_ratio_BT` over each token and all later ones of its completion.
+
+    Added to the advantages (without gradient) this is the exact gradient of Eq. 6: the pseudo-KL
+    is a quantity of the sequence, and a token is credited with what it leads to.
+    """
+    values_BT = log_ratio_BT.detach() * mask_BT
+    return -beta * values_BT.flip(1).cumsum(1).flip(1) * mask_BT
+
+
+def forward_cross_entropy(logps_BT: Tensor, mask_BT: Tensor) -> Tensor:
+    """-log pi on completions sampled from the frozen reference: mean over tokens, then over rows.
+
+    Up to the reference's own entropy this is the forward KL(pi_ref || pi), a method of its own
+    (on the policy's samples a correct token-level forward KL has k3's gradient). The mean over
+    tokens puts it on the scale of the per-token terms that beta weighs otherwise.
+    """
+    tokens_B = mask_BT.sum(dim=1).clamp(min=1)
+    return -((logps_BT * mask_BT).sum(dim=1) / tokens_B).mean()
+
+
+def head_kl(
+    head_logps_BTH: Tensor,
+    head_anchor_BTH: Tensor,
+    in_head_BT: Tensor,
+    log_ratio_BT: Tensor,
+    importance_BT: Tensor,
+) -> Tensor:
+    """Return sum_{v in head} pi(v) (log pi(v) - log a(v)), and past the head its estimate, (B, T).
+
+    The reverse KL, exact over the likeliest tokens of each state (Zhang and Ba 2026, EMA-PG, arXiv
+    2602.04417). As published the sampled part lacks the gradient of the head's mass; here the sum
+    has the gradient of the whole divergence.
+
+    The estimate is pi / pi_old times log pi - log a where the sampled token is not in the head,
+    else 0; a = q pi_ref. With gradient through pi the sum's expectation over y ~ pi_old is the
+    divergence of the state, and its gradient the divergence's, whatever the head is. On-policy
+    `importance_BT` is 1 in value; its gradient is needed all the same.
+    """
+    head_BT = (head_logps_BTH.exp() * log_ratio(head_logps_BTH, head_anchor_BTH)).sum(dim=-1)
+    return head_BT + torch.where(in_head_BT, 0.0, importance_BT * log_ratio_BT)
+
+
+def as_k3(logps_BT: Tensor, divergence_BT: Tensor) -> Tensor:
+    """Return the reference for which k3 has the gradient of `divergence_BT`.
+
+    So a loss whose own term is k3 normalises that divergence as it does k3. k3's value is then
+    1 - ln 2 for each token.
+    """
+    return logps_BT + SLOPE_ONE + (divergence_BT - divergence_BT.detach())
+
+
+def anchored_rows(rows: Rows, right_B: Tensor, group_right_B: Tensor) -> Tensor:
+    """Return True (B,) for each completion that the KL term acts on.
+
+    `right_B` are grades, `group_right_B` the share of right completions in each row's group. Where
+    it is 0 or 1 the advantages are 0, and under `all` the anchor alone moves the policy there:
+    `informative` leaves such groups out. `wrong` is the baseline of APO (arXiv 2602.05717).
+    """
+    if rows == "wrong":
+        return ~right_B
+    if rows == "right":
+        return right_B
+    if rows == "informative":
+        return ~equal_rows(group_right_B)
+    return torch.ones_like(right_B)
+
+
+def equal_rows(group_right_B: Tensor) -> Tensor:
+    """Return True (B,) for the completions of groups that are all right or all wrong."""
+    return (group_right_B == 0) | (group_right_B == 1)
+
+
+def share_of_beta(schedule: AnchorSchedule, step: int, steps: int) -> float:
+    """The share of beta_0 in optimiser step `step` (from 0) of `steps`.
+
+    `cosine`: (1 + cos(pi t / T)) / 2, from 1 down to 0 after the last step (Chen et al. 2025b).
+    """
+    if schedule == "constant":
+        return 1.0
+    return (1 + math.cos(math.pi * step / steps)) / 2

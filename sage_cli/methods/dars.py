@@ -1,0 +1,329 @@
+"""DARS (Yang et al. 2025): hard prompts get a second stage of rollouts, and groups unequal sizes.
+
+The second stage is sampled and scored in portions that are no larger than the first, and a step's
+loss is computed in parts that are no larger than a micro-batch: neither needs more memory at once
+than training without it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import Field
+
+from sage_cli.methods.hooks import Batch, Hooks, Row, Setup, Trainer
+from sage_cli.methods.method import Beside, Loss, PolicyGradient
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+MOST = {"et": 32, "hw": 64}
+"""Rollouts of a prompt in both stages together, as the authors have it."""
+_ON_THE_LEFT = ("prompt_ids", "prompt_mask")
+
+
+class Dars(PolicyGradient):
+    """DARS (Yang et al. 2025). Advantages are rewards less the mean of both stages."""
+
+    algo: Literal["dars"] = "dars"
+    loss: Loss = "dr_grpo"
+    allocation: Literal["et", "hw"] = "et"
+    """Rollouts for prompts that fewer than half of the first solve: `et` until their advantages
+    weigh as much as those of a prompt at one half, `hw` more, the harder."""
+    most_rollouts: int | None = Field(None, ge=2)
+    """Rollouts of a prompt in both stages; null is the authors' 32 for `et`, 64 for `hw`."""
+
+    source = (
+        "Yang et al. 2025 (arXiv 2508.13755): hard prompts get a second stage of rollouts (ET, up "
+        "to 32; rl.allocation=hw weighs the hardest more), rewards less their pool's mean"
+    )
+    read_from = "code"
+    kl_without_guide = "none"
+    loss_in_parts = True
+
+    @property
+    def computed_by_trl(self) -> Literal["none"]:
+        """The first stage's, which pools replace."""
+        return "none"
+
+    def hooks(self, setup: Setup) -> Hooks:
+        """Return what samples the second stage."""
+        return SecondStage(self, setup)
+
+    def refusals(self, beside: Beside) -> list[str]:
+        """Return the conflicts with settings that need groups of equal size."""
+        found, group = super().refusals(beside), self.rollouts_per_prompt
+        if group < 3:
+            found.append(
+                "rl.algo 'dars' tells hard prompts by their share of right rollouts, and "
+                f"rl.rollouts_per_prompt {group} gives shares of 0 and 1, or 1/2 between them (use "
+                "more; 8 is usual)"
+            )
+        if self.most_rollouts is not None and self.most_rollouts <= group:
+            found.append(
+                f"rl.most_rollouts {self.most_rollouts} counts both stages, and the first alone "
+                f"has rl.rollouts_per_prompt {group}"
+            )
+        if self.loss not in ("dr_grpo", "grpo"):
+            found.append(
+                "rl.algo 'dars' pools groups of unequal size, for which rl.loss 'dr_grpo' or "
+                f"'grpo' are made, not '{self.loss}'"
+            )
+        if self.dynamic_sampling:
+            found.append(
+                "rl.algo 'dars' gives hard prompts more rollouts, and rl.dynamic_sampling replaces "
+                "them"
+            )
+        if beside.rollout.may_use_vllm and beside.rollout.vllm.mode == "server":
+            found.append(
+                "rl.algo 'dars' samples unequal numbers of completions of a prompt, and a vLLM "
+                "server is asked for equal ones (use rollout.vllm.mode=colocate or "
+                "rollout.backend=transformers)"
+            )
+        if beside.anchor.kl == "forward":
+            found.append(
+                "rl.algo 'dars' has batches of unequal size, and forward KL takes the reference's "
+                "completions row by row in turn (use --kl reverse or none)"
+            )
+        return found
+
+    def describe(self) -> dict[str, Any]:
+        """The second stage."""
+        return {**super().describe(), "second stage": self.allocation}
+
+
+def extra_rollouts(right: int, first: int, allocation: Literal["et", "hw"], most: int) -> int:
+    """Return the second-stage rollouts of a prompt with `right` of `first` rollouts right.
+
+    With accuracy a = right / first (0.5 / first where none is right), a group's advantages weigh
+    W = 2 a (1 - a) each, and first / 2 in all at a = 1/2. `et` brings every hard prompt up to that
+    weight, `hw` up to 2 (1 - a) times it; prompts with a >= 1/2 get none.
+    """
+    accuracy = (right or 0.5) / first
+    if accuracy >= 0.5:
+        return 0
+    weight, peak = 2 * accuracy * (1 - accuracy), first / 2
+    wanted = peak if allocation == "et" else 2 * (1 - accuracy) * peak
+    return min(math.ceil((wanted - first * weight) / weight), most - first)
+
+
+def pooled_advantages(
+    reward_B: Tensor, right_B: Tensor, prompt_B: Tensor, real_B: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Rewards less the mean of their prompt's pool (B,), and whether a row teaches (B,).
+
+    Pools may differ in size; rows that aren't `real_B` belong to none. A pool of one grade
+    teaches nothing, nor do rows that aren't real.
+    """
+    import torch
+
+    prompts = int(prompt_B.max()) + 1
+    here_B = real_B.to(reward_B)
+
+    def summed(values_B: Tensor) -> Tensor:
+        return torch.zeros(prompts).to(reward_B).index_add(0, prompt_B, values_B * here_B)
+
+    size_P = summed(torch.ones_like(reward_B)).clamp(min=1)
+    share_P = summed(right_B.to(reward_B)) / size_P
+    mixed_P = (share_P > 0) & (share_P < 1)
+    centred_B = reward_B - (summed(reward_B) / size_P)[prompt_B]
+    return centred_B, mixed_P[prompt_B] & real_B
+
+
+class _AllRows:
+    """Every row of both stages and all processes, in the order of row ids."""
+
+    def __init__(self) -> None:
+        self.prompts: list[int] = []
+        self._real: list[bool] = []
+        self._reward: list[Tensor] = []
+        self._right: list[Tensor] = []
+
+    def add(
+        self, prompts: Sequence[int], rewards_BF: Tensor, right_PN: Tensor, *, real: int
+    ) -> None:
+        """Rows of these prompts; those behind the first `real` only fill up."""
+        self.prompts += prompts
+        self._real += [i < real for i in range(len(prompts))]
+        self._reward.append(rewards_BF.sum(dim=1))
+        self._right.append(right_PN.flatten())
+
+    def right(self) -> list[bool]:
+        """Return True if a row is right, and not one that fills up."""
+        import torch
+
+        right = torch.cat(self._right).tolist()
+        return [yes and real for yes, real in zip(right, self._real, strict=True)]
+
+    def advantages(self) -> tuple[Tensor, Tensor]:
+        """Of every row its reward less its pool's mean, and whether it teaches."""
+        import torch
+
+        reward_B = torch.cat(self._reward)
+        prompt_B, real_B = (
+            torch.tensor(of, device=reward_B.device) for of in (self.prompts, self._real)
+        )
+        return pooled_advantages(reward_B, torch.cat(self._right), prompt_B, real_B)
+
+
+class SecondStage(Hooks):
+    """Samples it, pools both stages and leaves out pools of one grade.
+
+    The record says how many rollouts the last batch took beyond the first stage, of how many
+    prompts, and how many of those without a right answer have found one.
+    """
+
+    def __init__(self, method: Dars, setup: Setup) -> None:
+        super().__init__(method, setup)
+        self.allocation = method.allocation
+        self.most = method.most_rollouts or MOST[method.allocation]
+        self._pooled: dict[str, int] = {}
+        self._rows = 1
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """Return the records of both stages."""
+        return {**super().record, **self._pooled}
+
+    def pooled(self, trainer: Trainer, rows: list[Row], batch: Batch, right_PN: Tensor) -> Batch:
+        """Return this process's rows of both stages that teach, as many in every process.
+
+        `batch` is the first stage's, scored; `right_PN` of all processes.
+        """
+        from accelerate.utils import gather_object
+
+        group = int(trainer.num_generations)
+        numbers = gather_object([row["row"] for row in rows])[::group]
+        right_P = right_PN.sum(dim=1).tolist()
+        first = [p for p in range(len(right_P)) for _ in range(group)]
+        more = [
+            p
+            for p, right in enumerate(right_P)
+            for _ in range(extra_rollouts(right, group, self.allocation, self.most))
+        ]
+        all_rows, stages = _AllRows(), [batch]
+        all_rows.add(first, trainer.rewards_BF, right_PN, real=len(first))
+        for begin in range(0, len(more), len(first)):
+            portion = more[begin : begin + len(first)]
+            whole = group * trainer.accelerator.num_processes
+            filled = portion + portion[:1] * (-len(portion) % whole)
+            sampled, right_B = self._sample(trainer, [numbers[p] for p in filled])
+            sampled["row_ids_B"] = sampled["row_ids_B"] + len(all_rows.prompts)
+            stages.append(sampled)
+            all_rows.add(filled, trainer.rewards_BF, right_B, real=len(portion))
+        advantage_B, teaches_B = all_rows.advantages()
+        self._rows = max(1, int(teaches_B.sum()))
+        found = {p for p, right in zip(all_rows.prompts, all_rows.right(), strict=True) if right}
+        self._pooled = {
+            "rollouts/extra": len(more),
+            "groups/second_stage": len(set(more)),
+            "groups/rescued": sum(right == 0 and p in found for p, right in enumerate(right_P)),
+            "groups/taught": len(
+                {all_rows.prompts[i] for i in teaches_B.nonzero().flatten().tolist()}
+            ),
+        }
+        both = _joined(stages, trainer.processing_class.pad_token_id)
+        both["advantages"] = advantage_B[both["row_ids_B"]]
+        return self._levelled(trainer, both, teaches_B)
+
+    def loss(self, trainer: Trainer, model: Any, batch: Batch) -> Tensor:
+        """The loss of a buffered micro-batch: all but its last part go backward at once.
+
+        So no more than a part's activations are kept; the last goes backward as any loss does.
+        """
+        import torch
+
+        *parts, (weight, last) = self.parts(trainer, batch)
+        total = torch.zeros((), device=trainer.accelerator.device)
+        for share, part in parts:
+            loss = share * trainer.loss_of(model, part)
+            trainer.accelerator.backward(loss)
+            total = total + loss.detach()
+        found: Tensor = weight * trainer.loss_of(model, last) + total
+        return found
+
+    def parts(self, trainer: Trainer, batch: Batch) -> list[tuple[float, Batch]]:
+        """A buffered micro-batch in parts of at most `rl.micro_batch` rows, with their weights.
+
+        The weights make the sum of the parts' losses one over all rows that teach. Parts are kept,
+        because what is shaped at an iteration's first pass holds for the later ones.
+        """
+        if "parts" not in batch:
+            at_once = trainer.args.per_device_train_batch_size
+            rows = len(batch["row_ids_B"])
+            scale = trainer.args.steps_per_generation * trainer.accelerator.num_processes
+            cuts = [slice(i, min(i + at_once, rows)) for i in range(0, rows, at_once)]
+            batch["parts"] = [
+                (scale * (cut.stop - cut.start) / self._rows, _rows(batch, cut)) for cut in cuts
+            ]
+        parts: list[tuple[float, Batch]] = batch["parts"]
+        return parts
+
+    def _sample(self, trainer: Trainer, numbers: Sequence[int]) -> tuple[Batch, Tensor]:
+        """This process's share of completions of these prompts, and which are right in all."""
+        share = len(numbers) // trainer.accelerator.num_processes
+        begin = trainer.accelerator.process_index * share
+        rows = [self.setup.population[number] for number in numbers[begin : begin + share]]
+        batch, right_PN = trainer.score_rows(rows)
+        return batch, right_PN.flatten()
+
+    def _levelled(self, trainer: Trainer, batch: Batch, teaches_B: Tensor) -> Batch:
+        """The rows that teach, and masked ones up to the same number for every micro-batch."""
+        import torch
+        from accelerate.utils import gather_object
+
+        mine_B = teaches_B[batch["row_ids_B"]]
+        chosen = mine_B.nonzero().flatten()
+        slots = trainer.args.steps_per_generation
+        most = max(1, *gather_object([len(chosen)]))
+        lacking = -(-most // slots) * slots - len(chosen)
+        index = torch.cat([chosen, chosen.new_zeros(lacking)])
+        batch = _rows(batch, index)
+        batch["completion_mask"] = batch["completion_mask"].clone()
+        batch["completion_mask"][len(chosen) :] = 0
+        return batch
+
+
+def _rows(batch: Batch, which: slice | Tensor) -> Batch:
+    """Some rows of a batch; what has no rows stays."""
+    from torch import Tensor
+
+    return {
+        name: value[which.to(value.device) if isinstance(which, Tensor) else which]
+        if isinstance(value, Tensor) and value.dim() > 0
+        else value
+        for name, value in batch.items()
+    }
+
+
+def _joined(batches: Sequence[Batch], pad_id: int) -> Batch:
+    """Batches below each other, padded to the longest; counts are summed."""
+    import torch
+
+    joined: Batch = {}
+    for name, value in batches[0].items():
+        values = [batch[name] for batch in batches]
+        if not isinstance(value, torch.Tensor):
+            joined[name] = value
+        elif value.dim() == 0:
+            joined[name] = torch.stack(values).sum()
+        else:
+            fill = pad_id if name.endswith("_ids") else 0
+            joined[name] = torch.cat(_equally_wide(values, fill, left=name in _ON_THE_LEFT))
+    return joined
+
+
+def _equally_wide(values: Sequence[Tensor], fill: int, *, left: bool) -> list[Tensor]:
+    from torch.nn.functional import pad
+
+    if values[0].dim() == 1:
+        return list(values)
+    width = max(value.shape[1] for value in values)
+    lacking = [width - value.shape[1] for value in values]
+    behind = (0, 0) * (values[0].dim() - 2)  # what a token has several of, stays
+    return [
+        pad(value, (*behind, *((short, 0) if left else (0, short))), value=fill)
+        for value, short in zip(values, lacking, strict=True)
+    ]

@@ -1,0 +1,288 @@
+"""Hooks of a method within one training: its reward, dynamic sampling, and neutral defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+    from torch import Tensor
+
+    from sage_cli.methods.method import OnlineMethod
+
+Row = dict[str, Any]
+Generated = tuple[Any, ...]
+Batch = dict[str, Any]
+"""A generation batch of this process, or some of its rows, as TRL's trainer keeps it."""
+
+
+class HasStatus(Protocol):
+    """The grade of one completion."""
+
+    @property
+    def status(self) -> str:
+        """One of `sage_cli.grading.grades.STATUSES`."""
+        ...
+
+    @property
+    def reward(self) -> float:
+        """The share that is right: 1 or 0, unless a judge says a share."""
+        ...
+
+
+GradeCompletions = Callable[[Sequence[str], Sequence[str]], Sequence[HasStatus]]
+"""(golds, completions) -> what is said of each pair."""
+
+
+class GradeReward:
+    """TRL's reward function around a grader.
+
+    `completions` and `statuses` are the last batch's, in its order, `record` what else there is to
+    say of it. Completions graded while groups are replaced are asked about again: a grader
+    remembers.
+    """
+
+    __name__ = "grade"
+
+    def __init__(self, grader: GradeCompletions) -> None:
+        self.grader = grader
+        self.completions: list[str] = []
+        self.statuses: list[str] = []
+        self.record: dict[str, float] = {}
+
+    def grade(self, golds: Sequence[str], completions: Sequence[str]) -> list[str]:
+        """The status of each completion."""
+        return [grade.status for grade in self.grader(golds, completions)]
+
+    def __call__(self, *, completions: list[str], gold: list[str], **_: Any) -> list[float]:
+        """Rewards for TRL: 1.0 where the status is right, else 0.0, or the share that is right."""
+        self.completions = completions
+        grades = self.grader(gold, completions)
+        self.statuses = [grade.status for grade in grades]
+        return [grade.reward for grade in grades]
+
+
+class Notes(Protocol):
+    """What is noted of completions, for the run's ledger."""
+
+    def replaced(self, rows: Sequence[Row], sampled: Generated, places: Sequence[int]) -> None:
+        """Note the completions at `places`, which are not trained on."""
+        ...
+
+
+class HasGold(Protocol):
+    """A problem, as far as a reward reads it."""
+
+    @property
+    def id(self) -> str:
+        """The problem's id."""
+        ...
+
+    @property
+    def gold(self) -> str:
+        """Its right answer."""
+        ...
+
+
+@dataclass(frozen=True)
+class Setup:
+    """Inputs of a method before its training starts.
+
+    `prompts` are prompt texts with their problems, `population` the same as rows of TRL's.
+    `answer_begin` says where a completion's answer begins, None where it has none, `answer_open`
+    what stands before an answer. `records` are those of the generation batches before. `initial`
+    are texts and tokens that the initial policy sampled, by the prompt's number, for a method that
+    has `samples_beforehand`.
+    """
+
+    grader: GradeCompletions
+    prompts: Sequence[tuple[str, HasGold]]
+    population: Dataset
+    answer_open: str
+    answer_begin: Callable[[str], int | None]
+    records: Sequence[Mapping[str, Any]] = ()
+    initial: Mapping[int, Sequence[tuple[str, Sequence[int]]]] = field(default_factory=dict)
+
+
+class Trainer(Protocol):
+    """The trainer, as far as methods use it; P prompts, N completions each, B rows, F rewards."""
+
+    accelerator: Any
+    args: Any
+    model: Any
+    num_generations: Any
+    processing_class: Any
+    state: Any
+    rewards_BF: Tensor
+    """What each reward function F says of the completions of all processes."""
+    logps_BT: Tensor
+    """The policy's log-probabilities of the micro-batch at hand, with their gradient."""
+    reward_memory: dict[str, Any]
+    """What a reward keeps from batch to batch; checkpoints hold it."""
+    noted: Notes
+    """What is noted of completions that are replaced."""
+    buffered: list[Batch]
+    """The micro-batches of the generation batch at hand."""
+
+    def generate_rows(self, rows: Sequence[Row]) -> Generated:
+        """Return completions for rows of the data set, in TRL's form."""
+        ...
+
+    def grade_rows(self, rows: Sequence[Row], sampled: Generated) -> Tensor:
+        """Return (P, N): which completions of the whole generation batch are right."""
+        ...
+
+    def score_rows(self, rows: list[Row]) -> tuple[Batch, Tensor]:
+        """Return a batch of further completions, scored, and (P, N): which are right."""
+        ...
+
+    def loss_of(self, model: Any, inputs: Batch) -> Tensor:
+        """Return the loss of rows that are no more than a micro-batch."""
+        ...
+
+    def policy_signals(
+        self, batch: Batch, *, batch_size: int | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Return log-probabilities and entropies (B, T) of a batch, without gradient."""
+        ...
+
+    def plain_logps(self, ids_BT: Tensor, mask_BT: Tensor, tokens: int) -> Tensor:
+        """Return the policy's log-probabilities of the last `tokens` of any text."""
+        ...
+
+
+class DynamicSampling:
+    """Replaces groups of equal grades, in at most `bound` generations beyond the first (DAPO).
+
+    Such a group has no advantage. Grades decide, not shaped rewards: a group of wrong answers of
+    different lengths is still replaced.
+
+    Fresh prompts are chosen by a generator seeded by (seed, step, attempt), without those already
+    tried in this step, so that a resumed run chooses the same. `record` says how many groups were
+    discarded and how many extra generations the last step took.
+    """
+
+    def __init__(self, population: Dataset, bound: int, seed: int) -> None:
+        self.population, self.bound, self.seed = population, bound, seed
+        self.record: dict[str, int] = {}
+
+    def sample(self, trainer: Trainer, rows: Sequence[Row]) -> tuple[list[Row], Generated]:
+        """Rows and their completions (in TRL's form) after replacement, for this process."""
+        from accelerate.utils import gather_object
+
+        rows, sampled = list(rows), trainer.generate_rows(rows)
+        tried = set(gather_object([row["row"] for row in rows]))
+        self.record = {"groups/discarded": 0, "groups/extra_generations": 0}
+        for attempt in range(self.bound):
+            stale = equal_groups(trainer.grade_rows(rows, sampled))
+            fresh = self._fresh(len(stale), tried, trainer.state.global_step, attempt)
+            if not fresh:
+                break
+            tried.update(fresh)
+            replacement = dict(zip(stale, fresh, strict=False))
+            rows, sampled = self._replace(trainer, rows, sampled, replacement)
+            self.record["groups/discarded"] += len(replacement)
+            self.record["groups/extra_generations"] += 1
+        return rows, sampled
+
+    def _fresh(self, count: int, tried: set[int], step: int, attempt: int) -> list[int]:
+        """Up to `count` prompts that weren't tried in this step."""
+        import numpy as np
+
+        left = np.setdiff1d(np.arange(len(self.population)), sorted(tried))
+        generator = np.random.default_rng((self.seed, step, attempt))
+        chosen: list[int] = generator.permutation(left)[:count].tolist()
+        return chosen
+
+    def _replace(
+        self, trainer: Trainer, rows: list[Row], sampled: Generated, replacement: dict[int, int]
+    ) -> tuple[list[Row], Generated]:
+        """Generate for this process's rows of the replaced groups; group -> prompt.
+
+        Every process generates the same number of rows, since generation is collective.
+        """
+        from accelerate.utils import gather_object
+
+        first = trainer.accelerator.process_index * len(rows)
+        groups = [(first + index) // trainer.num_generations for index in range(len(rows))]
+        places = [index for index, group in enumerate(groups) if group in replacement]
+        trainer.noted.replaced(rows, sampled, places)
+        count = max(gather_object([len(places)]))
+        fresh = [self.population[replacement[groups[index]]] for index in places]
+        padding = [self.population[next(iter(replacement.values()))]] * (count - len(places))
+        new = trainer.generate_rows([*fresh, *padding])
+        rows = list(rows)
+        for place, row in zip(places, fresh, strict=True):
+            rows[place] = row
+        return rows, tuple(_merged(old, new[i], places) for i, old in enumerate(sampled))
+
+
+def equal_groups(right_PN: Tensor) -> list[int]:
+    """Indices of the groups whose completions are all right or all not right."""
+    share_P = right_PN.float().mean(dim=1)
+    indices: list[int] = ((share_P == 0) | (share_P == 1)).nonzero().flatten().tolist()
+    return indices
+
+
+def _merged(old: Any, new: Any, places: list[int]) -> Any:
+    """`old` with its values at `places` taken from `new`'s beginning; what isn't per row stays."""
+    if not isinstance(old, list) or not old:
+        return old
+    merged = list(old)
+    for place, value in zip(places, new, strict=False):
+        merged[place] = value
+    return merged
+
+
+class Hooks:
+    """Hears of each generation batch and each loss of one training.
+
+    `record` is added to the record of the batch's steps.
+    """
+
+    def __init__(self, method: OnlineMethod, setup: Setup) -> None:
+        self.setup = setup
+        self.reward = GradeReward(setup.grader)
+        self._dynamic = None
+        if method.dynamic_sampling:
+            extra = method.max_extra_generations
+            self._dynamic = DynamicSampling(setup.population, extra, method.seed)
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """Return the records of the generation batch."""
+        return {**(self._dynamic.record if self._dynamic else {}), **self.reward.record}
+
+    def begin(self, trainer: Trainer) -> None:
+        """Hear of the trainer, before anything is trained."""
+
+    def sample(self, trainer: Trainer, rows: list[Row]) -> tuple[list[Row], Generated | None]:
+        """Return rows and their completions; None where the trainer samples them as usual."""
+        return self._dynamic.sample(trainer, rows) if self._dynamic else (rows, None)
+
+    def advantages(self, trainer: Trainer, batch: Batch, right_PN: Tensor) -> Tensor:
+        """Return this process's advantages after a look at the rewards or grades of all."""
+        _ = trainer, right_PN
+        found: Tensor = batch["advantages"]
+        return found
+
+    def pooled(self, trainer: Trainer, rows: list[Row], batch: Batch, right_PN: Tensor) -> Batch:
+        """Return the batch with further rollouts."""
+        _ = trainer, rows, right_PN
+        return batch
+
+    def loss(self, trainer: Trainer, model: Any, batch: Batch) -> Tensor:
+        """Return the loss of a buffered micro-batch."""
+        return trainer.loss_of(model, batch)
+
+    def loss_term(self, trainer: Trainer, batch: Batch) -> Tensor | None:
+        """Return what is added to the loss of a micro-batch, before gradient accumulation."""
+        _ = trainer, batch
+        return None
+
+    def figures(self, trainer: Trainer) -> dict[str, float]:
+        """Return what there is to say of the step that was just taken."""
+        _ = trainer
+        return {}

@@ -1,1 +1,0 @@
-"""Parts of methods: formulas, inputs, hooks, rewards. May import torch."""

@@ -1,0 +1,90 @@
+"""PKPO: the unbiased gradient of the best of k completions."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import comb
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+
+from sage_cli.methods.method import Beside, Loss, PolicyGradient
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from sage_cli.methods.formulas import AdvantageInputs
+
+
+class Pkpo(PolicyGradient):
+    """PKPO (Walder and Karkhanis 2025)."""
+
+    algo: Literal["pkpo"] = "pkpo"
+    loss: Loss = "dr_grpo"
+    k: int = Field(4, ge=1)
+    """The best of so many is rewarded."""
+    form: Literal["favoured", "leave-one-out"] = "favoured"
+    """What a set's best is compared with: their Eq. 33, or Eq. 29."""
+    anneal_after: int | None = Field(None, ge=0)
+    """Step from which k is 1."""
+
+    source = "Walder and Karkhanis 2025 (arXiv 2505.15201): unbiased gradient of the best of k"
+    differs = "a length normaliser that is constant, Dr. GRPO's"
+
+    def advantages(self, inputs: AdvantageInputs) -> Tensor:
+        """Return `pkpo_advantages` of the rewards, a row each."""
+        annealed = self.anneal_after is not None and inputs.step >= self.anneal_after
+        return pkpo_advantages(inputs.rewards_PN, 1 if annealed else self.k, self.form).flatten()
+
+    def refusals(self, beside: Beside) -> list[str]:
+        """Sets larger than what there is to choose them from."""
+        group = self.rollouts_per_prompt
+        most = group if self.form == "favoured" else group - 1
+        if self.k <= most:
+            return super().refusals(beside)
+        return [
+            *super().refusals(beside),
+            f"rl.k is {self.k}, and '{self.form}' takes at most {most} of a group's {group} "
+            "completions (use a smaller k, or raise rl.rollouts_per_prompt)",
+        ]
+
+
+def pkpo_advantages(rewards_PN: Tensor, k: int, form: str) -> Tensor:
+    """Unbiased gradient weights of E[max of k] (Walder and Karkhanis 2025), times N.
+
+    `favoured` (their Eq. 33): over all sets of k that hold a completion, what the best of the set
+    loses without it; never negative. `leave-one-out` (Eq. 29): the best of those sets, less the
+    same statistic of the other completions; it isn't 0 where all rewards are equal. With k = 1
+    both are the reward less the others' mean. The factor N belongs to a mean over rows, where
+    theirs is a sum.
+    """
+    import torch
+
+    ascending_PN, order_PN = rewards_PN.sort(dim=1)
+    weights_NN = torch.tensor(_pkpo_weights(rewards_PN.shape[1], k, form)).to(rewards_PN)
+    return torch.zeros_like(rewards_PN).scatter(1, order_PN, ascending_PN @ weights_NN.T)
+
+
+@lru_cache
+def _pkpo_weights(n: int, k: int, form: str) -> list[list[float]]:
+    """Return the weight of reward j in completion i's advantage, both in ascending order."""
+    if k == 1:
+        return [[1.0 if i == j else -1 / (n - 1) for j in range(n)] for i in range(n)]
+    return [_favoured(n, k, i) if form == "favoured" else _leave_one_out(n, k, i) for i in range(n)]
+
+
+def _favoured(n: int, k: int, i: int) -> list[float]:
+    """Only sets whose best is i count; C(j, k-2) of them have j for their second."""
+    seconds = [comb(j, k - 2) * n / comb(n, k) for j in range(i)]
+    return [*(-one for one in seconds), sum(seconds), *[0.0] * (n - i - 1)]
+
+
+def _leave_one_out(n: int, k: int, i: int) -> list[float]:
+    """Sets with i, by their best; less k / (n-1) times the best of k of the others, on average."""
+    found = []
+    for j in range(n):
+        best = comb(j, k - 1) if j == i else comb(j - 1, k - 2) if j > i else 0
+        below = j if j < i else j - 1
+        others = comb(below, k - 1) / comb(n - 1, k) if j != i else 0.0
+        found.append(n * (best / comb(n, k) - k / (n - 1) * others))
+    return found
