@@ -6,8 +6,8 @@ import re
 import pytest
 from rich.console import Console
 
-from sage_cli.cli.terminal import live as live_module
-from sage_cli.cli.terminal.live import Live
+from sage_cli.cli import live as live_module
+from sage_cli.cli.live import Live
 from sage_cli.progress import Silent
 
 NUMBERS = {"reward": 0.5, "kl": 0.01234, "q": 1.021, "entropy": 1.2345}

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from sage_cli.cli.terminal import board
-from sage_cli.cli.terminal.live import Live
+from sage_cli.cli import live as board
+from sage_cli.cli.live import Live
 from sage_cli.progress import RunningTask, TaskStatus
 
 RUNNING = (

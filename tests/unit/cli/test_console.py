@@ -17,7 +17,8 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from sage_cli.cli.terminal.console import (
+from sage_cli.cli.app import prepare
+from sage_cli.cli.console import (
     SafeConsole,
     SafeFormatter,
     emit,
@@ -26,14 +27,13 @@ from sage_cli.cli.terminal.console import (
     visible_json,
     wants_json,
 )
-from sage_cli.cli.terminal.surroundings import prepare
 from sage_cli.errors import StoreError
 
 NOISY = """
 import atexit, os, subprocess, sys
 import typer
 from sage_cli.cli import app as commands
-from sage_cli.cli.terminal.console import console, emit
+from sage_cli.cli.console import console, emit
 from sage_cli.errors import SageError
 
 @commands.app.command("noisy")

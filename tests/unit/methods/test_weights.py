@@ -10,15 +10,13 @@ from torch import Tensor
 
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError, TrainingError
-from sage_cli.methods.advantages.mara import Mara, mode_anchored_rewards
-from sage_cli.methods.advantages.maxrl import maxrl_advantages
-from sage_cli.methods.advantages.nsr import Nsr
-from sage_cli.methods.advantages.psr import Psr
-from sage_cli.methods.advantages.rs_grpo import risk_advantages
-from sage_cli.methods.advantages.ucpo import Ucpo, rarity_factors
-from sage_cli.methods.advantages.unlikeliness import Unlikeliness, unlikely_rewards
-from sage_cli.methods.advantages.w_reinforce import WReinforce
 from sage_cli.methods.formulas import AdvantageInputs, group_advantages
+from sage_cli.methods.mara import Mara, mode_anchored_rewards
+from sage_cli.methods.maxrl import maxrl_advantages
+from sage_cli.methods.rs_grpo import risk_advantages
+from sage_cli.methods.signed import Nsr, Psr, WReinforce
+from sage_cli.methods.ucpo import Ucpo, rarity_factors
+from sage_cli.methods.unlikeliness import Unlikeliness, unlikely_rewards
 
 
 def group(*values: float) -> Tensor:

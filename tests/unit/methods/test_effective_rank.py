@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from sage_cli.errors import TrainingError
-from sage_cli.methods.advantages.effective_rank import (
+from sage_cli.methods.effective_rank import (
     EffectiveRank,
     bonus,
     effective_rank,

@@ -1,6 +1,7 @@
-"""The one console: tables and panels for people, one JSON object for programs.
+"""The one console: tables, reports and plans for people, one JSON object for programs.
 
-Text from models, servers and files is made safe for a terminal: no control sequences."""
+Text from models, servers and files is made safe for a terminal: no control sequences.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +9,28 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
-from typing import Any, TextIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
+import typer
 from rich.console import Console, ConsoleOptions, RenderableType
+from rich.markup import escape
 from rich.panel import Panel
 from rich.segment import Segment
-from rich.table import Column
+from rich.table import Column, Table
 from rich.text import Text
 
-from sage_cli.errors import SageError
+from sage_cli.errors import ConfigurationError, SageError
 from sage_cli.settings.passwords import without_passwords
 from sage_cli.store.json_files import json_text
+
+if TYPE_CHECKING:
+    from sage_cli.planning.dry_run import Described
+    from sage_cli.reports.document import Report
+    from sage_cli.store.runs.run import Run
+
 
 _COMMANDS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 but for tab and newline, DEL, C1
@@ -150,3 +160,91 @@ def _kept(out: TextIO) -> Iterator[TextIO]:
         out.flush()
         os.dup2(own, descriptor)
         os.close(own)
+
+
+PICTURES = (".pdf", ".png", ".svg")
+
+
+def _is_picture(file: Path | None) -> Path | None:
+    """Return the file. Raises ConfigurationError for an ending that is no picture's."""
+    if file is not None and file.suffix not in PICTURES:
+        raise ConfigurationError(
+            f"--out {file}: a picture ends in {', '.join(PICTURES)}", "for example --out curves.pdf"
+        )
+    return file
+
+
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        "--out",
+        callback=_is_picture,
+        help="Also write the figure to this file: .pdf, .png or .svg.",
+    ),
+]
+
+Notes = Annotated[
+    bool, typer.Option("--notes", help="Print all notes and tables that the report's files have.")
+]
+
+
+def show_report(
+    report: Report, json: bool = False, out: Path | None = None, *, notes: bool = False
+) -> None:
+    """Print tables, notes and the files' folder, or all numbers as JSON.
+
+    Details are printed with `notes`. The report's first figure is saved as `out`.
+    """
+    if out is not None and report.document.figures:
+        report.document.figures[0].draw(out)
+    if json:
+        emit(report.as_json())
+        return
+    from sage_cli.reports.terminal import print_document
+
+    print_document(report.document, console, details=notes)
+    if out is not None:
+        console.print(f"figure: [bold]{escape(str(out))}[/]", soft_wrap=True)
+    console.print(f"files: [bold]{escape(str(report.folder))}[/]", soft_wrap=True)
+
+
+def refuse_gpu(gpu: str | None, dry_run: bool) -> None:
+    """Raise ConfigurationError for a GPU that is named where nothing would read it."""
+    if gpu is not None and not dry_run:
+        raise ConfigurationError(
+            f"--gpu {gpu} names the GPU that a plan is made for, and --dry-run is missing",
+            "add --dry-run, or leave out --gpu",
+        )
+
+
+def show_plan(plan: Callable[[], Sequence[Described]], json: bool = False) -> None:
+    """Make a plan and print its stages: what each would do, and what of it is done."""
+    from sage_cli.cli.live import doing
+
+    with doing("planning"):
+        described = plan()
+    if json:
+        stages: list[Any] = [{"stage": stage.title, **stage.facts} for stage in described]
+        emit({"stages": stages})
+        return
+    for stage in described:
+        table = Table(show_header=False, box=None, padding=(0, 2, 0, 2))
+        for name, value in stage.facts.items():
+            said = ("no", "yes")[value] if isinstance(value, bool) else str(value)
+            table.add_row(name, said)
+        console.print(f"[bold]{stage.title}[/]", table)
+    console.print("dry run: nothing was written")
+
+
+def show_trained(line: str, run: Run, *, measured: bool, json: bool) -> None:
+    """Print `line` and, if `run` was `measured`, its figures; with `json` one object."""
+    from sage_cli.store.runs.evaluations import evaluation_figures
+
+    figures = evaluation_figures(run) if measured else {}
+    if json:
+        emit(run.manifest | ({"evaluations": figures} if measured else {}))
+        return
+    console.print(line)
+    for name, value in figures.items():
+        if "/pass@" in name:
+            console.print(f"  {escape(name)}  [cyan]{value:.4f}[/]")
