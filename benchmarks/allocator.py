@@ -1,6 +1,6 @@
 """What it gives a training that freed memory is kept, in pairs of processes.
 
-    python benchmarks/allocator.py --model runs/sft-word-problems-14f069cf/model --tokens 80
+    python benchmarks/allocator.py --model runs/sft-arithmetic-533acbe5/model --tokens 80
 
 Each is a training of rl_step.py without a guide: one with `sage`'s settings of the allocator, then
 one as glibc comes, since an environment that names glibc's settings is left alone; in the next pair

@@ -10,14 +10,11 @@ import argparse
 import inspect
 import json
 import sys
-from collections import Counter
-from collections.abc import Iterator, Mapping, Set
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from sage_cli.cli.app import COMMANDS, command_named
-from sage_cli.cli.terminal.schemas import ANSWERS, ERROR, schema
 from sage_cli.config.meaning import Meaning, meanings
 from sage_cli.methods.method import Method
 from sage_cli.settings import plugins
@@ -27,22 +24,6 @@ from sage_cli.store.runs.metric_keys import RECORDED
 REPOSITORY = Path(__file__).resolve().parents[1]
 REFERENCE = "docs/reference"
 MADE = "<!-- Made by docs/generate.py. -->\n\n"
-SECTIONS = "SageConfig"
-"""What an answer says of settings is on a page of its own."""
-
-ANSWERED = """# JSON
-
-With `--json` a command prints one object on stdout and nothing else. This page shows its form; a
-schema says the same to a validator. `sage schema` lists the commands that have one, and
-`sage schema runs list` prints one (JSON Schema 2020-12). On the documentation's site they are below
-`reference/schemas/`.
-
-A key that is marked with `?` isn't there in every answer; all others are. A number that is
-undefined is `null`, an infinite one the text `"inf"` or `"-inf"`. A command that fails, by its exit
-code, prints the object of [errors](#errors) instead. The number in a schema's `$id` is raised when
-a key goes away, or gets another name, type or meaning. A new key doesn't raise it: each release's
-schemas are those of its own answers.
-"""
 
 
 def main() -> int:
@@ -66,7 +47,6 @@ def files() -> dict[str, str]:
         "commands.md": "\n".join(_commands()),
         "settings.md": "\n".join(_settings()),
         "records.md": "\n".join(_records()),
-        "json.md": "\n".join(_answers({name: schema(name) for name in ANSWERS})),
     }
     return {f"{REFERENCE}/{name}": MADE + text.rstrip() + "\n" for name, text in made.items()}
 
@@ -137,73 +117,6 @@ def _records() -> Iterator[str]:
     )
     for key, text in RECORDED.items():
         yield f"| `{key}` | {_cell(text)} |"
-
-
-def _answers(schemas: Mapping[str, Any]) -> Iterator[str]:
-    yield ANSWERED
-    uses = Counter(name for one in schemas.values() for name in one.get("$defs", {}))
-    shared = {name for name, times in uses.items() if times > 1}
-    parts = {name: part for one in schemas.values() for name, part in one.get("$defs", {}).items()}
-    for name, one in schemas.items():
-        yield f"## {'Errors' if name == ERROR else f'sage {name}'}\n"
-        yield f"Schema: `sage schema {name}`.\n"
-        if len(several := one.get("anyOf", [one])) > 1:
-            yield "One of these:\n"
-        for answer in several:
-            yield from _answer(answer, parts, shared)
-    yield "## Parts\n\nWhat several answers hold.\n"
-    for name in sorted(shared - {SECTIONS}):
-        yield f"### {name}\n"
-        yield from _answer(parts[name], parts, shared - {name})
-
-
-def _answer(answer: Mapping[str, Any], parts: Mapping[str, Any], shared: Set[str]) -> Iterator[str]:
-    name = answer.get("$ref", "").rpartition("/")[2]
-    if name == SECTIONS:
-        yield "Every [setting](settings.md), by section.\n"
-        return
-    whole = parts[name] if name else answer
-    said = " ".join(whole.get("description", "").split())
-    if name in shared:
-        yield f"[{name}](#{name.lower()}): {said}\n"
-        return
-    if name or said:
-        yield f"{f'**{name}**: ' if name else ''}{said}\n"
-    yield f"```\n{_form(whole, parts, shared, '')}\n```\n"
-
-
-def _form(one: Any, parts: Mapping[str, Any], shared: Set[str], indent: str) -> str:
-    """A schema as its JSON would look, with types in the places of values."""
-    form = partial(_form, parts=parts, shared=shared, indent=indent)
-    if name := one.get("$ref", "").rpartition("/")[2]:
-        return name if name in {*shared, SECTIONS} else form(parts[name])
-    if "anyOf" in one:
-        return " or ".join(
-            dict.fromkeys(form(each) for each in one["anyOf"] if "inf" not in each.get("enum", ()))
-        )
-    if "enum" in one or "const" in one:
-        return " or ".join(json.dumps(each) for each in one.get("enum", [one.get("const")]))
-    if one.get("type") == "array":
-        if "prefixItems" in one:
-            return f"[{', '.join(map(form, one['prefixItems']))}]"
-        return f"[{form(one.get('items', {}))}, ...]"
-    if one.get("type") == "object":
-        return _object(one, parts, shared, indent)
-    words = {"string": "text", "integer": "whole number", "boolean": "true or false"}
-    kind = one.get("type", "anything")
-    return words.get(kind, kind)
-
-
-def _object(one: Any, parts: Mapping[str, Any], shared: Set[str], indent: str) -> str:
-    inner, rest = indent + "  ", one.get("additionalProperties", True)
-    lines = [
-        f'{inner}"{key}"{"" if key in one.get("required", ()) else "?"}: '
-        + _form(value, parts, shared, inner)
-        for key, value in one.get("properties", {}).items()
-    ]
-    if rest is not False:
-        lines.append(f"{inner}text: {_form({} if rest is True else rest, parts, shared, inner)}")
-    return "{\n" + ",\n".join(lines) + f"\n{indent}}}"
 
 
 def _cell(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Make parts of the site: its address, JSON schemas, and formulas as MathML."""
+"""Make parts of the site: its address, and formulas as MathML."""
 
 from __future__ import annotations
 
@@ -8,10 +8,6 @@ from pathlib import Path
 
 from latex2mathml.converter import convert
 from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.structure.files import File, Files
-
-from sage_cli.cli.terminal.schemas import ANSWERS, schema
-from sage_cli.store.json_files import json_text
 
 ADDRESS = re.compile(r"\bADDRESS\b")
 """The word that stands for the project's address, which pyproject.toml has."""
@@ -26,14 +22,6 @@ def address() -> str:
 def on_config(config: MkDocsConfig) -> None:
     """Link every page to the project's address."""
     config.repo_url, config.repo_name = address(), "sage"
-
-
-def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add a file for each command that prints JSON."""
-    for name in ANSWERS:
-        path = f"reference/schemas/{name.replace(' ', '-')}.json"
-        files.append(File.generated(config, path, content=json_text(schema(name))))
-    return files
 
 
 CODE = r"(?P<code>```.*?```|`[^`\n]*`)"

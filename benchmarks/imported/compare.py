@@ -3,10 +3,9 @@
     python benchmarks/imported/compare.py --work /tmp/imported
 
 Each program is installed in an environment of its own below `--work` and evaluates a toy model:
-lm-eval and lighteval a tiny random Llama, Inspect its mock model. Every Eval Ever converts what
-lm-eval wrote (it needs Python 3.12: `--python312`, else it is passed over). A task that `sage
-export --lm-eval` writes must give what `sage passk` counts. Nothing is asked of the network but
-packages. Printed are each program's score and the share of right samples that is read;
+lm-eval and lighteval a tiny random Llama, Inspect its mock model. A task that `sage export
+--lm-eval` writes must give what `sage passk` counts. Nothing is asked of the network but packages.
+Printed are each program's score and the share of right samples that is read;
 the exit status is 1 where they differ.
 """
 
@@ -27,7 +26,6 @@ PACKAGES = {
     # later releases of xxhash take bytes alone, and lighteval 0.13 gives it texts
     "lighteval": ["lighteval==0.13.0", "xxhash==3.5.0"],
     "inspect": ["inspect-ai==0.3.285"],
-    "every-eval-ever": ["every-eval-ever==0.3.0"],
 }
 
 
@@ -91,7 +89,7 @@ def of_export(work: Path, programs: Path) -> tuple[Path, float, float]:
     return samples, scores["exact_match,answer"], own
 
 
-def evaluated(work: Path, python312: str | None) -> Iterator[tuple[str, Path, float]]:
+def evaluated(work: Path) -> Iterator[tuple[str, Path, float]]:
     """Each program's name, a file that it wrote, and its own score of it."""
     inspect = environment(work, "inspect", sys.executable)
     for one in said(work, inspect / "python", HERE / "inspect_toy.py"):
@@ -108,23 +106,12 @@ def evaluated(work: Path, python312: str | None) -> Iterator[tuple[str, Path, fl
     lighteval = environment(work, "lighteval", sys.executable)
     for one in said(work, lighteval / "python", HERE / "lighteval_toy.py"):
         yield "lighteval", work / str(one["file"]), float(str(one["score"]))
-    if python312 is None:
-        return
-    converter = environment(work, "every-eval-ever", python312)
-    said(
-        work, converter / "every_eval_ever", "convert", "lm_eval", "--log_path", samples.parent,
-        "--include_samples", "--output_dir", "every-eval-ever", "--source_organization_name",
-        "somebody", "--evaluator_relationship", "third_party",
-    )  # fmt: skip
-    (instances,) = (work / "every-eval-ever").rglob("*_samples.jsonl")
-    yield "every-eval-ever", instances, score
 
 
 def main() -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--work", type=Path, required=True)
-    parser.add_argument("--python312", help="a Python of at least 3.12")
     asked = parser.parse_args()
     work = asked.work.resolve()
     (work / "environments").mkdir(parents=True, exist_ok=True)
@@ -136,7 +123,7 @@ def main() -> int:
     text = "".join(json.dumps(row) + "\n" for row in rows)
     (work / "toy-data/test.jsonl").write_text(text)
     equal = True
-    for number, (program, file, score) in enumerate(evaluated(work, asked.python312)):
+    for number, (program, file, score) in enumerate(evaluated(work)):
         (answer,) = read(file, f"toy-{number}", work / "runs")
         share = answer["right"] / answer["samples"]
         equal &= abs(share - score) < 1e-9

@@ -5,13 +5,11 @@ from __future__ import annotations
 from difflib import get_close_matches
 
 from sage_cli.analysis.analysis import Analysis
-from sage_cli.analysis.measures.cases import CASES
 from sage_cli.analysis.measures.diversity import DIVERSITY
 from sage_cli.analysis.measures.dynamics import DYNAMICS
 from sage_cli.analysis.measures.entropy import ENTROPY
 from sage_cli.analysis.measures.exact import EXACT
 from sage_cli.analysis.measures.lengths import LENGTHS
-from sage_cli.analysis.measures.levels import LEVELS
 from sage_cli.analysis.measures.majority import MAJORITY
 from sage_cli.analysis.measures.modes import MODES
 from sage_cli.analysis.measures.patterns import PATTERNS
@@ -22,7 +20,7 @@ from sage_cli.analysis.measures.support import SUPPORT
 from sage_cli.analysis.measures.training import TRAINING
 from sage_cli.errors import ConfigurationError
 
-_ANALYSES = (PATTERNS, PERPLEXITY, SUPPORT, DIVERSITY, ENTROPY, CASES, MAJORITY, LENGTHS, LEVELS)
+_ANALYSES = (PATTERNS, PERPLEXITY, SUPPORT, DIVERSITY, ENTROPY, MAJORITY, LENGTHS)
 _LATER = (RELIABILITY, DYNAMICS, TRAINING, REWEIGH, MODES, EXACT)
 ANALYSES = {analysis.name: analysis for analysis in (*_ANALYSES, *_LATER)}
 """A new analysis is a file beside this one and its name here."""

@@ -15,7 +15,7 @@ from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import ConfigurationError, DataError, StoreError
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.stored import stored_counts
-from sage_cli.methods.method import Method, OnlineMethod
+from sage_cli.methods.method import Method, OnlineMethod, PlainAdvantages
 from sage_cli.metrics import Counts, pooled
 from sage_cli.models.policies.names import (
     NO_LABELS,
@@ -185,7 +185,7 @@ def _methods(names: str | None, config: SageConfig) -> tuple[OnlineMethod, ...]:
     By default grpo and all of advantages alone.
     """
     known = {name: of for name, of in built_in(Method).items() if issubclass(of, OnlineMethod)}
-    usual = ["grpo", *(name for name, of in known.items() if ".advantages" in of.__module__)]
+    usual = ["grpo", *(name for name, of in known.items() if _is_advantages_alone(of))]
     methods = []
     for name in dict.fromkeys(usual if names is None else map(str.strip, names.split(","))):
         found = changed(config, {"rl.algo": name}).rl
@@ -195,6 +195,13 @@ def _methods(names: str | None, config: SageConfig) -> tuple[OnlineMethod, ...]:
             )
         methods.append(found)
     return tuple(methods)
+
+
+def _is_advantages_alone(method: type[OnlineMethod]) -> bool:
+    """Return True if a method has advantages of its own and nothing else."""
+    of_others = (OnlineMethod.advantages, PlainAdvantages.advantages)
+    usual = method.hooks is OnlineMethod.hooks and not method.shapes_tokens
+    return usual and method.advantages not in of_others
 
 
 def _temperatures(text: str | None) -> list[float]:

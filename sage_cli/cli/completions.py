@@ -98,5 +98,5 @@ def analyses(incomplete: str) -> list[str]:
 
 def forms(incomplete: str) -> list[str]:
     """Return the forms of files that `sage samples import` reads."""
-    known = ("lm-eval", "lighteval", "inspect", "verl", "every-eval-ever", "jsonl")
+    known = ("lm-eval", "lighteval", "inspect", "jsonl")
     return _beginning(lambda: known, incomplete)

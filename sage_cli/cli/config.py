@@ -12,12 +12,11 @@ from rich.table import Table
 from rich.text import Text
 
 from sage_cli.cli import completions
+from sage_cli.cli.console import console, emit
 from sage_cli.cli.group import new_app
 from sage_cli.cli.options import Algo, ConfigFile, Guide, Json, Presets, Sets, load_config
-from sage_cli.cli.terminal.console import console, emit
 
 if TYPE_CHECKING:
-    from sage_cli.cli.terminal.answers import CheckedAnswer, SettingsAnswer
     from sage_cli.config.meaning import Meaning
     from sage_cli.methods.method import Method
 
@@ -68,8 +67,7 @@ def explain(
 
     found = meant_settings(key)
     if json:
-        answer: SettingsAnswer = {"settings": [one for many in found.values() for one in many]}
-        emit(answer)
+        emit({"settings": [one for many in found.values() for one in many]})
         return
     for many in found.values():
         for one in many:
@@ -102,8 +100,7 @@ def check(
 
     require_mirrors(load_config([str(file)], None, None).config.tracking)
     if json:
-        answer: CheckedAnswer = {"file": str(file), "valid": True}
-        emit(answer)
+        emit({"file": str(file), "valid": True})
     else:
         console.print(f"[green]{file} is a valid configuration[/]")
 

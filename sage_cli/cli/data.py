@@ -11,13 +11,12 @@ from rich.markup import escape
 from rich.table import Table
 
 from sage_cli.cli import completions
+from sage_cli.cli.console import console, emit
 from sage_cli.cli.group import new_app
+from sage_cli.cli.live import doing
 from sage_cli.cli.options import Json, Presets, Sets, load_config
-from sage_cli.cli.terminal.console import console, emit
-from sage_cli.cli.terminal.live import doing
 
 if TYPE_CHECKING:
-    from sage_cli.cli.terminal.answers import SourceAnswer, SourcesAnswer
     from sage_cli.config.schema import SageConfig
 
 SHOWN = 160
@@ -46,8 +45,7 @@ def list_(preset: Presets = None, set_: Sets = None, root: Root = None, json: Js
     with doing("reading local copies"):
         sources = list_sources(_configured(preset, set_, root).data)
     if json:
-        answer: SourcesAnswer = {"sources": sources}
-        emit(answer)
+        emit({"sources": sources})
         return
     table = _table("name", ">problems", ">expected", ">repeated", "where", "revision", "use")
     for source in sources:
@@ -85,7 +83,7 @@ def show(
         source = show_source(name, config.data, config.evaluation.fields)
     repeated = [[problem.id for problem in group] for group in source.repeated]
     if json:
-        answer: SourceAnswer = {
+        answer = {
             "name": name,
             "problems": len(source.problems),
             "columns": list(source.columns),

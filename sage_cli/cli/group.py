@@ -10,7 +10,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from sage_cli.cli.terminal.console import (
+from sage_cli.cli.console import (
     console,
     emit_error,
     one_object,
@@ -18,11 +18,21 @@ from sage_cli.cli.terminal.console import (
     visible,
     wants_json,
 )
-from sage_cli.errors import EXIT_INTERRUPTED, EXIT_OTHER, EXIT_USER, SageError, StoreError
+from sage_cli.errors import (
+    EXIT_INTERRUPTED,
+    EXIT_OTHER,
+    EXIT_USER,
+    ConfigurationError,
+    SageError,
+    StoreError,
+)
 from sage_cli.settings.passwords import without_passwords
 
 SURROUNDINGS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
 """Errors of a file system that no program can help: it is full, or somebody else's."""
+
+TRAINING_LIBRARIES = {"torch", "transformers", "trl", "peft", "accelerate", "datasets", "wandb"}
+"""What the extra `train` installs besides the base installation, which measures."""
 
 HELP_OPTIONS = ["-h", "--help"]
 
@@ -90,6 +100,17 @@ class SageGroup(TyperGroup):
             error.message = visible(without_passwords(error.message))
             emit_error(error.format_message(), None, error.exit_code)
             raise
+        except ModuleNotFoundError as error:
+            library = (error.name or "").partition(".")[0]
+            if library not in TRAINING_LIBRARIES:
+                raise
+            lacking = ConfigurationError(
+                f"this needs {library}, which is not installed: the base installation measures, "
+                "compares and reports, and loads no models",
+                'pip install "sage-rlvr[train]"; in a checkout: pip install -e ".[train]"',
+            )
+            show_error(lacking, EXIT_USER)
+            raise typer.Exit(EXIT_USER) from None
         except OSError as error:
             if error.errno not in SURROUNDINGS:
                 raise

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from sage_cli.cli.console import console, emit
 from sage_cli.cli.options import Json
-from sage_cli.cli.terminal.console import console, emit
 from sage_cli.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from sage_cli.cli.terminal.answers import WrittenAnswer
 
 
 def command(
@@ -22,8 +19,7 @@ def command(
     """Make a small study: a preset, problems, a suite, and a README with its commands."""
     written = _written(folder)
     if json:
-        answer: WrittenAnswer = {"folder": str(folder), "written": [str(one) for one in written]}
-        emit(answer)
+        emit({"folder": str(folder), "written": [str(one) for one in written]})
         return
     for file in written:
         console.print(f"wrote {file}", soft_wrap=True)

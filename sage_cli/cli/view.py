@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 from urllib.parse import quote
 
 import typer
 from rich.markup import escape
 
+from sage_cli.cli.console import console, emit
 from sage_cli.cli.options import Json, RunRoot
-from sage_cli.cli.terminal.console import console, emit
 from sage_cli.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from sage_cli.cli.terminal.answers import ExportedAnswer, ViewAnswer
 
 Kind = Literal["run", "sweep", "suite"]
 Name = Annotated[
@@ -58,8 +55,7 @@ def command(
     begin = "runs" if kind is None else f"{kind}?{kind}={quote(full_name)}"
     address = f"{access.address}#/{begin}"
     if json:
-        answer: ViewAnswer = {"address": address, "root": str(root.resolve())}
-        emit(answer)
+        emit({"address": address, "root": str(root.resolve())})
     if host not in LOCAL:
         console.print(
             f"[yellow]warning[/]: whoever reaches {escape(host)} and has the address reads "
@@ -106,13 +102,12 @@ def named(root: Path, name: str | None) -> tuple[Kind | None, str]:
 
 
 def _export(root: Path, kind: Kind | None, name: str, folder: Path, json: bool) -> None:
-    from sage_cli.cli.terminal.live import doing
+    from sage_cli.cli.live import doing
     from sage_cli.view.page_file import write_export
 
     with doing("writing the page"):
         file = write_export(root, folder, kind, name)
     if json:
-        answer: ExportedAnswer = {"file": str(file.resolve()), "bytes": file.stat().st_size}
-        emit(answer)
+        emit({"file": str(file.resolve()), "bytes": file.stat().st_size})
         return
     console.print(f"page: [bold]{escape(str(file))}[/]", soft_wrap=True)

@@ -114,6 +114,7 @@ def _where(entry: Entry, data: DataSection) -> str:
     """Return `local`, `Hub` or `generated`; a group is local if all its members are."""
     if isinstance(entry, DataSet):
         return "local" if local_files(entry, data) else "Hub"
-    sources = entry.members if isinstance(entry, Group) else entry.generator.sources
-    places = {_where(find(name), data) for name in sources} or {"generated"}
+    if not isinstance(entry, Group):
+        return "generated"
+    places = {_where(find(name), data) for name in entry.members}
     return places.pop() if len(places) == 1 else "Hub"

@@ -7,35 +7,32 @@ anything is trained.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from platform import python_version
+from typing import Any
 
 from sage_cli import __version__
-from sage_cli.commands.doctor_lengths import described_lengths, start_positions, start_tokenizer
 from sage_cli.commands.train.initial_policy import InitialPolicy, with_model_of
-from sage_cli.commands.train.sft import sft_inputs
+from sage_cli.commands.train.sft import sft_inputs, tags
 from sage_cli.config.schema import SageConfig
 from sage_cli.config.specs import EvaluationSpec, RlSpec, SftSpec
-from sage_cli.errors import SageError
+from sage_cli.errors import ConfigurationError, SageError
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.training_pool import training_problems
-from sage_cli.methods.method import Method
-from sage_cli.models.folders import TokenizerFacts
+from sage_cli.models.folders import TokenizerFacts, read_json
 from sage_cli.models.policies.policy import Policy
+from sage_cli.problems.demonstrations import load_demonstrations
+from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.sampling.build import chosen_backend
-from sage_cli.settings.sections.executor import ExecutorSection
-from sage_cli.settings.sections.model import PretrainedModel, ScratchModel
-from sage_cli.settings.sections.records import TrackingSection
-from sage_cli.settings.sections.sampling import SamplingSection
-from sage_cli.settings.sections.training import SftSection
+from sage_cli.settings.sections.model import ScratchModel
 from sage_cli.store.mirrors import require_mirrors
 from sage_cli.store.surroundings import require_storage, require_tested_versions
 from sage_cli.training.rewards.load import require_plugins
 from sage_cli.training.trainer.optimizers import require_optimizer
 from sage_cli.training.validation import configured_validation
-from sage_cli.trials.executors.build import local_places, require_executor
+from sage_cli.trials.executors.build import require_executor
 
 
 @dataclass(frozen=True)
@@ -46,11 +43,6 @@ class Finding:
     said: str
     mend: str | None = None
     obstacle: bool = False
-
-    @property
-    def fine(self) -> bool:
-        """Return True if there is nothing to mend."""
-        return self.mend is None and not self.obstacle
 
 
 @dataclass(frozen=True)
@@ -83,9 +75,7 @@ def checks(config: SageConfig, init: str | None = None) -> Iterator[Check]:
     yield Check("sage", lambda: f"{__version__} on Python {python_version()}, {sys.executable}")
     yield Check("versions", require_tested_versions, needed=False)
     yield Check("runs folder", lambda: require_storage(config.run.root))
-    yield Check("mirrors", lambda: _mirrors(config.tracking))
-    yield Check("executor", lambda: _executor(config.executor, rl.rl.processes))
-    yield Check("plug-ins", lambda: _plugins(rl))
+    yield Check("packages", lambda: _packages(config, rl))
     yield Check("model", lambda: _model(start))
     yield Check("prompt template", lambda: _template(start))
     if start.is_trained_here:
@@ -93,34 +83,17 @@ def checks(config: SageConfig, init: str | None = None) -> Iterator[Check]:
     yield Check(f"RL data {rl.data.rl.name}", lambda: _problems(rl, evaluation, config))
     yield Check("lengths", lambda: _lengths(rl, start, config), needed=False)
     yield Check(f"benchmark {config.evaluation.benchmark}", lambda: _benchmarks(evaluation))
-    yield Check("device", lambda: _device(rl.model))
-    yield Check("optimizers", lambda: _optimizers(sft.sft, rl.rl))
+    yield Check("device", lambda: _device(sft, rl))
     yield Check("rollouts", lambda: _rollouts(rl))
-    yield Check("sampling", lambda: _sampling(evaluation.sampling))
+    yield Check("sampling", lambda: _sampling(evaluation))
 
 
-def _mirrors(tracking: TrackingSection) -> str:
-    require_mirrors(tracking)
-    others = {"TensorBoard": tracking.tensorboard, "trackio": tracking.trackio}
-    board = "".join(f", {name}" for name, wanted in others.items() if wanted)
-    if tracking.wandb != "online":
-        return f"W&B {tracking.wandb}{board}"
-    from sage_cli.store.wandb_mirror import has_key
-
-    return f"W&B {'online' if has_key() else 'has no key: offline (`wandb login`)'}{board}"
-
-
-def _executor(executor: ExecutorSection, processes: int) -> str:
-    require_executor(executor)
-    if executor.name != "local":
-        return f"{executor.name}: its package is installed; the cluster wasn't asked"
-    places = local_places(executor, processes)
-    return f"this machine, {places} {'task' if places == 1 else 'tasks'} at once"
-
-
-def _plugins(spec: RlSpec) -> str:
-    require_plugins(spec)
-    return f"guide {spec.guide.name}, method {spec.rl.algo}"
+def _packages(config: SageConfig, rl: RlSpec) -> str:
+    """Return the plug-ins in use. Raises ConfigurationError for a package that is missing."""
+    require_mirrors(config.tracking)
+    require_executor(config.executor)
+    require_plugins(rl)
+    return f"guide {rl.guide.name}, method {rl.rl.algo}, executor {config.executor.name}"
 
 
 def _model(start: InitialPolicy) -> str:
@@ -140,7 +113,7 @@ def _template(start: InitialPolicy) -> str:
         facts = TokenizerFacts("<eos>", None, "a model from scratch")
         template = PromptTemplate.from_section(section, facts)
     else:
-        template = PromptTemplate.from_section(section, start_tokenizer(start))
+        template = PromptTemplate.from_section(section, _tokenizer(start))
     return f"{section.format}: a prompt has {len(template.render('1+1=?'))} characters"
 
 
@@ -159,30 +132,20 @@ def _problems(rl: RlSpec, spec: EvaluationSpec, config: SageConfig) -> str:
     return f"{problems:,} problems"
 
 
-def _lengths(rl: RlSpec, start: InitialPolicy, config: SageConfig) -> str:
-    problems = training_problems(rl, config.run.root)
-    return described_lengths(rl, problems, start_tokenizer(start), start_positions(start))
-
-
 def _benchmarks(spec: EvaluationSpec) -> str:
     found = load_benchmarks(spec.evaluation, spec.data, spec.grading.judge)
     counted = ", ".join(f"{one.name} {len(one.problems):,}" for one in found)
     return f"problems whose golds are right by their judge: {counted}"
 
 
-def _device(model: PretrainedModel | ScratchModel) -> str:
+def _device(sft: SftSpec, rl: RlSpec) -> str:
     from sage_cli.training.launch.hardware import device, precision, require_kernels
 
-    computed = "bfloat16" if precision(model.compute_dtype)["bf16"] else "float32"
-    return f"{device()}; computes in {computed}, {require_kernels(model)}"
-
-
-def _optimizers(sft: SftSection, rl: Method) -> str:
-    require_optimizer(rl.optimizer, "rl.optimizer")
-    if not sft.enabled:
-        return f"RL {rl.optimizer}"
-    require_optimizer(sft.optimizer, "sft.optimizer")
-    return f"SFT {sft.optimizer}, RL {rl.optimizer}"
+    require_optimizer(rl.rl.optimizer, "rl.optimizer")
+    if sft.sft.enabled:
+        require_optimizer(sft.sft.optimizer, "sft.optimizer")
+    computed = "bfloat16" if precision(rl.model.compute_dtype)["bf16"] else "float32"
+    return f"{device()}; computes in {computed}, {require_kernels(rl.model)}"
 
 
 def _rollouts(spec: RlSpec) -> str:
@@ -198,13 +161,83 @@ def _rollouts(spec: RlSpec) -> str:
     return f"{backend}, in {processes} {'process' if processes == 1 else 'processes'}"
 
 
-def _sampling(sampling: SamplingSection) -> str:
-    backend = chosen_backend(sampling)
+def _sampling(spec: EvaluationSpec) -> str:
+    backend = chosen_backend(spec.sampling)
     if backend == "vllm":
         from sage_cli.sampling.engines.vllm_sampler import require_vllm
 
         require_vllm()
-    if backend == "server":
-        return f"servers {', '.join(sampling.servers)}, which are asked when sampling begins"
-    asked = sampling.backend
-    return backend if backend == asked else f"{backend} (sampling.backend is '{asked}')"
+    return backend
+
+
+def _lengths(rl: RlSpec, start: InitialPolicy, config: SageConfig) -> str:
+    problems = training_problems(rl, config.run.root)
+    return described_lengths(rl, problems, _tokenizer(start), _positions(start))
+
+
+def described_lengths(
+    spec: RlSpec, problems: Sequence[Problem], tokenizer: Any, positions: int | None
+) -> str:
+    """Describe the tokens of prompts and of the shortest right completions.
+
+    Raises ConfigurationError, with the setting that is needed, where they don't fit. A judge of
+    one's own may have golds that are no answers, so that they aren't counted.
+    """
+    template = PromptTemplate.from_section(spec.prompt, tokenizer)
+    most = spec.rollout.max_tokens
+    prompt = max(_counts(tokenizer, [template.render(one.question) for one in problems]))
+    if positions is not None and prompt + most > positions:
+        room = positions - prompt
+        raise ConfigurationError(
+            f"the longest prompt has {prompt:,} tokens and a rollout up to {most:,}, and the "
+            f"model's context has {positions:,}",
+            f"--set rollout.max_tokens={room} fits"
+            if room > 0
+            else f"leave out longer problems, or take a model whose context is over {prompt:,}",
+        )
+    said = f"prompts have up to {prompt:,} tokens, rollouts up to {most:,} more"
+    context = "" if positions is None else f"; the model's context has {positions:,}"
+    if spec.grading.judge is not None:
+        return said + context
+    bare = spec.grading.extract == "text"
+    needed = _counts(
+        tokenizer, [one.gold if bare else template.final(one.gold) for one in problems]
+    )
+    longer = sum(count > most for count in needed)
+    if longer:
+        raise ConfigurationError(
+            f"{longer:,} of {len(problems):,} problems can't be answered: the longest answer "
+            f"takes {max(needed):,} tokens, and rollout.max_tokens is {most:,}",
+            f"--set rollout.max_tokens={max(needed)} is the least; working-out takes more",
+        )
+    return f"{said}, of which bare answers take up to {max(needed):,}{context}"
+
+
+def _counts(tokenizer: Any, texts: list[str]) -> list[int]:
+    return list(map(len, tokenizer(texts, add_special_tokens=False)["input_ids"]))
+
+
+def _tokenizer(start: InitialPolicy) -> Any:
+    """Return the tokenizer of the policy that RL starts from, trained already or not."""
+    section, spec = start.spec.model, start.spec
+    if start.policy.exists:
+        return start.policy.tokenizer()
+    if not isinstance(section, ScratchModel):
+        return Policy(section.path, section=section).tokenizer()
+    from sage_cli.models.scratch import build_tokenizer
+
+    shown = load_demonstrations(spec.data, spec.sft)
+    texts = (f"{one.question}\n{one.working}" for one in shown)
+    return build_tokenizer(section, tags(spec.prompt), texts)
+
+
+def _positions(start: InitialPolicy) -> int | None:
+    """Return how many tokens its context has; None where its files don't say."""
+    section = start.spec.model
+    if isinstance(section, ScratchModel) and not start.policy.exists:
+        return section.max_positions
+    policy = start.policy
+    if not policy.exists and not isinstance(section, ScratchModel):
+        policy = Policy(section.path, section=section)
+    found = read_json(policy.files / "config.json").get("max_position_embeddings")
+    return int(found) if found else None

@@ -169,7 +169,27 @@ def validate(merged: Merged, as_stored: Set[str] = frozenset()) -> SageConfig:
     else:
         if not problems:
             return config
+    if _is_of_another_version(merged, wrong):
+        raise ConfigurationError(
+            "the stored configuration was written by another version of sage, and this one has "
+            "no such settings:\n" + "\n".join(problems),
+            "use the version and commit that its manifest.json names, or name its model's folder "
+            "and a preset instead: `sage passk runs/ID/model --preset NAME`",
+        )
     raise ConfigurationError("\n".join(problems), remedy(problems, wrong))
+
+
+def _is_of_another_version(merged: Merged, wrong: ValidationError | None) -> bool:
+    """Return True if a stored setting, method or guide is one that nothing here has."""
+    stored = [name for name, origin in merged.origins.items() if origin == STORED]
+    for complaint in wrong.errors() if wrong else ():
+        known = complaint["type"] == "value_error" and "known: " in complaint["msg"]
+        if complaint["type"] not in ("extra_forbidden", "union_tag_invalid") and not known:
+            continue
+        name = ".".join(map(str, complaint["loc"]))
+        if any(f"{setting}.".startswith(f"{name}.") for setting in stored):
+            return True
+    return False
 
 
 def _problems(values: Mapping[str, Any], section: str, as_stored: Set[str]) -> list[str]:

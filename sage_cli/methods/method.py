@@ -92,7 +92,6 @@ class Method(Extensible):
 
     package = "sage_cli.methods"
     tag = "algo"
-    rooms = ("advantages",)
     other_modules = ("contract", "formulas", "hooks")
 
     algo: str = "grpo"

@@ -12,15 +12,13 @@ from sage_cli.problems.data_set import DataSet, Group
 from sage_cli.problems.files import SUFFIXES
 from sage_cli.problems.generated.arithmetic import Arithmetic
 from sage_cli.problems.generated.generator import SPLITS, Generated, Generator
-from sage_cli.problems.generated.knights_knaves.generator import KnightsKnaves
-from sage_cli.problems.generated.rare_way import RareWay
-from sage_cli.problems.generated.word_problems.generator import WordProblems
+from sage_cli.problems.generated.knights_knaves import KnightsKnaves
 from sage_cli.problems.published import PUBLISHED
 from sage_cli.settings.base import Section
 from sage_cli.settings.plugins import Plugin, plugins
 from sage_cli.settings.sections.data import GENERATORS_GROUP
 
-BUILT_IN: tuple[type[Generator], ...] = (Arithmetic, RareWay, KnightsKnaves, WordProblems)
+BUILT_IN: tuple[type[Generator], ...] = (Arithmetic, KnightsKnaves)
 """A new one is a file or folder of `generated/`, a section of `data` and a name here."""
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -179,27 +178,3 @@ def _stored(path: Path) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return stored if isinstance(stored, dict) else None
-
-
-@dataclass(frozen=True)
-class Written:
-    """A stored report: its folder, name and title, when and by which command it was written."""
-
-    folder: str
-    name: str
-    title: str
-    written: str
-    command: str | None
-
-
-def written_reports(root: Path) -> list[Written]:
-    """Return every report below `root`, newest first; torn files and others are passed over."""
-    reports = []
-    for file in (root / "reports").glob("*/*.json"):
-        stored = _stored(file)
-        if stored and "content" in stored and stored.get("name") == file.stem:
-            command = (stored.get("provenance") or {}).get("command")
-            when = datetime.fromtimestamp(file.stat().st_mtime, UTC).isoformat(timespec="seconds")
-            title = str(stored.get("title", ""))
-            reports.append(Written(str(file.parent), file.stem, title, when, command))
-    return sorted(reports, key=lambda report: (report.written, report.folder), reverse=True)

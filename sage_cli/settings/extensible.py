@@ -36,8 +36,6 @@ class Extensible(Section):
 
     package: ClassVar[str]
     tag: ClassVar[str] = "name"
-    rooms: ClassVar[tuple[str, ...]] = ()
-    """Folders of the package that hold classes of the union, too, one file each."""
     other_modules: ClassVar[tuple[str, ...]] = ()
     """Modules of the package that hold no class of the union and are slow to import."""
 
@@ -155,12 +153,10 @@ def in_file(root: type[_Root], name: str) -> type[_Root] | None:
 
 def _modules(root: type[Extensible]) -> list[str]:
     """Return the modules in which the union's classes may be, none of them imported."""
-    folders = [root.package, *(f"{root.package}.{room}" for room in root.rooms)]
     return [
-        f"{folder}.{module.name}"
-        for folder in folders
-        for module in pkgutil.iter_modules(import_module(folder).__path__)
-        if module.name not in (*root.other_modules, *root.rooms)
+        f"{root.package}.{module.name}"
+        for module in pkgutil.iter_modules(import_module(root.package).__path__)
+        if module.name not in root.other_modules
     ]
 
 

@@ -41,7 +41,7 @@ from sage_cli.training.checkpoints.checkpoints import prepare_resume, step_of
 from sage_cli.training.checkpoints.interruption import Interruption
 from sage_cli.training.checkpoints.sealed import SealedCheckpoints, carry_out, save_policy
 from sage_cli.training.launch.hardware import common_arguments, release_memory
-from sage_cli.training.launch.memory_errors import MemoryNeed, loading, memory_explained
+from sage_cli.training.launch.memory_errors import LOADING, MemoryNeed, memory_explained
 from sage_cli.training.rl_inputs import RlJob, Validator
 from sage_cli.training.rollouts.order import permutations, training_order
 from sage_cli.training.sft import Example, train_sft
@@ -112,7 +112,7 @@ def train(job: RlJob, run: Run, watch: Watch | None, progress: Progress) -> None
 
     def load(folder: Path | None) -> Any:
         begun = start if folder is None else Policy(str(folder), start.run, start.pretrained)
-        with memory_explained(loading(spec), run):
+        with memory_explained(LOADING, run):
             return policy_and_reference(spec, begun)[0]
 
     with validating(job.validation, tokenizer, watch.on_validation) as validator:
@@ -412,8 +412,8 @@ def dpo_arguments(recipe: RlSpec, run: Run) -> DPOConfig:
 
 def _memory_need(recipe: RlSpec) -> MemoryNeed:
     rows = 2 * guided(recipe).pairs_at_once
-    changes = {"rollout.max_tokens": max(1, recipe.rollout.max_tokens // 2)}
-    return MemoryNeed(f"{rows} completions of pairs at once", changes, ("rl.micro_batch", rows))
+    what = f"{rows} completions of pairs of up to {recipe.rollout.max_tokens:,} tokens at once"
+    return MemoryNeed(what, "rl.micro_batch or rollout.max_tokens")
 
 
 class _Recorder(TrainerCallback):  # type: ignore[misc]

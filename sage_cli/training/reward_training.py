@@ -26,13 +26,13 @@ def train(job: RlJob, run: Run, watch: Watch | None, _progress: Progress) -> Non
 
     Of several only the first has a `watch`. Leaves the policy in `run.model`.
     """
-    from sage_cli.training.launch.memory_errors import loading, memory_explained
+    from sage_cli.training.launch.memory_errors import LOADING, memory_explained
     from sage_cli.training.rl import train_rl
 
     spec, record, start = job.spec, job.record, job.start
     tokenizer = start.tokenizer()
     template = PromptTemplate.from_section(spec.prompt, tokenizer)
-    with memory_explained(loading(spec), run):
+    with memory_explained(LOADING, run):
         model, reference = policy_and_reference(spec, start)
     with ExitStack() as held:
         grader = held.enter_context(grader_for(spec.data.rl.name, spec.grading, spec.prompt))

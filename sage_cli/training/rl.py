@@ -14,7 +14,7 @@ from sage_cli.config.specs import RlSpec
 from sage_cli.errors import TrainingError
 from sage_cli.grading.extract import AnswerTags, answer_begin
 from sage_cli.methods.hooks import GradeReward, Setup
-from sage_cli.methods.method import OnlineMethod
+from sage_cli.methods.method import OnlineMethod, batch_of
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.settings.sections.records import TrackingSection
@@ -25,7 +25,7 @@ from sage_cli.training.checkpoints.checkpoints import prepare_resume, step_of
 from sage_cli.training.checkpoints.interruption import Interruption
 from sage_cli.training.checkpoints.sealed import carry_out, save_policy
 from sage_cli.training.launch.hardware import without_cpu_number
-from sage_cli.training.launch.memory_errors import loading, memory_explained, training
+from sage_cli.training.launch.memory_errors import LOADING, MemoryNeed, memory_explained
 from sage_cli.training.launch.processes import join_processes, world_size
 from sage_cli.training.rewards.paid import Paid, paid_rewards
 from sage_cli.training.rl_arguments import engine_stop, grpo_arguments
@@ -54,12 +54,19 @@ def train_rl(
         checkpoint = prepare_resume(run, recipe.rl, inputs.model)
     done = step_of(checkpoint) if checkpoint else 0
     engine = engine_as_asked(recipe.rl.seed, done, recipe.rollout.logprobs_mode)
-    with as_launched(), engine, memory_explained(loading(recipe), run):
+    with as_launched(), engine, memory_explained(LOADING, run):
         trainer = build_trainer(recipe, inputs, tracking, run, on_step)
     interruption = Interruption(run, recipe.rl.save_minutes, period=recipe.rl.steps_per_batch)
-    need, finished = training(recipe, world_size()), done >= recipe.rl.steps
-    carry_out(trainer, run, checkpoint, interruption, need, finished=finished)
+    finished = done >= recipe.rl.steps
+    carry_out(trainer, run, checkpoint, interruption, memory_need(recipe), finished=finished)
     save_policy(trainer, run)
+
+
+def memory_need(recipe: RlSpec) -> MemoryNeed:
+    """Return what a micro-batch asks for, with all that its gradients need."""
+    rows, tokens = batch_of(recipe.rl, world_size()).micro_batch, recipe.rollout.max_tokens
+    what = f"{rows} completions of up to {tokens:,} tokens at once"
+    return MemoryNeed(what, "rl.micro_batch or rollout.max_tokens")
 
 
 def build_trainer(

@@ -21,7 +21,7 @@ from sage_cli.training.checkpoints.checkpoints import newest_sealed, step_of
 from sage_cli.training.checkpoints.interruption import Interruption
 from sage_cli.training.checkpoints.sealed import SealedCheckpoints, carry_out, disk_explained
 from sage_cli.training.launch.hardware import common_arguments
-from sage_cli.training.launch.memory_errors import warming_up
+from sage_cli.training.launch.memory_errors import MemoryNeed
 
 IGNORED = -100
 
@@ -64,7 +64,12 @@ def train_sft(
         processing_class=tokenizer,
         callbacks=[_Recorder(run.metrics, on_step)],
     )
-    interruption, need = Interruption(run, section.save_minutes), warming_up(section)
+    interruption = Interruption(run, section.save_minutes)
+    micro_batch = section.micro_batch or section.batch_size
+    need = MemoryNeed(
+        f"{micro_batch} demonstrations of up to {section.max_length:,} tokens at once",
+        "sft.micro_batch or sft.max_length",
+    )
     finished = checkpoint is not None and _is_last(checkpoint)
     carry_out(trainer, run, checkpoint, interruption, need, finished=finished)
     with disk_explained(run.checkpoints, run.model):

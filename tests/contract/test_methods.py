@@ -11,19 +11,17 @@ import torch
 from torch import Tensor
 
 from sage_cli.errors import TrainingError
-from sage_cli.methods.advantages.effective_rank import EffectiveRank
-from sage_cli.methods.advantages.mara import Mara
-from sage_cli.methods.advantages.nsr import Nsr
-from sage_cli.methods.advantages.pkpo import Pkpo
-from sage_cli.methods.advantages.psr import Psr
-from sage_cli.methods.advantages.unlikeliness import Unlikeliness
-from sage_cli.methods.advantages.w_reinforce import WReinforce
 from sage_cli.methods.clip_cov import ClipCov
 from sage_cli.methods.contract import MethodContract
+from sage_cli.methods.effective_rank import EffectiveRank
 from sage_cli.methods.formulas import AdvantageInputs, Update
 from sage_cli.methods.kl_cov import KlCov
+from sage_cli.methods.mara import Mara
 from sage_cli.methods.method import Method, PolicyGradient
+from sage_cli.methods.pkpo import Pkpo
+from sage_cli.methods.signed import Nsr, Psr, WReinforce
 from sage_cli.methods.steer import Steer
+from sage_cli.methods.unlikeliness import Unlikeliness
 from sage_cli.settings.extensible import built_in
 
 EQUAL_GROUPS_TEACH = {"zero_in_equal_groups": False}

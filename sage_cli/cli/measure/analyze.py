@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from sage_cli.cli import completions
+from sage_cli.cli.console import console, emit, show_plan, show_report
+from sage_cli.cli.live import Live
 from sage_cli.cli.measure.measuring import evaluation_flags, labelled_names, load_for_measuring
 from sage_cli.cli.options import (
     Benchmark,
@@ -24,12 +26,6 @@ from sage_cli.cli.options import (
     Seeds,
     Sets,
 )
-from sage_cli.cli.terminal.console import console, emit
-from sage_cli.cli.terminal.live import Live
-from sage_cli.cli.terminal.reporting import show_plan, show_report
-
-if TYPE_CHECKING:
-    from sage_cli.cli.terminal.answers import AnalysesAnswer
 
 
 def command(
@@ -113,9 +109,7 @@ def _list(json: bool) -> None:
     from sage_cli.analysis.registry import ANALYSES
 
     if json:
-        answer: AnalysesAnswer = {
-            "analyses": [{"name": one.name, "says": one.says} for one in ANALYSES.values()]
-        }
+        answer = {"analyses": [{"name": one.name, "says": one.says} for one in ANALYSES.values()]}
         emit(answer)
         return
     from rich.table import Table

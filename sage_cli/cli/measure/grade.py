@@ -9,15 +9,14 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from sage_cli.cli.console import console, emit
+from sage_cli.cli.live import Live
 from sage_cli.cli.measure.measuring import load_for_measuring
 from sage_cli.cli.options import Json, Presets, RunRoot, Sets, load_config
-from sage_cli.cli.terminal.console import console, emit
-from sage_cli.cli.terminal.live import Live
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.settings.sections.judging import BUILT_IN_JUDGES, MODES, Extraction, GradingMode
 
 if TYPE_CHECKING:
-    from sage_cli.cli.terminal.answers import GradeAnswer
     from sage_cli.commands.measure.grade import GradedFile
     from sage_cli.store.runs.run import Run
 
@@ -125,7 +124,7 @@ def _answered(file: Path, judge: str, graded: GradedFile, place: str, *, json: b
         _show(graded, place)
 
 
-def _answer(file: Path, judge: str, graded: GradedFile) -> GradeAnswer:
+def _answer(file: Path, judge: str, graded: GradedFile) -> dict[str, Any]:
     rows: list[Any] = [
         {"line": item.line, "index": item.index}
         | {mode: grades[number].status for mode, grades in graded.grades.items()}

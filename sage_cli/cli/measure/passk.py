@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sage_cli.cli import options
+from sage_cli.cli.console import Out, refuse_gpu, show_plan, show_report
+from sage_cli.cli.live import Live, doing
 from sage_cli.cli.measure.measuring import (
     evaluation_flags,
     labelled_names,
@@ -15,8 +17,6 @@ from sage_cli.cli.measure.measuring import (
     may_train,
     measured_names,
 )
-from sage_cli.cli.terminal.live import Live, doing
-from sage_cli.cli.terminal.reporting import Out, refuse_gpu, show_plan, show_report
 from sage_cli.planning.dry_run import plan_of
 
 if TYPE_CHECKING:
@@ -49,7 +49,11 @@ def command(
     out: Out = None,
     json: options.Json = False,
 ) -> None:
-    """Measure pass@k of runs or models; with none named, of the latest run."""
+    """Measure pass@k of runs or models; with none named, of the latest run.
+
+    `--json` has `k`, a list, and `curves` as {"policy": "rl-grpo-0123abcd", "benchmark": "aime24",
+    "pass@k": [0.1, 0.15], "low": [0.06, 0.1], "high": [0.15, 0.2], ...}, a value for each k.
+    """
     refuse_gpu(gpu, dry_run)
     if from_:
         _show_files(from_, k, runs, set_, out, json)

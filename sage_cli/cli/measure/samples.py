@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
 from rich.text import Text
 
 from sage_cli.cli import completions
+from sage_cli.cli.console import console, emit, visible
 from sage_cli.cli.group import new_app
+from sage_cli.cli.live import Live, doing
 from sage_cli.cli.measure.measuring import load_for_measuring
 from sage_cli.cli.options import (
     Benchmark,
@@ -24,16 +26,9 @@ from sage_cli.cli.options import (
     Sets,
     Tau,
 )
-from sage_cli.cli.terminal.console import console, emit, visible
-from sage_cli.cli.terminal.live import Live, doing
 from sage_cli.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from sage_cli.cli.terminal.answers import (
-        ImportedAnswer,
-        SamplesAnswer,
-        TrainingCompletionsAnswer,
-    )
     from sage_cli.config.schema import SageConfig
     from sage_cli.reports.token_report import TokenReport
     from sage_cli.view.runs_view import GuideView
@@ -67,7 +62,11 @@ def show(
     runs: RunRoot = None,
     json: Json = False,
 ) -> None:
-    """Show stored completions with their problems and grades; nothing is sampled or graded."""
+    """Show stored completions with their problems and grades; nothing is sampled or graded.
+
+    `--json` has `samples` as {"problem": {"id": ..., "question": ..., "gold": ...}, "completion":
+    {"text": ..., "tokens": 12, ...}, "status": "right", "extracted": "4"}.
+    """
     evaluation = {"benchmark": benchmark}
     if step is not None and not training:
         raise ConfigurationError("--step is of a training", "add --training")
@@ -81,8 +80,7 @@ def show(
     with doing(f"looking for stored completions of {run}"):
         found = samples_show(Evaluation.of_config(settings), run, problem, grade, limit)
     if json:
-        samples: SamplesAnswer = {"samples": found}
-        emit(samples)
+        emit({"samples": found})
         return
     for one in found:
         colour = "green" if one.status == "right" else "red"
@@ -175,7 +173,7 @@ def import_(
         str | None,
         typer.Option(
             "--from",
-            help="jsonl, lm-eval, lighteval, inspect, verl or every-eval-ever (default: detected).",
+            help="jsonl, lm-eval, lighteval or inspect (default: detected).",
             autocompletion=completions.forms,
         ),
     ] = None,
@@ -194,7 +192,7 @@ def import_(
         root = runs or default_root()
         found = import_samples(root, file, name, program, score, live, write=not dry_run)
     if json:
-        answer = cast("ImportedAnswer", {**found.as_json, "stored": not dry_run})
+        answer = {**found.as_json, "stored": not dry_run}
         emit(answer)
         return
     console.print(f"{escape(visible(str(file)))} is {found.form}", soft_wrap=True)
@@ -225,8 +223,7 @@ def _show_training(
         run = Runs(settings.run.root).find(name)
         found = training_show(run, problem, grade, step, limit)
     if json:
-        completions: TrainingCompletionsAnswer = {"completions": found}
-        emit(completions)
+        emit({"completions": found})
         return
     for one in found:
         colour = "green" if one["grade"] == "right" else "red"

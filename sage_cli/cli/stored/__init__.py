@@ -1,1 +1,1 @@
-"""Commands on stored runs and reports."""
+"""Commands on stored runs."""

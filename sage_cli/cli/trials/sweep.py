@@ -10,7 +10,9 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from sage_cli.cli.console import console, emit, name_column, refuse_gpu, show_plan, show_report
 from sage_cli.cli.group import new_app, refuse_options
+from sage_cli.cli.live import Live
 from sage_cli.cli.options import (
     METHOD,
     ConfigFile,
@@ -23,19 +25,9 @@ from sage_cli.cli.options import (
     load_config,
     option,
 )
-from sage_cli.cli.terminal.console import console, emit, name_column
-from sage_cli.cli.terminal.live import Live
-from sage_cli.cli.terminal.reporting import refuse_gpu, show_plan, show_report
 from sage_cli.cli.train.rl import Compat
 
 if TYPE_CHECKING:
-    from sage_cli.cli.trials.sweep_answers import (
-        BestAnswer,
-        CancelAnswer,
-        CommandAnswer,
-        PicturesAnswer,
-        RemovedSweepAnswer,
-    )
     from sage_cli.trials.search.folder import SweepFolder, Sweeps
 
 app = new_app("Train and measure trials of a search space; list, show and end sweeps.")
@@ -214,8 +206,7 @@ def best(
     sweep = _sweeps(runs).find(name)
     found = best_trials(sweep, objective)
     if json:
-        answer: BestAnswer = {"sweep": sweep.name, "best": found}
-        emit(answer)
+        emit({"sweep": sweep.name, "best": found})
         return
     for one in found:
         ends = "" if one["interval"] is None else " [{:.3f}, {:.3f}]".format(*one["interval"])
@@ -250,8 +241,7 @@ def pictures(
     sweep = _sweeps(runs).find(name)
     files = draw(sweep, out)
     if json:
-        answer: PicturesAnswer = {"sweep": sweep.name, "files": [str(file) for file in files]}
-        emit(answer)
+        emit({"sweep": sweep.name, "files": [str(file) for file in files]})
         return
     for file in files:
         console.print(f"[bold]{escape(str(file))}[/]", soft_wrap=True)
@@ -266,7 +256,7 @@ def cancel(name: Name, runs: RunRoot = None, json: Json = False) -> None:
     driven = sweep.driven_by
     said = sweeps.cancel(sweep)
     if json:
-        answer: CancelAnswer = {
+        answer = {
             "sweep": sweep.name, "asked": driven, "jobs": list(sweep.jobs), "said": said
         }  # fmt: skip
         emit(answer)
@@ -290,7 +280,7 @@ def remove(
         typer.confirm(question, abort=True, err=json)
     kept = sweeps.remove(sweep)
     if json:
-        answer: RemovedSweepAnswer = {
+        answer = {
             "removed": sweep.name, "folder": str(sweep.path), "kept": kept
         }  # fmt: skip
         emit(answer)
@@ -312,8 +302,7 @@ def dashboard(
 
     command = dashboard_command(_sweeps(runs).find(name), port)
     if json:
-        answer: CommandAnswer = {"command": command}
-        emit(answer)
+        emit({"command": command})
         return
     os.execv(command[0], command)
 

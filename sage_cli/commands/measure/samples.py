@@ -16,9 +16,14 @@ from sage_cli.errors import ConfigurationError, DataError, StoreError
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.evaluate import Evaluation
 from sage_cli.evaluation.imported.foreign import ForeignFile
-from sage_cli.evaluation.imported.gathered import Gathered, gathered
-from sage_cli.evaluation.imported.read import FORMATS, detected, read_foreign
-from sage_cli.evaluation.imported.stored import imported_run, refuse_unreadable_golds, store
+from sage_cli.evaluation.imported.formats import FORMATS, detected, read_foreign
+from sage_cli.evaluation.imported.stored import (
+    Gathered,
+    gathered,
+    imported_run,
+    refuse_unreadable_golds,
+    store,
+)
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.evaluation.stored import StoredAnswer, stored_answers
 from sage_cli.grading.grades import STATUSES

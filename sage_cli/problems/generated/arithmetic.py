@@ -13,22 +13,16 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import combinations_with_replacement
+from itertools import accumulate, combinations_with_replacement
 from typing import Self
 
 from sage_cli.errors import DataError
-from sage_cli.problems.generated.generator import (
-    SPLITS,
-    Generator,
-    Split,
-    seeded,
-    stretches,
-)
+from sage_cli.problems.generated.generator import SPLITS, Generator, Split, seeded
 from sage_cli.problems.problem import Demonstration, Problem, problem_id
 from sage_cli.settings.sections.data import DataSection
-from sage_cli.settings.sections.generators import ArithmeticSection
+from sage_cli.settings.sections.generators import ArithmeticSection, PhaseSection
 
 Operands = tuple[int, int]
 _OPERANDS = re.compile(r"(\d+)\*(\d+)=\?")
@@ -87,7 +81,7 @@ class Arithmetic(Generator):
         rng = seeded(self.section.seed, "demonstrations")
         return [
             Demonstration(f"{a}*{b}=?", working_out(chosen, a, b), str(a * b), phase.loss)
-            for phase, length in stretches(self.section.phases, count)
+            for phase, length in _stretches(self.section.phases, count)
             for chosen in rng.choices(list(phase.mix), list(phase.mix.values()), k=length)
             for a, b in [self._operands(rng)]
         ]
@@ -150,6 +144,14 @@ class Arithmetic(Generator):
     def _operand(self, rng: random.Random) -> int:
         surprising = rng.random() < self.section.unfamiliar_probability
         return rng.choice(self._unfamiliar if surprising and self._unfamiliar else self._chosen[1])
+
+
+def _stretches(phases: Sequence[PhaseSection], count: int) -> Iterator[tuple[PhaseSection, int]]:
+    """Yield each phase with its number of `count` demonstrations."""
+    shares = list(accumulate(phase.share for phase in phases))
+    ends: list[int] = [round(count * share / shares[-1]) for share in shares]
+    for phase, start, end in zip(phases, [0, *ends], ends, strict=False):
+        yield phase, end - start
 
 
 def _problem(benchmark: str, a: int, b: int) -> Problem:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import random
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from itertools import accumulate
-from typing import Any, ClassVar, Literal, Self, TypeVar
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import ValidationError
 
@@ -17,7 +16,6 @@ from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.problems.problem import Demonstration, Problem, problem_id
 from sage_cli.settings.base import Section
 from sage_cli.settings.sections.data import DataSection
-from sage_cli.settings.sections.generators import PhaseSection, RareWayPhaseSection
 
 Split = Literal["test", "validation", "training"]
 SPLITS: Mapping[Split, str] = {"test": "", "validation": "-dev", "training": "-train"}
@@ -28,17 +26,6 @@ _OPENING = re.compile(r"^\s*(?:<[^<>]*>\s*)?")
 def seeded(seed: int, purpose: object) -> random.Random:
     """Return random numbers that depend on seed and purpose, never on the process."""
     return random.Random(f"{seed}:{purpose}")  # seeded by SHA-512 of the text
-
-
-_Phase = TypeVar("_Phase", PhaseSection, RareWayPhaseSection)
-
-
-def stretches(phases: Sequence[_Phase], count: int) -> Iterator[tuple[_Phase, int]]:
-    """Yield each phase with its number of `count` demonstrations."""
-    shares = list(accumulate(phase.share for phase in phases))
-    ends: list[int] = [round(count * share / shares[-1]) for share in shares]
-    for phase, start, end in zip(phases, [0, *ends], ends, strict=False):
-        yield phase, end - start
 
 
 class Generator(ABC):
@@ -56,8 +43,6 @@ class Generator(ABC):
     settings: ClassVar[type[Section]] = Section
     judge: ClassVar[str] = "math"
     tolerance: ClassVar[float | None] = None
-    sources: ClassVar[tuple[str, ...]] = ()
-    """Names of the data sets whose rows it makes its problems from."""
     modes: ClassVar[Mapping[str, str]] = {}
     """Ways of solving that a completion announces: name -> the words that it begins with."""
     mode_words: ClassVar[Mapping[str, str]] = {}

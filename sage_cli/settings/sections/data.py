@@ -20,8 +20,6 @@ from sage_cli.settings.plugins import is_to_be_checked, plugin_names
 from sage_cli.settings.sections.generators import (
     ArithmeticSection,
     KnightsKnavesSection,
-    RareWaySection,
-    WordProblemsSection,
 )
 
 GENERATORS_GROUP = "sage_cli.generators"
@@ -144,9 +142,7 @@ class DataSection(Section):
     sft: Annotated[SourceSection, _or(_SFT)] = _SFT
     rl: Annotated[TrainingSourceSection, _or(_RL)] = _RL
     arithmetic: ArithmeticSection = ArithmeticSection()
-    rare_way: RareWaySection = RareWaySection()
     knights_knaves: KnightsKnavesSection = KnightsKnavesSection()
-    word_problems: WordProblemsSection = WordProblemsSection()
     revisions: dict[str, str] = Field(default_factory=dict)
     """Commits, tags or branches of data sets of the Hub by name, over those that are pinned; a
     local copy is read as it is."""

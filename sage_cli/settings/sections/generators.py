@@ -56,51 +56,6 @@ class ArithmeticSection(Section):
         return self
 
 
-class RareWayPhaseSection(Section):
-    """A stretch of generated demonstrations: its share of the whole, and how the way is chosen."""
-
-    share: float = Field(gt=0, le=1)
-    """Share of all demonstrations."""
-    rare: float | None = Field(None, ge=0, le=1)
-    """Probability of the rare way, whatever the problem is; null: the near way is taken."""
-    facts: float = Field(0.0, ge=0, le=1)
-    """Share of bare products of a first factor by a digit."""
-
-
-class RareWaySection(Section):
-    """Products of three factors: C multiplies from left to right, R begins with the last two."""
-
-    low: int = Field(11, ge=10)
-    """Smallest first factor."""
-    high: int = Field(99, le=99)
-    """Largest first factor."""
-    familiar_share: float = Field(0.8, gt=0, le=1)
-    """Share of the first factors that demonstrations are made of."""
-    unfamiliar_probability: float = Field(0.01, ge=0, le=1)
-    """Weight of each other first factor in demonstrations, beside 1 of a familiar one."""
-    held_out: int = Field(200, ge=2)
-    """Test problems, half of either kind."""
-    validation: int = Field(100, ge=2)
-    """Validation problems."""
-    training: int = Field(260, ge=2)
-    """Problems of RL; demonstrations show all that are left."""
-    seed: int = 0
-    """Of everything that is chosen at random."""
-    phases: tuple[RareWayPhaseSection, ...] = (
-        RareWayPhaseSection(share=0.6, facts=0.5),
-        RareWayPhaseSection(share=0.4, rare=0.06, facts=0.2),
-    )
-    """Stretches of demonstrations, in their order: both ways are learned, then one is preferred."""
-
-    @model_validator(mode="after")
-    def _ranges(self) -> RareWaySection:
-        if self.low >= self.high:
-            raise ValueError(f"low {self.low} is not below high {self.high}")
-        if not self.phases:
-            raise ValueError("phases: at least one")
-        return self
-
-
 class KnightsKnavesSection(Section):
     """Knights-and-Knaves puzzles made from a seed; `variant` is one way of perturbing them."""
 
@@ -114,30 +69,3 @@ class KnightsKnavesSection(Section):
     variant: Literal["none", "statement", "leaf", "names", "roles", "flip", "order"] = "none"
     """What is changed of each puzzle: a statement, one leaf of it, the names, what knights and
     knaves are called, who of them lies (`flip`), or the statements' order."""
-
-
-class WordProblemsSection(Section):
-    """ASDiv and SVAMP: rows as published, rows with other numbers, arithmetic facts."""
-
-    held_out: int = Field(160, ge=1)
-    """Test problems."""
-    validation: int = Field(100, ge=1)
-    """Validation problems."""
-    redrawn: float = Field(0.45, ge=0, le=1)
-    """Share of demonstrations that are rows with other numbers."""
-    facts: float = Field(0.4, ge=0, le=1)
-    """Share that are bare arithmetic; the rest are rows as they were published."""
-    facts_first: float = Field(0.2, ge=0, lt=1)
-    """Share of all demonstrations, at the beginning, that are bare arithmetic without exception."""
-    text_share: float = Field(0.15, ge=0, le=1)
-    """Share of stories on which the loss covers the story too."""
-    window: int = Field(1024, ge=1)
-    """Demonstrations among which those of similar length are put into one batch."""
-    seed: int = 0
-    """Of everything that is chosen at random."""
-
-    @model_validator(mode="after")
-    def _shares(self) -> WordProblemsSection:
-        if self.redrawn + self.facts > 1:
-            raise ValueError(f"redrawn {self.redrawn} and facts {self.facts} are above 1 together")
-        return self

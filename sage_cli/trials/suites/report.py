@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 
 from sage_cli.config.specs import EvaluationSpec
 from sage_cli.evaluation.provenance import configured_provenance
-from sage_cli.reports.chapters import SHOWN, Chapter, ChaptersData, join_chapters, shown_report
+from sage_cli.reports.chapters import SHOWN, Chapter, join_chapters, shown_report
 from sage_cli.reports.document import Document, Report
 from sage_cli.reports.provenance import PolicyUsed, Provenance, SamplesUsed
 from sage_cli.reports.tables.published import other_table
@@ -50,10 +50,6 @@ class SuiteFacts(TypedDict):
     suite: str
     presets: list[str]
     chosen: list[str]
-
-
-class SuiteData(SuiteFacts, ChaptersData):
-    """The report's data."""
 
 
 def chapters(

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from answered import Sample, answered, inputs
 
-from sage_cli.analysis.measures.cases import cases, most_different, typical
 from sage_cli.analysis.measures.diversity import diversity as diversity_document
 from sage_cli.analysis.measures.diversity import variety
 from sage_cli.analysis.measures.entropy import (
@@ -16,7 +15,6 @@ from sage_cli.analysis.measures.entropy import (
     thresholds,
 )
 from sage_cli.analysis.measures.lengths import lengths
-from sage_cli.analysis.measures.levels import kinds, levels
 from sage_cli.analysis.measures.majority import majority
 from sage_cli.analysis.measures.support import support
 from sage_cli.analysis.texts import skeleton
@@ -60,28 +58,6 @@ def test_lengths_by_hand(tmp_path):
     assert rows["all"]["truncated"] == pytest.approx(1 / 3)
     assert rows["wrong"]["truncated"] == pytest.approx(0.5)
     assert rows["unparseable"]["truncated"] == 1.0
-
-
-def test_levels_by_hand(tmp_path):
-    meta = {"a": {"level": 1, "origin": "f"}, "b": {"level": 2}, "c": {"level": 2}}
-    base = answered(tmp_path, "base", {"a": [R, R], "b": [R, W], "c": [W, W]}, meta)
-    run = answered(tmp_path, "run", {"a": [R, W], "b": [R, R], "c": [R, W]}, meta)
-    document = levels(inputs(base, run))
-    found = {(row["kind"], row["policy"]): row["pass@1"] for row in document.data["pass@1"]}
-    assert found == {
-        ("level 1 (1)", "base"): 1.0, ("level 1 (1)", "run"): 0.5,
-        ("level 2 (2)", "base"): 0.25, ("level 2 (2)", "run"): 0.75,
-    }  # fmt: skip
-    gaps = {row["kind"]: row["difference"] for row in document.data["differences"]}
-    assert gaps == {"level 1 (1)": -0.5, "level 2 (2)": 0.5}
-
-
-def test_what_tells_problems_apart_is_no_kind(tmp_path):
-    named = {"a": {"name": "x"}, "b": {"name": "y"}}
-    own = answered(tmp_path, "p", {"a": [R], "b": [W]}, named)
-    assert kinds(own.benchmark.problems) == {}
-    with pytest.raises(DataError, match="nothing is said of the problems"):
-        levels(inputs(own))
 
 
 def test_majority_by_hand(tmp_path):
@@ -221,32 +197,13 @@ def test_support_pairs_the_samples_of_equal_evaluation_seeds_and_no_others(tmp_p
     assert "Fisher's exact test" in document.notes[1]
 
 
-def test_cases_are_the_commonest_of_their_grade(tmp_path):
-    rare, common = Sample("D:2*2=4"), Sample("S:1+1=2")
-    base = answered(tmp_path, "base", {"a": [R, R], "b": [W, W]})
-    run = answered(tmp_path, "run", {"a": [R, W], "b": [R, R]})
-    assert most_different((base, run)) == "b"
-    assert most_different((run,)) == "a"
-    own = answered(tmp_path, "own", {"a": [rare, common, W, common._replace(text="S:3+5=8")]})
-    found = typical(own, "a")
-    assert (found[True].row.completion.index, found[True].alike, found[True].of) == (1, 2, 3)
-    assert (found[False].row.completion.index, found[False].of) == (2, 1)
-    document = cases(inputs(base, run))
-    assert [(one["policy"], one["status"]) for one in document.data["cases"]] == [
-        ("base", "wrong"), ("run", "right"),
-    ]  # fmt: skip
-
-
 def test_every_document_is_written_in_all_its_forms(tmp_path):
-    meta = {"a": {"level": 1}, "b": {"level": 2}, "c": {"level": 2}}
-    base = answered(tmp_path, "base", {"a": [W] * 4, "b": [R, W, W, W], "c": [R, R, R, W]}, meta)
-    run = answered(tmp_path, "run", {"a": [R, W, W, W], "b": [W] * 4, "c": [R] * 4}, meta)
-    for of in (support, lengths, levels, majority, diversity_document, cases):
+    base = answered(tmp_path, "base", {"a": [W] * 4, "b": [R, W, W, W], "c": [R, R, R, W]})
+    run = answered(tmp_path, "run", {"a": [R, W, W, W], "b": [W] * 4, "c": [R] * 4})
+    for of in (support, lengths, majority, diversity_document):
         report = of(inputs(base, run)).write(tmp_path / of.__name__)
         written = {file.suffix for file in report.files}
-        assert written >= (
-            {".json", ".md", ".csv"} | ({".png", ".svg"} if of is not cases else set())
-        )
+        assert written >= {".json", ".md", ".csv", ".png", ".svg"}
         assert all(file.stat().st_size > 100 for file in report.files)
 
 

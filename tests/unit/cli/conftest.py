@@ -1,17 +1,16 @@
 """Type commands in an empty folder."""
 
-import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from json_answers import require_fit
+from json_answers import one_object
 from typer.testing import CliRunner
 
 from sage_cli.cli.app import app
-from sage_cli.cli.terminal.console import console
+from sage_cli.cli.console import console
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,7 @@ class Typed:
 
 @pytest.fixture
 def sage(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Typed]:
-    """`sage(...)` in a folder of its own; without the Hub. Answers in JSON fit their schemas."""
+    """`sage(...)` in a folder of its own; without the Hub. An answer in JSON is one object."""
     folder = tmp_path / "empty"
     folder.mkdir()
     monkeypatch.chdir(folder)
@@ -43,7 +42,7 @@ def sage(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Typed
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
         if "--json" in words and result.stdout.startswith("{"):
-            require_fit(list(map(str, words)), json.loads(result.stdout))
+            one_object(result.stdout)
         said = " ".join(re.findall(r"[^\s│╭╮╰╯─┃━┏┓┗┛]+", result.output))
         return Typed(result.exit_code, result.stdout, said, folder)
 

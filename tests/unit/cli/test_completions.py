@@ -13,7 +13,7 @@ from sage_cli.analysis.registry import ANALYSES
 from sage_cli.cli import completions
 from sage_cli.cli.app import app
 from sage_cli.config.fields import settings
-from sage_cli.evaluation.imported.read import FORMATS
+from sage_cli.evaluation.imported.formats import FORMATS
 from sage_cli.trials.suites.read import suite_names
 
 

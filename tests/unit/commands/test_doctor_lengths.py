@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sage_cli.commands.doctor_lengths import described_lengths
+from sage_cli.commands.doctor import described_lengths
 from sage_cli.config.load import load
 from sage_cli.config.specs import RlSpec
 from sage_cli.errors import ConfigurationError

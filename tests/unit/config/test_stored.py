@@ -80,3 +80,19 @@ def test_the_words_of_its_services_say_them_again():
     assert "mine" not in json.dumps(without_services(values))
     assert without_services(values)["run"] == values["run"]
     assert current(values)["executor"]["name"] == "slurm"
+
+
+@pytest.mark.parametrize(
+    ("stored", "setting"),
+    [({"sweep": {"raced": True}}, "raced"), ({"executor": {"warmed": True}}, "warmed")],
+)
+def test_settings_of_another_version_are_named_as_such(stored, setting):
+    with pytest.raises(ConfigurationError, match=f"another version of sage.*\n.*{setting}") as old:
+        load(stored=stored)
+    assert "runs/ID/model" in old.value.next_step
+
+
+def test_a_typed_mistake_over_a_stored_configuration_is_the_typists():
+    with pytest.raises(ConfigurationError) as mistaken:
+        load(sets=["sweep.raced=true"], stored={"sweep": {"trials": 4}})
+    assert "another version" not in str(mistaken.value)

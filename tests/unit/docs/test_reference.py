@@ -25,7 +25,7 @@ def test_every_file_of_the_map_is_there() -> None:
     page = (DOCS / "map.md").read_text()
     code = [f"sage_cli/{name}" for name in re.findall(r"`((?!tests/)[a-z_]+/[\w/]+\.py)`", page)]
     rest = re.findall(r"`((?:tests|configs|sweeps)/[\w/]+\.(?:py|yaml))`", page)
-    assert len(code) > 10
+    assert len(code) > 5
     assert len(rest) > 30
     assert not [name for name in (*code, *rest) if not (REPOSITORY / name).is_file()]
 

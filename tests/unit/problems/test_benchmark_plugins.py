@@ -102,6 +102,5 @@ def test_everything_shipped_is_known_by_its_own_name(monkeypatch):
     known = entries()
     assert all(name == entry.name for name, entry in known.items())
     assert set(PUBLISHED) < set(known)
-    assert {"arithmetic", "arithmetic-dev", "arithmetic-train", "rare-way", "rare-way-dev",
-            "rare-way-train", "kk-generated", "word-problems", "word-problems-dev",
-            "word-problems-train"} == set(known) - set(PUBLISHED)  # fmt: skip
+    assert {"arithmetic", "arithmetic-dev", "arithmetic-train",
+            "kk-generated"} == set(known) - set(PUBLISHED)  # fmt: skip

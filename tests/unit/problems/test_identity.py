@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import pytest
 from huggingface_hub import constants
-from word_problem_rows import made_up
 
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.problems.gold import whole
@@ -17,7 +16,6 @@ from sage_cli.problems.identity import (
     problems_identity,
     training_identity,
 )
-from sage_cli.problems.problem import Demonstration, Problem
 from sage_cli.problems.published import data_set
 from sage_cli.problems.sources import source_identity
 from sage_cli.settings.sections.data import DataSection, FieldsSection
@@ -87,21 +85,6 @@ def test_worked_problems_depend_on_their_settings_and_number():
     assert before == demonstrations(limited, steps=99, batch_size=4)
     with pytest.raises(ConfigurationError, match=r"neither sft\.steps nor data\.sft\.limit"):
         demonstrations(data)
-
-
-def test_word_problems_depend_on_their_rows_and_not_on_the_folder(tmp_path):
-    for name in ("one", "two"):
-        (tmp_path / name).mkdir()
-    one, two = made_up(tmp_path / "one"), made_up(tmp_path / "two")
-    names = "word-problems,word-problems-train"
-    assert problems_identity(names, one) == problems_identity(names, two)
-    update = {"sft": one.sft.model_copy(update={"name": "word-problems", "limit": 9})}
-    one, two = one.model_copy(update=update), two.model_copy(update=update)
-    assert demonstrations(one) == demonstrations(two)
-    path = tmp_path / "two/train/svamp.jsonl"
-    path.write_text(path.read_text().replace("lost", "sold"))
-    assert problems_identity(names, one) != problems_identity(names, two)
-    assert demonstrations(one) != demonstrations(two)
 
 
 def test_a_file_is_its_name_its_content_and_its_columns(tmp_path):
@@ -189,10 +172,3 @@ print(sorted(heavy & set(sys.modules)))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
-
-
-def test_the_real_word_problems_are_told_with_nothing_made(shared, monkeypatch):
-    for kind in (Problem, Demonstration):
-        monkeypatch.setattr(kind, "__init__", None)  # which can't be called
-    data = section(root=shared / "data", sft={"name": "word-problems"})
-    demonstrations(data, steps=5500, batch_size=32)

@@ -15,7 +15,7 @@ import pytest
 import torch
 from trl import GRPOTrainer
 
-from sage_cli.methods.advantages.psr import Psr
+from sage_cli.methods.signed import Psr
 from sage_cli.models.load import load_model
 
 PROMPTS, GROUP, LIMIT = 4, 4, 12

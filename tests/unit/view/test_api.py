@@ -4,8 +4,8 @@ import json
 
 import jsonschema
 import pytest
+from json_schema import json_schema
 
-from sage_cli.cli.terminal.schemas import json_schema
 from sage_cli.store.json_files import compact_json
 from sage_cli.view.api import ANSWERS
 from sage_cli.view.page_file import Export, contents

@@ -78,7 +78,7 @@ def test_the_stored_configuration_names_no_other_file(sage: Callable[..., Any]) 
     [
         (("--as", "../out"), "a name is of letters"),
         (("--as", "samples"), "a name is of letters"),
-        (("--as", "x", "--from", "verl"), "neither JSONL"),
+        (("--as", "x", "--from", "verl"), "no form is called 'verl'"),
         (("--as", "x", "--score", "other"), "no score 'other'"),
     ],
 )
@@ -135,7 +135,7 @@ def test_no_model_is_looked_for(sage: Callable[..., Any], words: tuple[str, ...]
 
 
 def test_lengths_need_token_counts(sage: Callable[..., Any]) -> None:
-    file = WRITTEN / "every_eval_ever_samples.jsonl"
+    file = WRITTEN / "samples_toy_2026-11-25T00-00-00.000000.jsonl"
     sage("samples", "import", file, "--as", "theirs")
     typed = sage("analyze", "lengths", "theirs")
     assert (typed.code, "have no token counts" in typed.words) == (2, True)

@@ -102,10 +102,9 @@ def test_an_unknown_analysis_and_a_foreign_option_are_refused(sage):
     assert "did you mean patterns?" in sage("paterns", code=2).output
     assert "does not use --delta" in sage("lengths", "--delta", "0.1", code=2).output
     assert "takes shares from 0 to below 1" in sage("support", "--delta", "0,x", code=2).output
-    assert "no problem ids of arithmetic" in sage("cases", "--problem", "zz", code=2).output
+    assert "no problem ids of arithmetic" in sage("lengths", "--problem", "zz", code=2).output
     assert "would be compared with itself" in sage("support", models_="a", code=2).output
     assert "came from no run" in sage("dynamics", code=2).output
-    assert "nothing is said of the problems" in sage("levels", code=2).output
 
 
 def test_without_samples_it_says_how_to_draw_them(sage, models):
@@ -140,8 +139,10 @@ def test_labels_are_for_tables_and_names_for_commands(sage, models):
 
 def test_a_problem_by_the_beginning_of_its_id(sage):
     wanted = sage.problems[1].id
-    found = json.loads(sage("cases", "--problem", wanted[:6], "--json").stdout)
-    assert {one["problem"] for one in found["cases"]} == {wanted}
+    found = json.loads(sage("support", "--problem", wanted[:6], "--json").stdout)
+    at_zero = found["runs"][0]["support"][0]
+    known = (at_zero[name] for name in ("kept", "gained", "lost", "absent"))
+    assert [id_ for ids in known for id_ in ids] == [wanted]
 
 
 @pytest.mark.slow

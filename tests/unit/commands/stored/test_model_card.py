@@ -167,7 +167,7 @@ def test_several_benchmarks_are_no_task(root: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="is 2 benchmarks"):
         export(
             "sft-toy", tmp_path / "out", root, Silent(),
-            lm_eval=True, benchmark="arithmetic,rare-way",
+            lm_eval=True, benchmark="arithmetic,kk-generated",
         )  # fmt: skip
     assert not (tmp_path / "out").exists()
 

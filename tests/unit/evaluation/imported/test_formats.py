@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from sage_cli.errors import DataError
-from sage_cli.evaluation.imported.formats.lighteval import _verdicts
-from sage_cli.evaluation.imported.gathered import gathered, grading_settings
-from sage_cli.evaluation.imported.read import detected, read_foreign
+from sage_cli.evaluation.imported.formats import _lighteval_verdicts, detected, read_foreign
+from sage_cli.evaluation.imported.stored import gathered, grading_settings
 from sage_cli.models.policies.prompting import NO_GOLD
 
 WRITTEN = Path(__file__).resolve().parents[3] / "data/imported"
@@ -33,7 +32,6 @@ def rows(path: Path, *values: object) -> Path:
         # 25 x 0.06 x 4 = 6, lighteval's avg@n of that run
         ("lighteval.parquet", "lighteval", 100, 6, {"task": "toy4|0", "max_tokens": 1}),
         (LM_EVAL.name, "lm-eval", 25, 2, {"model": "acme/toy", "seed": 3, "max_tokens": 1}),
-        ("every_eval_ever_samples.jsonl", "every-eval-ever", 25, 2, {"model": "acme/toy"}),
     ],
 )
 def test_a_file_is_detected_and_its_count_is_its_programs(
@@ -95,22 +93,17 @@ def test_requests_of_lm_eval_may_be_a_list(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "change"),
+    "change",
     [
-        (LM_EVAL, {"arguments": []}),
-        (LM_EVAL, {"arguments": {}}),
-        (LM_EVAL, {"arguments": 5}),
-        (LM_EVAL, {"resps": 5}),
-        (LM_EVAL, {"metrics": 5}),
-        (WRITTEN / "every_eval_ever_samples.jsonl", {"input": {"formatted": "q"}}),
-        (WRITTEN / "every_eval_ever_samples.jsonl", {"evaluation": {"score": 1.0}}),
-        (WRITTEN / "every_eval_ever_samples.jsonl", {"token_usage": "5"}),
+        {"arguments": []},
+        {"arguments": {}},
+        {"arguments": 5},
+        {"resps": 5},
+        {"metrics": 5},
     ],
 )
-def test_a_row_that_is_damaged_is_named(
-    tmp_path: Path, file: Path, change: dict[str, object]
-) -> None:
-    first = json.loads(file.read_text().splitlines()[0])
+def test_a_row_that_is_damaged_is_named(tmp_path: Path, change: dict[str, object]) -> None:
+    first = json.loads(LM_EVAL.read_text().splitlines()[0])
     damaged = rows(tmp_path / "s.jsonl", first, {**first, **change})
     with pytest.raises(DataError, match=r"s\.jsonl, line 2 can't be read") as raised:
         read_foreign(damaged, None, None)
@@ -119,8 +112,8 @@ def test_a_row_that_is_damaged_is_named(
 
 
 def test_a_sample_without_a_verdict_has_none(tmp_path: Path) -> None:
-    row = json.loads((WRITTEN / "every_eval_ever_samples.jsonl").read_text().splitlines()[0])
-    file = rows(tmp_path / "s.jsonl", {**row, "evaluation": {"is_correct": None}})
+    row = {"question": "q", "gold": "4", "completion": "a", "correct": None}
+    file = rows(tmp_path / "s.jsonl", row)
     assert [one.right for one in read_foreign(file, None, None).samples] == [None]
 
 
@@ -144,36 +137,19 @@ def test_a_document_of_lighteval_that_is_damaged_is_named(
         read_foreign(rows(tmp_path / "s.jsonl", first, {**first, **change}), None, None)
 
 
-@pytest.mark.parametrize("program", ["lm-eval", "every-eval-ever", "lighteval", "jsonl", "verl"])
+@pytest.mark.parametrize("program", ["lm-eval", "lighteval", "jsonl"])
 def test_a_file_without_rows_is_an_error(tmp_path: Path, program: str) -> None:
     with pytest.raises(DataError, match=r"s\.jsonl (is no|holds no)"):
         read_foreign(rows(tmp_path / "s.jsonl"), program, None)
 
 
 def test_lighteval_tells_samples_apart_where_its_mean_allows_it() -> None:
-    assert _verdicts("em", 1, ["4"], "4") == [True]
-    assert _verdicts("avg@n:n=4", 0.5, ["4", "5", " 4", "6"], "4") == [True, False, True, False]
-    assert _verdicts("avg@n:n=2", 1.0, ["four", "4"], "4") == [True, True]
-    assert _verdicts("avg@n:n=2", 0.5, ["four", "iv"], "4") == [None, None]
-    assert _verdicts("pass@k:k=2&n=2", 1.0, ["4", "5"], "4") == [None, None]
-
-
-def test_a_dump_of_verl_is_grouped_by_its_prompts(tmp_path: Path) -> None:
-    # the columns of RayPPOTrainer._dump_generations, as of verl 0.7
-    base = {"input": "2+2?", "gts": "4", "step": 30}
-    file = rows(
-        tmp_path / "30.jsonl",
-        {**base, "output": "4", "score": 1.0, "acc": True, "pred": "4"},
-        {**base, "output": "5", "score": -1.0, "acc": False, "pred": "5"},
-        {**base, "input": "3+3?", "gts": "6", "output": "7", "score": 0.1, "acc": False},
-    )
-    found = read_foreign(file, None, None)
-    assert (found.program, found.score, found.settings) == ("verl", "acc", {"step": 30})
-    assert [one.right for one in found.samples] == [True, False, False]
-    assert [one.extracted for one in found.samples] == ["4", "5", None]
-    whole = gathered(found, file)
-    assert (len(whole.problems), whole.n, whole.most) == (2, 1, 2)
-    assert "1 values of score are between 0 and 1" in read_foreign(file, "verl", "score").notes[0]
+    assert _lighteval_verdicts("em", 1, ["4"], "4") == [True]
+    half = _lighteval_verdicts("avg@n:n=4", 0.5, ["4", "5", " 4", "6"], "4")
+    assert half == [True, False, True, False]
+    assert _lighteval_verdicts("avg@n:n=2", 1.0, ["four", "4"], "4") == [True, True]
+    assert _lighteval_verdicts("avg@n:n=2", 0.5, ["four", "iv"], "4") == [None, None]
+    assert _lighteval_verdicts("pass@k:k=2&n=2", 1.0, ["4", "5"], "4") == [None, None]
 
 
 def test_rows_of_ones_own(tmp_path: Path) -> None:

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sage_cli.problems.generated.knights_knaves.generator import (
+from sage_cli.problems.generated.knights_knaves import (
+    OTHER_ROLES,
+    SAYINGS,
+    UNCOMMON_NAMES,
     KnightsKnaves,
+    Puzzle,
     draw_puzzle,
     draw_statement,
-)
-from sage_cli.problems.generated.knights_knaves.perturb import OTHER_ROLES, UNCOMMON_NAMES, perturb
-from sage_cli.problems.generated.knights_knaves.puzzle import (
-    SAYINGS,
-    Puzzle,
     holds,
+    perturb,
     solutions,
     unique_solution,
 )

@@ -5,7 +5,6 @@ import json
 from dataclasses import asdict
 
 import pytest
-from word_problem_rows import made_up
 
 from sage_cli.problems.demonstrations import load_demonstrations
 from sage_cli.problems.load import load_problems
@@ -19,16 +18,6 @@ OTHER = DataSection(
         seed=7, low=3, high=40, held_out=30, validation=20, familiar_share=0.5
     )
 )
-MADE_UP = {
-    "word-problems": "060595bd417a284a",
-    "word-problems-dev": "e23a511a0e2f373f",
-    "word-problems-train": "3d0fd544806acd1c",
-}
-REAL = {
-    "word-problems": "10ae02a3e03ad2d3",
-    "word-problems-dev": "963be5ae9dc21468",
-    "word-problems-train": "875b35d9722bdf49",
-}
 
 
 def pin(rows):
@@ -80,15 +69,3 @@ def test_perturbed_puzzles(variant, expected):
 def test_worked_products():
     assert pin(demonstrations(DataSection(), "arithmetic", 200, 10)) == "6fdde5d6c72bc3e7"
     assert pin(demonstrations(OTHER, "arithmetic", 30, 10)) == "a23936e50d78a3a5"
-
-
-def test_word_problems(tmp_path):
-    data = made_up(tmp_path)
-    assert {name: pin(load_problems(name, data)) for name in MADE_UP} == MADE_UP
-    assert pin(demonstrations(data, "word-problems", 50, 8)) == "952b4d51d512a423"
-
-
-def test_word_problems_of_the_real_rows(shared):
-    data = DataSection(root=shared / "data")
-    assert {name: pin(load_problems(name, data)) for name in REAL} == REAL
-    assert pin(demonstrations(data, "word-problems", 100, 32)) == "2004b40c3c0e0933"

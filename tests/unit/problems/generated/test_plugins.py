@@ -192,8 +192,8 @@ def test_settings_are_typed_by_name_and_those_of_nobody_are_refused(monkeypatch)
     with pytest.raises(ConfigurationError, match="did you mean sums") as caught:
         load(sets=["data.generators.sum.largest=5"])
     assert "no installed package registers a generator 'sum'" in caught.value.cause
-    with pytest.raises(ValidationError, match=r"its settings are data\.word_problems"):
-        DataSection(generators={"word-problems": {}})
+    with pytest.raises(ValidationError, match=r"its settings are data\.knights_knaves"):
+        DataSection(generators={"knights-knaves": {}})
 
 
 def test_a_plugin_that_is_broken_is_not_met_where_nobody_asks_for_it(monkeypatch):

@@ -1,1 +1,0 @@
-"""Methods that change the advantages of a group, and nothing else."""

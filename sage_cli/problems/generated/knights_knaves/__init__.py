@@ -1,1 +1,0 @@
-"""Knights and Knaves: who always tells the truth, who always lies?"""
