@@ -15,7 +15,7 @@ from typing_extensions import TypedDict
 from sage_cli.errors import SageError, StoreError
 from sage_cli.json_value import json_value
 from sage_cli.reports.chapters import SHOWN, ShownReport, ShownSection, ShownTable, shown_table
-from sage_cli.reports.sweeps.data import SweepResult
+from sage_cli.reports.sweeps.result import SweepResult
 from sage_cli.reports.sweeps.table import sweep_tables
 from sage_cli.store.json_files import TornError, read_object
 from sage_cli.store.lock import holder_of

@@ -201,7 +201,7 @@ def best(
 ) -> None:
     """Show the best trial: a command to paste, its runs, and the trials that may be as good."""
     from sage_cli.commands.trials.sweeps import best_trials
-    from sage_cli.reports.sweeps.winner import describe_winner
+    from sage_cli.reports.sweeps.table import describe_winner
 
     sweep = _sweeps(runs).find(name)
     found = best_trials(sweep, objective)

@@ -19,7 +19,7 @@ from sage_cli.config.stored import service_words
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.metrics.comparisons.winner import Winner
 from sage_cli.progress import Progress
-from sage_cli.reports.sweeps.data import SweepResult, SweepTrial, Value
+from sage_cli.reports.sweeps.result import SweepResult, SweepTrial, Value
 from sage_cli.settings.presets import read_layer
 from sage_cli.store.atomic import write_json
 from sage_cli.store.json_files import read_object

@@ -12,7 +12,8 @@ from sage_cli.errors import SageError
 from sage_cli.evaluation.provenance import configured_provenance
 from sage_cli.problems.load import benchmark_names
 from sage_cli.reports.document import Document, Report
-from sage_cli.reports.sweeps.data import (
+from sage_cli.reports.sweeps.document import sweep_document
+from sage_cli.reports.sweeps.result import (
     Axis,
     CountedTrial,
     LearningCurve,
@@ -20,8 +21,7 @@ from sage_cli.reports.sweeps.data import (
     SweepTrial,
     TrialFailure,
 )
-from sage_cli.reports.sweeps.data import State as Shown
-from sage_cli.reports.sweeps.document import sweep_document
+from sage_cli.reports.sweeps.result import State as Shown
 from sage_cli.reports.sweeps.table import trials_table
 from sage_cli.reports.tables.table import to_records
 from sage_cli.settings.sections.records import TrackingSection

@@ -9,7 +9,7 @@ from sage_cli.config.load import load
 from sage_cli.errors import StoreError
 from sage_cli.metrics import Counts
 from sage_cli.reports.provenance import Provenance
-from sage_cli.reports.sweeps.data import from_data
+from sage_cli.reports.sweeps.result import from_data
 from sage_cli.store.json_files import json_text
 from sage_cli.store.runs.run import Run
 from sage_cli.trials.search import outcome as outcomes
