@@ -513,11 +513,9 @@ def run_tasks(
     folder: Path,
     retries: int,
     progress: Progress,
-    *,
-    enough: Callable[[], bool] = lambda: False,
     ended: Callable[[str, str], None] = lambda *_: None,
 ) -> dict[str, Failure]:
-    """Do all tasks, or until `enough`; return by name why some were given up.
+    """Do all tasks; return by name why some were given up.
 
     `folder` holds their configurations and logs. `ended` is told each task's name and its end.
     """
@@ -527,7 +525,7 @@ def run_tasks(
         for task in tasks:
             shown.expect(task)
             queue.add(task)
-        queue.run(shown, enough=enough)
+        queue.run(shown)
     finally:
         queue.close()
         shown.close()

@@ -52,14 +52,6 @@ def best_trials(sweep: SweepFolder, objective: str | None = None) -> list[Best]:
     Raises StoreError if no trial is done, ConfigurationError for an unknown objective.
     """
     result = reported(sweep)
-    return [_best(result, one, sweep) for one in named_objectives(sweep, result, objective)]
-
-
-def named_objectives(sweep: SweepFolder, result: SweepResult, objective: str | None) -> list[str]:
-    """Return the objective in a list, or all of them for None.
-
-    Raises ConfigurationError for one that the sweep does not have.
-    """
     if objective is not None and objective not in result.objectives:
         close = get_close_matches(objective, result.objectives, n=1)
         there = ", ".join(result.objectives)
@@ -67,7 +59,8 @@ def named_objectives(sweep: SweepFolder, result: SweepResult, objective: str | N
             f"{sweep.name} has no objective '{objective}'; it has {there}",
             f"did you mean {close[0]}?" if close else "name one of those",
         )
-    return [objective] if objective is not None else list(result.objectives)
+    wanted = result.objectives if objective is None else (objective,)
+    return [_best(result, one, sweep) for one in wanted]
 
 
 def reported(sweep: SweepFolder) -> SweepResult:

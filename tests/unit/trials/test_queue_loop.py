@@ -69,12 +69,3 @@ def test_why_works_were_given_up(tmp_path):
     failures = run_tasks(tasks, LocalExecutor(2), tmp_path / "logs", 0, Silent())
     assert {name: why.reason for name, why in failures.items()} == {"bad": "no luck"}
     assert (tmp_path / "good").exists()
-
-
-def test_tasks_are_left_where_enough_is_said(tmp_path):
-    # the second is begun as soon as the first has ended: it must not be done before that is seen
-    tasks = [shell_task(tmp_path, "one"), shell_task(tmp_path, "two", "sleep 60; echo made > two")]
-    executor = LocalExecutor(1, grace_s=1)
-    done = tasks[0].done
-    assert run_tasks(tasks, executor, tmp_path / "logs", 0, Silent(), enough=done) == {}
-    assert [task.done() for task in tasks] == [True, False]
