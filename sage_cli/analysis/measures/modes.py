@@ -113,5 +113,4 @@ MODES = Analysis(
     "modes",
     "which ways of solving generated problems a policy takes, and how often they are right",
     modes,
-    ModesData,
 )

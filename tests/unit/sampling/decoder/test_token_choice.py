@@ -21,14 +21,17 @@ from transformers.generation.logits_process import (
 
 from sage_cli.errors import DivergedError
 from sage_cli.models.scratch import character_tokenizer
+from sage_cli.models.signals import batches, completion_logits
 from sage_cli.sampling.decoder.token_choice import (
-    Pair,
     choose,
     choose_by_sample,
-    text_logps,
+    token_logps,
     uniforms,
 )
 from sage_cli.sampling.sampler import SamplingParameters
+
+Pair = tuple[tuple[int, ...], tuple[int, ...]]
+"""Token ids of a prompt, and of a text that follows it."""
 
 
 def parameters(
@@ -180,6 +183,18 @@ def plain(model: Any, pair: Pair, p: SamplingParameters) -> float:
             total += np.log(chance) if chance else -np.inf
         prompt.append(token)
     return total
+
+
+def text_logps(
+    model: Any, pairs: list[Pair], decodings: tuple[SamplingParameters, ...]
+) -> np.ndarray:
+    """The log-probability of sampling each text after its prompt, shape (D, pairs)."""
+    found: dict[Pair, list[float]] = {}
+    for batch in batches(pairs, model.config.vocab_size):
+        with torch.inference_mode():
+            for pair, read in zip(batch, completion_logits(model, batch), strict=True):
+                found[pair] = [float(token_logps(*read, one).double().sum()) for one in decodings]
+    return np.array([found[pair] for pair in pairs]).T
 
 
 def test_all_texts_of_two_tokens_have_probability_one_together(model: Any) -> None:
