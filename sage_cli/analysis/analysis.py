@@ -104,7 +104,7 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Analysis:
-    """A pure function `of` inputs, with a sentence `says` and the type of its document's `data`.
+    """A pure function `of` inputs, with a sentence `says`.
 
     It needs graded samples, or with `records` the runs' training records; with `base` also those
     of the base. `scorer` loads a model: the base or the policy itself (`self`) computes surprisal
@@ -116,7 +116,6 @@ class Analysis:
     name: str
     says: str
     of: Callable[[Inputs], Document]
-    data: type
     records: bool = False
     base: bool = False
     scorer: Scorer | None = None

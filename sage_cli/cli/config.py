@@ -12,9 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from sage_cli.cli import completions
+from sage_cli.cli.console import console, emit
 from sage_cli.cli.group import new_app
 from sage_cli.cli.options import Algo, ConfigFile, Guide, Json, Presets, Sets, load_config
-from sage_cli.cli.terminal.console import console, emit
 
 if TYPE_CHECKING:
     from sage_cli.config.meaning import Meaning

@@ -11,10 +11,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from sage_cli.cli import completions
+from sage_cli.cli.console import console, emit
 from sage_cli.cli.group import new_app
+from sage_cli.cli.live import doing
 from sage_cli.cli.options import Json, Presets, Sets, load_config
-from sage_cli.cli.terminal.console import console, emit
-from sage_cli.cli.terminal.live import doing
 
 if TYPE_CHECKING:
     from sage_cli.config.schema import SageConfig

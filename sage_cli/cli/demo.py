@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from sage_cli.cli.console import console, emit, show_plan, show_report
+from sage_cli.cli.live import Live
 from sage_cli.cli.options import DryRun, Json, Sets
-from sage_cli.cli.terminal.console import console, emit
-from sage_cli.cli.terminal.live import Live
-from sage_cli.cli.terminal.reporting import show_plan, show_report
 from sage_cli.planning.dry_run import plan_of
 
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import typer
 from rich.text import Text
 
+from sage_cli.cli.console import console, emit
+from sage_cli.cli.live import doing
 from sage_cli.cli.options import (
     Algo,
     ConfigFile,
@@ -20,8 +22,6 @@ from sage_cli.cli.options import (
     Sets,
     load_config,
 )
-from sage_cli.cli.terminal.console import console, emit
-from sage_cli.cli.terminal.live import doing
 from sage_cli.errors import EXIT_OTHER
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from sage_cli.cli.terminal.console import (
+from sage_cli.cli.console import (
     console,
     emit_error,
     one_object,

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from sage_cli.cli.console import console, emit
 from sage_cli.cli.options import Json
-from sage_cli.cli.terminal.console import console, emit
 from sage_cli.errors import ConfigurationError
 
 

@@ -10,8 +10,8 @@ from urllib.parse import quote
 import typer
 from rich.markup import escape
 
+from sage_cli.cli.console import console, emit
 from sage_cli.cli.options import Json, RunRoot
-from sage_cli.cli.terminal.console import console, emit
 from sage_cli.errors import ConfigurationError
 
 Kind = Literal["run", "sweep", "suite"]
@@ -102,7 +102,7 @@ def named(root: Path, name: str | None) -> tuple[Kind | None, str]:
 
 
 def _export(root: Path, kind: Kind | None, name: str, folder: Path, json: bool) -> None:
-    from sage_cli.cli.terminal.live import doing
+    from sage_cli.cli.live import doing
     from sage_cli.view.page_file import write_export
 
     with doing("writing the page"):

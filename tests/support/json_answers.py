@@ -11,10 +11,10 @@ from sage_cli.cli.app import COMMANDS, command_named
 
 def answering(name: str, command: Any) -> list[str]:
     """Return the commands at and below one that know `--json`."""
-    if inner := getattr(command, "commands", None):
-        return [found for one in inner for found in answering(f"{name} {one}", inner[one])]
     options = [word for option in command.params for word in option.opts]
-    return [name] if "--json" in options else []
+    inner = getattr(command, "commands", {})
+    below = [found for one in inner for found in answering(f"{name} {one}", inner[one])]
+    return [*([name] if "--json" in options else []), *below]
 
 
 def all_answering() -> set[str]:

@@ -169,7 +169,7 @@ def become(asked: dict[str, Any], temporary: list[TemporaryDirectory[str]]) -> N
 
 def main(path: str) -> None:
     """Serve, and in each process that is forked run its command."""
-    importlib.import_module("sage_cli.cli.terminal.surroundings").prepare()
+    importlib.import_module("sage_cli.cli.app").prepare()
     for name in LIBRARIES:
         importlib.import_module(name)
     temporary = [one for one in gc.get_objects() if isinstance(one, TemporaryDirectory)]

@@ -12,7 +12,7 @@ import numpy as np
 
 from sage_cli.analysis.analysis import Analysis, Inputs
 from sage_cli.analysis.answers import Answers
-from sage_cli.analysis.tables import PerProblem, PolicyMeans
+from sage_cli.analysis.tables import PolicyMeans
 from sage_cli.analysis.texts import skeleton
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.counts.answers import distinct_of, entropy_of_counts
@@ -108,5 +108,4 @@ DIVERSITY = Analysis(
     "diversity",
     "how many different answers and ways of solving there are, per problem",
     diversity,
-    PerProblem,
 )

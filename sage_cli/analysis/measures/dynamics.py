@@ -142,6 +142,5 @@ DYNAMICS = Analysis(
     "dynamics",
     "gradient norms early, mid and late, reward against test, entropy, KL (Table 5, Figure 2)",
     dynamics,
-    DynamicsData,
     records=True,
 )

@@ -15,7 +15,6 @@ from typing_extensions import TypedDict
 from sage_cli.analysis.analysis import Analysis, Inputs
 from sage_cli.analysis.answers import Answers
 from sage_cli.analysis.tables import (
-    PerProblem,
     PolicyMeans,
     Results,
     by_problem,
@@ -75,7 +74,6 @@ ENTROPY = Analysis(
     "entropy",
     "answer-level beside token-level entropy, per problem",
     entropy,
-    PerProblem,
     scorer="self",
 )
 

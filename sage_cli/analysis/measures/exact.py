@@ -228,7 +228,6 @@ EXACT = Analysis(
     "exact",
     "pass@k from the exact chances of right texts, over temperatures, without sampling",
     exact,
-    ExactData,
     chances=True,
     options=frozenset({"temperatures", "k"}),
 )

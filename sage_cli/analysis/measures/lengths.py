@@ -99,6 +99,4 @@ def _quantile(lengths: Counter[int], share: float) -> int:
     return ordered[int(np.searchsorted(upto, share * upto[-1] - 1e-9))]
 
 
-LENGTHS = Analysis(
-    "lengths", "tokens by grade, and the share that is truncated", lengths, LengthsData
-)
+LENGTHS = Analysis("lengths", "tokens by grade, and the share that is truncated", lengths)

@@ -115,6 +115,4 @@ def _sheet(curves: dict[str, dict[str, tuple[Curve, Curve]]]) -> Table:
     return Table("maj@k and pass@k", columns("benchmark, policy, k, maj@k, pass@k"), rows)
 
 
-MAJORITY = Analysis(
-    "majority", "maj@k beside pass@k: what a vote among samples gives", majority, MajorityData
-)
+MAJORITY = Analysis("majority", "maj@k beside pass@k: what a vote among samples gives", majority)

@@ -162,7 +162,6 @@ MODES = Analysis(
     "modes",
     "which ways of solving generated problems a policy takes: exact chances, and how often right",
     modes,
-    ModesData,
     scorer="modes",
     options=frozenset({"k"}),
 )

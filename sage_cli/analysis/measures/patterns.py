@@ -81,6 +81,5 @@ PATTERNS = Analysis(
     "patterns",
     "how often right solutions show patterns of reasoning (Eq. 13, Table 2)",
     patterns,
-    PatternsData,
     options=frozenset({"patterns"}),
 )

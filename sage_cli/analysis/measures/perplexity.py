@@ -139,7 +139,6 @@ PERPLEXITY = Analysis(
     "perplexity",
     "how probable completions are under the base: distribution and tails (Eq. 39, Figure 7)",
     perplexity,
-    PerplexityData,
     base=True,
     scorer="base",
 )

@@ -70,5 +70,4 @@ RELIABILITY = Analysis(
     "reliability",
     "how often all or a share of k samples are right: pass^k, G-Pass@k, Cover@tau",
     reliability,
-    ReliabilityData,
 )

@@ -185,7 +185,6 @@ REWEIGH = Analysis(
     "reweigh",
     "advantages that other methods would have given to a training's completions",
     reweigh,
-    ReweighData,
     records=True,
     options=frozenset({"algo"}),
 )

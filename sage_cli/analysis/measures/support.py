@@ -218,7 +218,6 @@ SUPPORT = Analysis(
     "support",
     "problems kept, lost and gained against the base at several delta, beyond chance (Def. 4.1)",
     support,
-    SupportData,
     base=True,
     scorer="self if stored",
     options=frozenset({"delta"}),

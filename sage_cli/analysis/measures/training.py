@@ -239,6 +239,5 @@ TRAINING = Analysis(
     "training",
     "problems that training solved and forgot, groups without signal, tokens, rewards",
     training,
-    TrainingData,
     records=True,
 )

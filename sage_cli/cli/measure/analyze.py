@@ -9,6 +9,8 @@ from typing import Annotated
 import typer
 
 from sage_cli.cli import completions
+from sage_cli.cli.console import console, emit, show_plan, show_report
+from sage_cli.cli.live import Live
 from sage_cli.cli.measure.measuring import evaluation_flags, labelled_names, load_for_measuring
 from sage_cli.cli.options import (
     Benchmark,
@@ -24,9 +26,6 @@ from sage_cli.cli.options import (
     Seeds,
     Sets,
 )
-from sage_cli.cli.terminal.console import console, emit
-from sage_cli.cli.terminal.live import Live
-from sage_cli.cli.terminal.reporting import show_plan, show_report
 
 
 def command(

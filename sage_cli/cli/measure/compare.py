@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sage_cli.cli import completions
+from sage_cli.cli.console import Notes, Out, show_report
+from sage_cli.cli.live import Live
 from sage_cli.cli.measure.measuring import evaluation_flags, load_for_measuring
 from sage_cli.cli.options import (
     Benchmark,
@@ -23,8 +25,6 @@ from sage_cli.cli.options import (
     Sets,
     load_config,
 )
-from sage_cli.cli.terminal.live import Live
-from sage_cli.cli.terminal.reporting import Notes, Out, show_report
 from sage_cli.errors import ConfigurationError
 
 if TYPE_CHECKING:

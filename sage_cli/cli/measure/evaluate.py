@@ -7,14 +7,14 @@ from typing import Annotated, Literal
 import typer
 
 from sage_cli.cli import options
+from sage_cli.cli.console import refuse_gpu, show_plan, show_report
+from sage_cli.cli.live import Live
 from sage_cli.cli.measure.measuring import (
     evaluation_flags,
     load_for_measuring,
     may_train,
     measured_names,
 )
-from sage_cli.cli.terminal.live import Live
-from sage_cli.cli.terminal.reporting import refuse_gpu, show_plan, show_report
 from sage_cli.planning.dry_run import plan_of
 
 Published = Literal["paper"]

@@ -9,10 +9,10 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from sage_cli.cli.console import console, emit
+from sage_cli.cli.live import Live
 from sage_cli.cli.measure.measuring import load_for_measuring
 from sage_cli.cli.options import Json, Presets, RunRoot, Sets, load_config
-from sage_cli.cli.terminal.console import console, emit
-from sage_cli.cli.terminal.live import Live
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.settings.sections.judging import BUILT_IN_JUDGES, MODES, Extraction, GradingMode
 

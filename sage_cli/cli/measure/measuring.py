@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sage_cli.cli.terminal.console import console
+from sage_cli.cli.console import console
 from sage_cli.errors import ConfigurationError
 
 if TYPE_CHECKING:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sage_cli.cli import options
+from sage_cli.cli.console import Out, refuse_gpu, show_plan, show_report
+from sage_cli.cli.live import Live, doing
 from sage_cli.cli.measure.measuring import (
     evaluation_flags,
     labelled_names,
@@ -15,8 +17,6 @@ from sage_cli.cli.measure.measuring import (
     may_train,
     measured_names,
 )
-from sage_cli.cli.terminal.live import Live, doing
-from sage_cli.cli.terminal.reporting import Out, refuse_gpu, show_plan, show_report
 from sage_cli.planning.dry_run import plan_of
 
 if TYPE_CHECKING:

@@ -7,6 +7,8 @@ from typing import Annotated
 import typer
 
 from sage_cli.cli import completions
+from sage_cli.cli.console import show_report
+from sage_cli.cli.live import Live
 from sage_cli.cli.measure.measuring import load_for_measuring
 from sage_cli.cli.options import (
     Benchmark,
@@ -18,8 +20,6 @@ from sage_cli.cli.options import (
     Sets,
     load_config,
 )
-from sage_cli.cli.terminal.live import Live
-from sage_cli.cli.terminal.reporting import show_report
 
 
 def command(

@@ -10,7 +10,9 @@ from rich.markup import escape
 from rich.text import Text
 
 from sage_cli.cli import completions
+from sage_cli.cli.console import console, emit, visible
 from sage_cli.cli.group import new_app
+from sage_cli.cli.live import Live, doing
 from sage_cli.cli.measure.measuring import load_for_measuring
 from sage_cli.cli.options import (
     Benchmark,
@@ -24,8 +26,6 @@ from sage_cli.cli.options import (
     Sets,
     Tau,
 )
-from sage_cli.cli.terminal.console import console, emit, visible
-from sage_cli.cli.terminal.live import Live, doing
 from sage_cli.errors import ConfigurationError
 
 if TYPE_CHECKING:

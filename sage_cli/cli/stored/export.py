@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 from sage_cli.cli import completions
+from sage_cli.cli.console import console, emit
+from sage_cli.cli.live import Live
 from sage_cli.cli.options import Json, RunRoot
-from sage_cli.cli.terminal.console import console, emit
-from sage_cli.cli.terminal.live import Live
 
 
 class Dtype(StrEnum):

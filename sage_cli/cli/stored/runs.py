@@ -1,23 +1,34 @@
-"""`sage runs list|show|diff|plot|prune|path|remove`."""
+"""`sage runs`: list, show, compare, plot, prune, locate and remove runs."""
 
 from __future__ import annotations
 
+import csv
+import sys
+from collections.abc import Sequence
+from json import dumps
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
 from rich.table import Table
 
+from sage_cli.cli import completions
+from sage_cli.cli.console import Out, console, emit, name_column, show_report
 from sage_cli.cli.group import new_app
-from sage_cli.cli.options import Json, RunName, RunRoot
-from sage_cli.cli.stored.run_files import prune
-from sage_cli.cli.stored.run_tables import diff, list_facts, plot
-from sage_cli.cli.terminal.console import console, emit, name_column
+from sage_cli.cli.live import doing
+from sage_cli.cli.options import DryRun, Json, RunName, RunRoot
+from sage_cli.errors import ConfigurationError
 from sage_cli.store.runs.evaluations import evaluation_figures
 from sage_cli.store.runs.run import Run, Runs
 
+if TYPE_CHECKING:
+    from sage_cli.commands.stored.prune import Found
+    from sage_cli.store.runs.run_facts import RunFacts
+
+
 app = new_app("List, show, compare, plot, prune, locate and remove runs.")
+MIB = 2**20
 FIRST = ("status", "kind")
 SHOWN = ("parent", "started", "seconds", "seed", "host", "commit", "command", "reason")
 
@@ -66,6 +77,82 @@ def list_(
         return
     console.print(table)
     console.print("to see how they differ: --columns guide.tau,rl.seed,pass@1", style="dim")
+
+
+def _listed(run: Run) -> dict[str, Any]:
+    """Return a run's manifest with its true status, and the status of its replacement.
+
+    A torn run has the part of the manifest that can be read, and the reason.
+    """
+    facts = {**run.known, "id": run.id, "status": run.status}
+    if (torn := run.torn) is not None:
+        facts["reason"] = torn.cause
+    if replacement := _replacement(run):
+        facts["replacement"] = replacement
+    return facts
+
+
+def _replacement(run: Run) -> str | None:
+    """Return status and step of the run that is trained in the place of `run`, if there is one."""
+    if not run.replacement.begun:
+        return None
+    return f"{run.replacement.status} at step {_steps(run.replacement)}"
+
+
+def _last_and_validated(run: Run) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the last step's metrics, and step and figures of the last validation."""
+    records = run.metrics.read()
+    validations = [one for one in records if any(key.startswith("eval/") for key in one)]
+    at = {"validated at step": validations[-1]["step"]} if validations else {}
+    last = validations[-1] if validations else {}
+    figures = {key: value for key, value in last.items() if key.startswith("eval/")}
+    return (records or [{}])[-1], {**at, **figures}
+
+
+def _steps(run: Run) -> int:
+    records = run.metrics.read()
+    return int(records[-1]["step"]) if records else 0
+
+
+def list_facts(
+    runs: Sequence[Run], columns: str | None, where: Sequence[str], as_csv: bool, json: bool
+) -> None:
+    """Print the runs that fit, with the given columns."""
+    from sage_cli.reports.tables.render import no_formula
+    from sage_cli.store.runs.run_facts import RunFacts, expanded, selected
+
+    facts = [RunFacts.listed(run) for run in runs]
+    fitting = selected(facts, where)
+    names = ["id", *expanded(columns or "kind,status,parent", fitting or facts)]
+    rows = [{name: run.value(name) for name in names} for run in fitting]
+    if json:
+        emit({"columns": names, "runs": rows})
+    elif as_csv:
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerow(map(no_formula, names))
+        for row in rows:
+            writer.writerow(no_formula(_cell(row[name], full=True)) for name in names)
+    else:
+        _print_rows(names, rows, fitting)
+
+
+def _print_rows(
+    names: Sequence[str], rows: Sequence[dict[str, Any]], fitting: Sequence[RunFacts]
+) -> None:
+    ids = name_column("run", (one.run.id for one in fitting))
+    table = Table(ids, *names[1:], box=None)
+    for row in rows:
+        table.add_row(*(escape(_cell(row[name])) for name in names))
+    console.print(table if rows else "no run fits")
+
+
+def _cell(value: Any, *, full: bool = False) -> str:
+    """Return a value as a cell: empty for None, numbers with four digits unless `full`."""
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return repr(value) if full else f"{value:.4g}"
+    return dumps(value) if isinstance(value, list | dict | bool) else str(value)
 
 
 @app.command()
@@ -119,9 +206,147 @@ def _imported(origin: dict[str, Any]) -> dict[str, Any]:
     return {**lines, "not known": ", ".join(origin.get("unknown") or ()) or None}
 
 
-app.command()(diff)
-app.command()(plot)
-app.command()(prune)
+@app.command()
+def diff(
+    a: RunName,
+    b: Annotated[
+        str, typer.Argument(help="The run to compare it with.", autocompletion=completions.runs)
+    ],
+    runs: RunRoot = None,
+    json: Json = False,
+) -> None:
+    """Compare two runs: the settings that differ, and the figures of both."""
+    from sage_cli.settings.sections.records import default_root
+    from sage_cli.store.runs.run_facts import RunFacts, differences
+
+    one, other = (RunFacts.of(Runs(runs or default_root()).find(name)) for name in (a, b))
+    if one.run.folder.resolve() == other.run.folder.resolve():
+        raise ConfigurationError(
+            f"'{a}' and '{b}' are one run, {one.run.id}", "name another one: `sage runs list`"
+        )
+    parts: dict[str, dict[str, tuple[Any, Any]]] = {
+        "settings": differences(one.settings, other.settings),
+        "about": differences(one.about, other.about),
+        "figures": {
+            key: (one.figures.get(key), other.figures.get(key))
+            for key in dict.fromkeys((*one.figures, *other.figures))
+        },
+    }
+    if json:
+        emit({"a": one.run.id, "b": other.run.id, **parts})
+        return
+    alone = {_section(key) for key in one.settings} ^ {_section(key) for key in other.settings}
+    parts["settings"] = {
+        key: pair for key, pair in parts["settings"].items() if _section(key) not in alone
+    }
+    if alone:
+        console.print(f"only one of them has settings of {', '.join(sorted(alone))}")
+    for name, pairs in parts.items():
+        table = Table(name, one.run.id, other.run.id, box=None, padding=(0, 2, 0, 0))
+        for key, values in pairs.items():
+            table.add_row(key, *(escape(_cell(value)) for value in values))
+        console.print(table if pairs else f"no difference in {name}", "")
+
+
+@app.command()
+def plot(
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN...",
+            help="Runs by id or part of one; RUN=Label renames one.",
+            autocompletion=completions.runs,
+        ),
+    ],
+    y: Annotated[
+        str | None, typer.Option(help="Keys of metrics.jsonl, comma-separated (default: reward).")
+    ] = None,
+    runs: RunRoot = None,
+    out: Out = None,
+    json: Json = False,
+) -> None:
+    """Draw recorded metrics by step: a panel per metric, a line per run."""
+    from sage_cli.commands.measure.plot import plot as plot_runs
+    from sage_cli.settings.sections.records import default_root
+
+    keys = [key.strip() for key in (y or "").split(",") if key.strip()]
+    with doing("drawing"):
+        report = plot_runs(runs or default_root(), names, keys)
+    show_report(report, json, out)
+
+
+def _section(key: str) -> str:
+    return key.partition(".")[0]
+
+
+@app.command()
+def prune(
+    completions: Annotated[
+        bool, typer.Option("--completions", help="Also completions that trainings kept.")
+    ] = False,
+    measured: Annotated[
+        bool, typer.Option("--measured", help="Also checkpoints with stored samples or chances.")
+    ] = False,
+    orphans: Annotated[
+        bool, typer.Option("--orphans", help="Also samples of models that no run here has.")
+    ] = False,
+    dry_run: DryRun = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")] = False,
+    runs: RunRoot = None,
+    json: Json = False,
+) -> None:
+    """Delete what no result needs: checkpoints of finished runs, and what is named.
+
+    It shows the plan and asks; "no" exits with 1.
+    """
+    from sage_cli.commands.stored.prune import Wanted, carry_out, plan_prune
+
+    with doing("looking for what can go"):
+        plan = plan_prune(_runs(runs), Wanted(completions, measured, orphans))
+    if not json:
+        _show_pruned("can be deleted", plan.deleted)
+        _show_pruned("kept", plan.kept)
+    if plan.deleted and not dry_run:
+        if not yes:
+            typer.confirm(f"delete {_total(plan.deleted)}?", abort=True, err=json)
+        deleted: Sequence[Found] = carry_out(plan)
+    else:
+        deleted = plan.deleted
+    if json:
+        answer = {
+            "deleted": [_row(one) for one in deleted],
+            "kept": [_row(one) for one in plan.kept],
+            "carried_out": bool(plan.deleted) and not dry_run,
+        }
+        emit(answer)
+    elif plan.deleted and not dry_run:
+        console.print(f"deleted {_total(deleted)}")
+
+
+def _show_pruned(title: str, found: Sequence[Found]) -> None:
+    """Print folders of one reason and run as a line."""
+    if not found:
+        console.print(f"{title}: nothing")
+        return
+    groups: dict[tuple[str, str], list[Found]] = {}
+    for one in found:
+        groups.setdefault((one.run.id if one.run else "", one.why), []).append(one)
+    table = Table("run", "folders", "MiB", "why", box=None)
+    for (run, why), of in groups.items():
+        size = sum(one.size for one in of) / MIB
+        names = of[0].path.name if len(of) == 1 else f"{of[0].path.name} and {len(of) - 1} more"
+        table.add_row(escape(run), escape(names), f"{size:,.1f}", escape(why))
+    console.print(f"[bold]{title}[/]: {_total(found)}", table, sep="\n")
+
+
+def _total(found: Sequence[Found]) -> str:
+    folders = f"{len(found):,} folder{'s' if len(found) != 1 else ''}"
+    return f"{folders}, {sum(one.size for one in found) / MIB:,.1f} MiB"
+
+
+def _row(one: Found) -> dict[str, Any]:
+    run = one.run.id if one.run else None
+    return {"path": str(one.path), "bytes": one.size, "why": one.why, "run": run}
 
 
 @app.command()
@@ -152,38 +377,3 @@ def remove(
         emit({"removed": run.id, "folder": str(run.folder)})
     else:
         console.print(f"removed {run.id}")
-
-
-def _listed(run: Run) -> dict[str, Any]:
-    """Return a run's manifest with its true status, and the status of its replacement.
-
-    A torn run has the part of the manifest that can be read, and the reason.
-    """
-    facts = {**run.known, "id": run.id, "status": run.status}
-    if (torn := run.torn) is not None:
-        facts["reason"] = torn.cause
-    if replacement := _replacement(run):
-        facts["replacement"] = replacement
-    return facts
-
-
-def _replacement(run: Run) -> str | None:
-    """Return status and step of the run that is trained in the place of `run`, if there is one."""
-    if not run.replacement.begun:
-        return None
-    return f"{run.replacement.status} at step {_steps(run.replacement)}"
-
-
-def _last_and_validated(run: Run) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the last step's metrics, and step and figures of the last validation."""
-    records = run.metrics.read()
-    validations = [one for one in records if any(key.startswith("eval/") for key in one)]
-    at = {"validated at step": validations[-1]["step"]} if validations else {}
-    last = validations[-1] if validations else {}
-    figures = {key: value for key, value in last.items() if key.startswith("eval/")}
-    return (records or [{}])[-1], {**at, **figures}
-
-
-def _steps(run: Run) -> int:
-    records = run.metrics.read()
-    return int(records[-1]["step"]) if records else 0

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Annotated
 
 from sage_cli.cli import options
-from sage_cli.cli.measure.trained import show_trained
+from sage_cli.cli.console import refuse_gpu, show_plan, show_trained
+from sage_cli.cli.live import Live
 from sage_cli.cli.options import METHOD, TRAINING, option
-from sage_cli.cli.terminal.live import Live
-from sage_cli.cli.terminal.reporting import refuse_gpu, show_plan
 from sage_cli.planning.dry_run import plan_of
 from sage_cli.settings.passwords import word_without_passwords
 

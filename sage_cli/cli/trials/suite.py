@@ -10,11 +10,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from sage_cli.cli import completions
+from sage_cli.cli.app import ask_nobody
+from sage_cli.cli.console import console, emit
 from sage_cli.cli.group import new_app
+from sage_cli.cli.live import Live, doing
 from sage_cli.cli.options import DryRun, Json, Presets, RunRoot, Sets
-from sage_cli.cli.terminal.console import console, emit
-from sage_cli.cli.terminal.live import Live, doing
-from sage_cli.cli.terminal.surroundings import ask_nobody
 
 if TYPE_CHECKING:
     from sage_cli.trials.suites.overrides import Overrides

@@ -10,7 +10,9 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from sage_cli.cli.console import console, emit, name_column, refuse_gpu, show_plan, show_report
 from sage_cli.cli.group import new_app, refuse_options
+from sage_cli.cli.live import Live
 from sage_cli.cli.options import (
     METHOD,
     ConfigFile,
@@ -23,9 +25,6 @@ from sage_cli.cli.options import (
     load_config,
     option,
 )
-from sage_cli.cli.terminal.console import console, emit, name_column
-from sage_cli.cli.terminal.live import Live
-from sage_cli.cli.terminal.reporting import refuse_gpu, show_plan, show_report
 from sage_cli.cli.train.rl import Compat
 
 if TYPE_CHECKING:
@@ -115,7 +114,7 @@ def command(
     }  # fmt: skip
     settings = load_config(preset, config, set_, **flags).config
     if settings.guide.name == "none":
-        from sage_cli.trials.search.space.read import guide_of
+        from sage_cli.trials.search.read_space import guide_of
 
         flags["guide"] = {"name": guide_of(settings.sweep.space)}
         settings = load_config(preset, config, set_, **flags).config
@@ -202,7 +201,7 @@ def best(
 ) -> None:
     """Show the best trial: a command to paste, its runs, and the trials that may be as good."""
     from sage_cli.commands.trials.sweeps import best_trials
-    from sage_cli.reports.sweeps.winner import describe_winner
+    from sage_cli.reports.sweeps.table import describe_winner
 
     sweep = _sweeps(runs).find(name)
     found = best_trials(sweep, objective)

@@ -10,7 +10,7 @@ from json_answers import one_object
 from typer.testing import CliRunner
 
 from sage_cli.cli.app import app
-from sage_cli.cli.terminal.console import console
+from sage_cli.cli.console import console
 
 
 @dataclass(frozen=True)

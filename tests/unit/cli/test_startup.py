@@ -11,7 +11,6 @@ import pytest
 
 from sage_cli.cli import app
 from sage_cli.cli.app import COMMANDS
-from sage_cli.cli.terminal import surroundings
 
 HEAVY = ("torch", "trl", "transformers", "datasets", "peft", "wandb", "optuna", "matplotlib")
 
@@ -83,14 +82,14 @@ def test_threads_wait_awake_only_where_nothing_else_runs(load, spin, tmp_path, m
         monkeypatch.setenv(name, "")  # so that the test leaves no trace of what is set
         monkeypatch.delenv(name)
     (tmp_path / "loadavg").write_text(load)
-    surroundings.prepare(tmp_path / "loadavg")
+    app.prepare(tmp_path / "loadavg")
     assert os.environ.get("GOMP_SPINCOUNT") == spin
     assert os.environ["OMP_WAIT_POLICY"] == "PASSIVE"
 
 
 def test_a_warning_is_a_line_of_its_words(tmp_path, monkeypatch):
     monkeypatch.setattr(warnings, "formatwarning", warnings.formatwarning)  # put back afterwards
-    surroundings.prepare(tmp_path / "loadavg")
+    app.prepare(tmp_path / "loadavg")
     said = warnings.formatwarning(UserWarning("no reward"), UserWarning, "rl.py", 7)
     assert said == "warning: no reward\n"
 
@@ -98,7 +97,7 @@ def test_a_warning_is_a_line_of_its_words(tmp_path, monkeypatch):
 def test_what_the_user_says_of_threads_stays(tmp_path, monkeypatch):
     monkeypatch.setenv("GOMP_SPINCOUNT", "7")
     (tmp_path / "loadavg").write_text("0.10 0.2 0.3 1/140 4567")
-    surroundings.prepare(tmp_path / "loadavg")
+    app.prepare(tmp_path / "loadavg")
     assert os.environ["GOMP_SPINCOUNT"] == "7"
 
 

@@ -56,18 +56,14 @@ BENCHMARK = """_ENTRIES: tuple[DataSet | Group, ...] = (
     ),
 """
 ANALYSIS = """
-from typing import TypedDict
 from sage_cli.analysis.analysis import Analysis
 from sage_cli.reports.document import Document
 
-class Counted(TypedDict):
-    problems: int
-
 def count(inputs):
     (answers,) = (of[0] for of in inputs.answers.values())
-    return Document("counted", "problems", Counted(problems=len(answers.problems)))
+    return Document("counted", "problems", {"problems": len(answers.problems)})
 
-COUNTED = Analysis("counted", "how many problems there are", count, Counted)
+COUNTED = Analysis("counted", "how many problems there are", count)
 """
 ANALYSE = """
 from pathlib import Path

@@ -1,0 +1,334 @@
+"""The results of a sweep: its trials, the uncertainty of their values, its parameters' effects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from itertools import repeat
+from math import log, nan
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from sage_cli.metrics import About
+from sage_cli.metrics.comparisons.objective import (
+    Measured,
+    Result,
+    objective_intervals,
+    objective_values,
+)
+from sage_cli.metrics.comparisons.ranking import Front, Ranking, non_dominated, pareto_front, rank
+from sage_cli.metrics.comparisons.winner import Winner, winner
+from sage_cli.metrics.counts import FloatArray
+from sage_cli.metrics.importance import Effect, category_column, effects, numeric_column
+from sage_cli.metrics.intervals.interval import Resampling
+from sage_cli.settings.objective import Objective
+
+Value = float | int | str | bool
+State = Literal["done", "missing", "failed", "pruned", "cancelled", "running", "left"]
+SYMBOLS = {"tau": "τ", "rho": "ρ"}
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A parameter: its short name, its setting, and its `values` or the ends of its range."""
+
+    name: str
+    key: str
+    values: tuple[Value, ...] | None = None
+    low: float | None = None
+    high: float | None = None
+    log: bool = False
+
+    @property
+    def label(self) -> str:
+        """Return its name in pictures."""
+        return SYMBOLS.get(self.name, self.name)
+
+    @property
+    def is_number(self) -> bool:
+        """Return True if its values are numbers."""
+        return self.values is None or all(
+            isinstance(value, int | float) and not isinstance(value, bool) for value in self.values
+        )
+
+
+@dataclass(frozen=True)
+class TrialFailure:
+    """A failure: its class, as `out of memory`, its reason, the last lines of its log."""
+
+    kind: str
+    reason: str
+    log: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class LearningCurve:
+    """A record of a trial's first run over steps, `of` its name, as (step, value)."""
+
+    of: str
+    points: tuple[tuple[int, float], ...]
+
+
+@dataclass(frozen=True)
+class SweepTrial:
+    """A trial: its settings, its state, and its runs, one for each seed.
+
+    `values` are the means over seeds by objective, `intervals` their confidence intervals.
+    `missing` says what the store has lost of a trial that was done, `pruned` by what and why a
+    trial was pruned.
+    """
+
+    settings: Mapping[str, Value]
+    state: State
+    values: Mapping[str, float] | None = None
+    intervals: Mapping[str, tuple[float, float]] | None = None
+    runs: tuple[str, ...] = ()
+    failure: TrialFailure | None = None
+    pruned: str | None = None
+    missing: str | None = None
+    curve: LearningCurve | None = None
+
+
+@dataclass(frozen=True)
+class CountedTrial(SweepTrial):
+    """A trial with the counts of each seed by benchmark, which tell its uncertainty."""
+
+    counts: tuple[Mapping[str, Result], ...] | None = None
+
+
+@dataclass(frozen=True)
+class SweepResult:
+    """The space and the results.
+
+    `rankings`, `front` and `winners` name trials by their places, from 0.
+
+    They are about "methods", the trials' settings, if every measured trial has several training
+    seeds; else about these "models". `importances` has each parameter's effect by objective;
+    `selected_on_reported` names the benchmarks that settings are selected on although they are
+    also reported.
+    """
+
+    space: tuple[Axis, ...]
+    objectives: tuple[str, ...]
+    confidence: float
+    base: SweepTrial | None
+    trials: tuple[SweepTrial, ...]
+    about: About = "models"
+    rankings: Mapping[str, Ranking] = field(default_factory=dict)
+    front: Front | None = None
+    winners: Mapping[str, Winner] = field(default_factory=dict)
+    importances: Mapping[str, Mapping[str, Effect]] = field(default_factory=dict)
+    selected_on_reported: str | None = None
+
+    @property
+    def done(self) -> dict[int, SweepTrial]:
+        """Return the measured trials by place."""
+        return {
+            place: trial
+            for place, trial in enumerate(self.trials)
+            if trial.values is not None and trial.state == "done"
+        }
+
+    def value_at(self, objective: str) -> dict[int, float]:
+        """Return the measured trials' values of an objective by place."""
+        return {
+            place: trial.values[objective] for place, trial in self.done.items() if trial.values
+        }
+
+    def ranked(self, objective: str) -> list[int]:
+        """Return the places of the measured trials, best first."""
+        value_at = self.value_at(objective)
+        return sorted(value_at, key=lambda place: -value_at[place])
+
+    def best(self, objective: str) -> int | None:
+        """Return the place of the best trial; None if no trial is measured."""
+        return next(iter(self.ranked(objective)), None)
+
+    def indistinguishable(self, objective: str) -> frozenset[int]:
+        """Return the places of the trials that may equal the best; empty if that is unknown."""
+        ranking = self.rankings.get(objective)
+        return frozenset(ranking.indistinguishable) if ranking else frozenset()
+
+
+def from_data(data: Mapping[str, Any]) -> SweepResult:
+    """Return the results in a report's JSON.
+
+    Raises KeyError for what it lacks, TypeError or AttributeError for what is no result.
+    """
+    found: SweepResult = _read(SweepResult, data)
+    for trial in (found.base, *found.trials):
+        for measured in (trial and trial.values, trial and trial.intervals):
+            if measured and (lacking := set(found.objectives) - set(measured)):
+                raise KeyError(min(lacking))
+    return found
+
+
+def _read(kind: Any, given: Any) -> Any:
+    """Return JSON as a value of a type: JSON has null for NaN, and lists for tuples."""
+    outer, inner = get_origin(kind), get_args(kind)
+    if NoneType in inner:
+        return None if given is None else _read(inner[0], given)
+    if kind is float:
+        return nan if given is None else given
+    if outer is tuple:
+        kinds = repeat(inner[0]) if inner[-1] is ... else inner
+        return tuple(map(_read, kinds, given))
+    if outer is Mapping:
+        return {key: _read(inner[1], value) for key, value in given.items()}
+    if isinstance(kind, type) and is_dataclass(kind):
+        hints = get_type_hints(kind)
+        return kind(**{name: _read(of, given[name]) for name, of in hints.items()})
+    return given
+
+
+def describe(trial: SweepTrial, axes: Sequence[Axis]) -> str:
+    """Return the settings by their short names, as `tau=0.465 rho=0.775`."""
+    return " ".join(
+        f"{axis.name}={as_text(trial.settings[axis.key])}"
+        for axis in axes
+        if axis.key in trial.settings
+    )
+
+
+def as_text(value: Value) -> str:
+    """Return a setting's value as text, numbers with four digits."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+ABSENT = "without"
+"""The category of trials that do not have a parameter."""
+
+
+def sweep_result(
+    axes: Sequence[Axis],
+    objectives: Sequence[Objective],
+    trials: Sequence[SweepTrial],
+    base: SweepTrial | None = None,
+    confidence: float = 0.95,
+) -> SweepResult:
+    """Return the results with intervals, rankings and front; of trials without counts the front."""
+    names = tuple(objective.name for objective in objectives)
+    result = SweepResult(
+        tuple(axes),
+        names,
+        confidence,
+        base and _plain(base, _base_intervals(objectives, base, confidence)),
+        tuple(map(_plain, trials)),
+        importances=parameter_effects(axes, trials, names),
+    )
+    places = list(result.done)
+    fewest = min((len(trials[place].runs) for place in places), default=0)
+    result = replace(result, about="methods" if fewest > 1 else "models")
+    counts = [one for place in places if (one := _counts(trials[place]))]
+    if not places or len(counts) < len(places):
+        return replace(result, front=_front_of_means(result))
+    values = {one.name: objective_values(one, counts) for one in objectives}
+    ends = {name: objective_intervals(one, Resampling(confidence)) for name, one in values.items()}
+    by_place = {
+        place: {name: of[row] for name, of in ends.items()} for row, place in enumerate(places)
+    }
+    front = pareto_front(list(values.values()), confidence) if len(objectives) > 1 else None
+    return replace(
+        result,
+        trials=tuple(
+            replace(one, intervals=by_place.get(place)) for place, one in enumerate(result.trials)
+        ),
+        rankings={name: _ranking_at(places, rank(one, confidence)) for name, one in values.items()},
+        front=front and Front(_at(places, front.best), _at(places, front.indistinguishable)),
+        winners={
+            one.name: _winner_at(
+                places, winner(values[one.name], base_values(one, base, counts[0]), confidence)
+            )
+            for one in objectives
+        },
+    )
+
+
+def _plain(
+    trial: SweepTrial, intervals: Mapping[str, tuple[float, float]] | None = None
+) -> SweepTrial:
+    """Return a trial without its counts."""
+    plain = {one.name: getattr(trial, one.name) for one in fields(SweepTrial)}
+    return SweepTrial(**{**plain, "intervals": intervals})
+
+
+def _counts(trial: SweepTrial) -> Measured | None:
+    return trial.counts if isinstance(trial, CountedTrial) else None
+
+
+def _base_intervals(
+    objectives: Sequence[Objective], base: SweepTrial, confidence: float
+) -> dict[str, tuple[float, float]] | None:
+    if not (counts := _counts(base)):
+        return None
+    values = {one.name: objective_values(one, [counts]) for one in objectives}
+    return {
+        name: objective_intervals(one, Resampling(confidence))[0] for name, one in values.items()
+    }
+
+
+def base_values(
+    objective: Objective, base: SweepTrial | None, first: Measured
+) -> FloatArray | None:
+    """Return the base's value of each problem, in the order of the trial `first`."""
+    if base is None or not (counts := _counts(base)):
+        return None
+    _, own_IP = objective_values(objective, [first, counts]).models
+    values_P: FloatArray = own_IP.mean(axis=0)
+    return values_P
+
+
+def _front_of_means(result: SweepResult) -> Front | None:
+    """Return the front of the values, whose noise is unknown."""
+    if len(result.objectives) < 2 or not result.done:
+        return None
+    value_OM = [[*result.value_at(name).values()] for name in result.objectives]
+    best = _at(list(result.done), non_dominated(np.array(value_OM).T))
+    return Front(best, best)
+
+
+def _ranking_at(places: Sequence[int], ranking: Ranking) -> Ranking:
+    return replace(
+        ranking, best=places[ranking.best], indistinguishable=_at(places, ranking.indistinguishable)
+    )
+
+
+def _winner_at(places: Sequence[int], one: Winner) -> Winner:
+    second = None if one.second is None else places[one.second]
+    return replace(one, best=places[one.best], second=second)
+
+
+def _at(places: Sequence[int], chosen: Sequence[int]) -> tuple[int, ...]:
+    return tuple(places[one] for one in chosen)
+
+
+def parameter_effects(
+    axes: Sequence[Axis], trials: Sequence[SweepTrial], objectives: Sequence[str]
+) -> dict[str, dict[str, Effect]]:
+    """Return by objective the effect of each parameter, by short name, on the measured trials.
+
+    An objective is left out if the trials are too few or their values equal.
+    """
+    done = [one for one in trials if one.state == "done" and one.values is not None]
+    columns = {axis.name: _column(axis, done) for axis in axes}
+    found = {}
+    for objective in objectives:
+        value_M = np.array([trial.values[objective] for trial in done if trial.values is not None])
+        finite_M = np.isfinite(value_M)
+        varied = {name: column_MA[finite_M] for name, column_MA in columns.items()}
+        if seen := effects(varied, value_M[finite_M]):
+            found[objective] = seen
+    return found
+
+
+def _column(axis: Axis, trials: Sequence[SweepTrial]) -> FloatArray:
+    """Return a parameter's columns: a number's line and square, else indicators."""
+    values = [trial.settings.get(axis.key, ABSENT) for trial in trials]
+    if not axis.is_number or ABSENT in values:
+        return category_column(values)
+    numbers = [float(value) for value in values]
+    return numeric_column([log(one) for one in numbers] if axis.log else numbers)

@@ -1,0 +1,384 @@
+"""The study: its trials as Optuna stores them, what became of each, and the next one."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import optuna
+from numpy.random import default_rng
+from optuna.pruners import BasePruner, NopPruner
+from optuna.trial import FrozenTrial, TrialState, create_trial
+
+from sage_cli.store.identity import identity_of
+from sage_cli.trials.search.samplers import (
+    INFEASIBLE,
+    OptunaSpace,
+    TaughtStudy,
+    ordered_lists,
+    sampler,
+)
+from sage_cli.trials.search.space import Point, Space, point_key
+from sage_cli.trials.search.storage import Lease, Owner, open_storage, patiently
+from sage_cli.trials.search.study_trial import State, StudyTrial
+
+log = logging.getLogger(__name__)
+REPEATS, WITHDRAWN = "repeats", "withdrawn"
+"""Names of notes: the trial that a trial repeats, and that it does not count."""
+_STATES = {
+    TrialState.RUNNING: State.RUNNING,
+    TrialState.COMPLETE: State.DONE,
+    TrialState.PRUNED: State.PRUNED,
+    TrialState.FAIL: State.FAILED,
+}
+Result = TypeVar("Result")
+
+
+class StoredTrials:
+    """The trials of one study; a database that is away for a while is waited for."""
+
+    def __init__(self, place: Path | str, study: optuna.Study, space: OptunaSpace) -> None:
+        self._place, self._study, self._space = place, study, space
+
+    def trials(self) -> list[StudyTrial]:
+        """Every point once, in the order of their first trials, with its latest trial.
+
+        A result counts more than a failure after it.
+        """
+        latest: dict[Any, StudyTrial] = {}
+        for frozen in self._whole():
+            one = self._trial(frozen)
+            before = latest.get(point_key(one.point))
+            if REPEATS not in one.attrs and (before is None or before.state is not State.DONE):
+                latest[point_key(one.point)] = one
+        return list(latest.values())
+
+    def asked(self) -> int:
+        """The number of trials without those whose values were not all chosen."""
+        return len(self._whole())
+
+    def withdrawn(self) -> list[Point]:
+        """The points of the trials that do not count."""
+        found = (frozen for frozen in self._all() if WITHDRAWN in frozen.user_attrs)
+        return [self._space.from_params(frozen.params) for frozen in found]
+
+    def tidy(self) -> None:
+        """Close what a killed driver left that is no trial yet: unfinished asks."""
+        running = {one.number for one in self.trials() if one.state is State.RUNNING}
+        for frozen in self._all():
+            if frozen.state is TrialState.RUNNING and frozen.number not in running:
+                self._close(frozen.number, None, TrialState.FAIL)
+
+    def enqueued(self) -> bool:
+        """Return True if a trial is enqueued (`study.enqueue_trial`), which `ask` takes first.
+
+        One whose values are not in the space is closed with a warning.
+        """
+        waiting = (frozen for frozen in self._all() if frozen.state is TrialState.WAITING)
+        return bool([frozen for frozen in waiting if self._fits(frozen)])
+
+    def _fits(self, frozen: FrozenTrial) -> bool:
+        wanted = {**frozen.params, **frozen.system_attrs.get("fixed_params", {})}
+        if not (strange := self._space.strange(wanted)):
+            return True
+        log.warning(
+            "trial %d, which was enqueued, is left out: the space does not hold %s",
+            frozen.number,
+            ", ".join(f"{name}={value}" for name, value in strange.items()),
+        )
+        self._set_state(frozen, TrialState.FAIL)
+        return False
+
+    def ask(self, sampler: optuna.samplers.BaseSampler) -> StudyTrial:
+        """A running trial that the sampler chose, which learns from infeasible ones too."""
+        self._study.sampler = sampler
+        study = TaughtStudy(self._study.study_name, self._study._storage, sampler)
+
+        def asked() -> StudyTrial:
+            asked_trial = study.ask()
+            point = self._space.suggest(asked_trial)
+            return StudyTrial(asked_trial.number, point, State.RUNNING)
+
+        return self._patiently(asked)
+
+    def begin(self, point: Point, attrs: Mapping[str, Any]) -> StudyTrial:
+        """A running trial of a point that no sampler chose."""
+        number = self._add(point, attrs, state=TrialState.RUNNING)
+        return StudyTrial(number, point, State.RUNNING, attrs=dict(attrs))
+
+    def enter(self, point: Point, values: Sequence[float], attrs: Mapping[str, Any]) -> None:
+        """Enter a trial that is done already."""
+        self._add(point, attrs, state=TrialState.COMPLETE, values=[float(one) for one in values])
+
+    def note(self, trial: StudyTrial, **attrs: Any) -> None:
+        """Store something about a trial that has not ended yet, in JSON's types."""
+        for name, value in attrs.items():
+            self._store("set_trial_user_attr", trial, name, value)
+
+    def report(self, trial: StudyTrial, step: int, value: float) -> None:
+        """Store the objective at a step of the training; Optuna takes no more than one."""
+        self._store("set_trial_intermediate_value", trial, step, float(value))
+
+    def last_report(self, trial: StudyTrial) -> int:
+        """Return the last step at which a trial's objective is stored; 0 without one."""
+        return self._frozen(trial).last_step or 0
+
+    def should_prune(self, trial: StudyTrial) -> bool:
+        """Return True if the study's pruner would end the trial at its last report."""
+        frozen = self._frozen(trial)
+        return self._patiently(lambda: self._study.pruner.prune(self._study, frozen))
+
+    def complete(self, trial: StudyTrial, values: Sequence[float]) -> None:
+        """End a trial with its values."""
+        self._close(trial.number, [float(one) for one in values], TrialState.COMPLETE)
+
+    def end(self, trial: StudyTrial, *, pruned: bool = False) -> None:
+        """End a trial without values, because it failed or was pruned."""
+        self._close(trial.number, None, TrialState.PRUNED if pruned else TrialState.FAIL)
+
+    def _all(self) -> list[FrozenTrial]:
+        return self._patiently(lambda: self._study.get_trials(deepcopy=False))
+
+    def _whole(self) -> list[FrozenTrial]:
+        return [
+            frozen
+            for frozen in self._all()
+            if frozen.state is not TrialState.WAITING
+            and WITHDRAWN not in frozen.user_attrs
+            and self._space.from_params(frozen.params) in self._space.space
+        ]
+
+    def _frozen(self, trial: StudyTrial) -> FrozenTrial:
+        return self._all()[trial.number]
+
+    def _trial(self, frozen: FrozenTrial) -> StudyTrial:
+        attrs = dict(frozen.user_attrs)
+        state = State.INFEASIBLE if INFEASIBLE in attrs else _STATES[frozen.state]
+        values = tuple(frozen.values) if state is State.DONE else None
+        point = self._space.from_params(frozen.params)
+        return StudyTrial(frozen.number, point, state, values, attrs)
+
+    def _add(self, point: Point, attrs: Mapping[str, Any], **of_frozen: Any) -> int:
+        """Enter a trial all at once; its number."""
+        params, distributions = self._space.to_params(point)
+        frozen = create_trial(
+            params=params,
+            distributions=distributions,
+            user_attrs=dict(attrs),
+            **of_frozen,
+        )
+        self._patiently(lambda: self._study.add_trial(frozen))
+        return self._all()[-1].number
+
+    def _close(self, number: int, values: list[float] | None, state: TrialState) -> None:
+        # the answer to an earlier try may have been lost: then it is finished already
+        self._patiently(
+            lambda: self._study.tell(number, values, state=state, skip_if_finished=True)
+        )
+
+    def _set_state(self, frozen: FrozenTrial, state: TrialState) -> None:
+        """Close a trial that nobody has begun, which `tell` refuses."""
+        storage = self._study._storage
+        self._patiently(lambda: storage.set_trial_state_values(frozen._trial_id, state))
+
+    def _store(self, method: str, trial: StudyTrial, *given: Any) -> None:
+        """Call a method of Optuna's storage that says something of a trial."""
+        storage = self._study._storage
+
+        def stored() -> None:
+            study_id = storage.get_study_id_from_name(self._study.study_name)
+            trial_id = storage.get_trial_id_from_study_id_trial_number(study_id, trial.number)
+            getattr(storage, method)(trial_id, *given)
+
+        self._patiently(stored)
+
+    def _patiently(self, operation: Callable[[], Result]) -> Result:
+        return patiently(self._place, operation)
+
+
+PATIENCE = 25
+"""How often in a row a sampler may propose a known point before it is no longer asked."""
+
+
+class Study(StoredTrials):
+    """One view of a sweep, kept by Optuna. One driver writes at a time; anybody may read.
+
+    `name` is `<sweep>/<8 hex>`; `failed` are the trials that failed for an earlier driver and wait
+    to be repeated; `before` is who drove it last, if that was from another folder.
+    """
+
+    def __init__(self, place: Path | str, study: optuna.Study, space: OptunaSpace) -> None:
+        super().__init__(place, study, space)
+        about = study.user_attrs
+        self.name = study.study_name
+        self.space = space.space
+        self.objectives: tuple[str, ...] = tuple(about["objectives"])
+        self.sampler: str = about["sampler"]
+        self.seed: int = about["seed"]
+        self.failed: list[StudyTrial] = []
+        self.lease: Lease | None = None
+        self.before: Owner | None = None
+
+    @classmethod
+    def open(
+        cls,
+        place: Path | str,
+        sweep: str,
+        space: Space,
+        sampler: str,
+        seed: int,
+        objectives: Sequence[str],
+        determinants: Mapping[str, Any] | None = None,
+        owner: Owner | None = None,
+        pruner: BasePruner | None = None,
+    ) -> Study:
+        """The driver's own: `place` is the sweep's folder, or a database's URL.
+
+        The view is named by all arguments but `place`; `determinants` are whatever else decides
+        the values. In a database `owner` holds a lease on it until `close`. Trials that an earlier
+        driver left running still run; points that failed for it are proposed before any other.
+        """
+        about = {
+            "space": space.plain(),
+            "sampler": sampler,
+            "seed": seed,
+            "objectives": list(objectives),
+        }
+        ordered = ordered_lists(space, sampler)
+        if ordered:  # the trials of others have values in them
+            about["ordered"] = ordered
+        identity = identity_of("study", {**about, "determinants": determinants or {}})
+        storage = open_storage(place)
+
+        def opened() -> optuna.Study:
+            study = optuna.create_study(
+                study_name=f"{sweep}/{identity[:8]}",
+                storage=storage,
+                directions=["maximize"] * len(objectives),
+                load_if_exists=True,
+            )
+            for name in about.keys() - study.user_attrs.keys():
+                study.set_user_attr(name, about[name])
+            if study.metric_names is None:
+                study.set_metric_names(list(objectives))
+            return study
+
+        study = patiently(place, opened)
+        study.pruner = pruner or NopPruner()
+        found = cls(place, study, OptunaSpace(space, ordered))
+        if isinstance(place, str) and owner is not None:
+            lease = Lease(study, owner, lambda operation: patiently(place, operation))
+            found.before = lease.take()
+            found.lease = lease
+        found.tidy()
+        found.failed = [one for one in found.trials() if one.state is State.FAILED]
+        return found
+
+    def close(self) -> None:
+        """Release the study for another driver."""
+        if self.lease is not None:
+            self.lease.drop()
+
+    def running(self) -> list[StudyTrial]:
+        """The trials that have not ended, of this driver or an earlier one."""
+        return [one for one in self.trials() if one.state is State.RUNNING]
+
+    def propose(self) -> StudyTrial | None:
+        """The next new trial, now running; None if no point is left, or none was found.
+
+        If a sampler proposes a known point, it is told the result and asked again. After PATIENCE
+        such proposals a random one of the points that are left is taken.
+        """
+        self._require_held()
+        if self.failed:
+            failed = self.failed.pop(0)
+            return self.begin(failed.point, {"again": failed.number})
+        met = {point_key(one.point): one for one in self.trials()}
+        while self.enqueued():  # by a user who wants a point
+            if (proposed := self._asked(met)) is not None:
+                return proposed
+        left = self._left(met)
+        if left == []:
+            return None
+        if left and self.sampler == "grid":
+            tried = set(map(point_key, self.withdrawn()))
+            return self.begin(min(left, key=lambda point: point_key(point) in tried), {})
+        for _ in range(PATIENCE):
+            if (proposed := self._asked(met)) is not None:
+                return proposed
+        if left is None:
+            return None
+        return self.begin(left[default_rng([self.seed, len(met)]).integers(len(left))], {})
+
+    def tell(self, trial: StudyTrial, values: Sequence[float]) -> None:
+        """End a trial with these values of the objectives."""
+        self._require_held()
+        if len(values) != len(self.objectives) or not all(map(math.isfinite, values)):
+            raise ValueError(f"{', '.join(self.objectives)} cannot be {list(values)}")
+        self.complete(trial, values)
+
+    def fail(self, trial: StudyTrial, failure: str, reason: str) -> None:
+        """End a trial without values: the class of its failure, and what happened."""
+        self._end(trial, failure=failure, reason=reason)
+
+    def rule_out(self, trial: StudyTrial, failure: str, reason: str) -> None:
+        """End a trial that its own settings made fail: samplers learn to stay away from it."""
+        self._end(trial, pruned=True, **{INFEASIBLE: True}, failure=failure, reason=reason)
+
+    def withdraw(self, trial: StudyTrial, failure: str, reason: str) -> None:
+        """End a trial that does not count, since it failed for a reason outside its point.
+
+        Samplers are asked again, and a grid takes the point after those that were never tried.
+        """
+        self._end(trial, **{WITHDRAWN: True}, failure=failure, reason=reason)
+
+    def prune(self, trial: StudyTrial, reason: str, step: int) -> None:
+        """End a trial at a step because it lags behind."""
+        self._end(trial, pruned=True, reason=reason, step=step)
+
+    def known(self, point: Point, values: Sequence[float], source: str, **attrs: Any) -> bool:
+        """Enter a result from elsewhere, so that samplers learn from it; `source` says from where.
+
+        Returns False, and enters nothing, if the point is not in the space, or the study has its
+        result or waits for it.
+        """
+        states = {point_key(one.point): one.state for one in self.trials()}
+        if point not in self.space or states.get(point_key(point)) in (State.DONE, State.RUNNING):
+            return False
+        self.enter(point, values, {"source": source, **attrs})
+        self.failed = [one for one in self.failed if point_key(one.point) != point_key(point)]
+        return True
+
+    def _end(self, trial: StudyTrial, *, pruned: bool = False, **notes: Any) -> None:
+        self._require_held()
+        self.note(trial, **notes)
+        self.end(trial, pruned=pruned)
+
+    def _require_held(self) -> None:
+        """Raise StoreError if another driver has taken over the study."""
+        if self.lease is not None:
+            self.lease.require()
+
+    def _left(self, met: Mapping[Any, StudyTrial]) -> list[Point] | None:
+        """The points without a trial; None if there are too many to list."""
+        points = list(self.space.points()) if self.sampler == "grid" else self.space.listed()
+        return None if points is None else [one for one in points if point_key(one) not in met]
+
+    def _asked(self, met: Mapping[Any, StudyTrial]) -> StudyTrial | None:
+        """What the sampler proposes; None if it is known, of which it is told the result."""
+        withdrawn, counted = len(self.withdrawn()), self.asked()
+        ruled_out = sum(one.state is State.INFEASIBLE for one in self.trials())
+        chooses = sampler(self.sampler, self.seed, counted, withdrawn, self._space, ruled_out)
+        proposed = self.ask(chooses)
+        known = met.get(point_key(proposed.point))
+        if known is None:
+            return proposed
+        self.note(proposed, **{REPEATS: known.number})
+        if known.values is None:
+            self.end(proposed)
+        else:
+            self.complete(proposed, known.values)
+        return None

@@ -1,0 +1,145 @@
+"""The live line in terminals of all widths, as rich draws it."""
+
+import io
+import re
+
+import pytest
+from rich.console import Console
+
+from sage_cli.cli import live as live_module
+from sage_cli.cli.live import Live
+from sage_cli.progress import Silent
+
+NUMBERS = {"reward": 0.5, "kl": 0.01234, "q": 1.021, "entropy": 1.2345}
+
+
+def drawn(width, title="rl rl-dapo-branch-01234567", total=1000, done=8):
+    """The lines that stay: what is written after the last erasure."""
+    file = io.StringIO()
+    console = Console(width=width, force_terminal=True, color_system="standard", file=file)
+    with Live(console) as live:
+        live.begin(title, total, "steps", done)
+        for _ in range(5):
+            live.advance(**NUMBERS)
+    last = file.getvalue().rpartition("\x1b[2K")[2]
+    return plain(last).rstrip("\n").split("\n")
+
+
+def plain(text):
+    """Without colours and movements of the cursor."""
+    return re.sub(r"\x1b\[[^a-zA-Z]*[a-zA-Z]|\r", "", text)
+
+
+@pytest.mark.parametrize("width", [60, 80, 99, 100, 120])
+@pytest.mark.parametrize(
+    "title", ["sample base", "rl rl-dapo-branch-01234567", "sft sft-" + "knights-knaves-" * 5]
+)
+@pytest.mark.parametrize(("total", "done"), [(20, 4), (1000, 8), (100_000, 99_000)])
+def test_bar_count_and_time_left_never_vanish_or_wrap(width, title, total, done):
+    line, numbers = drawn(width, title, total, done)
+    assert max(len(line), len(numbers)) <= width
+    assert line.startswith(title[:8])
+    assert line.count("━") + line.count("╸") + line.count("╺") >= 12
+    assert f"{done + 5}/{total}" in line
+    assert re.search(r"\d+:\d\d:\d\d\s*$", line)
+    assert ("steps/s" in line) == (width >= 100)
+
+
+def test_the_numbers_have_a_line_of_their_own_that_is_cut_at_its_end():
+    assert drawn(60)[1] == "  reward 0.5  kl 0.01234  q 1.021  entropy 1.234"
+    cut = drawn(40)[1]
+    assert len(cut) <= 40
+    assert cut.startswith("  reward 0.5  kl 0.01234")
+
+
+def test_a_terminal_that_grows_narrow_is_followed():
+    file = io.StringIO()
+    console = Console(width=120, force_terminal=True, file=file)
+    with Live(console) as live:
+        live.begin("rl x", 20, "steps")
+        console.width = 60
+        before = file.tell()
+        live.advance()
+    lines = plain(file.getvalue()[before:]).splitlines()
+    assert not any("steps/s" in line for line in lines)
+    assert max(map(len, lines)) <= 60
+
+
+class AtOnce:
+    """A timer for whose time nobody has to wait."""
+
+    daemon = False
+
+    def __init__(self, _seconds, call, arguments):
+        self.start = lambda: call(*arguments)
+
+    def cancel(self):
+        pass
+
+
+def test_what_takes_long_is_said_without_a_terminal(monkeypatch):
+    monkeypatch.setattr(live_module, "Timer", AtOnce)
+    file = io.StringIO()
+    with Live(Console(width=80, file=file)) as live:
+        with live.doing("hashing weights"):
+            pass
+        live.say("done")
+    assert file.getvalue() == "hashing weights ...\ndone\n"
+
+
+def test_a_name_that_looks_like_markup_is_shown_as_it_is(monkeypatch):
+    monkeypatch.setattr(live_module, "Timer", AtOnce)
+    for terminal in (False, True):
+        file = io.StringIO()
+        console = Console(width=80, file=file, force_terminal=terminal)
+        with Live(console) as live, live.doing("reading a[/b].jsonl"):
+            pass
+        assert "reading a[/b].jsonl" in plain(file.getvalue())
+
+
+def test_what_is_over_at_once_is_not_said_without_a_terminal():
+    file = io.StringIO()
+    with Live(Console(width=80, file=file)) as live, live.doing("hashing weights"):
+        live.say("inside")
+    assert file.getvalue() == "inside\n"
+
+
+@pytest.mark.parametrize("width", [60, 120])
+def test_in_a_terminal_it_stands_there_until_it_is_over_or_a_bar_begins(width):
+    file = io.StringIO()
+    console = Console(width=width, force_terminal=True, color_system="standard", file=file)
+    with Live(console) as live:
+        for text in ("loading weights", "starting the engine"):
+            with live.doing(text):
+                pass
+        with live.doing("the first step"):
+            live.begin("rl", 2, "steps")
+            live.advance(reward=0.5)
+            with live.doing("unheard beside a bar"):
+                live.advance(reward=0.75)
+    shown = plain(file.getvalue())
+    for text in ("loading weights", "starting the engine", "the first step", "2/2"):
+        assert text in shown
+    assert "unheard" not in shown
+    assert "the first step" not in plain(file.getvalue().rpartition("\x1b[2K")[2])
+
+
+def test_nobody_hears_where_nobody_watches():
+    with Silent().doing("anything"):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("data", "list"), "reading local copies ..."),
+        (("data", "show", "arithmetic"), "reading arithmetic ..."),
+        (("data", "overlap", "arithmetic", "arithmetic-dev"), "comparing arithmetic with"),
+        (("rl", "--dry-run"), "planning ..."),
+        (("suite", "plan", "demo"), "planning demo ..."),
+        (("passk", "--from", "a.csv", "--from", "no.csv"), "computing curves and writing"),
+    ],
+)
+def test_commands_that_may_take_long_say_what_they_do(sage, monkeypatch, words, said):
+    monkeypatch.setattr(live_module, "Timer", AtOnce)
+    assert said in sage(*words).words
