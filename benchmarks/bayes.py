@@ -21,9 +21,8 @@ from pathlib import Path
 import numpy as np
 import optuna
 
-from sage_cli.trials.search.space.space import Range, Space
-from sage_cli.trials.search.study.optuna_space import OptunaSpace
-from sage_cli.trials.search.study.samplers import sampler
+from sage_cli.trials.search.samplers import OptunaSpace, sampler
+from sage_cli.trials.search.space import Range, Space
 
 SURFACES = Path(__file__).parent / "surfaces"
 SAMPLERS = ("random", "qmc", "tpe", "gp", "cmaes")

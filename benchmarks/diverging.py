@@ -16,9 +16,9 @@ import time
 import numpy as np
 import optuna
 
-from sage_cli.trials.search.space.space import Range, Space
-from sage_cli.trials.search.study.optuna_space import OptunaSpace, ordered_lists
-from sage_cli.trials.search.study.study import Study
+from sage_cli.trials.search.samplers import OptunaSpace, ordered_lists
+from sage_cli.trials.search.space import Range, Space
+from sage_cli.trials.search.study import Study
 
 SPACE = Space(
     parameters={

@@ -18,8 +18,7 @@ from sage_cli.problems.registry import find, is_file_name, members
 from sage_cli.problems.sources import local_files
 from sage_cli.settings.sections.data import DataSection
 from sage_cli.store.runs.run import Run, Runs
-from sage_cli.trials.task import Task
-from sage_cli.trials.tasks import EXACT, RL, SFT
+from sage_cli.trials.task import EXACT, RL, SFT, Task
 
 
 @dataclass(frozen=True)

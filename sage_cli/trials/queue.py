@@ -7,20 +7,250 @@ processes do, and resumes the rest.
 
 from __future__ import annotations
 
+import re
+import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
+from rich.markup import escape
+
+from sage_cli import errors
 from sage_cli.errors import EXIT_BUSY, SageError
+from sage_cli.json_value import json_value
+from sage_cli.progress import Progress, RunningTask, TaskStatus
 from sage_cli.store.atomic import write_json
 from sage_cli.store.json_files import read_object
 from sage_cli.store.lock import is_held, writer_of
 from sage_cli.trials.executors.executor import Command, End, Executor, Fate
-from sage_cli.trials.failures import Failure, Kind, failure
-from sage_cli.trials.progress import TaskProgress
-from sage_cli.trials.task import Task
+from sage_cli.trials.task import DONE, FAILED, Task
+
+LINES = 12
+"""How many of a log's last lines are shown."""
+_TAIL_BYTES = 8192
+_NO_MEMORY = re.compile(
+    r"out of memory|OutOfMemory|MemoryError|can't allocate memory|oom.kill", re.I
+)
+_MARKUP = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[╭╮╰╯│─]")
+
+
+class Kind(StrEnum):
+    """The classes of failures."""
+
+    MEMORY = "out of memory"
+    TIMEOUT = "timeout"
+    DIVERGED = "diverged"
+    KILLED = "killed"
+    REFUSED = "refused"
+    ERROR = "error"
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A class, a sentence, and the last lines of the log."""
+
+    kind: Kind
+    reason: str
+    lines: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.reason}"
+
+
+def failure(end: End, manifest: Mapping[str, Any], log: Path) -> Failure:
+    """Return the failure of a task from its executor, its run's manifest and its log.
+
+    `manifest` is {} if the task did not start or resume its run.
+    """
+    lines = last_lines(log)
+    reason = str(manifest.get("reason") or "")
+    kind = _kind(end, manifest, lines)
+    if kind is Kind.TIMEOUT:
+        return Failure(kind, "it took longer than executor.minutes allows", lines)
+    if kind is Kind.KILLED:
+        return Failure(kind, _killed(end), lines)
+    return Failure(kind, reason or _last_message(lines) or f"exit code {end.code}", lines)
+
+
+def _kind(end: End, manifest: Mapping[str, Any], lines: Sequence[str]) -> Kind:
+    raised = getattr(errors, str(manifest.get("error")), None)
+    if end.fate is Fate.TIMEOUT:
+        return Kind.TIMEOUT
+    if manifest.get("status") == "failed" and raised is errors.DivergedError:
+        return Kind.DIVERGED
+    if raised is errors.TrainingError:
+        return Kind.ERROR
+    if raised is errors.OutOfMemoryError or _NO_MEMORY.search("\n".join(lines)):
+        return Kind.MEMORY
+    if end.fate in (Fate.KILLED, Fate.LOST, Fate.ENDED):
+        return Kind.KILLED
+    return Kind.REFUSED if end.code == errors.EXIT_USER else Kind.ERROR
+
+
+def _killed(end: End) -> str:
+    if end.fate is Fate.LOST:
+        return "its end is unknown: the node or the process that ran it is gone"
+    if end.fate is Fate.ENDED:
+        return "it was ended from outside"
+    number = -end.code if end.code is not None and end.code < 0 else (end.code or 0) - 128
+    name = signal.Signals(number).name if number in set(signal.Signals) else "a signal"
+    short = " (so does the kernel where memory is short)" if name == "SIGKILL" else ""
+    return f"{name} ended it from outside{short}"
+
+
+def last_lines(log: Path) -> tuple[str, ...]:
+    """The last lines of a log that are not empty, without colours and frames."""
+    try:
+        with log.open("rb") as handle:
+            handle.seek(max(0, log.stat().st_size - _TAIL_BYTES))
+            text = handle.read().decode(errors="replace")
+    except OSError:
+        return ()
+    plain = (_MARKUP.sub("", line).strip() for line in text.splitlines())
+    return tuple(line for line in plain if line)[-LINES:]
+
+
+def _last_message(lines: Sequence[str]) -> str:
+    """The text of the last error panel, or the last line."""
+    titles = [place for place, line in enumerate(lines) if line == "error"]
+    return " ".join(lines[titles[-1] + 1 :]) if titles else (lines[-1] if lines else "")
+
+
+def all_failed(reasons: Iterable[str], logs: Path) -> errors.TrainingError:
+    """The error of a suite or a sweep without a result: every trial failed for these reasons."""
+    return errors.TrainingError(
+        "\n".join(["every trial failed", *dict.fromkeys(reasons)]),
+        f"read the logs in {logs}; the same command tries again",
+    )
+
+
+def write_failures(file: Path, failures: Mapping[str, Failure]) -> None:
+    """Write by task why it was given up."""
+    write_json(file, {name: asdict(why) for name, why in failures.items()})
+
+
+def stored_failures(file: Path) -> dict[str, str]:
+    """Return the stored failures by task; {} if the file is missing or torn."""
+    try:
+        return {
+            name: f"{why['kind']}: {why['reason']}"
+            for name, why in json_value(file.read_bytes()).items()
+        }
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return {}
+
+
+BOARD_S = 1.0
+"""Between two updates of the board."""
+
+
+class TaskProgress:
+    """Counts the expected tasks, and prints what becomes of them.
+
+    `total` is how many there will be at least, as far as that is known beforehand. `failures` says
+    by name why tasks were given up. `best` is the best trial so far, for the board. `ended` is told
+    the name of each task that ended and how.
+    """
+
+    def __init__(
+        self,
+        progress: Progress,
+        total: int = 0,
+        ended: Callable[[str, str], None] = lambda *_: None,
+    ) -> None:
+        self._progress, self._total, self._ended = progress, total, ended
+        self._expected: set[str] = set()
+        self.done_count = self.failed_count = self.pruned_count = 0
+        self.best: str | None = None
+        self.failures: dict[str, Failure] = {}
+        self._seconds: list[float] = []
+        self._shown_s = 0.0
+
+    @property
+    def total(self) -> int:
+        """Return the number of known tasks, without the tasks that they need."""
+        return max(self._total, len(self._expected))
+
+    @property
+    def left(self) -> int:
+        """Return the number of tasks that have not ended."""
+        ended = self.done_count + self.failed_count + self.pruned_count
+        return max(0, self.total - ended)
+
+    def expect(self, task: Task) -> None:
+        """Count one more task."""
+        self._expected.add(task.name)
+
+    def done(self, task: Task, result: str = "") -> None:
+        """A task's result is stored, now or from before; `result` sums it up."""
+        self.done_count += 1
+        self._ended(task.name, DONE)
+        if task.since_s is not None:
+            self._seconds.append(time.monotonic() - task.since_s)
+        line = f"{task.title}: {result}" if result else task.title
+        before = "" if task.since_s is not None else ", found in the store"
+        self._progress.say(f"[green]done[/]: {escape(line)}{before}")
+
+    def failed(self, task: Task, why: Failure, log: Path, *, again: bool) -> None:
+        """A task left no result."""
+        if not again:
+            self.failures[task.name] = why
+            self._ended(task.name, FAILED)
+            self.failed_count += task.name in self._expected
+        then = "; it is retried" if again else f"; its log: {log}"
+        self._say("red", why.kind, f"{task.title}: {why.reason}{then}")
+
+    def refused(self, title: str, why: Failure, count: int) -> None:
+        """The `count` tasks of a trial cannot start, since its settings contradict each other."""
+        self.failed_count += count
+        self._say("red", why.kind, f"{title}: {why.reason}")
+
+    def waits(self, task: Task, who: str) -> None:
+        """Another process does the task; this one continues when that has ended."""
+        self._say("yellow", "waiting", f"{task.title}, run by {who}")
+
+    def pruned(self, task: Task, reason: str, count: int = 1) -> None:
+        """A trial of `count` tasks was ended because it lagged behind."""
+        self.pruned_count += count
+        self._say("yellow", "pruned", f"{task.title}: {reason}")
+
+    def show(self, running: Iterable[Task], places: int) -> None:
+        """Show what runs, at most once in BOARD_S."""
+        if time.monotonic() - self._shown_s < BOARD_S:
+            return
+        self._shown_s = time.monotonic()
+        tasks = tuple(running)
+        needed = sum(task.name not in self._expected for task in tasks)
+        mean = sum(self._seconds) / len(self._seconds) if self._seconds else None
+        status = TaskStatus(
+            total=self.total + needed,
+            done=self.done_count,
+            failed=self.failed_count,
+            pruned=self.pruned_count,
+            running=tuple(map(_running, tasks)),
+            best=self.best,
+            left_s=None if mean is None else mean * self.left / max(1, min(places, self.left)),
+        )
+        self._progress.board(status)
+
+    def close(self) -> None:
+        """Leave the board as it is."""
+        self._progress.end()
+
+    def _say(self, colour: str, what: str, line: str) -> None:
+        self._progress.say(f"[{colour}]{what}[/]: {escape(line)}")
+
+
+def _running(task: Task) -> RunningTask:
+    begun = task.run is not None and task.started != task.began
+    last = (task.run.metrics.read() or [{}])[-1] if task.run and begun else {}
+    age_s = time.monotonic() - (task.since_s or 0.0)
+    return RunningTask(task.title, last.get("step"), last.get("of"), last.get("reward"), age_s)
+
 
 TRANSIENT = (Kind.MEMORY, Kind.TIMEOUT, Kind.KILLED, Kind.ERROR)
 """Failures that another attempt may not meet; the others would only be repeated."""
@@ -275,3 +505,28 @@ def _is_done(task: Task) -> bool:
         return task.done()
     except SageError:
         return False
+
+
+def run_tasks(
+    tasks: Sequence[Task],
+    executor: Executor,
+    folder: Path,
+    retries: int,
+    progress: Progress,
+    ended: Callable[[str, str], None] = lambda *_: None,
+) -> dict[str, Failure]:
+    """Do all tasks; return by name why some were given up.
+
+    `folder` holds their configurations and logs. `ended` is told each task's name and its end.
+    """
+    shown = TaskProgress(progress, len(tasks), ended)
+    queue = TaskQueue(executor, folder, retries, shown)
+    try:
+        for task in tasks:
+            shown.expect(task)
+            queue.add(task)
+        queue.run(shown)
+    finally:
+        queue.close()
+        shown.close()
+    return shown.failures

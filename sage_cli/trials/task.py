@@ -1,28 +1,199 @@
-"""A task: a command that a person could type, what it gets, and where its result will be."""
+"""Tasks: commands that a person could type, made for the trials of suites and sweeps.
+
+Each says what it gets, where its result will be, and what of it is stored.
+"""
 
 from __future__ import annotations
 
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from typing_extensions import TypedDict
 
-from sage_cli.config.consent import typed_again
+from sage_cli.config.consent import consents, typed_again
 from sage_cli.config.schema import SageConfig
+from sage_cli.config.specs import EvaluationSpec, RlSpec, SftSpec
 from sage_cli.errors import SageError
-from sage_cli.models.policies.planned import state
+from sage_cli.evaluation.training_pool import pool_identity
+from sage_cli.models.policies.names import checkpoint_steps, named_policies
+from sage_cli.models.policies.planned import planned_base, rl_run, state
+from sage_cli.models.policies.policy import Policy
 from sage_cli.store.atomic import write_json
+from sage_cli.store.identity import identity_of
 from sage_cli.store.json_files import TornError, read_object
-from sage_cli.store.runs.run import Run
+from sage_cli.store.runs.run import Run, Runs
+from sage_cli.trials.executors.build import local_places, task_resources
 from sage_cli.trials.executors.executor import Command, Resources
-from sage_cli.trials.trial import Replicate
 
 if TYPE_CHECKING:
+    from sage_cli.evaluation.benchmarks import Benchmark
+    from sage_cli.evaluation.exact.chances import Chances
     from sage_cli.reports.measurement import Measured
+
+
+@dataclass(frozen=True)
+class Words:
+    """The words of a command line that make a configuration: presets, flags and `--set`."""
+
+    presets: tuple[str, ...] = ()
+    flags: Mapping[str, str] = field(default_factory=dict)
+    sets: tuple[str, ...] = ()
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """The words of a training."""
+        flags = [part for name, value in self.flags.items() for part in (f"--{name}", value)]
+        return (*self.about(""), *flags)
+
+    def about(self, *sections: str) -> tuple[str, ...]:
+        """The presets, and each `--set` whose key begins with one of these sections."""
+        sets = [one for one in self.sets if one.startswith(sections)]
+        options = [*(("--preset", one) for one in self.presets), *(("--set", one) for one in sets)]
+        return tuple(part for option in options for part in option)
+
+
+@dataclass(frozen=True, eq=False)
+class Replicate:
+    """One training of a trial, the `seed`-th from 0, or the initial policy itself.
+
+    Its parent, its run and its policy are known before anything runs.
+    """
+
+    title: str
+    seed: int
+    config: SageConfig
+    words: Words = Words()
+    is_initial: bool = False
+
+    @cached_property
+    def initial(self) -> Policy:
+        """The initial policy, from which RL starts."""
+        return planned_base(SftSpec.of(self.config), Runs(self.config.run.root))
+
+    @property
+    def of_initial(self) -> Replicate:
+        """The initial policy, measured as this replicate is."""
+        title = f"initial policy {self.initial.label}"
+        return Replicate(title, 0, self.config, self.words, is_initial=True)
+
+    @cached_property
+    def policy(self) -> Policy:
+        """The policy that is measured, trained or not yet."""
+        if self.is_initial:
+            return self.initial
+        recipe, runs = RlSpec.of(self.config), Runs(self.config.run.root)
+        pool = pool_identity(recipe, runs.root)
+        run = rl_run(recipe, self.initial, runs, recipe.rl.processes, pool)
+        return Policy.of_run(run, consent=consents(recipe.model))
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """A point, by setting or by what a suite says of it, and its replicates over seeds."""
+
+    label: str
+    point: Mapping[str, Any]
+    replicates: tuple[Replicate, ...]
+
+    @property
+    def config(self) -> SageConfig:
+        """The configuration of the first replicate."""
+        return self.replicates[0].config
+
+    @property
+    def is_initial(self) -> bool:
+        """Return True if it is the initial policy, which RL does not train."""
+        return self.replicates[0].is_initial
+
+
+class StoredMeasurements:
+    """Reads the measurements of policies from the store.
+
+    With `benchmarks` all of them are on these problems; otherwise each configuration's are read.
+    """
+
+    def __init__(self, benchmarks: Sequence[Benchmark] | None = None) -> None:
+        self._given = benchmarks
+        self._benchmarks: dict[str, Sequence[Benchmark]] = {}
+
+    def benchmarks(self, config: SageConfig) -> Sequence[Benchmark]:
+        """The problems that a configuration measures on."""
+        if self._given is not None:
+            return self._given
+        from sage_cli.evaluation.benchmarks import load_benchmarks
+
+        key = config.model_dump_json(include={"evaluation", "data", "grading"})
+        if key not in self._benchmarks:
+            judge = config.grading.judge
+            self._benchmarks[key] = load_benchmarks(config.evaluation, config.data, judge)
+        return self._benchmarks[key]
+
+    def measured(self, policy: Policy, config: SageConfig) -> Measurements | None:
+        """All that `config` measures of a policy; None if some of it is missing.
+
+        Raises SageError if stored samples cannot be counted.
+        """
+        recipe, first = EvaluationSpec.of(config), config.evaluation.seed
+        if not policy.is_here:
+            return None
+        # import numpy and pyarrow, which a dry run before any training does not need
+        from sage_cli.evaluation.sample_sets import PolicySamples
+        from sage_cli.evaluation.stored import stored_measurements
+
+        samples = PolicySamples.of_evaluation(policy, recipe, config.run.root)
+        seeds = range(first, first + recipe.evaluation.seeds)
+        # before problems are read, which may not be on this machine
+        if not all(samples.at(seed, read_only=True).folder.is_dir() for seed in seeds):
+            return None
+        return stored_measurements(samples, self.benchmarks(config), recipe)
+
+    def chances(
+        self, policy: Policy, config: SageConfig, temperatures: Sequence[float]
+    ) -> Mapping[str, Chances] | None:
+        """By benchmark the exact chances of a policy's right texts; None if some are missing.
+
+        Raises DataError for a benchmark whose right texts nothing lists.
+        """
+        if not policy.is_here:
+            return None
+        from sage_cli.evaluation.exact.chances import exact_reader
+        from sage_cli.evaluation.sample_sets import PolicySamples
+
+        own = PolicySamples.of_evaluation(policy, EvaluationSpec.of(config), config.run.root)
+        readers = {
+            one.name: exact_reader(own, one, config.data, temperatures)
+            for one in self.benchmarks(config)
+        }
+        found = {name: reader.stored() for name, reader in readers.items()}
+        whole = {name: chances for name, chances in found.items() if chances is not None}
+        return whole if len(whole) == len(found) else None
+
+    def chances_are_read(
+        self, policy: Policy, config: SageConfig, temperatures: Sequence[float], all_of_it: bool
+    ) -> bool:
+        """Return True if exact chances are stored, with `all_of_it` those of checkpoints too."""
+        if not policy.exists:
+            return False
+        policies = self.on_the_way(policy.run, config) if all_of_it else [policy]
+        return all(self.chances(one, config, temperatures) is not None for one in policies)
+
+    def on_the_way(self, run: Run | None, config: SageConfig) -> list[Policy]:
+        """Return the checkpoints of a finished training that are there, and its end last."""
+        if run is None or not run.finished:
+            return []
+        return named_policies(f"{run.id}@all", Runs(run.folder.parent), config.model)
+
+    def checkpoints_are_measured(self, run: Run, config: SageConfig) -> bool:
+        """Return True if a finished run and all its checkpoints are measured."""
+        policies = self.on_the_way(run, config)
+        measured = [self.measured(one, config) is not None for one in policies]
+        return all(measured) and len(measured) == len(checkpoint_steps(run)) + 1
+
 
 Measurements: TypeAlias = "Mapping[str, tuple[Measured, ...]]"
 """By benchmark the measurements of a policy, one for each evaluation seed."""
@@ -145,3 +316,188 @@ def stored_states(folder: Path) -> list[TaskState]:
     except (FileNotFoundError, TornError, KeyError):
         return []
     return tasks
+
+
+_OF_SFT = ("model.", "prompt.", "data.", "sft.")
+_OF_MEASUREMENTS = ("model.", "prompt.", "data.", "evaluation.", "sampling.", "grading.")
+"""Sections that the commands read which train an initial policy, and which measure."""
+_SAMPLED = ("benchmark", "fields", "samples", "seeds", "seed", "limit")
+
+SFT, RL, EVALUATE, CHECKPOINTS, GUIDE = "sft", "rl", "eval", "checkpoints", "guide"
+EXACT = "exact"
+REPORTED = 4
+"""Completions of a guided policy in its token report."""
+
+
+@dataclass(frozen=True)
+class ExactReading:
+    """The exact chances of a policy that are read, by temperatures beside its evaluation's.
+
+    `k` is what the command shows; `checkpoints` are those of its training as well.
+    """
+
+    temperatures: tuple[float, ...]
+    k: str
+    checkpoints: bool
+
+    def at(self, config: SageConfig) -> tuple[float, ...]:
+        """Return all temperatures, ascending."""
+        return tuple(sorted({config.sampling.temperature, *self.temperatures}))
+
+
+class TaskList:
+    """The tasks of trials, each once: trials may share trainings and measurements.
+
+    `flags` are options of every command line as a person types it, `training` further words of
+    every training.
+    """
+
+    def __init__(
+        self,
+        config: SageConfig,
+        stored: StoredMeasurements,
+        flags: tuple[str, ...] = (),
+        training: tuple[str, ...] = (),
+    ) -> None:
+        section, processes = config.executor, config.rl.processes
+        self._share = task_resources(section, processes)
+        # all tasks wait for the initial policy, which may have the threads of all on this machine
+        places = local_places(section, processes) if section.name == "local" else 1
+        self._alone = replace(self._share, threads=self._share.threads * places)
+        self._stored, self._flags, self._training = stored, flags, training
+        self.tasks: dict[str, Task] = {}
+
+    def initial(self, one: Replicate) -> Task | None:
+        """Train the initial policy; None if it is a model that is taken as it is."""
+        initial = one.initial
+        if initial.run is None:
+            return None
+        return self._add(
+            initial.label, f"initial policy {initial.label}", ("sft",), one, lambda: initial.exists,
+            SFT, one.words.about(*_OF_SFT), run=initial.run, resources=self._alone,
+        )  # fmt: skip
+
+    def training(self, one: Replicate, *, measure: bool = True) -> Task:
+        """Train a replicate, and measure it by the same command."""
+        policy, run = one.policy, one.policy.run
+        assert run is not None  # RL leads to one
+        if policy.label in self.tasks:
+            return self.tasks[policy.label]
+
+        by_chances = measure and one.config.evaluation.chances
+
+        def is_done() -> bool:
+            if by_chances:
+                return run.finished and self._chances_are_read(one)
+            task.measured = self._stored.measured(policy, one.config) if measure else None
+            return run.finished and (not measure or task.measured is not None)
+
+        # a gain is over the initial policy, whose chances are read before
+        needs = self.measurement(one.of_initial) if by_chances else self.initial(one)
+        words = ("rl", "--measure") if measure else ("rl",)
+        task = self._add(
+            policy.label, one.title, (*words, *self._training), one, is_done, RL, one.words.all,
+            run=run, needs=needs, measures=measure, replicate=one,
+        )  # fmt: skip
+        return task
+
+    def measurement(self, one: Replicate) -> Task:
+        """Measure the policy of a replicate, unless its training does."""
+        policy, key = one.policy, _key(one.config)
+        if one.config.evaluation.chances:
+            settings = one.config.evaluation
+            return self.chances(one, ExactReading(settings.temperatures, settings.k, False))
+        training = self.tasks.get(policy.label)
+        if training is not None and training.measures and _key(training.config) == key:
+            return training
+        return self._evaluation(
+            one, f"{policy.label}-on-{key}", policy.word, EVALUATE,
+            lambda: self._stored.measured(policy, one.config) is not None,
+        )  # fmt: skip
+
+    def checkpoints(self, one: Replicate) -> Task:
+        """Measure all that a training keeps on its way."""
+        run = one.policy.run
+        assert run is not None  # RL leads to one
+        return self._evaluation(
+            one, f"{run.id}-checkpoints-{_key(one.config)}", f"{run.id}@all", CHECKPOINTS,
+            lambda: self._stored.checkpoints_are_measured(run, one.config), checkpoints=True,
+        )  # fmt: skip
+
+    def chances(self, one: Replicate, reading: ExactReading) -> Task:
+        """Read the exact chances of right texts under the policy of a replicate."""
+        policy, temperatures = one.policy, reading.at(one.config)
+        # an initial policy is the end of its training: what SFT keeps on its way is not read
+        all_of_it = reading.checkpoints and not one.is_initial
+        word = f"{policy.word}@all" if all_of_it else policy.word
+        steps = "-checkpoints" if all_of_it else ""
+        key = identity_of("exact", {"of": _key(one.config), "temperatures": temperatures})[:8]
+        texts = ",".join(repr(temperature).removesuffix(".0") for temperature in temperatures)
+        return self._evaluation(
+            one, f"{policy.label}{steps}-exact-{key}", word, EXACT,
+            lambda: self._stored.chances_are_read(policy, one.config, temperatures, all_of_it),
+            ("analyze", "exact", word, "--temperature", texts, "--k", reading.k),
+            checkpoints=all_of_it,
+        )  # fmt: skip
+
+    def _chances_are_read(self, one: Replicate) -> bool:
+        temperatures = EvaluationSpec.of(one.config).temperatures
+        return self._stored.chances_are_read(one.policy, one.config, temperatures, False)
+
+    def token_report(self, one: Replicate, label: str) -> Task:
+        """Keep what the guide does to some completions of a training, token by token."""
+        run = one.policy.run
+        assert run is not None  # RL leads to one
+        words = ("samples", "tokens", run.id, "--limit", str(REPORTED), "--keep")
+        return self._add(
+            f"{run.id}-guide", f"guide of {label}", words, one, lambda: run.guide.is_file(), GUIDE,
+            (), needs=self.tasks[run.id],
+        )  # fmt: skip
+
+    def _evaluation(
+        self,
+        one: Replicate,
+        name: str,
+        of: str,
+        kind: str,
+        done: Callable[[], bool],
+        words: tuple[str, ...] = (),
+        *,
+        checkpoints: bool = False,
+    ) -> Task:
+        """`sage eval` of a policy or of a run's checkpoints, or other words about it."""
+        needs = self.tasks.get(one.policy.label)
+        if needs is None and one.is_initial:
+            needs = self.initial(one)
+        return self._add(
+            name, f"{of} on {one.config.evaluation.benchmark}", words or ("eval", of), one, done,
+            kind, one.words.about(*_OF_MEASUREMENTS), needs=needs, measures=True,
+            checkpoints=checkpoints,
+        )  # fmt: skip
+
+    def _add(
+        self,
+        name: str,
+        title: str,
+        words: tuple[str, ...],
+        one: Replicate,
+        done: Callable[[], bool],
+        kind: str,
+        options: tuple[str, ...],
+        **further: Any,
+    ) -> Task:
+        """The task of that name, made if it is not in the list."""
+        if name not in self.tasks:
+            self.tasks[name] = Task(
+                name, title, words, one.config, done, **{"resources": self._share, **further},
+                kind=kind, options=(*options, *self._flags),
+            )  # fmt: skip
+        return self.tasks[name]
+
+
+def _key(config: SageConfig) -> str:
+    """Eight digits of what decides the samples of a policy and their grades."""
+    recipe = EvaluationSpec.of(config)
+    sampled = recipe.evaluation.model_dump(mode="json", include=set(_SAMPLED))
+    settings = [sampled, recipe.sampling.determinants(), recipe.grading.determinants()]
+    return identity_of("measurement", {"settings": settings})[:8]

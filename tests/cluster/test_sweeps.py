@@ -11,7 +11,7 @@ import pytest
 from sweep_lab import SweepLab, kill
 from warm import Warm
 
-from sage_cli.trials.search.study.storage import open_storage
+from sage_cli.trials.search.storage import open_storage
 
 pytestmark = pytest.mark.timeout(1500)
 

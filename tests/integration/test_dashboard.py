@@ -13,8 +13,8 @@ import pytest
 from free_port import free_port
 from sweep_folder import sweep_folder
 
-from sage_cli.trials.search.space.space import Space, Values
-from sage_cli.trials.search.study.study import Study
+from sage_cli.trials.search.space import Space, Values
+from sage_cli.trials.search.study import Study
 
 pytest.importorskip(
     "optuna_dashboard", reason="optuna-dashboard isn't installed (the extra `dashboard`)"

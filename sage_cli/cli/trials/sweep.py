@@ -114,7 +114,7 @@ def command(
     }  # fmt: skip
     settings = load_config(preset, config, set_, **flags).config
     if settings.guide.name == "none":
-        from sage_cli.trials.search.space.read import guide_of
+        from sage_cli.trials.search.read_space import guide_of
 
         flags["guide"] = {"name": guide_of(settings.sweep.space)}
         settings = load_config(preset, config, set_, **flags).config
@@ -201,7 +201,7 @@ def best(
 ) -> None:
     """Show the best trial: a command to paste, its runs, and the trials that may be as good."""
     from sage_cli.commands.trials.sweeps import best_trials
-    from sage_cli.reports.sweeps.winner import describe_winner
+    from sage_cli.reports.sweeps.table import describe_winner
 
     sweep = _sweeps(runs).find(name)
     found = best_trials(sweep, objective)

@@ -17,10 +17,9 @@ from sage_cli.store.mirrors import require_mirrors
 from sage_cli.trials.cost import Cost, cost, cost_left, cost_of
 from sage_cli.trials.executors.build import build_executor
 from sage_cli.trials.executors.executor import Resources
-from sage_cli.trials.failures import all_failed, write_failures
-from sage_cli.trials.run_tasks import run_tasks
-from sage_cli.trials.search.shared import shared_config, sweep_folder, sweep_name
-from sage_cli.trials.search.space.read import guide_of, read_space
+from sage_cli.trials.queue import all_failed, run_tasks, write_failures
+from sage_cli.trials.search.read_space import guide_of, read_space
+from sage_cli.trials.search.sweep import shared_config, sweep_folder, sweep_name
 from sage_cli.trials.suites.overrides import Overrides
 from sage_cli.trials.suites.planned import Part, PlannedSuite, planned
 from sage_cli.trials.task import DONE, TO_DO, Task, TaskState, TaskStates
@@ -67,7 +66,7 @@ class SweepTask(Task):
         """Return how many of a suite's trials are done; nothing is read before it was started."""
         if not self.folder.is_dir():
             return TO_DO
-        from sage_cli.trials.search.prepared import prepared  # imports Optuna
+        from sage_cli.trials.search.sweep import prepared  # imports Optuna
 
         states = [task.state for task in prepared(self.config).known_tasks()]
         done = states.count(DONE)

@@ -11,7 +11,7 @@ from sage_cli.progress import Progress
 from sage_cli.reports.document import Document
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.sweeps.document import document_of
-from sage_cli.trials.failures import stored_failures
+from sage_cli.trials.queue import stored_failures
 from sage_cli.trials.search.folder import SweepFolder
 from sage_cli.trials.suites.declaration import Analysis
 from sage_cli.trials.suites.overrides import Overrides

@@ -25,13 +25,12 @@ from sage_cli.training.rewards.load import require_plugins
 from sage_cli.trials.cost import measuring_cost, seconds_per_step, training_cost
 from sage_cli.trials.executors.build import build_executor, local_places
 from sage_cli.trials.executors.executor import Executor
-from sage_cli.trials.failures import all_failed
+from sage_cli.trials.queue import all_failed
 from sage_cli.trials.search.driver import Driver
 from sage_cli.trials.search.outcome import lost, mirror_report, outcome
-from sage_cli.trials.search.prepared import Sweep, prepared
-from sage_cli.trials.search.study.study_trial import State, StudyTrial
-from sage_cli.trials.task import Task, left_and_states
-from sage_cli.trials.trial import Replicate
+from sage_cli.trials.search.study_trial import State, StudyTrial
+from sage_cli.trials.search.sweep import Sweep, prepared
+from sage_cli.trials.task import Replicate, Task, left_and_states
 
 LEARNING_WORKERS = 4
 """Trainings at once on a cluster if the sampler learns and executor.workers is not set."""

@@ -19,12 +19,12 @@ from sage_cli.config.stored import service_words
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.metrics.comparisons.winner import Winner
 from sage_cli.progress import Progress
-from sage_cli.reports.sweeps.data import SweepResult, SweepTrial, Value
+from sage_cli.reports.sweeps.result import SweepResult, SweepTrial, Value
 from sage_cli.settings.presets import read_layer
 from sage_cli.store.atomic import write_json
 from sage_cli.store.json_files import read_object
 from sage_cli.trials.search.folder import AGAIN, COMMANDS, CONFIG, OTHER_VERSION, TASKS, SweepFolder
-from sage_cli.trials.search.shared import point_config, shared_config
+from sage_cli.trials.search.sweep import point_config, shared_config
 
 
 class Best(TypedDict):
@@ -52,14 +52,6 @@ def best_trials(sweep: SweepFolder, objective: str | None = None) -> list[Best]:
     Raises StoreError if no trial is done, ConfigurationError for an unknown objective.
     """
     result = reported(sweep)
-    return [_best(result, one, sweep) for one in named_objectives(sweep, result, objective)]
-
-
-def named_objectives(sweep: SweepFolder, result: SweepResult, objective: str | None) -> list[str]:
-    """Return the objective in a list, or all of them for None.
-
-    Raises ConfigurationError for one that the sweep does not have.
-    """
     if objective is not None and objective not in result.objectives:
         close = get_close_matches(objective, result.objectives, n=1)
         there = ", ".join(result.objectives)
@@ -67,7 +59,8 @@ def named_objectives(sweep: SweepFolder, result: SweepResult, objective: str | N
             f"{sweep.name} has no objective '{objective}'; it has {there}",
             f"did you mean {close[0]}?" if close else "name one of those",
         )
-    return [objective] if objective is not None else list(result.objectives)
+    wanted = result.objectives if objective is None else (objective,)
+    return [_best(result, one, sweep) for one in wanted]
 
 
 def reported(sweep: SweepFolder) -> SweepResult:
@@ -130,7 +123,7 @@ def remove(sweep: SweepFolder) -> list[str]:
         )
     kept = []
     if url := sweep.state.get("storage"):
-        from sage_cli.trials.search.study.storage import remove_studies
+        from sage_cli.trials.search.storage import remove_studies
 
         others = dict.fromkeys(map(str, remove_studies(url, sweep.name, sweep.known_mark)))
         kept = [f"its study in the database stays: it is driven by {other}" for other in others]

@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sage_cli.reports.figures.figure import FAINT, GRID, INK, drawing, say
-from sage_cli.reports.sweeps.data import Axis, SweepResult, as_text
-from sage_cli.reports.sweeps.table import describe_noise
-from sage_cli.reports.sweeps.winner import short_note
+from sage_cli.reports.sweeps.result import Axis, SweepResult, as_text
+from sage_cli.reports.sweeps.table import describe_noise, short_note
 
 CELL_IN = (0.78, 0.55)
 BEST = "#d55e00"

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sage_cli.reports.sweeps.data import Axis, SweepResult
+from sage_cli.reports.sweeps.result import Axis, SweepResult
 from sage_cli.store.atomic import replacing
 
 if TYPE_CHECKING:

@@ -6,8 +6,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 
 from sage_cli.errors import ExecutorError
-from sage_cli.trials.executors.executor import Command, End, Executor
-from sage_cli.trials.executors.guarded_process import GRACE_S, GuardedProcess
+from sage_cli.trials.executors.executor import GRACE_S, Command, End, Executor, GuardedProcess
 
 
 class LocalExecutor(Executor):

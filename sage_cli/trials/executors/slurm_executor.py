@@ -22,8 +22,14 @@ from submitit.core.utils import FailedJobError, JobPaths, pickle_load
 
 from sage_cli.errors import ExecutorError
 from sage_cli.settings.sections.executor import ExecutorSection
-from sage_cli.trials.executors.executor import Command, End, Fate, Resources
-from sage_cli.trials.executors.guarded_process import GRACE_S, GuardedProcess
+from sage_cli.trials.executors.executor import (
+    GRACE_S,
+    Command,
+    End,
+    Fate,
+    GuardedProcess,
+    Resources,
+)
 
 MOST = 1000
 """Commands at once unless executor.workers says fewer: the longest array by Slurm's default."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,24 +12,131 @@ from sage_cli.errors import SageError
 from sage_cli.progress import Progress
 from sage_cli.store.runs.run import Run
 from sage_cli.trials.executors.executor import Executor
-from sage_cli.trials.failures import Failure, Kind
-from sage_cli.trials.queue import TaskQueue
-from sage_cli.trials.search.blame import Streak, is_own
-from sage_cli.trials.search.prepared import Sweep
-from sage_cli.trials.search.scores import (
+from sage_cli.trials.queue import Failure, Kind, TaskProgress, TaskQueue
+from sage_cli.trials.search.space import Point
+from sage_cli.trials.search.study_trial import State, StudyTrial
+from sage_cli.trials.search.sweep import (
     ByBenchmark,
+    Sweep,
     describe,
     mean_scores,
     score,
     validations,
 )
-from sage_cli.trials.search.space.space import Point
-from sage_cli.trials.search.study.study_trial import State, StudyTrial
-from sage_cli.trials.search.sweep_progress import SweepProgress
 from sage_cli.trials.task import Task
 
 if TYPE_CHECKING:
-    from sage_cli.trials.search.study.study import Study
+    from sage_cli.trials.search.study import Study
+
+_MEMORY_SECTIONS = ("model.", "prompt.", "data.", "rollout.vllm.")
+_MEMORY_SETTINGS = frozenset({
+    "sft.batch_size", "sft.micro_batch", "sft.max_length", "sft.optimizer", "sft.loss",
+    "sft.gradient_checkpointing",
+    "rl.algo", "rl.prompts_per_step", "rl.rollouts_per_prompt", "rl.micro_batch", "rl.optimizer",
+    "rl.gradient_checkpointing", "rl.processes", "rl.steps_per_generation", "rl.dynamic_sampling",
+    "rl.max_extra_generations", "rl.most_rollouts",
+    "rollout.backend", "rollout.max_tokens", "anchor.kl", "anchor.reference",
+    "anchor.reference_samples", "guide.name",
+})  # fmt: skip
+
+
+def changes_memory(keys: Iterable[str]) -> bool:
+    """Return True if one of these settings can change how much memory a training takes."""
+    return any(key in _MEMORY_SETTINGS or key.startswith(_MEMORY_SECTIONS) for key in keys)
+
+
+def is_own(why: Failure, keys: Iterable[str]) -> bool:
+    """Return True if a trial's own settings made it fail; `keys` are the searched settings.
+
+    A lack of memory is the machine's if no searched setting changes how much is taken.
+    """
+    return why.kind is Kind.DIVERGED or (why.kind is Kind.MEMORY and changes_memory(keys))
+
+
+@dataclass
+class Streak:
+    """Failures of one kind in a row, which may have one cause outside the trials.
+
+    At `most` of them the sweep stops; None is never. Once a trial ends otherwise, `blame` is called
+    for each. A failure of a trial's own says nothing about the machine, so it neither ends the
+    streak nor belongs to it.
+    """
+
+    most: int | None
+    blame: Callable[[StudyTrial, Failure], None]
+    members: list[tuple[StudyTrial, Failure]] = field(default_factory=list)
+
+    @property
+    def stops(self) -> Failure | None:
+        """The latest failure if there are so many that the sweep stops."""
+        enough = self.most is not None and len(self.members) >= self.most
+        return self.members[-1][1] if enough else None
+
+    def add(self, trial: StudyTrial, why: Failure) -> None:
+        """Count a failure; one of another kind begins a new streak."""
+        if any(before.kind is not why.kind for _, before in self.members):
+            self.end()
+        self.members.append((trial, why))
+
+    def end(self) -> None:
+        """Blame the trials, since another one ended otherwise."""
+        for trial, why in self.members:
+            self.blame(trial, why)
+        self.members.clear()
+
+
+class SweepProgress(TaskProgress):
+    """Counts tasks for the terminal, and trials for state.json.
+
+    `lost` are done trials that are trained again, since the store has not all of them any more.
+    """
+
+    def __init__(
+        self, progress: Progress, sweep: Sweep, study: Study, lost: Sequence[StudyTrial] = ()
+    ) -> None:
+        self._each = each = sweep.settings.seeds
+        super().__init__(progress, each * sweep.total)
+        self._sweep, self._study = sweep, study
+        earlier = [one.state for one in study.trials() if one not in lost]
+        self.done_count = each * earlier.count(State.DONE)
+        self.pruned_count = each * earlier.count(State.PRUNED)
+        self.failed_count = each * earlier.count(State.INFEASIBLE)
+
+    def scored(self, task: Task, values: Sequence[float]) -> None:
+        """A replicate was trained and measured."""
+        self.done(task, self._valued(values))
+
+    def write_state(self, under_way: Collection[int] | None = None) -> None:
+        """Write how many trials ended how, and the best one.
+
+        Once the driver ends, `under_way` are the trials that run on by themselves.
+        """
+        trials, folder = self._study.trials(), self._sweep.folder
+        done = [(one.values, one.point) for one in trials if one.values is not None]
+        if done:
+            values, point = max(done, key=lambda one: one[0][0])
+            self.best = f"{describe(point)}: {self._valued(values)}"
+        states = Counter(one.state for one in trials)
+        ended = {
+            "done": states[State.DONE],
+            "failed": states[State.FAILED] + states[State.INFEASIBLE],
+            "pruned": states[State.PRUNED],
+        }
+        wanted = self._sweep.wanted(states[State.INFEASIBLE])
+        self._total = self._each * wanted
+        stops = under_way is not None and folder.cancelled
+        cancelled = states[State.RUNNING] - len(under_way or ()) if stops else 0
+        left = max(0, wanted - sum(ended.values()) - cancelled)
+        counts = {**ended, "cancelled": cancelled, "left": left}
+        facts = self._sweep.facts(self._study)
+        folder.write_state({**facts, "trials": counts, "best": self.best})
+        if cancelled:
+            trials_ = f"{cancelled} trial" + ("" if cancelled == 1 else "s")
+            self._say("yellow", "cancelled", f"{trials_}; run the same command again to resume")
+
+    def _valued(self, values: Sequence[float]) -> str:
+        names = self._sweep.settings.objective
+        return ", ".join(f"{name} {value:.3f}" for name, value in zip(names, values, strict=True))
 
 
 @dataclass

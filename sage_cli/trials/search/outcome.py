@@ -12,7 +12,8 @@ from sage_cli.errors import SageError
 from sage_cli.evaluation.provenance import configured_provenance
 from sage_cli.problems.load import benchmark_names
 from sage_cli.reports.document import Document, Report
-from sage_cli.reports.sweeps.data import (
+from sage_cli.reports.sweeps.document import sweep_document
+from sage_cli.reports.sweeps.result import (
     Axis,
     CountedTrial,
     LearningCurve,
@@ -20,21 +21,19 @@ from sage_cli.reports.sweeps.data import (
     SweepTrial,
     TrialFailure,
 )
-from sage_cli.reports.sweeps.data import State as Shown
-from sage_cli.reports.sweeps.document import sweep_document
+from sage_cli.reports.sweeps.result import State as Shown
 from sage_cli.reports.sweeps.table import trials_table
 from sage_cli.reports.tables.table import to_records
 from sage_cli.settings.sections.records import TrackingSection
 from sage_cli.store.runs.run import Run
 from sage_cli.store.wandb_mirror import SweepPicture, mirror_sweep
 from sage_cli.trials.search.folder import SweepFolder
-from sage_cli.trials.search.prepared import Sweep
-from sage_cli.trials.search.scores import ByBenchmark, mean_scores, score
-from sage_cli.trials.search.space.space import Parameter, Range
-from sage_cli.trials.search.study.study_trial import State, StudyTrial
+from sage_cli.trials.search.space import Parameter, Range
+from sage_cli.trials.search.study_trial import State, StudyTrial
+from sage_cli.trials.search.sweep import ByBenchmark, Sweep, mean_scores, score
 
 if TYPE_CHECKING:
-    from sage_cli.trials.search.study.study import Study
+    from sage_cli.trials.search.study import Study
 
 POINTS = 40
 """The most points of a curve: longer ones are means over equal numbers of steps."""

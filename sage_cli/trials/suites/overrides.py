@@ -17,7 +17,7 @@ from sage_cli.reports.figures.legend import seeded
 from sage_cli.settings.ks import capped_ks
 from sage_cli.settings.sections.model import PretrainedModel
 from sage_cli.trials.suites.declaration import PAPERS_PRESET, Method, Suite
-from sage_cli.trials.trial import Replicate, Trial, Words
+from sage_cli.trials.task import Replicate, Trial, Words
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,10 @@ from pathlib import Path
 
 from sage_cli.config.schema import SageConfig
 from sage_cli.store.identity import identity_of
-from sage_cli.trials.stored import StoredMeasurements
 from sage_cli.trials.suites.declaration import Suite
 from sage_cli.trials.suites.overrides import Overrides, trials_of
 from sage_cli.trials.suites.read import with_included
-from sage_cli.trials.task import Task
-from sage_cli.trials.tasks import TaskList
-from sage_cli.trials.trial import Replicate, Trial
+from sage_cli.trials.task import Replicate, StoredMeasurements, Task, TaskList, Trial
 
 
 @dataclass(frozen=True)

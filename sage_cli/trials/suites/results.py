@@ -13,11 +13,9 @@ from sage_cli.models.policies.planned import state
 from sage_cli.reports.passk import powers_of_two
 from sage_cli.store.atomic import replacing
 from sage_cli.store.runs.evaluations import evaluation_figures, name_in
-from sage_cli.trials.stored import StoredMeasurements
 from sage_cli.trials.suites.declaration import Suite
 from sage_cli.trials.suites.planned import Part
-from sage_cli.trials.task import Measurements
-from sage_cli.trials.trial import Replicate, Trial
+from sage_cli.trials.task import Measurements, Replicate, StoredMeasurements, Trial
 
 Pair = tuple[str, str]
 """The labels of two methods: the first less the second."""

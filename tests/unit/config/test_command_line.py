@@ -10,7 +10,7 @@ from sage_cli.config.command_line import OF_RL, options_for, typed
 from sage_cli.config.load import changed, load
 from sage_cli.config.schema import SageConfig
 from sage_cli.settings.presets import preset_names, yaml_value
-from sage_cli.trials.search.shared import point_config, shared_config
+from sage_cli.trials.search.sweep import point_config, shared_config
 
 
 def retyped(words):

@@ -12,8 +12,7 @@ from sage_cli.reports.tables.table import Cell, Column, Measure, Row, Table, col
 from sage_cli.trials.cost import cost
 from sage_cli.trials.suites.planned import PlannedSuite
 from sage_cli.trials.suites.results import MethodResult, PartResult
-from sage_cli.trials.task import DONE
-from sage_cli.trials.trial import Replicate
+from sage_cli.trials.task import DONE, Replicate
 
 
 def runs(result: PartResult) -> Document:

@@ -10,8 +10,8 @@ from sage_cli.commands.trials.suite_report import report_suite
 from sage_cli.progress import Silent
 from sage_cli.reports.document import Document
 from sage_cli.reports.provenance import Provenance
-from sage_cli.reports.sweeps.data import Axis
 from sage_cli.reports.sweeps.document import sweep_document
+from sage_cli.reports.sweeps.result import Axis
 from sage_cli.trials.suites.overrides import Overrides
 from sage_cli.trials.suites.planned import planned
 

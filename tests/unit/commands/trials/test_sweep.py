@@ -13,10 +13,8 @@ from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.problems.load import load_problems, load_training_problems
 from sage_cli.progress import Silent
 from sage_cli.trials.executors.executor import Command
-from sage_cli.trials.search.prepared import prepared
-from sage_cli.trials.search.shared import shared_config
-from sage_cli.trials.task import Task
-from sage_cli.trials.tasks import TaskList
+from sage_cli.trials.search.sweep import prepared, shared_config
+from sage_cli.trials.task import Task, TaskList
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from sweep_cells import MEMORY, at
 
 from sage_cli.metrics.comparisons.ranking import Ranking
 from sage_cli.reports.figures.figure import outputs
-from sage_cli.reports.sweeps.data import Axis, SweepResult, SweepTrial
 from sage_cli.reports.sweeps.heatmap import ALIKE, BEST, LOWEST, draw_heatmaps
+from sage_cli.reports.sweeps.result import Axis, SweepResult, SweepTrial
 
 AXES = Axis("tau", "guide.tau", (0.8, 1.2)), Axis("rho", "guide.rho", (0.1, 0.3, 0.5))
 

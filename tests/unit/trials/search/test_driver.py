@@ -1,4 +1,6 @@
-"""The driver: what it asks of the study, and when."""
+"""The driver: what it asks of the study and when, and whose fault a failure is."""
+
+from __future__ import annotations
 
 import json
 import sys
@@ -16,16 +18,66 @@ from sage_cli.store.runs.metrics_file import MetricsFile
 from sage_cli.store.runs.run import Run
 from sage_cli.trials.executors.executor import Command, Resources
 from sage_cli.trials.executors.local_executor import LocalExecutor
-from sage_cli.trials.failures import Failure, Kind
-from sage_cli.trials.queue import TaskQueue
-from sage_cli.trials.search.driver import Driver
+from sage_cli.trials.queue import Failure, Kind, TaskQueue
+from sage_cli.trials.search.driver import (
+    _MEMORY_SETTINGS,
+    Driver,
+    Streak,
+    SweepProgress,
+    changes_memory,
+    is_own,
+)
 from sage_cli.trials.search.folder import SweepFolder
-from sage_cli.trials.search.scores import results_of
-from sage_cli.trials.search.space.space import Space, Values
-from sage_cli.trials.search.study.study import Study
-from sage_cli.trials.search.sweep_progress import SweepProgress
-from sage_cli.trials.task import Task
-from sage_cli.trials.trial import Replicate
+from sage_cli.trials.search.space import Space, Values
+from sage_cli.trials.search.study import Study
+from sage_cli.trials.search.study_trial import State, StudyTrial
+from sage_cli.trials.search.sweep import results_of
+from sage_cli.trials.task import Replicate, Task
+
+
+def test_memory_is_a_trials_own_lack_only_if_a_searched_setting_changes_it():
+    lack = Failure(Kind.MEMORY, "no more")
+    assert not is_own(lack, ["guide.tau", "rl.learning_rate", "rollout.temperature"])
+    for key in ("rl.prompts_per_step", "rollout.max_tokens", "model.hidden", "sft.batch_size"):
+        assert changes_memory([key])
+        assert is_own(lack, ["guide.tau", key])
+
+
+@pytest.mark.parametrize(("kind", "own"), [
+    (Kind.DIVERGED, True), (Kind.TIMEOUT, False), (Kind.KILLED, False), (Kind.ERROR, False),
+    (Kind.REFUSED, False),
+])  # fmt: skip
+def test_of_the_others_divergence_alone_is_a_trials_own(kind, own):
+    assert is_own(Failure(kind, "x"), ["rl.prompts_per_step"]) is own
+
+
+def test_every_setting_that_changes_memory_exists():
+    configs = [load(sets=sets).config for sets in ([], ["rl.algo=dars"])]
+    for key in _MEMORY_SETTINGS:
+        section, name = key.split(".")
+        assert any(hasattr(getattr(one, section), name) for one in configs), key
+
+
+def test_a_streak_blames_its_trials_where_another_kind_begins():
+    blamed = []
+    streak = Streak(2, lambda trial, why: blamed.append((trial.number, why.kind)))
+    trials = [StudyTrial(number, {}, State.RUNNING) for number in range(3)]
+    streak.add(trials[0], Failure(Kind.ERROR, "disk full"))
+    assert (streak.stops, blamed) == (None, [])
+    streak.add(trials[1], Failure(Kind.TIMEOUT, "slow"))
+    assert (streak.stops, blamed) == (None, [(0, Kind.ERROR)])
+    streak.add(trials[2], last := Failure(Kind.TIMEOUT, "slow again"))
+    assert streak.stops is last
+    streak.end()
+    assert (streak.stops, blamed[1:]) == (None, [(1, Kind.TIMEOUT), (2, Kind.TIMEOUT)])
+
+
+def test_without_a_most_no_streak_stops():
+    streak = Streak(None, lambda trial, why: None)
+    for _ in range(9):
+        streak.add(StudyTrial(0, {}, State.RUNNING), Failure(Kind.ERROR, "x"))
+    assert streak.stops is None
+
 
 SPACE = Space(parameters={"tau": Values(key="guide.tau", values=(0.1, 0.2))})
 

@@ -9,7 +9,7 @@ from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError
 from sage_cli.trials.suites.overrides import Overrides, trials_of
 from sage_cli.trials.suites.read import read_suite
-from sage_cli.trials.trial import Replicate
+from sage_cli.trials.task import Replicate
 
 PAPER = "qwen2.5-math-7b"
 

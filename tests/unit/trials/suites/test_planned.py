@@ -14,8 +14,7 @@ from sage_cli.trials.cost import Cost, cost_left, cost_of
 from sage_cli.trials.suites.overrides import Overrides
 from sage_cli.trials.suites.planned import PlannedSuite, planned
 from sage_cli.trials.suites.results import PartResult, refuse_other_settings, results
-from sage_cli.trials.task import Task
-from sage_cli.trials.trial import Replicate
+from sage_cli.trials.task import Replicate, Task
 
 PAPER = "qwen2.5-math-7b"
 

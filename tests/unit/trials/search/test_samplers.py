@@ -1,12 +1,14 @@
 """A space in Optuna's terms: lists of numbers have an order for samplers that can use one."""
 
+from __future__ import annotations
+
 import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
-from sage_cli.trials.search.space.space import Range, Space, Values
-from sage_cli.trials.search.study.optuna_space import OptunaSpace, ordered_lists
-from sage_cli.trials.search.study.study import Study
-from sage_cli.trials.search.study.study_trial import State
+from sage_cli.trials.search.samplers import OptunaSpace, ordered_lists
+from sage_cli.trials.search.space import Range, Space, Values
+from sage_cli.trials.search.study import Study
+from sage_cli.trials.search.study_trial import State
 
 TAU = Values(key="guide.tau", values=(0.6, 0.2, 0.4))
 SPACE = Space(

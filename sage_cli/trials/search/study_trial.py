@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from sage_cli.trials.search.space.space import Point
+from sage_cli.trials.search.space import Point
 
 
 class State(StrEnum):

@@ -1,5 +1,7 @@
 """The study: nothing lost, nothing done twice, and the same proposals whoever asks for them."""
 
+from __future__ import annotations
+
 import math
 import random
 from itertools import islice
@@ -7,12 +9,12 @@ from itertools import islice
 import optuna
 import pytest
 
-from sage_cli.trials.search.space.space import Range, Space, Values, point_key
-from sage_cli.trials.search.study.sampler_choice import choose_sampler
-from sage_cli.trials.search.study.samplers import pruner
-from sage_cli.trials.search.study.storage import JOURNAL, open_storage
-from sage_cli.trials.search.study.study import Study
-from sage_cli.trials.search.study.study_trial import State
+from sage_cli.trials.search.samplers import pruner
+from sage_cli.trials.search.space import Range, Space, Values, point_key
+from sage_cli.trials.search.storage import JOURNAL, open_storage
+from sage_cli.trials.search.study import Study
+from sage_cli.trials.search.study_trial import State
+from sage_cli.trials.search.sweep import choose_sampler
 
 TAU = Values(key="guide.tau", values=(0.1, 0.2))
 RHO = Values(key="guide.rho", values=(1.0, 2.0))

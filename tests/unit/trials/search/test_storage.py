@@ -1,14 +1,16 @@
 """Where studies are kept: databases, and those that can't be reached."""
 
+from __future__ import annotations
+
 import optuna
 import pytest
 from sqlalchemy.exc import OperationalError
 
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.settings.passwords import VARIABLE
-from sage_cli.trials.search.space.space import Space, Values
-from sage_cli.trials.search.study import storage
-from sage_cli.trials.search.study.study import Study
+from sage_cli.trials.search import storage
+from sage_cli.trials.search.space import Space, Values
+from sage_cli.trials.search.study import Study
 
 SPACE = Space(parameters={"tau": Values(key="guide.tau", values=(1, 2))})
 

@@ -8,11 +8,9 @@ import numpy as np
 from sweep_cells import BOTH, GRID, PASS_1, at, done
 
 from sage_cli.reports.provenance import Provenance
-from sage_cli.reports.sweeps.data import CountedTrial, SweepTrial, from_data
 from sage_cli.reports.sweeps.document import sweep_document
-from sage_cli.reports.sweeps.findings import base_values
-from sage_cli.reports.sweeps.table import sweep_tables
-from sage_cli.reports.sweeps.winner import describe_winner, short_note
+from sage_cli.reports.sweeps.result import CountedTrial, SweepTrial, base_values, from_data
+from sage_cli.reports.sweeps.table import describe_winner, short_note, sweep_tables
 from sage_cli.reports.tables.render import to_csv
 from sage_cli.store.json_files import read_object
 

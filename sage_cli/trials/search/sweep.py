@@ -3,42 +3,204 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
 
+import numpy as np
+
+from sage_cli.config.layers import leaves
+from sage_cli.config.load import changed
 from sage_cli.config.schema import SageConfig
+from sage_cli.config.specs import EvaluationSpec, RlSpec, SftSpec
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.evaluation.benchmarks import Benchmark, load_benchmarks
-from sage_cli.settings.sections.sweep import SweepSection
+from sage_cli.metrics import pooled
+from sage_cli.metrics.comparisons.objective import Result, by_problem
+from sage_cli.metrics.counts.exact import Worked
+from sage_cli.settings.objective import Objective
+from sage_cli.settings.sections.sweep import Sampler, SweepSection, higher
 from sage_cli.store.identity import identity_of
+from sage_cli.store.runs.run import Run
 from sage_cli.trials.search.folder import SweepFacts, SweepFolder
-from sage_cli.trials.search.scores import (
-    ByBenchmark,
-    describe,
-    mean_scores,
-    results_of,
-    score,
-    stored_results,
-)
-from sage_cli.trials.search.shared import (
-    point_config,
-    shared_config,
-    sweep_folder,
-    sweep_name,
-    sweep_settings,
-)
-from sage_cli.trials.search.space.read import read_space
-from sage_cli.trials.search.space.space import Point, Space, point_key
-from sage_cli.trials.search.study.sampler_choice import choose_sampler
-from sage_cli.trials.search.study.study_trial import State
-from sage_cli.trials.stored import StoredMeasurements
-from sage_cli.trials.task import Task
-from sage_cli.trials.tasks import TaskList
-from sage_cli.trials.trial import Replicate, Trial
+from sage_cli.trials.search.read_space import read_space
+from sage_cli.trials.search.space import Point, Space, Values, point_key
+from sage_cli.trials.search.study_trial import State
+from sage_cli.trials.task import Measurements, Replicate, StoredMeasurements, Task, TaskList, Trial
 
 if TYPE_CHECKING:
-    from sage_cli.trials.search.study.study import Study
+    from sage_cli.evaluation.exact.chances import Chances
+    from sage_cli.trials.search.study import Study
+
+VALIDATIONS = 6
+"""How often a run is validated if trials that lag behind are ended."""
+
+
+def shared_config(config: SageConfig) -> SageConfig:
+    """The configuration that all trials share: each is measured once on the validation problems."""
+    sweep = config.sweep
+    shared: dict[str, Any] = {
+        "evaluation.benchmark": sweep.benchmark,
+        "evaluation.validation": sweep.benchmark,
+        "evaluation.samples": sweep.samples,
+        "evaluation.k": f"1..{sweep.samples}:pow2",
+        "evaluation.seeds": 1,  # a trial is judged by one sample set
+    }
+    if sweep.by_chances:
+        gains = any(one.measure == "gain" for one in sweep.objectives)
+        shared["evaluation.chances"] = True
+        over = sweep.temperatures or higher(config.sampling.temperature)
+        shared["evaluation.temperatures"] = over if gains else ()
+    if sweep.steps:
+        shared["rl.steps"] = sweep.steps
+    if sweep.prune != "none":
+        steps = sweep.steps or config.rl.steps
+        shared["evaluation.every"] = config.evaluation.every or max(1, steps // VALIDATIONS)
+        shared["evaluation.validation_samples"] = max(
+            config.evaluation.validation_samples, *(one.samples_needed for one in sweep.objectives)
+        )
+    return changed(config, shared)
+
+
+def sweep_settings(shared: SageConfig, keys: Mapping[str, str]) -> dict[str, Any]:
+    """The settings that decide the trials' results, by dotted name.
+
+    `keys` maps the parameters' short names to settings. Values, objectives, seeds and samplers are
+    not part of it, so they can change without losing a trial.
+    """
+    recipes = (SftSpec.of(shared), RlSpec.of(shared), EvaluationSpec.of(shared))
+    sections = {
+        name: section.determinants() if hasattr(section, "determinants") else section
+        for recipe in recipes
+        for name, section in vars(recipe).items()
+    }
+    searched = dict.fromkeys(keys.values(), "searched")
+    return {**dict(leaves(sections)), **searched}
+
+
+def sweep_name(shared: SageConfig, keys: Mapping[str, str]) -> str:
+    """The sweep's name: its parameters, and eight digits of what decides its results."""
+    identity = identity_of("sweep", sweep_settings(shared, keys))
+    return shared.sweep.study or f"{'-'.join(keys)}-{identity[:8]}"
+
+
+def sweep_folder(root: Path, name: str) -> Path:
+    """The folder of a sweep, below the folder of runs."""
+    return root / "sweeps" / name
+
+
+def point_config(shared: SageConfig, point: Mapping[str, Any], seed: int = 0) -> SageConfig:
+    """The configuration of a point's `seed`-th replicate."""
+    config = changed(shared, point)
+    return changed(config, {"rl.seed": config.rl.seed + seed}) if seed else config
+
+
+ByBenchmark = Mapping[str, Result]
+"""The results of a policy on each benchmark."""
+
+
+def stored_results(stored: StoredMeasurements, one: Replicate) -> ByBenchmark | None:
+    """Return a replicate's results by benchmark; None unless all of them are stored.
+
+    Raises SageError if what is stored cannot be read.
+    """
+    if not one.config.evaluation.chances:
+        measured = stored.measured(one.policy, one.config)
+        return None if measured is None else results_of(measured)
+    temperatures = EvaluationSpec.of(one.config).temperatures
+    own, initial = (
+        stored.chances(policy, one.config, temperatures) if policy.exists else None
+        for policy in (one.policy, one.initial)
+    )
+    if own is None or initial is None:
+        return None
+    at = temperatures.index(one.config.sampling.temperature)
+    return {
+        name: Worked(
+            chances.problem_ids,
+            _at_each(chances, temperatures),
+            _at_each(initial[name], temperatures),
+            at,
+        )
+        for name, chances in own.items()
+    }
+
+
+def results_of(measured: Measurements) -> ByBenchmark:
+    """Return the counts of a policy by benchmark, evaluation seeds pooled."""
+    return {name: pooled([seed.counts for seed in seeds]) for name, seeds in measured.items()}
+
+
+def _at_each(chances: Chances, temperatures: Sequence[float]) -> np.ndarray:
+    return np.stack([chances.at(temperature) for temperature in temperatures])
+
+
+def score(objectives: Sequence[Objective], results: ByBenchmark) -> tuple[float, ...]:
+    """Each objective's value; it is averaged over problems, then over benchmarks."""
+    return tuple(
+        sum(float(by_problem(one, result).mean()) for result in results.values()) / len(results)
+        for one in objectives
+    )
+
+
+def mean_scores(scores: Sequence[Sequence[float]]) -> tuple[float, ...]:
+    """The mean of each objective over replicates."""
+    return tuple(sum(of_one) / len(scores) for of_one in zip(*scores, strict=True))
+
+
+def validations(run: Run, objective: Objective) -> Iterator[tuple[int, float]]:
+    """The objective at each step at which a training was measured on the validation problems."""
+    names = set(objective.terms.values())
+    for record in run.metrics.read():
+        if all(f"eval/{name}" in record for name in names):
+            measured = {name: float(record[f"eval/{name}"]) for name in names}
+            yield int(record["step"]), objective.value(measured)
+
+
+def describe(point: Mapping[str, object]) -> str:
+    """The point's values by short name: `tau 0.465, rho 0.775`."""
+    return ", ".join(
+        f"{key.rsplit('.', 1)[-1]} {f'{value:g}' if isinstance(value, float) else value}"
+        for key, value in point.items()
+    )
+
+
+_ALL_AT_ONCE = ("qmc", "gp", "cmaes")
+"""Samplers that model all parameters at once, and sample those that some points lack at random."""
+
+
+def choose_sampler(name: str | None, space: Space, objectives: Sequence[str]) -> str:
+    """Return `name`, or where it is None `grid` for lists of values and `tpe` for ranges.
+
+    Raises ConfigurationError if that sampler can't search `space`, with those that can.
+    """
+    chosen = name or ("tpe" if space.ranges else "grid")
+    reason = _reason_against(chosen, space, objectives)
+    if reason:
+        able = [one for one in get_args(Sampler) if not _reason_against(one, space, objectives)]
+        remedy = f"choose --sampler {', '.join(able)}"
+        if chosen == "grid":
+            remedy = f"write values, as {space.ranges[0]}=0.1|0.2|0.3, or {remedy}"
+        raise ConfigurationError(f"the sampler {chosen} {reason}", remedy)
+    return chosen
+
+
+def _reason_against(sampler: str, space: Space, objectives: Sequence[str]) -> str | None:
+    """Return why a sampler can't search `space`; None if it can."""
+    if sampler == "grid" and space.ranges:
+        return f"needs a list of values for {' and '.join(space.ranges)}, not a range"
+    if sampler in _ALL_AT_ONCE and space.conditional:
+        return f"needs every parameter in every point, but some points lack {space.conditional[0]}"
+    if sampler != "cmaes":
+        return None
+    if len(objectives) > 1:
+        return f"takes one objective, not {len(objectives)}: {', '.join(objectives)}"
+    lists = {name: one for name, one in space.parameters.items() if isinstance(one, Values)}
+    if words := [name for name, one in lists.items() if not one.numeric]:
+        return f"searches numbers only, and {' and '.join(words)} has words or switches"
+    return "needs at least two parameters" if len(space.parameters) < 2 else None
+
 
 TRIALS = 30
 """Trials of a sampler if nothing else is said; a grid has one for each of its points."""
@@ -148,11 +310,9 @@ class Sweep:
 
         A new view starts with the results of earlier ones. It has to be closed.
         """
-        from sage_cli.trials.search.lease import (
-            Owner,  # imports Optuna, which a dry run does not need
-        )
-        from sage_cli.trials.search.study.samplers import pruner
-        from sage_cli.trials.search.study.study import Study
+        from sage_cli.trials.search.samplers import pruner
+        from sage_cli.trials.search.storage import Owner
+        from sage_cli.trials.search.study import Study
 
         settings, folder = self.config.sweep, self.folder
         recipe = identity_of("sweep", self.determinants)[:8]

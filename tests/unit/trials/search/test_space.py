@@ -1,12 +1,14 @@
 """Spaces: which points they have, which parameters exist in them, their plain form."""
 
+from __future__ import annotations
+
 import json
 
 import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
 from sage_cli.errors import ConfigurationError
-from sage_cli.trials.search.space.space import Range, Space, Values, point_key
+from sage_cli.trials.search.space import Range, Space, Values, point_key
 
 GUIDE = Values(key="guide.name", values=("token", "branch"))
 TAU = Values(key="guide.tau", values=(0.2, 0.4), when={"guide.name": "branch"})

@@ -1,5 +1,7 @@
 """From `--space` to a space, with every key and value held against the schema."""
 
+from __future__ import annotations
+
 import json
 from collections import Counter
 
@@ -9,9 +11,8 @@ from hypothesis import strategies as st
 
 from sage_cli.config.load import changed, load
 from sage_cli.errors import ConfigurationError
-from sage_cli.trials.search.space.read import guide_of, parse_line, read_space
-from sage_cli.trials.search.space.space import Range, Values, point_key
-from sage_cli.trials.search.space.written import WrittenSpace
+from sage_cli.trials.search.read_space import WrittenSpace, guide_of, parse_line, read_space
+from sage_cli.trials.search.space import Range, Values, point_key
 
 
 def config(**flags):

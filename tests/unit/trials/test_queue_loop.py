@@ -5,9 +5,7 @@ from shell_task import shell_task
 
 from sage_cli.progress import Silent
 from sage_cli.trials.executors.local_executor import LocalExecutor
-from sage_cli.trials.progress import TaskProgress
-from sage_cli.trials.queue import TaskQueue
-from sage_cli.trials.run_tasks import run_tasks
+from sage_cli.trials.queue import TaskProgress, TaskQueue, run_tasks
 
 
 class Ears:
@@ -71,12 +69,3 @@ def test_why_works_were_given_up(tmp_path):
     failures = run_tasks(tasks, LocalExecutor(2), tmp_path / "logs", 0, Silent())
     assert {name: why.reason for name, why in failures.items()} == {"bad": "no luck"}
     assert (tmp_path / "good").exists()
-
-
-def test_tasks_are_left_where_enough_is_said(tmp_path):
-    # the second is begun as soon as the first has ended: it must not be done before that is seen
-    tasks = [shell_task(tmp_path, "one"), shell_task(tmp_path, "two", "sleep 60; echo made > two")]
-    executor = LocalExecutor(1, grace_s=1)
-    done = tasks[0].done
-    assert run_tasks(tasks, executor, tmp_path / "logs", 0, Silent(), enough=done) == {}
-    assert [task.done() for task in tasks] == [True, False]

@@ -1,5 +1,7 @@
 """A study in a database that several folders of runs name."""
 
+from __future__ import annotations
+
 import os
 import subprocess
 import sys
@@ -12,11 +14,10 @@ import pytest
 
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.store.lease import Holder
-from sage_cli.trials.search import lease
-from sage_cli.trials.search.lease import DRIVER, Owner, owner_of
-from sage_cli.trials.search.space.space import Space, Values
-from sage_cli.trials.search.study.storage import remove_studies
-from sage_cli.trials.search.study.study import Study
+from sage_cli.trials.search import storage
+from sage_cli.trials.search.space import Space, Values
+from sage_cli.trials.search.storage import DRIVER, Owner, owner_of, remove_studies
+from sage_cli.trials.search.study import Study
 
 SPACE = Space(parameters={"tau": Values(key="guide.tau", values=(1, 2))})
 MINE = Owner("aa", "/mine/runs/sweeps/x", "recipe", "here")
@@ -26,8 +27,8 @@ THEIRS = Owner("bb", "/theirs/runs/sweeps/x", "recipe", "there")
 @pytest.fixture
 def url(tmp_path, monkeypatch):
     """A database, and heartbeats that come often."""
-    monkeypatch.setattr(lease, "HEARTBEAT_S", 0.1)
-    monkeypatch.setattr(lease, "EXPIRY_S", 1.0)
+    monkeypatch.setattr(storage, "HEARTBEAT_S", 0.1)
+    monkeypatch.setattr(storage, "EXPIRY_S", 1.0)
     return f"sqlite:///{tmp_path}/studies.db"
 
 

@@ -1,1 +1,0 @@
-"""The space of a search, read from files, typed lines and stored sweeps."""

@@ -1,1 +1,0 @@
-"""The Optuna study: samplers, storage and its trials."""
