@@ -69,8 +69,7 @@ def command(
         _list(json)
         return
     from sage_cli.analysis.selection import Request
-    from sage_cli.commands.measure.analyze import Analysing, analyze
-    from sage_cli.commands.measure.analyze_plan import plan
+    from sage_cli.commands.measure.analyze import Analysing, analyze, plan
 
     named, labels = labelled_names(names or [])
     flags = evaluation_flags(benchmark, None, n, seeds, limit, allow_template_mismatch)

@@ -1,4 +1,4 @@
-"""`sage analyze`: analyses of stored samples and training records."""
+"""`sage analyze`: an analysis of what is stored of runs and models, or its plan."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from sage_cli.analysis.selection import (
     trained,
     with_base,
 )
+from sage_cli.config.describe import samples_in_words
 from sage_cli.config.schema import SageConfig
 from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import DataError, StoreError
@@ -30,7 +31,8 @@ from sage_cli.evaluation.provenance import configured_provenance, provenance_of
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.evaluation.stored import Missing, missing
 from sage_cli.models.policies.names import NO_LABELS, Labels
-from sage_cli.progress import Progress
+from sage_cli.planning.dry_run import Described
+from sage_cli.progress import Progress, Silent
 from sage_cli.reports.document import Document, Report
 from sage_cli.reports.provenance import Provenance
 from sage_cli.store.identity import identity_of
@@ -186,3 +188,39 @@ def _require_samples(asked: Analysing) -> None:
             f"sample them with `{asked.sampling_command}`, or choose fewer with --n, or other "
             "settings with --preset and --set",
         )
+
+
+def plan(asked: Analysing) -> list[Described]:
+    """Return which inputs are stored, which are missing, and the command that samples them."""
+    analysis = asked.analysis
+    facts: dict[str, Any] = {"says": analysis.says}
+    if analysis.records:
+        runs = asked.runs.values()
+        facts |= {run.id: f"{len(run.metrics.read()):,} steps recorded" for run in runs}
+    else:
+        stored = asked.stored
+        facts["samples"] = samples_in_words(asked.spec.evaluation)
+        facts |= {
+            f"{one.policy} on {one.benchmark}": f"{one.graded:,} of {one.wanted:,} graded samples "
+            "are there"
+            for one in stored
+        }
+        if any(one.graded < one.wanted for one in stored):
+            facts["to be sampled by"] = asked.sampling_command
+        facts |= _scoring_facts(asked)
+    return [Described(f"analyze {analysis.name}", facts)]
+
+
+def _scoring_facts(asked: Analysing) -> dict[str, str]:
+    """Return how many completions a model would have to score."""
+    facts: dict[str, str] = {}
+    kind = asked.analysis.scorer
+    for samples, scorer in asked.scorers(Silent()):
+        if scorer is None or kind == "self if stored":
+            continue
+        for benchmark in asked.benchmarks:
+            where = f"reads {samples.policy.label} on {benchmark.name}"
+            own = Answers.of(samples, benchmark, asked.spec)
+            lacking, whole = scorer.lacking(own, samples)
+            facts[f"{scorer.label} {where}"] = f"{lacking:,} of {whole:,} completions to read"
+    return facts
