@@ -1,7 +1,6 @@
 // The answers of an export: put together from what the page holds, as the server would give them.
 
 import { Refused } from "./api.js";
-import { dissimilarFirst } from "./dissimilar.js";
 import { listed } from "./state.js";
 
 const LIMIT = 25;
@@ -53,7 +52,7 @@ function passk(held, params) {
   const k = (ks[0] ?? []).filter((one) => ks.every((other) => other.includes(one)));
   const curves = shown.flatMap((one) => one.passk.curves.map((curve) => {
     const places = k.map((value) => one.passk.k.indexOf(value));
-    return { ...curve, "pass@k": places.map((at) => curve["pass@k"][at]), exact: curve.exact && places.map((at) => curve.exact[at]), low: places.map((at) => curve.low[at]), high: places.map((at) => curve.high[at]) };
+    return { ...curve, "pass@k": places.map((at) => curve["pass@k"][at]), low: places.map((at) => curve.low[at]), high: places.map((at) => curve.high[at]) };
   }));
   return { benchmark, benchmarks, k, confidence: shown[0]?.passk.confidence ?? 0.95, curves, absent: [...absent, ...shown.flatMap((one) => one.passk.absent)], provenance: shown[0]?.passk.provenance ?? {} };
 }
@@ -85,7 +84,7 @@ function problem(held, params) {
   const policies = shown.map((one) => {
     const of = one.samples.filter((sample) => sample.problem === params.problem);
     const fitting = of.filter(fits(params));
-    const rows = (params.order === "dissimilar" ? dissimilarFirst(fitting) : fitting).slice(0, Number(params.limit ?? LIMIT));
+    const rows = fitting.slice(0, Number(params.limit ?? LIMIT));
     const answers = {};
     for (const sample of of) if (sample.extracted !== null) answers[sample.extracted] = (answers[sample.extracted] ?? 0) + 1;
     const top = Object.fromEntries(Object.entries(answers).sort((a, b) => b[1] - a[1]).slice(0, 12));
