@@ -32,7 +32,7 @@ def main(runs: Path) -> None:
         problem = hardest(browser, f"{base},{plain},{branch}")
         save(browser, "runs", f"#/runs?policies={base},{branch}&columns=guide.tau", 560)
         save(browser, "passk", f"#/passk?{policies}")
-        one = f"#/problem?{policies}&problem={problem}&order=dissimilar"
+        one = f"#/problem?{policies}&problem={problem}"
         save(browser, "problem", one)
         tokens(browser, f"#/problem?policies={branch}&problem={problem}&grade=right")
         for kind in ("sweep", "suite"):

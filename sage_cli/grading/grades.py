@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
 from sage_cli.settings.sections.judging import IMPORTED_JUDGE
@@ -82,11 +81,3 @@ class GraderIdentity:
         Nothing decides imported verdicts but that they are imported.
         """
         return {"judge": IMPORTED_JUDGE} if self.judge == IMPORTED_JUDGE else asdict(self)
-
-    @classmethod
-    def from_mapping(cls, stored: Mapping[str, Any]) -> GraderIdentity:
-        """The identity that was stored as `mapping()`; unknown settings in it are ignored.
-
-        Raises KeyError when one is missing.
-        """
-        return cls(**{field.name: stored[field.name] for field in fields(cls)})

@@ -162,9 +162,8 @@ def _difference(api: Api, query: Query) -> Any:
 
 
 def _problem(api: Api, query: Query) -> Any:
-    dissimilar = query.text("order") == "dissimilar"
     found, problem = _found(api, query), query.required("problem")
-    return problem_view(found, problem, query.wanted, dissimilar=dissimilar)
+    return problem_view(found, problem, query.wanted)
 
 
 def _found(api: Api, query: Query) -> Found:

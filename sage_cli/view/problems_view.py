@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -23,8 +21,6 @@ from sage_cli.view.stored_samples import (
     samples_view,
 )
 
-COMPARED = 200
-"""Samples among which dissimilar ones are looked for."""
 QUESTION = 300
 """Characters of a question in the table of problems."""
 
@@ -99,17 +95,10 @@ def problems_view(found: Found) -> ProblemsView:
     }
 
 
-def problem_view(
-    found: Found,
-    problem_id: str,
-    wanted: Wanted,
-    *,
-    dissimilar: bool,
-) -> ProblemView:
+def problem_view(found: Found, problem_id: str, wanted: Wanted) -> ProblemView:
     """Return a problem with each policy's samples that fit.
 
-    The first ones, or with `dissimilar` those that share least with the ones before them. Raises
-    StoreError for a problem that none of the policies' benchmarks has.
+    Raises StoreError for a problem that none of the policies' benchmarks has.
     """
     problems = {p.id: (m.benchmark.name, p) for m, _ in found.shown for p in m.benchmark.problems}
     if problem_id not in problems:
@@ -121,27 +110,18 @@ def problem_view(
         "question": problem.question,
         "gold": problem.gold,
         "about": {str(key): value for key, value in problem.meta.items()},
-        "policies": [
-            _answers(one, problem_id, wanted, found.looks, dissimilar) for one in found.shown
-        ],
+        "policies": [_answers(one, problem_id, wanted, found.looks) for one in found.shown],
         "absent": found.absent,
     }
 
 
 def _answers(
-    shown: Shown, problem_id: str, wanted: Wanted, looks: dict[str, Look], dissimilar: bool
+    shown: Shown, problem_id: str, wanted: Wanted, looks: dict[str, Look]
 ) -> PolicyAnswers:
     measured, columns = shown
     of_problem = Filters(problems=(problem_id,))
     every = columns.select(of_problem)
     page = samples_view(measured, columns, [], wanted)
-    rows = page["rows"]
-    if dissimilar:
-        among = samples_view(
-            measured, columns, [], Wanted(wanted.filters, wanted.text, 0, COMPARED)
-        )["rows"]
-        order = dissimilar_first([row["text"] for row in among])
-        rows = [among[place] for place in order][wanted.offset :][: wanted.limit]
     return {
         "policy": measured.label,
         "look": look_of(measured.label, looks),
@@ -149,7 +129,7 @@ def _answers(
         "grades": columns.grades(every),
         "answers": _final_answers(columns, problem_id),
         "total": page["total"],
-        "rows": rows,
+        "rows": page["rows"],
     }
 
 
@@ -175,37 +155,3 @@ def _counted(columns: Columns) -> dict[str, tuple[int, int]]:
             counts = np.bincount(one.inventory.problem_S[some], minlength=len(names))
             counter.update({name: c for name, c in zip(names, counts.tolist(), strict=True) if c})
     return {name: (right[name], count) for name, count in counted.items()}
-
-
-_WORD = re.compile(r"\w+|[^\w\s]")
-TEXT = 4_000
-"""Characters of a text that are compared."""
-
-
-def dissimilar_first(texts: Sequence[str]) -> list[int]:
-    """Return the places of `texts`: the first, then the one farthest from all before it, and so on.
-
-    The distance of two texts is one less the Jaccard index of their pairs of adjacent words
-    (Gonzalez 1985 for the greedy order). Equal texts come last.
-    """
-    if not texts:
-        return []
-    pairs = [_pairs(text) for text in texts]
-    order, left = [0], list(range(1, len(texts)))
-    nearest = {place: _distance(pairs[place], pairs[0]) for place in left}
-    while left:
-        farthest = max(left, key=lambda place: (nearest[place], -place))
-        order.append(farthest)
-        left.remove(farthest)
-        for place in left:
-            nearest[place] = min(nearest[place], _distance(pairs[place], pairs[farthest]))
-    return order
-
-
-def _pairs(text: str) -> frozenset[tuple[str, str]]:
-    words = _WORD.findall(text[:TEXT])
-    return frozenset(zip(["", *words], [*words, ""], strict=True))
-
-
-def _distance(a: frozenset[tuple[str, str]], b: frozenset[tuple[str, str]]) -> float:
-    return 1 - len(a & b) / len(a | b)

@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 from browser import Browser, needs_driver
-from shown_runs import stored_run, token_report
+from shown_runs import token_report
 
-from sage_cli.view.api import Api
 from sage_cli.view.page_file import write_page
 from sage_cli.view.runs_view import GuideView
 
@@ -123,16 +122,3 @@ def test_a_difference_the_other_way_round(browser: Browser, root: Path, tmp_path
     assert turned["mean"] == [-value for value in one["mean"]]
     assert turned["low"] == [-value for value in one["high"]]
     assert turned["p"] == one["p"]
-
-
-def test_dissimilar_texts_come_in_the_servers_order(browser: Browser, tmp_path: Path) -> None:
-    texts = ["1 2 3", "1 2 4", "7 8 9", "1 2 3", "7 8, 1", "ß ü", "", "1 2 3 4"]
-    run = stored_run(tmp_path / "runs", "one", "a", lambda _, at: (texts[at], "right"), kind="sft")
-    browser.open(export(run.folder.parent, tmp_path / "page").as_uri())
-    problem = held(browser)["policies"][0]["samples"][0]["problem"]
-    asked = {"policies": run.id, "problem": problem, "order": "dissimilar", "limit": "8"}
-    (served,) = Api(run.folder.parent).answer("problem", asked)["policies"]
-    browser.go("#/problem?" + "&".join(f"{name}={value}" for name, value in asked.items()))
-    shown = browser.texts(".completion pre")
-    assert shown == [row["text"] for row in served["rows"]]
-    assert shown[1] == "7 8 9"  # before the second text, which begins as the first does

@@ -42,12 +42,17 @@ Type = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
-def type_(tmp_path_factory: pytest.TempPathFactory, warm: Warm) -> Type:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder in which the commands are typed."""
+    return tmp_path_factory.mktemp("lab")
+
+
+@pytest.fixture(scope="module")
+def type_(folder: Path, warm: Warm) -> Type:
     """Type a command; all that it leaves on stdout is one object, without colours.
 
     It begins cold, since what libraries print when they are loaded counts too; its tasks don't.
     """
-    folder = tmp_path_factory.mktemp("lab")
     write_small(folder, MORE)
     for name, text in {
         "space.yaml": SPACE,
@@ -89,13 +94,11 @@ def measured(type_: Type, base: str, policy: str) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def copied(
-    type_: Type, policy: str, measured: dict[str, Any], tmp_path_factory: pytest.TempPathFactory
-) -> str:
-    """A copy of the folder of runs, as one gets it from somebody else."""
-    folder = tmp_path_factory.mktemp("elsewhere") / "runs"
-    shutil.copytree(Path(type_("runs", "path", policy)["folder"]).parent, folder)
-    return str(folder)
+def copied(folder: Path, measured: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return a copy of the folder of runs, as one gets it from somebody else."""
+    there = tmp_path_factory.mktemp("elsewhere") / "runs"
+    shutil.copytree(folder / "runs", there)
+    return str(there)
 
 
 def test_training_and_sweeping(type_: Type, policy: str) -> None:

@@ -84,7 +84,7 @@ def test_no_byte_of_any_file_holds_one(lab: SweepLab) -> None:
     assert found_in(lab.folder, ANY_FORM) == []
     # the search itself finds what is there, packed or not
     where = {Path(name.split("!")[0]).suffix for _, name in found_in(lab.folder, ["served"])}
-    assert {".json", ".gz"} <= where
+    assert {".json", ".parquet"} <= where
     assert found_in(lab.folder, ["evil"])
 
 

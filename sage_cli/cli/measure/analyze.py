@@ -79,8 +79,7 @@ def command(
         return
     from sage_cli.analysis.registry import find_analysis
     from sage_cli.analysis.selection import Request
-    from sage_cli.commands.measure.analyze import Analysing, analyze
-    from sage_cli.commands.measure.analyze_plan import plan
+    from sage_cli.commands.measure.analyze import Analysing, analyze, plan
 
     analysis = find_analysis(name)
     named, labels = labelled_names(names or [])

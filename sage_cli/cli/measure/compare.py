@@ -96,7 +96,7 @@ def _at_equal_accuracy(
     notes: bool,
 ) -> None:
     """Compare two models where both have the same pass@1, over temperatures."""
-    from sage_cli.commands.measure.temperatures import measure_over_temperatures, parse_temperatures
+    from sage_cli.commands.measure.passk import measure_over_temperatures, parse_temperatures
     from sage_cli.metrics.counts.counts_file import is_counts_file
 
     if at != "pass@1":

@@ -79,7 +79,7 @@ def command(
 
 def _show_temperatures(measuring: Measuring, typed: str, out: Path | None, json: bool) -> None:
     """Curves over temperatures, and differences from the last model at equal pass@1."""
-    from sage_cli.commands.measure.temperatures import measure_over_temperatures, parse_temperatures
+    from sage_cli.commands.measure.passk import measure_over_temperatures, parse_temperatures
 
     temperatures = parse_temperatures(typed)
     with Live() as live:

@@ -40,7 +40,8 @@ def command(
         list[str] | None,
         typer.Option(
             "--set",
-            help="model.revision=..., model.trust_remote_code=true, or the run's grading.judge=...",
+            help="model.revision, model.trust_remote_code or the run's grading.judge, as "
+            "section.key=value; repeatable.",
         ),
     ] = None,
     lm_eval: Annotated[

@@ -1,4 +1,4 @@
-"""`sage analyze`: analyses of stored samples and training records."""
+"""`sage analyze`: an analysis of what is stored of runs and models, or its plan."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from sage_cli.analysis.selection import (
     trained,
     with_base,
 )
+from sage_cli.config.describe import samples_in_words
 from sage_cli.config.schema import SageConfig
 from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import DataError, StoreError
@@ -34,7 +35,8 @@ from sage_cli.evaluation.provenance import configured_provenance, provenance_of
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.evaluation.stored import Missing, missing
 from sage_cli.models.policies.names import NO_LABELS, Labels
-from sage_cli.progress import Progress
+from sage_cli.planning.dry_run import Described
+from sage_cli.progress import Progress, Silent
 from sage_cli.reports.document import Document, Report
 from sage_cli.reports.provenance import Provenance
 from sage_cli.store.identity import identity_of
@@ -240,3 +242,57 @@ def _of_chances(asked: Analysing, progress: Progress) -> Inputs:
         options=asked.options,
         provenance=provenance_of(asked.samples, asked.benchmarks, asked.spec),
     )
+
+
+def plan(asked: Analysing) -> list[Described]:
+    """Return which inputs are stored, which are missing, and the command that samples them."""
+    analysis = asked.analysis
+    facts: dict[str, Any] = {"says": analysis.says}
+    if analysis.records:
+        runs = asked.runs.values()
+        facts |= {run.id: f"{len(run.metrics.read()):,} steps recorded" for run in runs}
+    elif analysis.chances:
+        facts |= _reading_facts(asked)
+    else:
+        stored = asked.stored
+        facts["samples"] = samples_in_words(asked.spec.evaluation)
+        facts |= {
+            f"{one.policy} on {one.benchmark}": f"{one.graded:,} of {one.wanted:,} graded samples "
+            "are there"
+            for one in stored
+        }
+        if any(one.graded < one.wanted for one in stored):
+            facts["to be sampled by"] = asked.sampling_command
+        facts |= _scoring_facts(asked)
+        if analysis.scorer == "modes":
+            facts |= {f"chances of {key}": of for key, of in _reading_facts(asked).items()}
+    return [Described(f"analyze {analysis.name}", facts)]
+
+
+def _reading_facts(asked: Analysing) -> dict[str, str]:
+    """Return how many right texts policies would have to read."""
+    facts = {}
+    for reader in asked.text_readers:
+        lacking, whole = reader.missing()
+        key = f"{reader.own.policy.label} on {reader.benchmark.name}"
+        facts[key] = f"{lacking:,} of {whole:,} right texts to read"
+    return facts
+
+
+def _scoring_facts(asked: Analysing) -> dict[str, str]:
+    """Return how many completions or prompts a model would have to score."""
+    facts: dict[str, str] = {}
+    kind = asked.analysis.scorer
+    for samples, scorer in asked.scorers(Silent()):
+        if scorer is None or kind == "self if stored":
+            continue
+        for benchmark in asked.benchmarks:
+            where = f"reads {samples.policy.label} on {benchmark.name}"
+            if kind == "modes":
+                lacking, whole = scorer.problems_without_modes(benchmark)
+                facts[f"{scorer.label} {where}"] = f"{lacking:,} of {whole:,} prompts to read"
+                continue
+            own = Answers.of(samples, benchmark, asked.spec)
+            lacking, whole = scorer.lacking(own, samples)
+            facts[f"{scorer.label} {where}"] = f"{lacking:,} of {whole:,} completions to read"
+    return facts

@@ -1,4 +1,4 @@
-"""`sage passk`: pass@k curves of runs, models or files of counts; and what `sage eval` shares."""
+"""`sage passk` and `sage eval`: pass@k of models on benchmarks, also over temperatures."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 from sage_cli.commands.train.initial_policy import InitialPolicy
 from sage_cli.config.schema import SageConfig
+from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.evaluate import Evaluated, Evaluation, report_folder
 from sage_cli.evaluation.stored import stored_counts
 from sage_cli.file_hash import file_hash
@@ -148,3 +149,55 @@ def evaluate(
     document = evaluation_document(found.measured, ks, found.provenance, paper, as_published)
     with progress.doing("writing the report"):
         return document.write(report_folder("eval", found, root))
+
+
+def parse_temperatures(text: str) -> tuple[float, ...]:
+    """Return the temperatures of `0.8,1,1.2`. Raises ConfigurationError for anything else."""
+    try:
+        found = tuple(sorted({float(part) for part in text.split(",")}))
+    except ValueError:
+        found = ()
+    if not found or not all(0 < one < 100 for one in found):
+        raise ConfigurationError(
+            f"--temperature {text}: temperatures are numbers above 0",
+            "write them with commas, as --temperature 0.8,1,1.2",
+        )
+    return found
+
+
+def measure_over_temperatures(
+    evaluation: Evaluation,
+    names: Sequence[str],
+    temperatures: Sequence[float],
+    progress: Progress,
+    labels: Labels = NO_LABELS,
+    *,
+    exactly: bool = False,
+) -> Report:
+    """Measure the named models at each temperature, and lay them beside the last at equal pass@1.
+
+    With `exactly` worked pass@k is read from exact chances where right texts are listed.
+    """
+    # these draw, and a plan of `sage passk` does not load matplotlib
+    from sage_cli.evaluation.over_temperatures import over_temperatures
+    from sage_cli.reports.over_temperatures import over_temperatures_document
+
+    with progress.doing(f"reading {evaluation.spec.evaluation.benchmark}"):
+        _ = evaluation.benchmarks
+    policies = evaluation.policies(names, labels)
+    found = over_temperatures(evaluation, policies, temperatures, progress, exactly=exactly)
+    settings = evaluation.spec.evaluation
+    with progress.doing("comparing, and writing the report"):
+        how = Resampling(settings.confidence, settings.bootstrap)
+        document = over_temperatures_document(found, how)
+        identity = identity_of(
+            "temperatures",
+            {
+                "policies": [one.fingerprint for one in policies],
+                "settings": settings.determinants(),
+                "temperatures": found.temperatures,
+                "exact": exactly,
+            },
+        )
+        stem = "-".join(dict.fromkeys(name for name, _ in found.passed))
+        return document.write(evaluation.root / "reports" / f"temperatures-{stem}-{identity[:8]}")

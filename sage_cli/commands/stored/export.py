@@ -1,29 +1,244 @@
-"""`sage export`: a run's policy becomes a model folder that stands on its own."""
+"""`sage export`: the folder of a policy, its model card, and the task for lm-eval."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from sage_cli.commands.stored.lm_eval_task import lm_eval_task
-from sage_cli.commands.stored.model_card import card_facts
-from sage_cli.config.consent import CONSENT, JUDGE, without_consent
+import yaml
+
+from sage_cli.config.consent import CONSENT, JUDGE, REWARDS, own_functions, without_consent
 from sage_cli.config.load import load
 from sage_cli.config.schema import SageConfig
-from sage_cli.errors import ConfigurationError, StoreError
+from sage_cli.config.specs import EvaluationSpec
+from sage_cli.errors import ConfigurationError, SageError, StoreError
+from sage_cli.evaluation.benchmarks import load_benchmarks
+from sage_cli.evaluation.stored import stored_counts
+from sage_cli.metrics import curve, parse_ks
+from sage_cli.metrics.intervals.interval import Resampling
 from sage_cli.models.folders import is_model_folder
 from sage_cli.models.hub import is_hub_name
 from sage_cli.models.policies.names import named_policy
 from sage_cli.models.policies.policy import Policy
 from sage_cli.models.policies.prompting import SAGE_FILE, stored_settings
+from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
-from sage_cli.reports.model_card import model_card
-from sage_cli.settings.sections.model import PretrainedModel
+from sage_cli.reports.model_card import CardFacts, Measurement, model_card
+from sage_cli.settings.sections.model import PretrainedModel, PromptSection
+from sage_cli.settings.sections.rewards import Reward, in_words
+from sage_cli.settings.sections.sampling import SamplingSection
 from sage_cli.store.atomic import replacing_folder, write_json, write_text
-from sage_cli.store.runs.run import Runs, run_of
+from sage_cli.store.runs.evaluations import evaluation_figures
+from sage_cli.store.runs.run import Run, Runs, run_of
+from sage_cli.store.runs.run_facts import RunFacts
 from sage_cli.store.surroundings import surroundings
+
+
+def card_facts(
+    policy: Policy, config: SageConfig | None, progress: Progress, task: str | None = None
+) -> CardFacts:
+    """Return the facts of a policy; `config` is its run's configuration, or an exported model's.
+
+    Curves are those of the benchmark of `config`, where every sample is stored and graded.
+    """
+    run = policy.run
+    base = policy.pretrained.path if policy.pretrained is not None else None
+    of_hub = base is not None and not Path(base).exists()
+    return CardFacts(
+        name=policy.label,
+        base=base if of_hub and (base != policy.path or run is None) else None,
+        origin=_origin(policy, run, config),
+        settings={**RunFacts.of(run).method, **_own(run)} if run is not None else {},
+        prompt=_prompt(config.prompt) if config is not None else None,
+        command=run.manifest.get("command") if run is not None else None,
+        measured=_measured(policy, config, progress) if config is not None and run else (),
+        task=task,
+    )
+
+
+def _own(run: Run) -> dict[str, str]:
+    """Return a run's own judge, and its rewards as a sum where a function is among them."""
+    own = own_functions(run.config)
+    if REWARDS in own:
+        own[REWARDS] = in_words([Reward.model_construct(**one) for one in own[REWARDS]])
+    return own
+
+
+def _prompt(section: PromptSection) -> str:
+    """Return the prompt of a question, under `chat` the user's turn alone."""
+    template = PromptTemplate(section, eos="<eos>")
+    chat = section.format == "chat"
+    return template.user_turn("{question}") if chat else template.render("{question}")
+
+
+def _origin(policy: Policy, run: Run | None, config: SageConfig | None) -> dict[str, Any]:
+    if run is None:
+        return {"source": policy.place, "weights (fingerprint)": policy.fingerprint}
+    manifest: Mapping[str, Any] = run.manifest
+    data = manifest.get("data")
+    if data is None and config is not None:
+        data = config.data.rl.name if manifest.get("kind") == "rl" else config.data.sft.name
+    return {
+        "run": policy.word,
+        "trained by": {"rl": "RL", "sft": "SFT"}.get(str(manifest.get("kind")), "–"),
+        "initial policy": manifest.get("parent"),
+        "weights of the initial policy (fingerprint)": manifest.get("parent_weights"),
+        "data": ", ".join(data) if isinstance(data, list) else data,
+        "training seed": str(manifest.get("seed")),
+        "identity of the run": run.identity,
+        "weights (fingerprint)": policy.fingerprint,
+        "prompt template (hash)": policy.template,
+        "commit of sage": manifest.get("commit"),
+        "versions": ", ".join(
+            f"{name} {version}" for name, version in (manifest.get("versions") or {}).items()
+        ),
+    }
+
+
+def _measured(policy: Policy, config: SageConfig, progress: Progress) -> list[Measurement]:
+    """Return the curves of a policy on the configured benchmarks, as far as samples are stored.
+
+    Benchmarks may have to be fetched, so nothing is looked for where no measurement is recorded.
+    """
+    if policy.run is None or not evaluation_figures(policy.run):
+        return []
+    judge = own_functions(policy.run.config).get(JUDGE)
+    if judge is not None and config.grading.judge is None:
+        progress.say(
+            f"the model card has no curve: the grades are those of {judge}, which is code; "
+            f"--set {JUDGE}={judge} has it run"
+        )
+        return []
+    spec, root = EvaluationSpec.of(config), config.run.root
+    evaluation, sampling = spec.evaluation, spec.sampling
+    n = evaluation.samples
+    ks = parse_ks(f"1..{n}:pow2", n)
+    found = []
+    try:
+        for benchmark in load_benchmarks(evaluation, spec.data, spec.grading.judge):
+            counts = stored_counts(policy, benchmark, spec, root, (n,))[n]
+            if any((one.n_P < n).any() for one in counts):
+                continue
+            line = curve(counts, ks, Resampling(evaluation.confidence, evaluation.bootstrap))
+            seeds = [evaluation.seed + number for number in range(evaluation.seeds)]
+            how = (
+                f"temperature {sampling.temperature:g}, top_p {sampling.top_p:g}, min_p "
+                f"{sampling.min_p:g}, {sampling.max_tokens:,} tokens at most, grading "
+                f"{spec.grading.mode}"
+            )
+            found.append(Measurement(benchmark.name, line, n, seeds, how))
+    except SageError as error:
+        progress.say(f"the model card has no curve: {error.cause}")
+    return found
+
+
+FOLDER = "lm_eval"
+_BOXED = r"\\boxed\{([^{}]*)\}"
+
+
+@dataclass(frozen=True)
+class LmEvalTask:
+    """A task: its name, its YAML, and the rows of its data."""
+
+    name: str
+    description: dict[str, Any]
+    rows: Sequence[dict[str, str]]
+
+    def write(self, folder: Path) -> None:
+        """Write `lm_eval/NAME.yaml` and `lm_eval/NAME.jsonl` below `folder`."""
+        place = folder / FOLDER
+        lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in self.rows)
+        write_text(place / f"{self.name}.jsonl", lines)
+        text = yaml.safe_dump(self.description, sort_keys=False, allow_unicode=True)
+        write_text(place / f"{self.name}.yaml", text)
+
+
+def lm_eval_task(policy: Policy, config: SageConfig) -> LmEvalTask:
+    """Return the task of the configured benchmark, prompt and decoding.
+
+    Raises ConfigurationError for several benchmarks, and for answers that are searched for in the
+    whole text.
+    """
+    benchmarks = load_benchmarks(config.evaluation, config.data, config.grading.judge)
+    if len(benchmarks) != 1:
+        raise ConfigurationError(
+            f"--lm-eval writes one task, and {config.evaluation.benchmark} is "
+            f"{len(benchmarks)} benchmarks",
+            "name one with --benchmark",
+        )
+    (benchmark,) = benchmarks
+    section = config.prompt
+    tokenizer = policy.tokenizer() if section.format == "chat" else policy.tokenizer_facts
+    template = PromptTemplate.from_section(section, tokenizer)
+    name = "sage_" + re.sub(r"\W+", "_", Path(benchmark.name).stem)
+    return LmEvalTask(
+        name,
+        _description(name, section, config.sampling),
+        [
+            {"id": one.id, "prompt": template.render(one.question), "gold": one.gold}
+            for one in benchmark.problems
+        ],
+    )
+
+
+def _description(name: str, prompt: PromptSection, sampling: SamplingSection) -> dict[str, Any]:
+    """Return the task as lm-eval reads it.
+
+    Generation ends at the end of sequence alone, and the first closed tags count: there sage stops.
+    A stop text would be cut off, and an answer that was truncated would look like a closed one.
+    """
+    tags = prompt.answer == "tags"
+    opened, closed = re.escape(prompt.answer_open), re.escape(prompt.answer_close)
+    pattern = rf"{opened}\s*([\s\S]*?)\s*{closed}" if tags else _BOXED
+    greedy = sampling.temperature == 0 or sampling.top_k == 1
+    decoding = {"top_p": sampling.top_p, "top_k": sampling.top_k, "min_p": sampling.min_p}
+    neutral = {"top_p": 1.0, "top_k": 0, "min_p": 0.0}
+    chosen = {key: value for key, value in decoding.items() if value != neutral[key]}
+    # an absent top_k would be Transformers' 50
+    random = {"temperature": sampling.temperature, "top_k": 0, **chosen}
+    return {
+        "task": name,
+        "dataset_path": "json",
+        "dataset_kwargs": {"data_files": {"test": f"{FOLDER}/{name}.jsonl"}},
+        "test_split": "test",
+        "output_type": "generate_until",
+        "doc_to_text": "{{prompt}}",
+        "doc_to_target": "{{gold}}",
+        "generation_kwargs": {
+            "until": [],
+            "max_gen_toks": sampling.max_tokens,
+            "do_sample": not greedy,
+            **({} if greedy else random),
+        },
+        "filter_list": [
+            {
+                "name": "answer",
+                "filter": [
+                    {
+                        "function": "regex",
+                        "regex_pattern": pattern,
+                        "group_select": 0 if tags else -1,
+                        "fallback": "",
+                    },
+                    {"function": "take_first"},
+                ],
+            }
+        ],
+        "metric_list": [
+            {
+                "metric": "exact_match",
+                "aggregation": "mean",
+                "higher_is_better": True,
+                "ignore_case": True,
+            }
+        ],
+        "metadata": {"version": 1.0},
+    }
+
 
 TAKEN = ("model.revision", CONSENT, JUDGE)
 """The settings by which a model is loaded, and by whose grades its card has a curve."""

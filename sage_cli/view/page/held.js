@@ -1,7 +1,6 @@
 // The answers of an export: put together from what the page holds, as the server would give them.
 
 import { Refused } from "./api.js";
-import { dissimilarFirst } from "./dissimilar.js";
 import { listed } from "./state.js";
 
 const LIMIT = 25;
@@ -85,7 +84,7 @@ function problem(held, params) {
   const policies = shown.map((one) => {
     const of = one.samples.filter((sample) => sample.problem === params.problem);
     const fitting = of.filter(fits(params));
-    const rows = (params.order === "dissimilar" ? dissimilarFirst(fitting) : fitting).slice(0, Number(params.limit ?? LIMIT));
+    const rows = fitting.slice(0, Number(params.limit ?? LIMIT));
     const answers = {};
     for (const sample of of) if (sample.extracted !== null) answers[sample.extracted] = (answers[sample.extracted] ?? 0) + 1;
     const top = Object.fromEntries(Object.entries(answers).sort((a, b) => b[1] - a[1]).slice(0, 12));

@@ -3,7 +3,7 @@
 import pytest
 from typer.testing import CliRunner
 
-from sage_cli.cli.app import COMMANDS, PANELS, app
+from sage_cli.cli.app import COMMANDS, PANELS, app, command_named
 
 
 @pytest.mark.parametrize("words", [(), ("rl",), ("runs",), ("runs", "list"), ("passk",)])
@@ -23,3 +23,19 @@ def test_commands_stand_in_groups():
     assert heads == ["Options", *PANELS]
     listed = [line.split()[1] for line in shown if line.startswith("│ ") and line[2] != " "]
     assert [name for name in listed if not name.startswith("-")] == list(COMMANDS)
+
+
+def helps(words, command):
+    """The command lines of a command and of those below it."""
+    yield words
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from helps([*words, name], inner)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_nothing_is_cut_off_at_80_columns(name):
+    for words in helps([name], command_named(name)):
+        shown = CliRunner().invoke(app, [*words, "--help"], terminal_width=80)
+        assert shown.exit_code == 0
+        assert "…" not in shown.stdout, words
+        assert max(map(len, shown.stdout.splitlines())) <= 80

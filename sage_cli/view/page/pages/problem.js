@@ -16,7 +16,7 @@ export const problem = {
     const limit = Number(params.limit ?? LIMIT);
     const asked = { policies: names.join(","), benchmark: params.benchmark };
     return Promise.all([get("runs"), get("problems", asked),
-      get("problem", { ...asked, problem: params.problem, grade: params.grade, text: params.text, truncated: params.truncated, order: params.order, limit })]);
+      get("problem", { ...asked, problem: params.problem, grade: params.grade, text: params.text, truncated: params.truncated, limit })]);
   },
   view([every, all, found], params) {
     const ids = all.problems.map((one) => one.problem);
@@ -33,7 +33,6 @@ export const problem = {
       found.absent.map((one) => absentNotice(one)),
       h("div", { class: "filters" },
         field("Grade", choice("grade", [["", "all"], ["right", "right"], ["wrong", "wrong"], ["unparseable", "unparseable"]], params.grade ?? "", (one) => change({ grade: one }))),
-        field("Order", choice("order", [["", "as sampled"], ["dissimilar", "dissimilar first"]], params.order ?? "", (one) => change({ order: one }))),
         field("Search completions", h("input", { id: "search", type: "search", "data-key": "/", value: params.text ?? "", oninput: (event) => later(event.target.value) }))),
       h("div", { class: "sides" }, found.policies.map((one) => side(one, found, params))),
       more ? h("button", { type: "button", id: "more", onclick: () => change({ limit: limit * 2 }) }, "Show more completions") : null,

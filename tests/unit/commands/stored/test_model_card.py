@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 import yaml
 
-from sage_cli.commands.stored.export import export, push, require_hub_name
-from sage_cli.commands.stored.lm_eval_task import lm_eval_task
+from sage_cli.commands.stored.export import export, lm_eval_task, push, require_hub_name
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.evaluation.evaluate import Evaluation
