@@ -1,9 +1,9 @@
-"""How often the intervals at equal pass@1 hold the truth: simulated policies with exact chances.
+"""How often the intervals at equal pass@1 hold the truth: simulated policies.
 
     python benchmarks/equal_accuracy.py [TABLE ...] [--repetitions 1000] [--problems 40]
 
 Prints a table each, in Markdown. A policy is a chance of being right on each problem at each
-temperature or step; the truth is the difference over 400,000 problems.
+temperature; the truth is the difference over 400,000 problems.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sage_cli.metrics.intervals.interval import Resampling
 Array = np.ndarray
 Generator = np.random.Generator
 Drawn = Callable[[Generator, int], list[Array]]
-"""Draws that many problems: each policy's chances (P, X), or (S, P, X) of several seeds."""
+"""Draws that many problems: each policy's chances (P, T)."""
 
 KS = (8, 64, 256, 4096)
 SIZES = (40, 150, 600, 1500)
@@ -55,78 +55,30 @@ def two(own_sd: float, gain: float = 0.6, temperatures: Array = GRID) -> Drawn:
     return drawn
 
 
-def three(generator: Generator, problems: int) -> list[Array]:
-    """A policy and two others, of which the second is nearly as good as the first."""
-    hard_P = generator.normal(-3.2, 3, problems)
-    return [policy(hard_P, by, 0.5, GRID, generator) for by in (0.0, 0.5, 0.6)]
-
-
-def along_steps(generator: Generator, problems: int) -> list[Array]:
-    """Two trainings from one start: the chances of a problem move at a speed of its own."""
-    hard_P = generator.normal(-3.2, 3, problems)
-    progress_X = np.sqrt(np.linspace(0, 1, 11))
-    found = []
-    for gain in (0.7, 1.0):
-        goal_P = hard_P * (1 + 0.1 * gain) + gain + generator.normal(0, 0.7, problems)
-        log_odds_PX = hard_P[:, None] + (goal_P - hard_P)[:, None] * progress_X
-        jitter_X = generator.normal(0, 0.01, len(progress_X))  # a step's own ups and downs
-        found.append(1 / (1 + np.exp(-log_odds_PX - jitter_X)))
-    return found
-
-
-def seeds(count: int, seed_sd: float) -> Drawn:
-    """Return pairs of runs of two methods; a seed moves all of its run's log-odds."""
-
-    def drawn(generator: Generator, problems: int) -> list[Array]:
-        hard_P = generator.normal(-3.2, 3, problems)
-        pairs = []
-        for gain in (0.0, 0.6):
-            method_P = hard_P + generator.normal(0, 0.4, problems)
-            runs = []
-            for _ in range(count):
-                sharper = 1 + generator.normal(0, seed_sd)
-                runs.append(policy(method_P * sharper, gain, 0.3, GRID, generator))
-            pairs.append(np.stack(runs))
-        return pairs
-
-    return drawn
-
-
 def points_of(p: Array, k: int) -> Points:
-    """Return exact chances as the points of a policy."""
-    return Points.of(p, -np.expm1(k * np.log1p(-p)))
+    """Return chances as the points of a policy."""
+    return Points(p, -np.expm1(k * np.log1p(-p)))
 
 
-def truth_of(drawn: Drawn, at: int | None, k: int, runs: int = 1) -> float:
-    """Return the difference over a large population, whose means stand for two equal problems.
-
-    `runs` populations are averaged where the truth is over runs, too.
-    """
-    found = []
-    for seed in range(runs):
-        policies = []
-        for p in drawn(np.random.default_rng(10_000 + seed), LARGE // runs):
-            one = points_of(p, k)
-            means = [
-                part.mean(axis=1, keepdims=True) for part in (one.accuracy_SPX, one.pass_k_SPX)
-            ]
-            policies.append(Points(*(mean_S1X.repeat(2, axis=1) for mean_S1X in means)))
-        few = Resampling(resamples=19)
-        gap = equal_accuracy(policies[0], policies[1:], np.arange(99.0), at, few)
-        assert isinstance(gap, EqualAccuracy), gap
-        found.append(gap.difference)
-    return float(np.mean(found))
+def truth_of(drawn: Drawn, k: int) -> float:
+    """Return the difference over a large population, whose means stand for two equal problems."""
+    policies = []
+    for p in drawn(np.random.default_rng(10_000), LARGE):
+        one = points_of(p, k)
+        means = [part.mean(axis=0, keepdims=True) for part in (one.accuracy_PT, one.pass_k_PT)]
+        policies.append(Points(*(mean_1T.repeat(2, axis=0) for mean_1T in means)))
+    gap = equal_accuracy(*policies, GRID, AT, Resampling(resamples=19))
+    assert isinstance(gap, EqualAccuracy), gap
+    return gap.difference
 
 
-def row(
-    drawn: Drawn, at: int | None, k: int, problems: int, repetitions: int, truth: float
-) -> dict[str, object]:
+def row(drawn: Drawn, k: int, problems: int, repetitions: int, truth: float) -> dict[str, object]:
     """Return how often the interval holds the truth, and its width, over repetitions."""
     generator, held, widths, refused = np.random.default_rng(k), [], [], 0
     for seed in range(repetitions):
-        own, *others = (points_of(p, k) for p in drawn(generator, problems))
+        own, other = (points_of(p, k) for p in drawn(generator, problems))
         how = Resampling(resamples=RESAMPLES, seed=seed)
-        found = equal_accuracy(own, others, np.arange(99.0), at, how)
+        found = equal_accuracy(own, other, GRID, AT, how)
         if not isinstance(found, EqualAccuracy):
             refused += 1
             continue
@@ -143,9 +95,9 @@ def pairs(repetitions: int, sizes: Sequence[int]) -> Iterator[dict[str, object]]
     """Two policies that correlate closely, as of one initial policy, or less."""
     for own_sd in (0.3, 1.0):
         for k in KS:
-            truth = truth_of(two(own_sd), AT, k)
+            truth = truth_of(two(own_sd), k)
             for problems in sizes:
-                found = row(two(own_sd), AT, k, problems, repetitions, truth)
+                found = row(two(own_sd), k, problems, repetitions, truth)
                 yield {"correlation": 9 / (9 + own_sd**2), **found}
 
 
@@ -153,37 +105,12 @@ def edge(repetitions: int, sizes: Sequence[int]) -> Iterator[dict[str, object]]:
     """The target lies near the end of the temperatures, which end at 1.3."""
     for k in (8, 256, 4096):
         drawn = two(0.5, 0.6, GRID[:5])
-        truth = truth_of(drawn, AT, k)
+        truth = truth_of(drawn, k)
         for problems in sizes:
-            yield row(drawn, AT, k, problems, repetitions, truth)
+            yield row(drawn, k, problems, repetitions, truth)
 
 
-def hull(repetitions: int, sizes: Sequence[int]) -> Iterator[dict[str, object]]:
-    """A policy against the better of two nearly equal ones."""
-    for k in (8, 256):
-        truth = truth_of(three, AT, k)
-        for problems in sizes:
-            yield row(three, AT, k, problems, repetitions, truth)
-
-
-def steps(repetitions: int, sizes: Sequence[int]) -> Iterator[dict[str, object]]:
-    """Two trainings, along eleven checkpoints."""
-    for k in (8, 256):
-        truth = truth_of(along_steps, None, k, runs=200)
-        for problems in sizes:
-            yield row(along_steps, None, k, problems, repetitions, truth)
-
-
-def several_seeds(repetitions: int, sizes: Sequence[int]) -> Iterator[dict[str, object]]:
-    """Pairs of runs of two methods: the interval is about other problems and other seeds."""
-    for count, seed_sd in ((2, 0.0), (2, 0.03), (4, 0.03), (8, 0.03)):
-        truth = truth_of(seeds(count, seed_sd), AT, 256, runs=1600 // count)
-        for problems in sizes:
-            found = row(seeds(count, seed_sd), AT, 256, problems, repetitions, truth)
-            yield {"seeds": count, "their SD": seed_sd, **found}
-
-
-TABLES = {"pairs": pairs, "edge": edge, "hull": hull, "steps": steps, "seeds": several_seeds}
+TABLES = {"pairs": pairs, "edge": edge}
 
 
 def main() -> None:

@@ -11,36 +11,23 @@ import pyarrow as pa
 from sage_cli.analysis.answers import Answers
 from sage_cli.analysis.texts import Detector
 from sage_cli.errors import StoreError
-from sage_cli.evaluation.exact.chances import Chances
-from sage_cli.evaluation.exact.others import Others
-from sage_cli.methods.method import OnlineMethod
 from sage_cli.metrics import Counts
 from sage_cli.metrics.intervals.interval import Resampling
 from sage_cli.reports.document import Document
 from sage_cli.reports.provenance import Provenance
 
-Option = Literal["delta", "patterns", "temperatures", "k", "algo"]
-Scorer = Literal["base", "self", "self if stored", "modes"]
-ModeChances = Mapping[str, Mapping[str, float]]
-"""Problem id -> mode -> the chance that a completion announces it."""
+Option = Literal["delta", "patterns"]
+Scorer = Literal["base", "self", "self if stored"]
 
 
 @dataclass(frozen=True)
 class Options:
-    """Confidence and resamples of intervals, deltas for `support`, detectors for `patterns`.
-
-    `methods` are for `reweigh`, `ks` and all temperatures, that of the evaluation being
-    `temperature`, for `exact`; `ks` and `temperature` for `modes`.
-    """
+    """Confidence and resamples of intervals, deltas for `support`, detectors for `patterns`."""
 
     confidence: float = 0.95
     resamples: int = 2000
     deltas: tuple[float, ...] = (0.0, 0.01, 0.1, 0.5)
     detectors: tuple[Detector, ...] = ()
-    methods: tuple[OnlineMethod, ...] = ()
-    temperature: float = 1.0
-    temperatures: tuple[float, ...] = (1.0,)
-    ks: tuple[int, ...] = (1,)
 
     @property
     def resampling(self) -> Resampling:
@@ -76,17 +63,12 @@ class TrainedRun:
 class Inputs:
     """The inputs of an analysis, in the order in which policies are shown.
 
-    What is by two names is by benchmark and policy.
-
     `answers` are by benchmark, the base's first if the analysis needs a base; `trained` is by the
-    run's label; `modes` by benchmark and policy. Only what the analysis declares is there.
+    run's label. Only what the analysis declares is there.
     """
 
     answers: Mapping[str, tuple[Answers, ...]] = field(default_factory=dict)
     trained: Mapping[str, TrainedRun] = field(default_factory=dict)
-    modes: Mapping[tuple[str, str], ModeChances] = field(default_factory=dict)
-    chances: Mapping[tuple[str, str], Chances] = field(default_factory=dict)
-    others: Mapping[tuple[str, str], Others] = field(default_factory=dict)
     options: Options = Options()
     provenance: Provenance = field(default_factory=Provenance)
 
@@ -108,9 +90,8 @@ class Analysis:
 
     It needs graded samples, or with `records` the runs' training records; with `base` also those
     of the base. `scorer` loads a model: the base or the policy itself (`self`) computes surprisal
-    and entropy of completions, or the policy itself the chances of `modes`; results are stored.
-    `self if stored` takes stored scores and loads nothing. With `chances` the policy reads right
-    texts, and samples are used where there are some. `options` are those that it uses.
+    and entropy of completions; results are stored. `self if stored` takes stored scores and loads
+    nothing. `options` are those that it uses.
     """
 
     name: str
@@ -119,5 +100,4 @@ class Analysis:
     records: bool = False
     base: bool = False
     scorer: Scorer | None = None
-    chances: bool = False
     options: frozenset[Option] = frozenset()

@@ -61,27 +61,6 @@ class Forward:
             self._texts[token] = f" {text}" if begins and not text.startswith(" ") else text
         return self._texts[token]
 
-    def chances(
-        self, problems: Sequence[Problem], words: Mapping[str, Sequence[str]]
-    ) -> dict[str, dict[str, float]]:
-        """Return problem id -> name -> the chance that a completion begins with the name's words.
-
-        No word of a name may begin with another one of it.
-        """
-        ids = {name: [self._ids(word) for word in of] for name, of in words.items()}
-        every = [one for of in ids.values() for one in of]
-        signals = self._signals(
-            [(self._prompt(problem), one) for problem in problems for one in every]
-        )
-
-        def chance(problem: Problem, one: Ids) -> float:
-            return float(signals[self._prompt(problem), one][0].double().sum().exp())
-
-        return {
-            problem.id: {name: sum(chance(problem, one) for one in of) for name, of in ids.items()}
-            for problem in problems
-        }
-
     def _pairs(self, rows: Sequence[Completion], problems: Mapping[str, Problem]) -> list[Pair]:
         stop = self._template.stop
         return [

@@ -8,20 +8,18 @@ from sage_cli.analysis.analysis import Analysis
 from sage_cli.analysis.measures.diversity import DIVERSITY
 from sage_cli.analysis.measures.dynamics import DYNAMICS
 from sage_cli.analysis.measures.entropy import ENTROPY
-from sage_cli.analysis.measures.exact import EXACT
 from sage_cli.analysis.measures.lengths import LENGTHS
 from sage_cli.analysis.measures.majority import MAJORITY
 from sage_cli.analysis.measures.modes import MODES
 from sage_cli.analysis.measures.patterns import PATTERNS
 from sage_cli.analysis.measures.perplexity import PERPLEXITY
 from sage_cli.analysis.measures.reliability import RELIABILITY
-from sage_cli.analysis.measures.reweigh import REWEIGH
 from sage_cli.analysis.measures.support import SUPPORT
 from sage_cli.analysis.measures.training import TRAINING
 from sage_cli.errors import ConfigurationError
 
 _ANALYSES = (PATTERNS, PERPLEXITY, SUPPORT, DIVERSITY, ENTROPY, MAJORITY, LENGTHS)
-_LATER = (RELIABILITY, DYNAMICS, TRAINING, REWEIGH, MODES, EXACT)
+_LATER = (RELIABILITY, DYNAMICS, TRAINING, MODES)
 ANALYSES = {analysis.name: analysis for analysis in (*_ANALYSES, *_LATER)}
 """A new analysis is a file beside this one and its name here."""
 

@@ -5,24 +5,18 @@ A model is loaded only if a score is missing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from sage_cli.analysis.analysis import Scorer
 from sage_cli.analysis.answers import Answers
 from sage_cli.analysis.forward import Forward
-from sage_cli.analysis.measures.modes import generator_with_modes
 from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import ConfigurationError
-from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.sample_sets import PolicySamples
-from sage_cli.json_value import json_value
 from sage_cli.progress import Progress
-from sage_cli.store.atomic import write_json
-from sage_cli.store.identity import identity_of
 from sage_cli.store.samples.annotations import Annotations
 
 
@@ -85,39 +79,11 @@ class ModelScorer:
         stores = self._stores(writer, read_only=True)
         return answers if _lacking(answers, stores)[0] else replace(answers, scores=stores)
 
-    def problems_without_modes(self, benchmark: Benchmark) -> tuple[int, int]:
-        """Return how many problems have no chances of modes yet, and how many there are."""
-        return len(set(benchmark.golds) - set(self._stored(benchmark))), len(benchmark.golds)
-
-    def modes(self, benchmark: Benchmark) -> dict[str, dict[str, float]]:
-        """Return problem id -> mode -> the chance that its own completion announces the mode."""
-        chances = self._stored(benchmark)
-        missing = [problem for problem in benchmark.problems if problem.id not in chances]
-        if missing:
-            words = _words(benchmark, self.recipe)
-            self.progress.say(f"{self.label}: chances of {', '.join(words)} on {benchmark.name}")
-            chances |= self._forward.chances(missing, words)
-            write_json(self._file(benchmark), chances)
-        return chances
-
     def _stores(self, writer: PolicySamples, *, read_only: bool = False) -> tuple[Annotations, ...]:
         evaluation = self.recipe.evaluation
         seeds = range(evaluation.seed, evaluation.seed + evaluation.seeds)
         sets = (writer.at(seed, read_only=read_only) for seed in seeds)
         return tuple(Annotations(one, self.determinants, "scores") for one in sets)
-
-    def _stored(self, benchmark: Benchmark) -> dict[str, dict[str, float]]:
-        """Return the stored chances; none if the file is absent or torn."""
-        try:
-            stored = json_value(self._file(benchmark).read_bytes())
-        except (OSError, ValueError):
-            return {}
-        return stored if isinstance(stored, dict) else {}
-
-    def _file(self, benchmark: Benchmark) -> Path:
-        decisive = [self.determinants, _words(benchmark, self.recipe)]
-        samples = self.own.at(self.recipe.evaluation.seed, read_only=True)
-        return samples.folder / "scores" / f"modes-{identity_of('modes', decisive)[:16]}.json"
 
     def _refuse_other_vocabulary(self, writer: PolicySamples) -> None:
         policy = self.own.policy
@@ -157,10 +123,3 @@ def scorers(
         return [(own, base) for own in samples]
     temperature = recipe.sampling.temperature
     return [(own, ModelScorer(own, temperature, recipe, progress)) for own in samples]
-
-
-def _words(benchmark: Benchmark, recipe: EvaluationSpec) -> Mapping[str, list[str]]:
-    """Return mode -> the beginnings of completions that announce it, with and without a tag."""
-    opening = "" if recipe.prompt.format == "paper" else recipe.prompt.reasoning_open
-    modes = generator_with_modes(benchmark.name).modes
-    return {mode: list(dict.fromkeys((opening + words, words))) for mode, words in modes.items()}

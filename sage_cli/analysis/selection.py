@@ -9,13 +9,11 @@ from typing import get_args
 
 from sage_cli.analysis.analysis import Analysis, Option, Options, TrainedRun
 from sage_cli.analysis.texts import read_detectors
-from sage_cli.config.load import changed
 from sage_cli.config.schema import SageConfig
 from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import ConfigurationError, DataError, StoreError
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.stored import stored_counts
-from sage_cli.methods.method import Method, OnlineMethod, PlainAdvantages
 from sage_cli.metrics import Counts, pooled
 from sage_cli.models.policies.names import (
     NO_LABELS,
@@ -28,8 +26,6 @@ from sage_cli.models.policies.names import (
     refuse_equal_labels,
 )
 from sage_cli.models.policies.policy import Policy
-from sage_cli.settings.extensible import built_in
-from sage_cli.settings.ks import parse_ks
 from sage_cli.store.runs.run import Run, Runs
 
 
@@ -138,7 +134,7 @@ class Request:
     """The options of `sage analyze` beside its settings; None if an option was not typed.
 
     `problems` are prefixes of ids, `sampling` the words of options with which `sage passk` samples
-    what this command needs. `algo` are names, as grpo,maxrl.
+    what this command needs.
     """
 
     base: str | None = None
@@ -146,9 +142,6 @@ class Request:
     delta: str | None = None
     patterns: Path | None = None
     sampling: tuple[str, ...] = ()
-    algo: str | None = None
-    temperatures: str | None = None
-    k: str | None = None
 
 
 def options_of(analysis: Analysis, config: SageConfig, request: Request) -> Options:
@@ -158,9 +151,8 @@ def options_of(analysis: Analysis, config: SageConfig, request: Request) -> Opti
     """
     for option in get_args(Option):
         if getattr(request, option) is not None and option not in analysis.options:
-            typed = "temperature" if option == "temperatures" else option
             raise ConfigurationError(
-                f"`sage analyze {analysis.name}` does not use --{typed}", "leave it out"
+                f"`sage analyze {analysis.name}` does not use --{option}", "leave it out"
             )
     evaluation = config.evaluation
     options = Options(evaluation.confidence, evaluation.bootstrap)
@@ -168,53 +160,7 @@ def options_of(analysis: Analysis, config: SageConfig, request: Request) -> Opti
         options = replace(options, deltas=_deltas(request.delta))
     if "patterns" in analysis.options:
         options = replace(options, detectors=read_detectors(request.patterns))
-    if "algo" in analysis.options:
-        options = replace(options, methods=_methods(request.algo, config))
-    if "k" in analysis.options:
-        ks, own = tuple(parse_ks(evaluation.k)), config.sampling.temperature
-        options = replace(options, ks=ks, temperature=own, temperatures=(own,))
-    if "temperatures" in analysis.options:
-        temperatures = {options.temperature, *_temperatures(request.temperatures)}
-        options = replace(options, temperatures=tuple(sorted(temperatures)))
     return options
-
-
-def _methods(names: str | None, config: SageConfig) -> tuple[OnlineMethod, ...]:
-    """Return methods with the values of a configuration, as if each were its method.
-
-    By default grpo and all of advantages alone.
-    """
-    known = {name: of for name, of in built_in(Method).items() if issubclass(of, OnlineMethod)}
-    usual = ["grpo", *(name for name, of in known.items() if _is_advantages_alone(of))]
-    methods = []
-    for name in dict.fromkeys(usual if names is None else map(str.strip, names.split(","))):
-        found = changed(config, {"rl.algo": name}).rl
-        if not isinstance(found, OnlineMethod):
-            raise ConfigurationError(
-                f"'{name}' has no advantages to weigh completions by", f"try {', '.join(known)}"
-            )
-        methods.append(found)
-    return tuple(methods)
-
-
-def _is_advantages_alone(method: type[OnlineMethod]) -> bool:
-    """Return True if a method has advantages of its own and nothing else."""
-    of_others = (OnlineMethod.advantages, PlainAdvantages.advantages)
-    usual = method.hooks is OnlineMethod.hooks and not method.shapes_tokens
-    return usual and method.advantages not in of_others
-
-
-def _temperatures(text: str | None) -> list[float]:
-    try:
-        found = [float(word) for word in (text or "").split(",") if text]
-    except ValueError:
-        found = [-1.0]
-    if any(not 0 < temperature < 100 for temperature in found):
-        raise ConfigurationError(
-            f"--temperature is '{text}', and takes numbers above 0",
-            "type --temperature .7,.85,1,1.2",
-        )
-    return found
 
 
 def _deltas(text: str) -> tuple[float, ...]:

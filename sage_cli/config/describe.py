@@ -117,11 +117,9 @@ def samples_in_words(evaluation: EvaluationSection) -> str:
 def evaluation_facts(recipe: EvaluationSpec) -> dict[str, Any]:
     """A measurement: benchmarks, samples, k, how they are sampled and graded."""
     evaluation, sampling = recipe.evaluation, recipe.sampling
-    at = ", ".join(f"{t:g}" for t in (sampling.temperature, *evaluation.temperatures))
-    exactly = {"measured by": f"exact chances of right texts, at temperature {at}"}
     return {
         "benchmarks": evaluation.benchmark,
-        **(exactly if evaluation.chances else {"samples": samples_in_words(evaluation)}),
+        "samples": samples_in_words(evaluation),
         "k": evaluation.k,
         "sampling": f"temperature {sampling.temperature:g}, min_p {sampling.min_p:g}, "
         f"{sampling.max_tokens} new tokens, backend {sampling.backend}",

@@ -161,12 +161,6 @@ def _of_measuring(config: SageConfig) -> list[str]:
             f"sweep.objective asks for pass@{needed} of {config.sweep.samples} samples "
             f"(use --set sweep.samples={needed})"
         )
-    own, over = config.sampling.temperature, config.sweep.temperatures
-    if over and max(over) <= own and any(one.measure == "gain" for one in config.sweep.objectives):
-        found.append(
-            f"sweep.temperatures has none above sampling.temperature {own:g}, over which gain@k "
-            "finds equal pass@1 (leave it empty for 1.02 to 1.5 times it)"
-        )
     return found
 
 

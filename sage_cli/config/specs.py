@@ -76,11 +76,6 @@ class EvaluationSpec(Sections):
         """The type of the weights that are sampled from; `auto` is the stored one."""
         return sampled_dtype(self.model)
 
-    @property
-    def temperatures(self) -> tuple[float, ...]:
-        """The temperatures at which exact chances are read, ascending."""
-        return tuple(sorted({self.sampling.temperature, *self.evaluation.temperatures}))
-
 
 @dataclass(frozen=True)
 class RecordSpec:

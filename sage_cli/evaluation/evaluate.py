@@ -15,7 +15,6 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import StoreError
 from sage_cli.evaluation.benchmarks import Benchmark, load_benchmarks
-from sage_cli.evaluation.exact.listed import generator_with_texts
 from sage_cli.evaluation.measure import Measurements, measure
 from sage_cli.evaluation.provenance import provenance_of
 from sage_cli.evaluation.sample_sets import PolicySamples
@@ -92,9 +91,6 @@ class Evaluation:
     def require(self) -> None:
         """Raise what is wrong with benchmarks or ks, before anything is trained."""
         _ = self.ks, self.benchmarks
-        if self.spec.evaluation.chances:
-            for benchmark in self.benchmarks:
-                generator_with_texts(benchmark.name)
 
     def policies(self, names: Sequence[str], labels: Labels = NO_LABELS) -> list[Policy]:
         """The policies called `names`; without names the latest run's (NoRunsError without one)."""

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from math import nan
 
-import numpy as np
 from typing_extensions import TypedDict
 
 from sage_cli.metrics.comparisons.equal_accuracy import (
@@ -20,7 +19,7 @@ from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.intervals.interval import Resampling
 from sage_cli.metrics.intervals.resampling import gaffke
 from sage_cli.reports.document import Document, Figure
-from sage_cli.reports.figures.panels import draw_trade
+from sage_cli.reports.figures.panels import draw_tradeoff
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.tables.table import Column, Measure, Record, Row, Table, columns, to_records
 
@@ -32,37 +31,31 @@ Policies = Mapping[str, FloatArray]
 class OverTemperatures:
     """pass@k by (benchmark, policy's label), each (T, P, K): T ascending temperatures.
 
-    `at` is the place of the evaluation's temperature, whose pass@1 counts. `exact` says of each
-    benchmark if it is worked pass@k from exact chances.
+    `at` is the place of the evaluation's temperature, whose pass@1 counts.
     """
 
     passed: Mapping[tuple[str, str], FloatArray]
     temperatures: tuple[float, ...]
     at: int
     ks: tuple[int, ...]
-    exact: Mapping[str, bool]
     provenance: Provenance
 
 
 class OverTemperaturesData(TypedDict):
     """pass@k at each temperature, the temperature with the highest mean for each k, and the
-    differences at equal pass@1 from the last policy named.
-
-    `exact` says by benchmark if it is worked pass@k, from exact chances.
-    """
+    differences at equal pass@1 from the last policy named."""
 
     values: list[Record]
     best: list[Record]
     equal_accuracy: list[Record]
     temperatures: list[float]
     k: list[int]
-    exact: dict[str, bool]
 
 
 def over_temperatures_document(found: OverTemperatures, how: Resampling) -> Document:
     """Return the report of what was found, with intervals of `how`."""
     passed, temperatures, at = found.passed, found.temperatures, found.at
-    ks, exact = found.ks, found.exact
+    ks = found.ks
     names = list(dict.fromkeys(name for name, _ in passed))
     of = {
         name: {own: one for (where, own), one in passed.items() if where == name} for name in names
@@ -89,36 +82,16 @@ def over_temperatures_document(found: OverTemperatures, how: Resampling) -> Docu
         ],
         "temperatures": list(temperatures),
         "k": list(ks),
-        "exact": dict(exact),
     }
     return Document(
         name="temperatures",
-        title=f"{'worked ' if all(exact.values()) else ''}pass@k over temperatures",
+        title="pass@k over temperatures",
         data=data,
         provenance=found.provenance,
-        tables=(
-            *(
-                _named(table, exact[name])
-                for shown in (values, best)
-                for name, table in shown.items()
-            ),
-            *(_named(table, exact[name]) for (name, _), table in equal.items()),
-        ),
-        figures=(Figure("temperatures", partial(draw_trade, curves, most)),),
-        notes=_notes(exact, how.confidence, temperatures[at]),
+        tables=(*values.values(), *best.values(), *equal.values()),
+        figures=(Figure("temperatures", partial(draw_tradeoff, curves, most)),),
+        notes=_notes(how.confidence, temperatures[at]),
     )
-
-
-def _named(table: Table, exact: bool) -> Table:
-    """Return a table with `worked` in its title and headings if its pass@k is; JSON has no such."""
-    if not exact:
-        return table
-    heads = (replace(one, name=_worked(one.name)) for one in table.columns)
-    return replace(table, title=_worked(table.title), columns=tuple(heads))
-
-
-def _worked(text: str) -> str:
-    return text.replace("pass@", "worked pass@")
 
 
 def _records(tables: Mapping[str, Table]) -> list[Record]:
@@ -175,7 +148,7 @@ def _equal(
         rows = []
         for k in (k for k in ks if k > 1):
             first, second = (_points(one, list(ks), k) for one in (passed_TPK, other_TPK))
-            found = equal_accuracy(first, [second], np.asarray(temperatures), at, how)
+            found = equal_accuracy(first, second, temperatures, at, how)
             rows.append(Row((k, *_cells(found))))
         title = f"{policy} less {other} on {name}, at equal pass@1"
         tables[policy, other] = Table(title, heads, tuple(rows))
@@ -184,7 +157,7 @@ def _equal(
 
 def _points(passed_TPK: FloatArray, ks: list[int], k: int) -> Points:
     """Return pass@1 and pass@k of each problem at each temperature."""
-    return Points.of(passed_TPK[:, :, ks.index(1)].T, passed_TPK[:, :, ks.index(k)].T)
+    return Points(passed_TPK[:, :, ks.index(1)].T, passed_TPK[:, :, ks.index(k)].T)
 
 
 def _cells(found: EqualAccuracy | NotReached) -> tuple[Measure | str, ...]:
@@ -194,20 +167,13 @@ def _cells(found: EqualAccuracy | NotReached) -> tuple[Measure | str, ...]:
         Measure(found.accuracy),
         Measure(found.difference, interval=(found.low, found.high), signed=True),
         Measure(found.p, tiny=True),
-        *(Measure(t, digits=2) for t in (found.at, found.best_at)),
+        *(Measure(t, digits=2) for t in (found.at, found.other_at)),
         Measure(found.unreached / found.resamples, digits=3),
     )
 
 
-def _notes(exact: Mapping[str, bool], confidence: float, at: float) -> tuple[str, ...]:
-    by_chances = [name for name, is_exact in exact.items() if is_exact]
-    worked = [
-        f"on {', '.join(by_chances)} it is worked pass@k, from the exact chances of listed right "
-        "texts: there is no sampling error, and right answers by other texts are not in it, so it "
-        "is at most the pass@k of `sage passk`, which counts all right answers"
-    ]
+def _notes(confidence: float, at: float) -> tuple[str, ...]:
     return (
-        *(worked if by_chances else []),
         f"{100 * confidence:g} % intervals over problems, about these very models",
         f"equal pass@1: the policy that is right more often at T {at:g} is taken at a higher "
         "temperature, where its pass@1 is the other's; pass@k is interpolated there",

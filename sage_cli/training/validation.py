@@ -17,11 +17,9 @@ import numpy as np
 from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import TrainingError
 from sage_cli.evaluation.benchmarks import Benchmark, grader_for, load_benchmarks, refuse_trained
-from sage_cli.evaluation.exact.listed import generator_with_texts
 from sage_cli.evaluation.measure import grade_rows
 from sage_cli.grading import Grader
 from sage_cli.metrics import parse_ks, pass_at_k
-from sage_cli.metrics.counts.exact import worked_pass_at_k
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.settings.sections.sweep import SweepSection
 from sage_cli.store.samples.completion import Completion
@@ -54,11 +52,8 @@ class Validation:
     def validate(self, model: Any, tokenizer: Any, on_sampled: OnSampled) -> dict[str, float]:
         """`eval/pass@1`, `eval/pass@2` ... of `model` as it stands, means over the benchmarks.
 
-        At powers of two, and at the ks of a sweep's objectives. With `evaluation.chances` it is
-        `eval/exact@1` and so on, from the chances of right texts.
+        At powers of two, and at the ks of a sweep's objectives.
         """
-        if self.spec.evaluation.chances:
-            return self._worked(model, tokenizer, on_sampled)
         n, ks = self.spec.evaluation.validation_samples, self.ks
         sampled = self._sampled(model, tokenizer, n, on_sampled)
         pass_BK = []
@@ -73,31 +68,6 @@ class Validation:
             pass_BK.append([float(pass_at_k(n_P, right_P, k).mean()) for k in ks])
         means = np.mean(pass_BK, axis=0)
         return {f"eval/pass@{k}": float(mean) for k, mean in zip(ks, means, strict=True)}
-
-    def _worked(self, model: Any, tokenizer: Any, on_read: OnSampled) -> dict[str, float]:
-        """Worked pass@k at sampling's temperature; `on_read` is called with the texts read."""
-        from sage_cli.evaluation.exact.chances import text_pairs
-        from sage_cli.evaluation.exact.listed import listed_texts
-        from sage_cli.sampling.decoder.token_choice import text_logps
-        from sage_cli.sampling.sampler import SamplingParameters
-
-        sampling = self.spec.sampling
-        template = PromptTemplate.from_section(self.spec.prompt, tokenizer)
-        stop = template.stop if sampling.stop_at_answer else None
-        parameters = SamplingParameters.from_section(sampling, stop=stop)
-        passed_BK = []
-        for benchmark in self.benchmarks:
-            listed = listed_texts(benchmark.name, benchmark.problems, self.spec.data)
-            pairs = text_pairs(benchmark, listed, template, tokenizer, ends=stop is None)
-            (logps_R,) = text_logps(model, list(pairs.values()), [parameters])
-            chance = dict.fromkeys(benchmark.golds, 0.0)
-            for (id_, _), logp in zip(pairs, logps_R, strict=True):
-                chance[id_] += float(np.exp(logp))
-            p_P = np.minimum(np.array(list(chance.values())), 1.0)
-            passed_BK.append(worked_pass_at_k(p_P, self.ks).mean(axis=0))
-            on_read(len(pairs), len(pairs))
-        means_K = np.mean(passed_BK, axis=0)
-        return {f"eval/exact@{k}": float(mean) for k, mean in zip(self.ks, means_K, strict=True)}
 
     def _sampled(
         self, model: Any, tokenizer: Any, n: int, on_sampled: OnSampled
@@ -155,10 +125,6 @@ def configured_validation(spec: EvaluationSpec, sweep: SweepSection) -> Validati
     setting = "evaluation.validation" if named else "sweep.benchmark"
     refuse_trained(benchmarks, spec.data, setting)
     n = evaluation.validation_samples
-    if evaluation.chances:  # no number of samples bounds k
-        n = max(parse_ks(evaluation.k, evaluation.samples))
-        for benchmark in benchmarks:
-            generator_with_texts(benchmark.name)
     searched = {k for one in sweep.objectives for k in one.weights if k <= n}
     ks = tuple(sorted({*parse_ks(f"1..{n}:pow2", n), *searched}))
     return Validation(evaluation.every, benchmarks, spec, ks)

@@ -18,7 +18,7 @@ from sage_cli.problems.registry import find, is_file_name, members
 from sage_cli.problems.sources import local_files
 from sage_cli.settings.sections.data import DataSection
 from sage_cli.store.runs.run import Run, Runs
-from sage_cli.trials.task import EXACT, RL, SFT, Task
+from sage_cli.trials.task import RL, SFT, Task
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,6 @@ class Cost:
     completions: int = 0
     tokens: int = 0
     gpu_hours: float = 0.0
-    problems_read: int = 0
-    """Problems whose right texts a policy reads for their exact chances."""
     unknown: tuple[str, ...] = ()
 
     def __add__(self, other: Cost) -> Cost:
@@ -39,7 +37,6 @@ class Cost:
             self.completions + other.completions,
             self.tokens + other.tokens,
             self.gpu_hours + other.gpu_hours,
-            self.problems_read + other.problems_read,
             tuple(dict.fromkeys((*self.unknown, *other.unknown))),
         )
 
@@ -47,8 +44,6 @@ class Cost:
         """The cost in words; what is not counted at the end."""
         said = [f"{self.steps:,} steps", f"{self.completions:,} completions"]
         said.append(f"{self.tokens:,} tokens at most")
-        if self.problems_read:
-            said.append(f"{self.problems_read:,} problems read for exact chances")
         if self.gpu_hours:
             said.append(f"{self.gpu_hours:.0f} GPU hours at most, by stated throughputs")
         return "; ".join([*said, *(f"not counted: {one}" for one in self.unknown)])
@@ -96,8 +91,6 @@ def measuring_cost(task: Task) -> Cost:
     evaluation = config.evaluation
     problems, unknown = _problems(config)
     problems *= _kept(task) if task.checkpoints else 1
-    if task.kind == EXACT or evaluation.chances:
-        return Cost(problems_read=problems, unknown=unknown)
     completions = problems * evaluation.samples * evaluation.seeds
     tokens = completions * config.sampling.max_tokens
     hours = gpu_hours(config.model, sampled=tokens)

@@ -32,7 +32,6 @@ from sage_cli.trials.executors.executor import Command, Resources
 
 if TYPE_CHECKING:
     from sage_cli.evaluation.benchmarks import Benchmark
-    from sage_cli.evaluation.exact.chances import Chances
     from sage_cli.reports.measurement import Measured
 
 
@@ -74,12 +73,6 @@ class Replicate:
     def initial(self) -> Policy:
         """The initial policy, from which RL starts."""
         return planned_base(SftSpec.of(self.config), Runs(self.config.run.root))
-
-    @property
-    def of_initial(self) -> Replicate:
-        """The initial policy, measured as this replicate is."""
-        title = f"initial policy {self.initial.label}"
-        return Replicate(title, 0, self.config, self.words, is_initial=True)
 
     @cached_property
     def policy(self) -> Policy:
@@ -151,36 +144,6 @@ class StoredMeasurements:
         if not all(samples.at(seed, read_only=True).folder.is_dir() for seed in seeds):
             return None
         return stored_measurements(samples, self.benchmarks(config), recipe)
-
-    def chances(
-        self, policy: Policy, config: SageConfig, temperatures: Sequence[float]
-    ) -> Mapping[str, Chances] | None:
-        """By benchmark the exact chances of a policy's right texts; None if some are missing.
-
-        Raises DataError for a benchmark whose right texts nothing lists.
-        """
-        if not policy.is_here:
-            return None
-        from sage_cli.evaluation.exact.chances import exact_reader
-        from sage_cli.evaluation.sample_sets import PolicySamples
-
-        own = PolicySamples.of_evaluation(policy, EvaluationSpec.of(config), config.run.root)
-        readers = {
-            one.name: exact_reader(own, one, config.data, temperatures)
-            for one in self.benchmarks(config)
-        }
-        found = {name: reader.stored() for name, reader in readers.items()}
-        whole = {name: chances for name, chances in found.items() if chances is not None}
-        return whole if len(whole) == len(found) else None
-
-    def chances_are_read(
-        self, policy: Policy, config: SageConfig, temperatures: Sequence[float], all_of_it: bool
-    ) -> bool:
-        """Return True if exact chances are stored, with `all_of_it` those of checkpoints too."""
-        if not policy.exists:
-            return False
-        policies = self.on_the_way(policy.run, config) if all_of_it else [policy]
-        return all(self.chances(one, config, temperatures) is not None for one in policies)
 
     def on_the_way(self, run: Run | None, config: SageConfig) -> list[Policy]:
         """Return the checkpoints of a finished training that are there, and its end last."""
@@ -324,25 +287,8 @@ _OF_MEASUREMENTS = ("model.", "prompt.", "data.", "evaluation.", "sampling.", "g
 _SAMPLED = ("benchmark", "fields", "samples", "seeds", "seed", "limit")
 
 SFT, RL, EVALUATE, CHECKPOINTS, GUIDE = "sft", "rl", "eval", "checkpoints", "guide"
-EXACT = "exact"
 REPORTED = 4
 """Completions of a guided policy in its token report."""
-
-
-@dataclass(frozen=True)
-class ExactReading:
-    """The exact chances of a policy that are read, by temperatures beside its evaluation's.
-
-    `k` is what the command shows; `checkpoints` are those of its training as well.
-    """
-
-    temperatures: tuple[float, ...]
-    k: str
-    checkpoints: bool
-
-    def at(self, config: SageConfig) -> tuple[float, ...]:
-        """Return all temperatures, ascending."""
-        return tuple(sorted({config.sampling.temperature, *self.temperatures}))
 
 
 class TaskList:
@@ -384,29 +330,20 @@ class TaskList:
         if policy.label in self.tasks:
             return self.tasks[policy.label]
 
-        by_chances = measure and one.config.evaluation.chances
-
         def is_done() -> bool:
-            if by_chances:
-                return run.finished and self._chances_are_read(one)
             task.measured = self._stored.measured(policy, one.config) if measure else None
             return run.finished and (not measure or task.measured is not None)
 
-        # a gain is over the initial policy, whose chances are read before
-        needs = self.measurement(one.of_initial) if by_chances else self.initial(one)
         words = ("rl", "--measure") if measure else ("rl",)
         task = self._add(
             policy.label, one.title, (*words, *self._training), one, is_done, RL, one.words.all,
-            run=run, needs=needs, measures=measure, replicate=one,
+            run=run, needs=self.initial(one), measures=measure, replicate=one,
         )  # fmt: skip
         return task
 
     def measurement(self, one: Replicate) -> Task:
         """Measure the policy of a replicate, unless its training does."""
         policy, key = one.policy, _key(one.config)
-        if one.config.evaluation.chances:
-            settings = one.config.evaluation
-            return self.chances(one, ExactReading(settings.temperatures, settings.k, False))
         training = self.tasks.get(policy.label)
         if training is not None and training.measures and _key(training.config) == key:
             return training
@@ -423,26 +360,6 @@ class TaskList:
             one, f"{run.id}-checkpoints-{_key(one.config)}", f"{run.id}@all", CHECKPOINTS,
             lambda: self._stored.checkpoints_are_measured(run, one.config), checkpoints=True,
         )  # fmt: skip
-
-    def chances(self, one: Replicate, reading: ExactReading) -> Task:
-        """Read the exact chances of right texts under the policy of a replicate."""
-        policy, temperatures = one.policy, reading.at(one.config)
-        # an initial policy is the end of its training: what SFT keeps on its way is not read
-        all_of_it = reading.checkpoints and not one.is_initial
-        word = f"{policy.word}@all" if all_of_it else policy.word
-        steps = "-checkpoints" if all_of_it else ""
-        key = identity_of("exact", {"of": _key(one.config), "temperatures": temperatures})[:8]
-        texts = ",".join(repr(temperature).removesuffix(".0") for temperature in temperatures)
-        return self._evaluation(
-            one, f"{policy.label}{steps}-exact-{key}", word, EXACT,
-            lambda: self._stored.chances_are_read(policy, one.config, temperatures, all_of_it),
-            ("analyze", "exact", word, "--temperature", texts, "--k", reading.k),
-            checkpoints=all_of_it,
-        )  # fmt: skip
-
-    def _chances_are_read(self, one: Replicate) -> bool:
-        temperatures = EvaluationSpec.of(one.config).temperatures
-        return self._stored.chances_are_read(one.policy, one.config, temperatures, False)
 
     def token_report(self, one: Replicate, label: str) -> Task:
         """Keep what the guide does to some completions of a training, token by token."""

@@ -9,12 +9,10 @@ from typing import Any
 import numpy as np
 from typing_extensions import TypedDict
 
-from sage_cli.errors import SageError, StoreError
-from sage_cli.evaluation.exact.chances import ExactReader
+from sage_cli.errors import StoreError
 from sage_cli.evaluation.provenance import provenance_of
 from sage_cli.metrics import curve, paired_difference, parse_ks
 from sage_cli.metrics.counts import FloatArray
-from sage_cli.metrics.counts.exact import worked_pass_at_k
 from sage_cli.metrics.intervals.interval import Resampling
 from sage_cli.reports.measurement import Measured as Measurement
 from sage_cli.reports.passk import CurveJson, Line, curve_json
@@ -26,13 +24,9 @@ MOST_KS = 48
 
 
 class PolicyCurve(CurveJson):
-    """A policy's curve, its look, and how many of its samples are graded.
-
-    `exact` is worked pass@k from the chances of the right texts, null unless they are stored.
-    """
+    """A policy's curve, its look, and how many of its samples are graded."""
 
     look: Look
-    exact: FloatArray | None
     samples: int
     graded: int
     wanted: int
@@ -147,25 +141,10 @@ def _curve(
     return {
         **curve_json(Line(one.label, one.benchmark.name, found, seeds)),
         "look": look_of(one.label, looks),
-        "exact": _exact(one, ks),
         "samples": settings.samples,
         "graded": int(sum(int(of.n_P.sum()) for of in counts)),
         "wanted": settings.samples * settings.seeds * len(one.benchmark.problems),
     }
-
-
-def _exact(one: Measured, ks: Sequence[int]) -> FloatArray | None:
-    """Return mean worked pass@k from stored chances; None where they are not, or have no list."""
-    temperature = one.spec.sampling.temperature
-    reader = ExactReader(one.samples, one.benchmark, one.spec.data, (temperature,))
-    try:
-        chances = reader.stored()
-    except SageError:  # no generator lists the benchmark's right texts
-        return None
-    if chances is None:
-        return None
-    mean_K: FloatArray = worked_pass_at_k(chances.at(temperature), ks).mean(axis=0)
-    return mean_K
 
 
 def _provenance(measured: Sequence[Measured]) -> dict[str, object]:

@@ -208,7 +208,7 @@ def sweep(root: Path, runs: Sequence[str]) -> Path:
             for name, key, values in axes
         ],
         "objectives": ["pass@1", "pass@8"], "confidence": 0.95, "base": None, "trials": trials,
-        "about": "models", "rankings": {}, "winners": {}, "importances": {},
+        "about": "models", "rankings": {}, "importances": {},
         "front": {"best": [3], "indistinguishable": [0, 1, 2, 3]}, "selected_on_reported": None,
     }  # fmt: skip
     (folder / "sweep.json").write_text(json.dumps(report))

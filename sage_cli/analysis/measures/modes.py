@@ -3,107 +3,65 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from functools import partial
 
 import numpy as np
 from typing_extensions import TypedDict
 
-from sage_cli.analysis.analysis import Analysis, Inputs, ModeChances
+from sage_cli.analysis.analysis import Analysis, Inputs
 from sage_cli.analysis.answers import Answers
 from sage_cli.analysis.tables import PolicyMeans
 from sage_cli.errors import DataError
 from sage_cli.metrics.counts import FloatArray
-from sage_cli.metrics.counts.exact import worked_pass_at_k
 from sage_cli.problems.generated.generator import Generator
 from sage_cli.problems.registry import generated
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures.dot_plot import draw_dot_plot
 from sage_cli.reports.tables.table import Measure, Record
 
-EXACT, SAMPLED = "exact chance", "share of samples"
+SAMPLED = "share of samples"
 RIGHT_IF, AMONG_RIGHT = "right if taken", "share of right ones"
-MEASURES = (EXACT, SAMPLED, RIGHT_IF, AMONG_RIGHT)
+MEASURES = (SAMPLED, RIGHT_IF, AMONG_RIGHT)
 OTHER = "other"
 """The mode of completions that announce none."""
-WORKED_NOTES = (
-    "worked pass@k: the chance that one of k samples is a right text that the generator lists; "
-    "without guesses, a right text of a guessing mode does not count",
-)
 
 
 class ModesData(TypedDict):
-    """Each mode's chances and shares, and the differences to the first policy.
-
-    `worked` is worked pass@k at the largest k, with and without guesses; empty where the generator
-    lists no right texts.
-    """
+    """Each mode's shares, and the differences to the first policy."""
 
     modes: list[Record]
     differences: list[Record]
-    worked: list[Record]
-    worked_differences: list[Record]
 
 
 def modes(inputs: Inputs) -> Document:
-    """Return each mode's exact chance, its share of samples, and how often it is right."""
+    """Return each mode's share of samples, and how often it is right."""
     means = PolicyMeans("mode", inputs.options)
     panels: dict[str, dict[str, dict[str, Measure]]] = {}
     for benchmark, answers in inputs.answers.items():
         kind = generator_with_modes(benchmark)
-        shares = {
-            own.policy: mode_shares(own, kind, inputs.modes[benchmark, own.policy])
-            for own in answers
-        }
+        shares = {own.policy: mode_shares(own, kind) for own in answers}
         for mode in (*kind.modes, OTHER):
             for measure in MEASURES:
                 name = f"{mode}: {measure}"
                 means.add(benchmark, name, {one: of[mode][measure] for one, of in shares.items()})
                 values = means.means[benchmark][name]
                 panels.setdefault(measure, {})[f"{benchmark} {mode}"] = values
-    worked, most = _worked(inputs), max(inputs.options.ks)
-    about = f"worked pass@{most}, from exact chances of right texts"
     return Document(
         name="modes",
         title="modes of solving",
         data=ModesData(
             modes=means.records("value"),
             differences=means.difference_records(),
-            worked=worked.records("value"),
-            worked_differences=worked.difference_records(),
         ),
-        tables=(
-            *means.tables("modes of solving"),
-            *(worked.tables(about) if worked.means else ()),
-        ),
+        tables=tuple(means.tables("modes of solving")),
         sheets={"modes": means.sheet("value")},
         figures=(Figure("modes", partial(draw_dot_plot, panels, "mean over problems")),),
         notes=(
             *(note for name in inputs.answers for note in legend(name, generator_with_modes(name))),
-            f"{EXACT}: the probability of the words that announce the mode, from the model itself "
-            "at the sampling temperature; it has no sampling error, its interval is over problems",
             f"{RIGHT_IF}: over the problems on which a sample takes the mode; {AMONG_RIGHT}: over "
             "those that have a right sample",
-            *(WORKED_NOTES if inputs.chances else ()),
         ),
     )
-
-
-def _worked(inputs: Inputs) -> PolicyMeans:
-    """Return worked pass@k at the largest k: of all listed right texts, and without guesses."""
-    worked, k = PolicyMeans("measure", inputs.options), max(inputs.options.ks)
-    for benchmark in dict.fromkeys(name for name, _ in inputs.chances):
-        chances = {own: of for (name, own), of in inputs.chances.items() if name == benchmark}
-        with_guesses = any(of.guesses for of in chances.values())
-        for guesses in (True, False) if with_guesses else (True,):
-            name = f"worked pass@{k}" + ("" if guesses else " without guesses")
-            at = inputs.options.temperature
-            values = {
-                own: worked_pass_at_k(of.at(at, guesses=guesses), [k])[:, 0]
-                for own, of in chances.items()
-            }
-            worked.add(benchmark, name, values)
-    return worked
 
 
 def legend(benchmark: str, kind: type[Generator]) -> list[str]:
@@ -126,9 +84,7 @@ def generator_with_modes(benchmark: str) -> type[Generator]:
     )
 
 
-def mode_shares(
-    answers: Answers, kind: type[Generator], exact: ModeChances
-) -> dict[str, dict[str, FloatArray]]:
+def mode_shares(answers: Answers, kind: type[Generator]) -> dict[str, dict[str, FloatArray]]:
     """Return mode -> measure -> its value on each problem, NaN if undefined."""
     taken: Counter[tuple[str, str]] = Counter()
     right: Counter[tuple[str, str]] = Counter()
@@ -142,16 +98,11 @@ def mode_shares(
         taken_P = np.array([taken[mode, id_] for id_ in ids], float)
         right_P = np.array([right[mode, id_] for id_ in ids], float)
         shares[mode] = {
-            EXACT: np.array([_chance(exact[id_], mode) for id_ in ids]),
             SAMPLED: taken_P / answers.counts.n_P,
             RIGHT_IF: _ratio(right_P, taken_P),
             AMONG_RIGHT: _ratio(right_P, answers.counts.c_P.astype(float)),
         }
     return shares
-
-
-def _chance(by_mode: Mapping[str, float], mode: str) -> float:
-    return max(0.0, 1 - sum(by_mode.values())) if mode == OTHER else by_mode[mode]
 
 
 def _ratio(part_P: FloatArray, whole_P: FloatArray) -> FloatArray:
@@ -160,8 +111,6 @@ def _ratio(part_P: FloatArray, whole_P: FloatArray) -> FloatArray:
 
 MODES = Analysis(
     "modes",
-    "which ways of solving generated problems a policy takes: exact chances, and how often right",
+    "which ways of solving generated problems a policy takes, and how often they are right",
     modes,
-    scorer="modes",
-    options=frozenset({"k"}),
 )

@@ -52,15 +52,6 @@ def command(
     patterns: Annotated[
         Path | None, typer.Option(help="For patterns: a YAML file of expressions.")
     ] = None,
-    algo: Annotated[
-        str | None, typer.Option(help="For reweigh: methods, as grpo,maxrl,nsr (default: all).")
-    ] = None,
-    temperature: Annotated[
-        str | None, typer.Option(help="For exact: temperatures beside the evaluation's, as .7,1.2.")
-    ] = None,
-    k: Annotated[
-        str | None, typer.Option(help="For exact and modes: any values of k, as 1,64,4096.")
-    ] = None,
     benchmark: Benchmark = None,
     n: Samples = None,
     seeds: Seeds = None,
@@ -77,24 +68,17 @@ def command(
     if name is None:
         _list(json)
         return
-    from sage_cli.analysis.registry import find_analysis
     from sage_cli.analysis.selection import Request
     from sage_cli.commands.measure.analyze import Analysing, analyze, plan
 
-    analysis = find_analysis(name)
     named, labels = labelled_names(names or [])
-    flags = evaluation_flags(benchmark, k, n, seeds, limit, allow_template_mismatch)
-    settings = load_for_measuring(
-        named, preset, config, set_, runs, any_k="k" in analysis.options, evaluation=flags
-    ).config
+    flags = evaluation_flags(benchmark, None, n, seeds, limit, allow_template_mismatch)
+    settings = load_for_measuring(named, preset, config, set_, runs, evaluation=flags).config
     flags = {"--benchmark": benchmark, "--n": n, "--seeds": seeds, "--limit": limit}
     sampling = _words(
         {**flags, "--config": config, "--runs": runs}, {"--preset": preset, "--set": set_}
     )
-    request = Request(
-        base, tuple(problem or ()), delta, patterns, sampling,
-        temperatures=temperature, k=k, algo=algo,
-    )  # fmt: skip
+    request = Request(base, tuple(problem or ()), delta, patterns, sampling)
     if dry_run:
         show_plan(lambda: plan(Analysing.of(name, settings, named, request)), json)
         return

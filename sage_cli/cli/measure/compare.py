@@ -120,6 +120,5 @@ def _at_equal_accuracy(
             parse_temperatures(temperature) if temperature else (),
             live,
             labels,
-            exactly=True,
         )
     show_report(report, json, out, notes=notes)

@@ -285,7 +285,7 @@ def prune(
         bool, typer.Option("--completions", help="Also completions that trainings kept.")
     ] = False,
     measured: Annotated[
-        bool, typer.Option("--measured", help="Also checkpoints with stored samples or chances.")
+        bool, typer.Option("--measured", help="Also checkpoints with stored samples.")
     ] = False,
     orphans: Annotated[
         bool, typer.Option("--orphans", help="Also samples of models that no run here has.")

@@ -201,7 +201,6 @@ def best(
 ) -> None:
     """Show the best trial: a command to paste, its runs, and the trials that may be as good."""
     from sage_cli.commands.trials.sweeps import best_trials
-    from sage_cli.reports.sweeps.table import describe_winner
 
     sweep = _sweeps(runs).find(name)
     found = best_trials(sweep, objective)
@@ -222,8 +221,6 @@ def best(
         else:
             told = "all other trials are distinguishable from it"
         console.print(f"  {told}", style="dim", soft_wrap=True)
-        for said in describe_winner(one["winner"]) if one["winner"] else ():
-            console.print(f"  {escape(said)}", style="dim", soft_wrap=True)
 
 
 @app.command()

@@ -9,9 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from sage_cli.analysis.analysis import Analysis, Inputs, ModeChances, Options
+from sage_cli.analysis.analysis import Analysis, Inputs, Options
 from sage_cli.analysis.answers import Answers
-from sage_cli.analysis.measures.modes import generator_with_modes
 from sage_cli.analysis.registry import find_analysis
 from sage_cli.analysis.scoring import ModelScorer, scorers
 from sage_cli.analysis.selection import (
@@ -28,9 +27,6 @@ from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import DataError, StoreError
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.evaluate import Evaluation
-from sage_cli.evaluation.exact.chances import Chances, ExactReader, exact_reader
-from sage_cli.evaluation.exact.listed import lists_right_texts
-from sage_cli.evaluation.exact.others import Others
 from sage_cli.evaluation.provenance import configured_provenance, provenance_of
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.evaluation.stored import Missing, missing
@@ -92,13 +88,7 @@ class Analysing:
 
     @cached_property
     def samples(self) -> list[PolicySamples]:
-        """Return the samples of the named policies, after the base if one is needed or named.
-
-        Raises DataError if modes are asked of a benchmark without them.
-        """
-        if self.analysis.scorer == "modes":
-            for benchmark in self.benchmarks:
-                generator_with_modes(benchmark.name)
+        """Return the samples of the named policies, after the base if one is needed or named."""
         policies, base = self.evaluation.policies(self.names, self.labels), self.request.base
         if self.analysis.base or base is not None:
             runs = Runs(self.evaluation.root)
@@ -116,20 +106,6 @@ class Analysing:
         """Return the command that samples what the policies lack."""
         words = [one.policy.word for one in self.samples]
         return shlex.join(["sage", "passk", *words, *self.request.sampling])
-
-    @property
-    def text_readers(self) -> list[ExactReader]:
-        """Return what reads right texts, of each policy on each benchmark.
-
-        With `modes` where they are listed and prompts are ours.
-        """
-        wanted = self.analysis.chances  # else modes, which do without
-        return [
-            exact_reader(own, benchmark, self.spec.data, self.options.temperatures)
-            for own in self.samples
-            for benchmark in self.benchmarks
-            if wanted or (not own.in_chat and lists_right_texts(benchmark.name))
-        ]
 
     def scorers(self, progress: Progress) -> list[tuple[PolicySamples, ModelScorer | None]]:
         """Return each policy with the model that scores its samples, None for none."""
@@ -154,13 +130,12 @@ def answer(asked: Analysing, progress: Progress) -> tuple[Document, Path]:
     else:
         with progress.doing(f"reading {spec.evaluation.benchmark}"):
             benchmarks = asked.benchmarks
-        inputs = _of_chances(asked, progress) if analysis.chances else _of_samples(asked, progress)
+        inputs = _of_samples(asked, progress)
         content = [asdict(sample_set) for sample_set in inputs.provenance.samples or ()]
         content += [[problem.id for problem in one.problems] for one in benchmarks]
     settings = [spec.evaluation.determinants(), spec.grading.determinants(), repr(asked.options)]
     identity = identity_of(f"analyze-{analysis.name}", [content, settings])
     about = inputs.answers or [run.run for run in inputs.trained.values()]
-    about = about or [name for name, _ in inputs.chances]
     stems = "-".join(dict.fromkeys(Path(one).stem for one in about))
     folder = root / "reports" / f"analyze-{analysis.name}-{stems[:80]}-{identity[:8]}"
     with progress.doing(f"computing {analysis.name}"):
@@ -186,25 +161,16 @@ def _of_samples(asked: Analysing, progress: Progress) -> Inputs:
     with progress.doing("looking for stored samples"):
         _require_samples(asked)
     answers: dict[str, list[Answers]] = {benchmark.name: [] for benchmark in asked.benchmarks}
-    modes: dict[tuple[str, str], ModeChances] = {}
     for samples, scorer in asked.scorers(progress):
         for benchmark in asked.benchmarks:
             with progress.doing(f"reading samples of {samples.policy.label} on {benchmark.name}"):
                 own = Answers.of(samples, benchmark, spec)
-            if scorer is not None and kind == "modes":
-                modes[benchmark.name, own.policy] = scorer.modes(benchmark)
-            elif scorer is not None:
+            if scorer is not None:
                 stored = kind == "self if stored"
                 own = (scorer.if_stored if stored else scorer.score)(own, samples)
             answers[benchmark.name].append(own)
-    chances = {
-        (reader.benchmark.name, reader.own.policy.label): reader.read(progress)
-        for reader in (asked.text_readers if kind == "modes" else ())
-    }
     return Inputs(
         answers={name: tuple(of) for name, of in answers.items()},
-        modes=modes,
-        chances=chances,
         options=asked.options,
         provenance=provenance_of(asked.samples, asked.benchmarks, spec),
     )
@@ -224,26 +190,6 @@ def _require_samples(asked: Analysing) -> None:
         )
 
 
-def _of_chances(asked: Analysing, progress: Progress) -> Inputs:
-    """Return the exact chances of policies' right texts, and other samples where all are stored."""
-    chances: dict[tuple[str, str], Chances] = {}
-    others: dict[tuple[str, str], Others] = {}
-    for reader in asked.text_readers:
-        benchmark, own = reader.benchmark, reader.own
-        key = benchmark.name, own.policy.label
-        chances[key] = reader.read(progress)
-        (there,) = missing([own.policy], [benchmark], asked.spec, own.root)
-        if there.graded == there.wanted:
-            rows = Answers.of(own, benchmark, asked.spec).rows()
-            others[key] = reader.others((row.completion, row.right) for row in rows)
-    return Inputs(
-        chances=chances,
-        others=others,
-        options=asked.options,
-        provenance=provenance_of(asked.samples, asked.benchmarks, asked.spec),
-    )
-
-
 def plan(asked: Analysing) -> list[Described]:
     """Return which inputs are stored, which are missing, and the command that samples them."""
     analysis = asked.analysis
@@ -251,8 +197,6 @@ def plan(asked: Analysing) -> list[Described]:
     if analysis.records:
         runs = asked.runs.values()
         facts |= {run.id: f"{len(run.metrics.read()):,} steps recorded" for run in runs}
-    elif analysis.chances:
-        facts |= _reading_facts(asked)
     else:
         stored = asked.stored
         facts["samples"] = samples_in_words(asked.spec.evaluation)
@@ -264,23 +208,11 @@ def plan(asked: Analysing) -> list[Described]:
         if any(one.graded < one.wanted for one in stored):
             facts["to be sampled by"] = asked.sampling_command
         facts |= _scoring_facts(asked)
-        if analysis.scorer == "modes":
-            facts |= {f"chances of {key}": of for key, of in _reading_facts(asked).items()}
     return [Described(f"analyze {analysis.name}", facts)]
 
 
-def _reading_facts(asked: Analysing) -> dict[str, str]:
-    """Return how many right texts policies would have to read."""
-    facts = {}
-    for reader in asked.text_readers:
-        lacking, whole = reader.missing()
-        key = f"{reader.own.policy.label} on {reader.benchmark.name}"
-        facts[key] = f"{lacking:,} of {whole:,} right texts to read"
-    return facts
-
-
 def _scoring_facts(asked: Analysing) -> dict[str, str]:
-    """Return how many completions or prompts a model would have to score."""
+    """Return how many completions a model would have to score."""
     facts: dict[str, str] = {}
     kind = asked.analysis.scorer
     for samples, scorer in asked.scorers(Silent()):
@@ -288,10 +220,6 @@ def _scoring_facts(asked: Analysing) -> dict[str, str]:
             continue
         for benchmark in asked.benchmarks:
             where = f"reads {samples.policy.label} on {benchmark.name}"
-            if kind == "modes":
-                lacking, whole = scorer.problems_without_modes(benchmark)
-                facts[f"{scorer.label} {where}"] = f"{lacking:,} of {whole:,} prompts to read"
-                continue
             own = Answers.of(samples, benchmark, asked.spec)
             lacking, whole = scorer.lacking(own, samples)
             facts[f"{scorer.label} {where}"] = f"{lacking:,} of {whole:,} completions to read"

@@ -171,13 +171,8 @@ def measure_over_temperatures(
     temperatures: Sequence[float],
     progress: Progress,
     labels: Labels = NO_LABELS,
-    *,
-    exactly: bool = False,
 ) -> Report:
-    """Measure the named models at each temperature, and lay them beside the last at equal pass@1.
-
-    With `exactly` worked pass@k is read from exact chances where right texts are listed.
-    """
+    """Measure the named models at each temperature, and compare them at equal pass@1."""
     # these draw, and a plan of `sage passk` does not load matplotlib
     from sage_cli.evaluation.over_temperatures import over_temperatures
     from sage_cli.reports.over_temperatures import over_temperatures_document
@@ -185,7 +180,7 @@ def measure_over_temperatures(
     with progress.doing(f"reading {evaluation.spec.evaluation.benchmark}"):
         _ = evaluation.benchmarks
     policies = evaluation.policies(names, labels)
-    found = over_temperatures(evaluation, policies, temperatures, progress, exactly=exactly)
+    found = over_temperatures(evaluation, policies, temperatures, progress)
     settings = evaluation.spec.evaluation
     with progress.doing("comparing, and writing the report"):
         how = Resampling(settings.confidence, settings.bootstrap)
@@ -196,7 +191,6 @@ def measure_over_temperatures(
                 "policies": [one.fingerprint for one in policies],
                 "settings": settings.determinants(),
                 "temperatures": found.temperatures,
-                "exact": exactly,
             },
         )
         stem = "-".join(dict.fromkeys(name for name, _ in found.passed))

@@ -16,7 +16,7 @@ from sage_cli.store.json_files import TornError, read_object
 from sage_cli.store.lock import is_held, writer
 from sage_cli.store.runs.run import Run, Runs
 
-SETS = {"samples": "set.json", "chances": "author.json"}
+SETS = {"samples": "set.json"}
 """Folders of results by model, and the file of each that names the model."""
 
 

@@ -68,7 +68,6 @@ class RlTraining(TrainingRun):
     shown = {  # noqa: RUF012
         "reward": "reward", "reward/total": "total", "kl/reference": "kl", "guide/q_mean": "q",
         "entropy": "entropy", "pairs/margin": "margin", "eval/pass@1": "validation pass@1",
-        "eval/exact@1": "validation exact@1",
     }  # fmt: skip
     called = "run"
 

@@ -10,7 +10,6 @@ from typing import ClassVar, Literal
 
 from sage_cli.config.specs import RecordSpec
 from sage_cli.evaluation.evaluate import Evaluation
-from sage_cli.evaluation.exact.stage import measuring
 from sage_cli.models.policies.compatibility import note_weights, require_childless
 from sage_cli.planning.dry_run import Stage
 from sage_cli.progress import Progress
@@ -46,7 +45,7 @@ class TrainingRun(Stage):
     @property
     def stages(self) -> list[Stage]:
         """The stages of the command, in order."""
-        return [self, *([measuring(self.evaluation, self.planned)] if self.evaluation else [])]
+        return [self, *([self.evaluation.of_run(self.planned)] if self.evaluation else [])]
 
     def carry_out(
         self, progress: Progress, *, fresh: bool = False, replace_parent: bool = False
@@ -105,9 +104,9 @@ class TrainingRun(Stage):
                 note_weights(run)
             if self.evaluation is not None:
                 release_memory()
-                measuring(self.evaluation, run).carry_out(progress, watch.mirrors)
+                self.evaluation.of_run(run).carry_out(progress, watch.mirrors)
 
     def measure(self, run: Run, progress: Progress) -> None:
         """Measure a run whose mirrors are closed, if that is asked for."""
         if self.evaluation is not None:
-            measuring(self.evaluation, run).carry_out(progress)
+            self.evaluation.of_run(run).carry_out(progress)

@@ -17,7 +17,6 @@ from sage_cli.config.load import load
 from sage_cli.config.schema import SageConfig
 from sage_cli.config.stored import service_words
 from sage_cli.errors import ConfigurationError, StoreError
-from sage_cli.metrics.comparisons.winner import Winner
 from sage_cli.progress import Progress
 from sage_cli.reports.sweeps.result import SweepResult, SweepTrial, Value
 from sage_cli.settings.presets import read_layer
@@ -31,8 +30,7 @@ class Best(TypedDict):
     """The best trial by an objective, by its number in the report.
 
     `words` are the command that trains its first run, or finds it. `alike` are the numbers of the
-    trials that are indistinguishable from it, null if the noise is unknown. `winner` has its paired
-    differences and the optimism of the choice, null without counts.
+    trials that are indistinguishable from it, null if the noise is unknown.
     """
 
     objective: str
@@ -41,7 +39,6 @@ class Best(TypedDict):
     interval: tuple[float, float] | None
     words: str
     alike: tuple[int, ...] | None
-    winner: Winner | None
     settings: dict[str, Value]
     runs: tuple[str, ...]
 
@@ -166,7 +163,6 @@ def _best(result: SweepResult, objective: str, sweep: SweepFolder) -> Best:
         "interval": (trial.intervals or {}).get(objective),
         "words": command_of(sweep, trial),
         "alike": tuple(same) if objective in result.rankings else None,
-        "winner": result.winners.get(objective),
         "settings": dict(trial.settings),
         "runs": trial.runs,
     }

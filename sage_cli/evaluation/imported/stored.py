@@ -33,7 +33,7 @@ from sage_cli.store.samples.completion import Completion, encodable
 
 _STORABLE = {"tokens": range(2**31), "seed": range(-(2**63), 2**63)}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,119}")
-_FOLDERS = frozenset({"reports", "runs", "samples", "suites", "sweeps", "chances"})
+_FOLDERS = frozenset({"reports", "runs", "samples", "suites", "sweeps"})
 
 
 @dataclass(frozen=True)

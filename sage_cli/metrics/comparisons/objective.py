@@ -7,20 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sage_cli.metrics.comparisons.hull import gain_by_problem, gain_intervals
 from sage_cli.metrics.comparisons.seed_noise import SeedNoise
 from sage_cli.metrics.counts import Counts, FloatArray
-from sage_cli.metrics.counts.exact import Worked
 from sage_cli.metrics.intervals.bands import pass_matrix
 from sage_cli.metrics.intervals.distributions import two_sided_reach
 from sage_cli.metrics.intervals.interval import USUAL, Resampling
 from sage_cli.metrics.intervals.resampling import gaffke
 from sage_cli.settings.objective import Objective
 
-Result = Counts | Worked
-"""What was measured of one training on one benchmark: samples counted, or exact chances."""
-Measured = Sequence[Mapping[str, Result]]
-"""A model's measurements: for each training seed, benchmark -> result."""
+Measured = Sequence[Mapping[str, Counts]]
+"""A model's measurements: for each training seed, benchmark -> counts."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,18 +24,11 @@ class ObjectiveValues:
     """Every model's value of every problem in every run, shape (I, P); I may differ.
 
     Their mean over P is the objective: with several benchmarks, problems of the smaller ones count
-    for more, and `highest` is the most that a problem can reach. Of gains only the mean has bounds,
-    -highest and highest: a problem's value says how the gain changes without it.
+    for more, and `highest` is the most that a problem can reach.
     """
 
     models: tuple[FloatArray, ...]
     highest: float
-    are_gains: bool = False
-
-    @property
-    def lowest(self) -> float:
-        """The least that a mean can be."""
-        return -self.highest if self.are_gains else 0.0
 
     @property
     def noise(self) -> SeedNoise | None:
@@ -49,15 +38,10 @@ class ObjectiveValues:
         return SeedNoise.seen([runs_IP[..., None] for runs_IP in self.models])
 
 
-def by_problem(objective: Objective, result: Result) -> FloatArray:
+def by_problem(objective: Objective, counts: Counts) -> FloatArray:
     """Return the objective of each problem (P,), whose mean is the objective on that benchmark."""
     ks, weights_K = list(objective.weights), np.array(list(objective.weights.values()))
-    if isinstance(result, Counts):
-        values_P: FloatArray = pass_matrix(result, ks) @ weights_K
-    elif objective.measure == "exact":
-        values_P = result.pass_at_k(ks) @ weights_K
-    else:
-        values_P = np.stack([gain_by_problem(result, k) for k in ks], axis=1) @ weights_K
+    values_P: FloatArray = pass_matrix(counts, ks) @ weights_K
     return values_P
 
 
@@ -67,17 +51,16 @@ def objective_values(objective: Objective, models: Sequence[Measured]) -> Object
     problems = {name: len(counts) for name, counts in first.items()}
     share = {name: sum(problems.values()) / (len(problems) * P) for name, P in problems.items()}
 
-    def of(run: Mapping[str, Result]) -> FloatArray:
+    def of(run: Mapping[str, Counts]) -> FloatArray:
         values = (
-            share[name] * by_problem(objective, run[name].ordered(result.problem_ids))
-            for name, result in first.items()
+            share[name] * by_problem(objective, run[name].ordered(counts.problem_ids))
+            for name, counts in first.items()
         )
         return np.concatenate(list(values))
 
     return ObjectiveValues(
         tuple(np.stack([of(run) for run in model]) for model in models),
         float(sum(objective.weights.values()) * max(share.values())),
-        objective.measure == "gain",
     )
 
 
@@ -87,22 +70,18 @@ def objective_intervals(
     """For each model an interval of the result of other problems, and other seeds.
 
     Where some model has several runs: Student's t, with the variance between runs pooled over all
-    models (`SeedNoise.error`). Else Gaffke's bounds, about these very models, and for gains
-    bootstrap-t intervals. NaN for one problem.
+    models (`SeedNoise.error`). Else Gaffke's bounds, about these very models. NaN for one
+    problem.
     """
-    bottom, top, noise = values.lowest, values.highest, values.noise
+    top, noise = values.highest, values.noise
     means_ZP = np.stack([runs_IP.mean(axis=0) for runs_IP in values.models])
     if noise is None or means_ZP.shape[1] < 2:
-        if values.are_gains:
-            return tuple(
-                (max(low, bottom), min(high, top)) for low, high in gain_intervals(means_ZP.T, how)
-            )
-        band = gaffke(means_ZP.T, (bottom, top), how)
+        band = gaffke(means_ZP.T, (0.0, top), how)
         return tuple(zip(map(float, band.low_K), map(float, band.high_K), strict=True))
     ends = []
     for mean_P, runs_IP in zip(means_ZP, values.models, strict=True):
         error_1, freedom_1 = noise.error(mean_P[:, None], 1 / len(runs_IP))
         reach = float((two_sided_reach(1 - how.confidence, freedom_1) * error_1)[0])
         mean = float(mean_P.mean())
-        ends.append((max(mean - reach, bottom), min(mean + reach, top)))
+        ends.append((max(mean - reach, 0.0), min(mean + reach, top)))
     return tuple(ends)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate, combinations_with_replacement
 from typing import Self
@@ -85,14 +85,6 @@ class Arithmetic(Generator):
             for chosen in rng.choices(list(phase.mix), list(phase.mix.values()), k=length)
             for a, b in [self._operands(rng)]
         ]
-
-    def right_texts(self, problem: Problem) -> Mapping[str, str]:
-        """S, R and D, each with its products right."""
-        operands = _OPERANDS.fullmatch(problem.question)
-        if operands is None:
-            raise DataError(f"'{problem.question}' is no product of two numbers, as 47*63=?")
-        a, b = map(int, operands.groups())
-        return {strategy: working_out(strategy, a, b) for strategy in self.modes}
 
     @property
     def _numbers(self) -> range:

@@ -48,7 +48,7 @@ class Generator(ABC):
     mode_words: ClassVar[Mapping[str, str]] = {}
     """What a completion of each of `modes` does, in words: name -> `splits the second factor`."""
     guesses: ClassVar[frozenset[str]] = frozenset()
-    """Ways of `right_texts` that show no working: an answer that is right by luck."""
+    """Those of `modes` that show no working: an answer that is right by luck."""
     version: ClassVar[int] = 1
     """To be raised when the same settings give other problems than before."""
 
@@ -80,17 +80,6 @@ class Generator(ABC):
             f"{self.name} has no worked solutions to learn from", "name arithmetic, or a data set"
         )
 
-    def right_texts(self, problem: Problem) -> Mapping[str, str]:  # noqa: ARG002
-        """Way -> the working of `problem` written correctly that way, as demonstrations write it.
-
-        A completion is the working with the prompt's tags and `problem.gold`. Raises DataError
-        where right completions can't be listed.
-        """
-        raise DataError(
-            f"{self.name} doesn't say which texts are right, so they have no exact chances",
-            "measure it by samples with `sage passk`, or name arithmetic",
-        )
-
     def identity(self) -> dict[str, Any]:
         """The determinants of problems and demonstrations, as plain JSON, without making any."""
         settings = self.section.determinants()
@@ -111,11 +100,6 @@ class Generator(ABC):
     def demonstrates(cls) -> bool:
         """Return True if it makes demonstrations."""
         return cls.demonstrations is not Generator.demonstrations
-
-    @classmethod
-    def lists_right_texts(cls) -> bool:
-        """Return True if it says which texts are right."""
-        return cls.right_texts is not Generator.right_texts
 
     @classmethod
     def entries(cls) -> list[Generated]:

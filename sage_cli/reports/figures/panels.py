@@ -63,18 +63,18 @@ def draw_scatter(panels: Panels, axes_names: tuple[str, str], stem: Path) -> Non
         grid[0].set_ylabel(axes_names[1])
 
 
-def draw_trade(panels: Mapping[str, Mapping[str, FloatArray]], k: int, stem: Path) -> None:
+def draw_tradeoff(panels: Mapping[str, Mapping[str, FloatArray]], k: int, stem: Path) -> None:
     """Draw benchmark -> policy -> points (T, 2) of pass@1 and pass@k, in their order.
 
-    A line is a policy, a point a temperature or a checkpoint.
+    A line is a policy, a point a temperature.
     """
     with panel_grid(stem, panels, (4.6, 3.4), 0, columns=len(panels)) as (legend, grid):
         for axes, curves in zip(grid, panels.values(), strict=True):
             for label, points_T2 in curves.items():
                 style = {"marker": "o", "markersize": 3, "linewidth": 1.4, **legend.line(label)}
                 axes.plot(*points_T2.T, **style)
-            axes.set_xlabel("worked pass@1")
-        grid[0].set_ylabel(f"worked pass@{k}")
+            axes.set_xlabel("pass@1")
+        grid[0].set_ylabel(f"pass@{k}")
 
 
 def draw_ecdf(panels: Mapping[str, Mapping[str, FloatArray]], axis: str, stem: Path) -> None:

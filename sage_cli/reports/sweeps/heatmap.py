@@ -10,7 +10,7 @@ import numpy as np
 
 from sage_cli.reports.figures.figure import FAINT, GRID, INK, drawing, say
 from sage_cli.reports.sweeps.result import Axis, SweepResult, as_text
-from sage_cli.reports.sweeps.table import describe_noise, short_note
+from sage_cli.reports.sweeps.table import describe_noise
 
 CELL_IN = (0.78, 0.55)
 BEST = "#d55e00"
@@ -57,7 +57,6 @@ def draw_heatmaps(result: SweepResult, stem: Path) -> None:
             words = "noise unknown"
             if ranking:
                 words = f"{100 * ranking.confidence:g} %, {describe_noise(ranking)}"
-            words = "\n".join(filter(None, (words, short_note(result, objective))))
             say(axes, words, (0.5, 0), (0, -30), ha="center", va="top")
         beside = len(down.label) <= 3
         panels[0].set_ylabel(down.label, **({"rotation": 0, "ha": "right"} if beside else {}))

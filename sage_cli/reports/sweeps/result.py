@@ -11,15 +11,13 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from sage_cli.metrics import About
+from sage_cli.metrics import About, Counts
 from sage_cli.metrics.comparisons.objective import (
     Measured,
-    Result,
     objective_intervals,
     objective_values,
 )
 from sage_cli.metrics.comparisons.ranking import Front, Ranking, non_dominated, pareto_front, rank
-from sage_cli.metrics.comparisons.winner import Winner, winner
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.importance import Effect, category_column, effects, numeric_column
 from sage_cli.metrics.intervals.interval import Resampling
@@ -95,14 +93,14 @@ class SweepTrial:
 class CountedTrial(SweepTrial):
     """A trial with the counts of each seed by benchmark, which tell its uncertainty."""
 
-    counts: tuple[Mapping[str, Result], ...] | None = None
+    counts: tuple[Mapping[str, Counts], ...] | None = None
 
 
 @dataclass(frozen=True)
 class SweepResult:
     """The space and the results.
 
-    `rankings`, `front` and `winners` name trials by their places, from 0.
+    `rankings` and `front` name trials by their places, from 0.
 
     They are about "methods", the trials' settings, if every measured trial has several training
     seeds; else about these "models". `importances` has each parameter's effect by objective;
@@ -118,7 +116,6 @@ class SweepResult:
     about: About = "models"
     rankings: Mapping[str, Ranking] = field(default_factory=dict)
     front: Front | None = None
-    winners: Mapping[str, Winner] = field(default_factory=dict)
     importances: Mapping[str, Mapping[str, Effect]] = field(default_factory=dict)
     selected_on_reported: str | None = None
 
@@ -239,12 +236,6 @@ def sweep_result(
         ),
         rankings={name: _ranking_at(places, rank(one, confidence)) for name, one in values.items()},
         front=front and Front(_at(places, front.best), _at(places, front.indistinguishable)),
-        winners={
-            one.name: _winner_at(
-                places, winner(values[one.name], base_values(one, base, counts[0]), confidence)
-            )
-            for one in objectives
-        },
     )
 
 
@@ -271,17 +262,6 @@ def _base_intervals(
     }
 
 
-def base_values(
-    objective: Objective, base: SweepTrial | None, first: Measured
-) -> FloatArray | None:
-    """Return the base's value of each problem, in the order of the trial `first`."""
-    if base is None or not (counts := _counts(base)):
-        return None
-    _, own_IP = objective_values(objective, [first, counts]).models
-    values_P: FloatArray = own_IP.mean(axis=0)
-    return values_P
-
-
 def _front_of_means(result: SweepResult) -> Front | None:
     """Return the front of the values, whose noise is unknown."""
     if len(result.objectives) < 2 or not result.done:
@@ -295,11 +275,6 @@ def _ranking_at(places: Sequence[int], ranking: Ranking) -> Ranking:
     return replace(
         ranking, best=places[ranking.best], indistinguishable=_at(places, ranking.indistinguishable)
     )
-
-
-def _winner_at(places: Sequence[int], one: Winner) -> Winner:
-    second = None if one.second is None else places[one.second]
-    return replace(one, best=places[one.best], second=second)
 
 
 def _at(places: Sequence[int], chosen: Sequence[int]) -> tuple[int, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,8 +9,6 @@ import torch
 from torch import Tensor
 
 from sage_cli.errors import DivergedError
-from sage_cli.metrics.counts import FloatArray
-from sage_cli.models.signals import TOKENS_AT_ONCE, batches, completion_logits
 from sage_cli.sampling.decoder.prompts import Indices, ranks
 from sage_cli.sampling.sampler import SamplingParameters
 
@@ -100,36 +97,6 @@ def _nucleus(weights_BV: Tensor, top_p: float) -> Tensor:
     before_BV = sorted_BV.cumsum(dim=-1, dtype=torch.float64) - sorted_BV
     outside_BV = before_BV >= top_p * sorted_BV.sum(dim=-1, keepdim=True, dtype=torch.float64)
     return weights_BV.scatter(-1, order_BV, sorted_BV.masked_fill(outside_BV, 0.0))
-
-
-Ids = tuple[int, ...]
-Pair = tuple[Ids, Ids]
-"""Token ids of a prompt, and of a text that follows it."""
-
-
-@torch.inference_mode()
-def text_logps(
-    model: Any, pairs: Sequence[Pair], decodings: Sequence[SamplingParameters]
-) -> FloatArray:
-    """Return the log-probability of sampling each text after its prompt, shape (D, pairs).
-
-    One pass over the model serves all decodings. At each token the probability is renormalised
-    over what the decoding keeps; -inf for a text with a token that isn't kept, or longer than
-    `max_tokens`. Raises DivergedError if the model gives NaN.
-    """
-    found: dict[Pair, list[float]] = {}
-    for batch in batches(pairs, int(model.config.vocab_size)):
-        for pair, read in zip(batch, completion_logits(model, batch), strict=True):
-            require_finite(read[0])
-            found[pair] = [_text_logp(*read, decoding) for decoding in decodings]
-    return np.array([found[pair] for pair in pairs]).T
-
-
-def _text_logp(logits_TV: Tensor, ids_T: Tensor, p: SamplingParameters) -> float:
-    if len(ids_T) > p.max_tokens:
-        return float("-inf")
-    portions = [slice(i, i + TOKENS_AT_ONCE) for i in range(0, len(ids_T), TOKENS_AT_ONCE)]
-    return sum(float(token_logps(logits_TV[t], ids_T[t], p).double().sum()) for t in portions)
 
 
 def token_logps(logits_CV: Tensor, chosen_C: Tensor, p: SamplingParameters) -> Tensor:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from sage_cli.settings.base import COSMETIC, WHERE_SET, Section
+from sage_cli.settings.base import COSMETIC, Section
 from sage_cli.settings.sections.data import FieldsSection
 
 
@@ -33,13 +33,6 @@ class EvaluationSection(Section):
     """Level of intervals and bands."""
     bootstrap: int = Field(2000, ge=100)
     """Resamples over problems where an interval is bootstrapped."""
-    chances: bool = Field(False, json_schema_extra=WHERE_SET)
-    """Measure trainings by the exact chances of right texts instead of samples, at their end and
-    in validation; for problems whose generator lists its right texts."""
-    temperatures: tuple[Annotated[float, Field(gt=0, lt=100)], ...] = Field(
-        (), json_schema_extra=WHERE_SET
-    )
-    """Temperatures beside sampling's at which exact chances are read."""
     every: int | None = Field(None, ge=1, json_schema_extra=COSMETIC)
     """RL steps between two validations of the policy in training; null: none."""
     validation: str | None = Field(None, json_schema_extra=COSMETIC)
@@ -48,13 +41,3 @@ class EvaluationSection(Section):
     """Samples a problem at each validation."""
     allow_template_mismatch: bool = Field(False, json_schema_extra=COSMETIC)
     """Measure a run under another prompt template than it was trained with."""
-
-    @model_validator(mode="after")
-    def _reads_chances(self) -> EvaluationSection:
-        if self.temperatures and not self.chances:
-            over = ", ".join(f"{one:g}" for one in self.temperatures)
-            raise ValueError(
-                f"temperatures {over} would do nothing without exact chances (add "
-                "evaluation.chances=true, or leave them out)"
-            )
-        return self

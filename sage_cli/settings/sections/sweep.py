@@ -7,18 +7,10 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from sage_cli.settings.base import COSMETIC, WHERE_SET, Section
+from sage_cli.settings.base import COSMETIC, Section
 from sage_cli.settings.objective import Objective, parse_objective
 
-HIGHER = (1.02, 1.05, 1.1, 1.15, 1.2, 1.3, 1.4, 1.5)
-"""Multiples of sampling's temperature at which policies are compared at equal pass@1 if no
-temperatures are named."""
 Sampler = Literal["grid", "random", "qmc", "tpe", "gp", "cmaes", "nsga2"]
-
-
-def higher(temperature: float) -> tuple[float, ...]:
-    """Return the temperatures above `temperature` over which equal pass@1 is looked for."""
-    return tuple(temperature * factor for factor in HIGHER)
 
 
 class SweepSection(Section):
@@ -47,14 +39,8 @@ class SweepSection(Section):
         Field(min_length=1),
         BeforeValidator(lambda value: (value,) if isinstance(value, str) else value),
     ] = ("pass@1", "pass@256")
-    """Maximised on the validation problems: `pass@8`, or a sum as
-    `0.5*pass@1+0.5*pass@64`; `exact@256`, by exact chances; or `gain@256`, worked pass@256 less the
-    initial policy's where both have the same pass@1. Two objectives give a Pareto front."""
-    temperatures: tuple[Annotated[float, Field(gt=0, lt=100)], ...] = Field(
-        (), json_schema_extra=WHERE_SET
-    )
-    """Temperatures above sampling's over which `gain@k` finds equal pass@1; empty: 1.02 to 1.5
-    times sampling's."""
+    """Maximised on the validation problems: `pass@8`, or a sum as `0.5*pass@1+0.5*pass@64`. Two
+    objectives give a Pareto front."""
     benchmark: str = "dapo-math-dev"
     """Validation problems on which settings are chosen; use others than the reported ones. With
     several (comma-separated), an objective is the mean over them."""
@@ -99,23 +85,3 @@ class SweepSection(Section):
                 f"{', '.join(self.objective)} (name one with --objective, or a sum of them)"
             )
         return self
-
-    @model_validator(mode="after")
-    def _measured_in_one_way(self) -> SweepSection:
-        measures = {one.measure for one in self.objectives}
-        if "pass" in measures and len(measures) > 1:
-            raise ValueError(
-                f"objectives {', '.join(self.objective)} need samples and exact chances, and a "
-                "trial is measured once (use exact@k for pass@k)"
-            )
-        if "gain" in measures and self.prune != "none":
-            raise ValueError(
-                f"prune '{self.prune}' judges trials by validations, which have no gain@k "
-                "(use --prune none, or the objective exact@k)"
-            )
-        return self
-
-    @property
-    def by_chances(self) -> bool:
-        """Return True if trials are measured by exact chances."""
-        return self.objectives[0].measure != "pass"

@@ -38,8 +38,6 @@ RECORDED: Mapping[str, str] = {
     "sampled/*": "Completions and tokens that were sampled for the step, those left out included.",
     "clip_ratio": "Share of tokens whose ratio pi / pi_old was clipped; 0 with one update a batch. "
     "As TRL computes it: a mean over tokens in each micro-batch, then a mean over micro-batches.",
-    "eval/exact@*": "Validation by exact chances (`evaluation.chances`): worked pass@k on the "
-    "validation problems.",
     "kl/reference": "Mean of log pi - log pi_ref over the sampled tokens (k1), without the guide.",
     "kl/shaped": "Mean of log pi - log(q pi_ref), the pseudo-KL of Eq. 5 by k1: may be negative.",
     "kl/k3": "The k3 term of the shaped anchor, as it stands in the loss under `k3`.",

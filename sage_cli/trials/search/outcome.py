@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 POINTS = 40
 """The most points of a curve: longer ones are means over equal numbers of steps."""
-SHOWN = ("eval/pass@1", "eval/exact@1", "reward")
+SHOWN = ("eval/pass@1", "reward")
 """The records that a curve may have, the first that a run has."""
 
 

@@ -8,19 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-import numpy as np
-
 from sage_cli.config.layers import leaves
 from sage_cli.config.load import changed
 from sage_cli.config.schema import SageConfig
 from sage_cli.config.specs import EvaluationSpec, RlSpec, SftSpec
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.evaluation.benchmarks import Benchmark, load_benchmarks
-from sage_cli.metrics import pooled
-from sage_cli.metrics.comparisons.objective import Result, by_problem
-from sage_cli.metrics.counts.exact import Worked
+from sage_cli.metrics import Counts, pooled
+from sage_cli.metrics.comparisons.objective import by_problem
 from sage_cli.settings.objective import Objective
-from sage_cli.settings.sections.sweep import Sampler, SweepSection, higher
+from sage_cli.settings.sections.sweep import Sampler, SweepSection
 from sage_cli.store.identity import identity_of
 from sage_cli.store.runs.run import Run
 from sage_cli.trials.search.folder import SweepFacts, SweepFolder
@@ -29,7 +26,6 @@ from sage_cli.trials.search.space import Point, Space, State, Values, point_key
 from sage_cli.trials.task import Measurements, Replicate, StoredMeasurements, Task, TaskList, Trial
 
 if TYPE_CHECKING:
-    from sage_cli.evaluation.exact.chances import Chances
     from sage_cli.trials.search.study import Study
 
 VALIDATIONS = 6
@@ -46,11 +42,6 @@ def shared_config(config: SageConfig) -> SageConfig:
         "evaluation.k": f"1..{sweep.samples}:pow2",
         "evaluation.seeds": 1,  # a trial is judged by one sample set
     }
-    if sweep.by_chances:
-        gains = any(one.measure == "gain" for one in sweep.objectives)
-        shared["evaluation.chances"] = True
-        over = sweep.temperatures or higher(config.sampling.temperature)
-        shared["evaluation.temperatures"] = over if gains else ()
     if sweep.steps:
         shared["rl.steps"] = sweep.steps
     if sweep.prune != "none":
@@ -95,7 +86,7 @@ def point_config(shared: SageConfig, point: Mapping[str, Any], seed: int = 0) ->
     return changed(config, {"rl.seed": config.rl.seed + seed}) if seed else config
 
 
-ByBenchmark = Mapping[str, Result]
+ByBenchmark = Mapping[str, Counts]
 """The results of a policy on each benchmark."""
 
 
@@ -104,35 +95,13 @@ def stored_results(stored: StoredMeasurements, one: Replicate) -> ByBenchmark | 
 
     Raises SageError if what is stored cannot be read.
     """
-    if not one.config.evaluation.chances:
-        measured = stored.measured(one.policy, one.config)
-        return None if measured is None else results_of(measured)
-    temperatures = EvaluationSpec.of(one.config).temperatures
-    own, initial = (
-        stored.chances(policy, one.config, temperatures) if policy.exists else None
-        for policy in (one.policy, one.initial)
-    )
-    if own is None or initial is None:
-        return None
-    at = temperatures.index(one.config.sampling.temperature)
-    return {
-        name: Worked(
-            chances.problem_ids,
-            _at_each(chances, temperatures),
-            _at_each(initial[name], temperatures),
-            at,
-        )
-        for name, chances in own.items()
-    }
+    measured = stored.measured(one.policy, one.config)
+    return None if measured is None else results_of(measured)
 
 
 def results_of(measured: Measurements) -> ByBenchmark:
     """Return the counts of a policy by benchmark, evaluation seeds pooled."""
     return {name: pooled([seed.counts for seed in seeds]) for name, seeds in measured.items()}
-
-
-def _at_each(chances: Chances, temperatures: Sequence[float]) -> np.ndarray:
-    return np.stack([chances.at(temperature) for temperature in temperatures])
 
 
 def score(objectives: Sequence[Objective], results: ByBenchmark) -> tuple[float, ...]:
@@ -346,48 +315,13 @@ class Sweep:
                 study.known(point, mean_scores(scores), source="an earlier view of this sweep")
 
 
-def measured_benchmarks(config: SageConfig, sweep: SweepSection) -> list[Benchmark]:
-    """Return the problems on which the objectives are measured.
-
-    Raises ConfigurationError where a gain is to be measured on one problem.
-    """
-    benchmarks = load_benchmarks(config.evaluation, config.data, config.grading.judge)
-    gains = _gains(sweep)
-    few = [one.name for one in benchmarks if len(one.problems) < 2]
-    if gains and few:
-        raise ConfigurationError(
-            f"objective {gains[0]} needs two problems or more, and {few[0]} has one",
-            "raise evaluation.limit, or search for exact@k",
-        )
-    return benchmarks
-
-
-def _gains(sweep: SweepSection) -> list[str]:
-    return [one.name for one in sweep.objectives if one.measure == "gain"]
-
-
-def _refuse_unread_temperatures(sweep: SweepSection) -> None:
-    """Raise ConfigurationError for temperatures that no objective reads.
-
-    Runs that were stored when the setting had another default hold some, so not when one is read.
-    """
-    if sweep.temperatures and not _gains(sweep):
-        over = ", ".join(f"{one:g}" for one in sweep.temperatures)
-        raise ConfigurationError(
-            f"sweep.temperatures {over} would do nothing: gain@k alone reads them, and the "
-            f"objective is {' and '.join(sweep.objective)}",
-            "add --objective gain@256, or leave them out",
-        )
-
-
 def prepared(config: SageConfig) -> Sweep:
     """The sweep of a configuration, after every check that needs no training."""
     settings, space = config.sweep, read_space(config.sweep.space, config)
-    _refuse_unread_temperatures(settings)
     sampler = choose_sampler(settings.sampler, space, settings.objective)
     shared = shared_config(config)
     name = sweep_name(shared, space.keys)
-    benchmarks = measured_benchmarks(shared, settings)
+    benchmarks = load_benchmarks(shared.evaluation, shared.data, shared.grading.judge)
     stored = StoredMeasurements(benchmarks)
     known = list(space.points()) if sampler == "grid" else space.listed()
     wanted = None if sampler == "grid" else settings.trials or TRIALS

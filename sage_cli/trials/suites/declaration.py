@@ -96,8 +96,6 @@ class AnalysisOptions(Section):
     """Prefixes of ids."""
     delta: str | None = None
     patterns: Path | None = None
-    temperatures: str | None = None
-    k: str | None = None
 
 
 class Analysis(Section):

@@ -86,7 +86,7 @@ export function frame(width, options = {}) {
 
 /**
  * Return a picture of lines. `series` have `label`, `look`, and `points` {x, y, low?, high?};
- * `faint` points are drawn thin behind, `exact` ones dotted.
+ * `faint` points are drawn thin behind.
  */
 export function lines(width, series, { x, y, log = false, yDomain, ticks, zero = false }) {
   const marks = zero ? [Plot.ruleY([0], { strokeOpacity: 0.5 })] : [];
@@ -99,7 +99,6 @@ export function lines(width, series, { x, y, log = false, yDomain, ticks, zero =
   }
   for (const one of series) {
     marks.push(Plot.lineY(one.points, { x: "x", y: "y", stroke: colour(one.look), strokeWidth: 2, strokeDasharray: dash(one.look) || undefined }));
-    if (one.exact) marks.push(Plot.lineY(one.exact, { x: "x", y: "y", stroke: colour(one.look), strokeWidth: 1.6, strokeDasharray: "1 4", strokeLinecap: "round" }));
     if (one.points.length === 1) marks.push(Plot.dot(one.points, { x: "x", y: "y", fill: colour(one.look) }));
   }
   const every = series.flatMap((one) => one.points.map((point) => ({ ...point, label: visible(one.label) })));

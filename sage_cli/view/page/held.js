@@ -52,7 +52,7 @@ function passk(held, params) {
   const k = (ks[0] ?? []).filter((one) => ks.every((other) => other.includes(one)));
   const curves = shown.flatMap((one) => one.passk.curves.map((curve) => {
     const places = k.map((value) => one.passk.k.indexOf(value));
-    return { ...curve, "pass@k": places.map((at) => curve["pass@k"][at]), exact: curve.exact && places.map((at) => curve.exact[at]), low: places.map((at) => curve.low[at]), high: places.map((at) => curve.high[at]) };
+    return { ...curve, "pass@k": places.map((at) => curve["pass@k"][at]), low: places.map((at) => curve.low[at]), high: places.map((at) => curve.high[at]) };
   }));
   return { benchmark, benchmarks, k, confidence: shown[0]?.passk.confidence ?? 0.95, curves, absent: [...absent, ...shown.flatMap((one) => one.passk.absent)], provenance: shown[0]?.passk.provenance ?? {} };
 }

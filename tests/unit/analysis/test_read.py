@@ -11,7 +11,6 @@ from sage_cli.analysis.measures.entropy import entropies, entropy
 from sage_cli.analysis.measures.modes import generator_with_modes, mode_shares, modes
 from sage_cli.analysis.measures.perplexity import beyond, beyond_others, perplexities, perplexity
 from sage_cli.errors import DataError
-from sage_cli.evaluation.exact.chances import Chances
 from sage_cli.problems.generated.arithmetic import Arithmetic
 
 
@@ -88,50 +87,15 @@ def test_modes_by_hand(tmp_path):
     wrong = Sample("S:2", "wrong")
     none = Sample("Z", "wrong")
     own = answered(tmp_path, "p", {"a": [s, r, wrong, none], "b": [wrong, wrong, wrong, r]})
-    exact = {"a": {"S": 0.5, "R": 0.2, "D": 0.1}, "b": {"S": 0.7, "R": 0.3, "D": 0.0}}
-    shares = mode_shares(own, Arithmetic, exact)
+    shares = mode_shares(own, Arithmetic)
     assert shares["S"]["share of samples"].tolist() == [0.5, 0.75]
     assert shares["S"]["right if taken"].tolist() == [0.5, 0.0]
     assert shares["R"]["share of right ones"].tolist() == [0.5, 1.0]
     assert shares["other"]["share of samples"].tolist() == [0.25, 0.0]
-    # what no mode takes: 1 - 0.8, and 0 though the chances add up to 1
-    assert shares["other"]["exact chance"].tolist() == pytest.approx([0.2, 0.0])
     assert np.isnan(shares["D"]["right if taken"]).all()
-    options = Options(resamples=200)
-    document = modes(
-        Inputs({"arithmetic": (own,)}, modes={("arithmetic", "p"): exact}, options=options)
-    )
+    document = modes(Inputs({"arithmetic": (own,)}, options=Options(resamples=200)))
     found = {row["mode"]: row["value"] for row in document.data["modes"]}
-    assert found["S: exact chance"] == pytest.approx(0.6)
-
-
-def test_modes_are_explained_and_pass_at_k_is_worked_with_and_without_guesses(tmp_path):
-    answers = [answered(tmp_path, name, {"a": [Sample("S:1")]}) for name in ("sft", "rl")]
-    chances = {
-        ("arithmetic", name): Chances(
-            ("a",), ("S", "R", "D"), frozenset("D"), (1.0,), np.array([[[s, 0.0, d]]])
-        )
-        for name, s, d in (("sft", 0.1, 0.4), ("rl", 0.25, 0.0))
-    }
-    exact = {"a": {"S": 1.0, "R": 0.0, "D": 0.0}}
-    read = {("arithmetic", name): exact for name in ("sft", "rl")}
-    document = modes(
-        Inputs(
-            {"arithmetic": tuple(answers)}, modes=read, chances=chances,
-            options=Options(resamples=200, ks=(1, 2)),
-        )
-    )  # fmt: skip
-    # 1 - (1 - .1 - .4)^2 and 1 - (1 - .1)^2; 1 - (1 - .25)^2 in both rows
-    worked = {(row["measure"], row["policy"]): row["value"] for row in document.data["worked"]}
-    assert worked == {
-        ("worked pass@2", "sft"): pytest.approx(0.75),
-        ("worked pass@2", "rl"): pytest.approx(0.4375),
-        ("worked pass@2 without guesses", "sft"): pytest.approx(0.19),
-        ("worked pass@2 without guesses", "rl"): pytest.approx(0.4375),
-    }
-    gaps = [row["difference"] for row in document.data["worked_differences"]]
-    assert gaps == [pytest.approx(0.4375 - 0.75), pytest.approx(0.4375 - 0.19)]
-    assert document.tables[2].title.startswith("worked pass@2, from exact chances")
+    assert found["S: share of samples"] == pytest.approx(0.625)
     assert document.notes[0] == (
         "modes of arithmetic: S: splits the second factor, R: swaps the factors and splits the "
         "first, D: writes the product in one step (a guess); other: announces none"

@@ -16,10 +16,8 @@ from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.evaluate import figures
-from sage_cli.evaluation.exact.stage import measuring
 from sage_cli.evaluation.stored import stored_counts
 from sage_cli.grading import Grade
-from sage_cli.metrics.counts.exact import worked_pass_at_k
 from sage_cli.models.policies.policy import Policy
 from sage_cli.planning.dry_run import plan_of
 from sage_cli.progress import Silent
@@ -166,41 +164,6 @@ def test_the_last_validation_finds_what_the_measurement_finds(config, base, monk
     assert 0 < found[0] < found[2]
     assert watching.validated[-16:] == [float(drawn) for drawn in range(1, 17)]  # 4 problems x 4
     assert watching.beside["validation pass@1"] == found[0]
-
-
-def test_exact_chances_take_the_place_of_samples(config, base):
-    """In validation, at the end of training, and again where they are stored."""
-    validating = changed(
-        config,
-        {"rl.seed": 6, "rl.steps": 2, "evaluation.every": 1, "evaluation.chances": True,
-         "evaluation.validation": "arithmetic", "evaluation.temperatures": [1.2],
-         "evaluation.samples": 8, "evaluation.k": "1,2,8", "tracking.wandb": "off",
-         "sampling.max_tokens": 32},
-    )  # fmt: skip
-    planned = RlTraining.of(validating, measure=True)
-    assert planned.planned == RlTraining.of(changed(validating, VALIDATED_ELSEWHERE)).planned
-    *_, described = plan_of(planned.stages)
-    assert described.facts["temperatures"] == "1, 1.2"
-    watching = Watching()
-    run = planned.carry_out(watching)
-    records = run.metrics.read()
-    (chances,) = measuring(planned.evaluation, run).carry_out(Silent()).values()
-    expected = worked_pass_at_k(chances.at(1.0), [1, 2, 8]).mean(axis=0)
-    found = [records[-1][f"eval/exact@{k}"] for k in (1, 2, 8)]
-    assert found == pytest.approx(list(expected), rel=1e-5)
-    assert 0 < found[0] < found[2]
-    assert watching.beside["validation exact@1"] == found[0]
-    *_, described = plan_of(planned.stages)
-    assert described.facts["on arithmetic"] == "0 of 12 right texts to read"
-
-
-def test_chances_of_problems_without_listed_texts_are_refused_before_training(config, tmp_path):
-    (tmp_path / "mine.jsonl").write_text('{"question": "2+2", "gold": "4"}\n')
-    asked = {"evaluation.chances": True, "evaluation.benchmark": str(tmp_path / "mine.jsonl")}
-    training = RlTraining.of(changed(config, {**asked, "rl.seed": 98}), measure=True)
-    with pytest.raises(DataError, match="nothing says which texts are right"):
-        training.carry_out(Silent())
-    assert not training.planned.begun
 
 
 def test_what_is_looked_at_is_not_trained_on(config, base):

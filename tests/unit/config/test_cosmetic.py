@@ -39,11 +39,9 @@ COSMETIC = {
 """Every other setting decides a result."""
 WHERE_SET = {
     "anchor.head_tokens",
-    "evaluation.chances", "evaluation.temperatures",
     "grading.judge",
     "model.attention", "model.kernels",
     "rollout.vllm.importance_floor",
-    "sweep.temperatures",
 }  # fmt: skip
 """Of these, those that are in an identity only where they are set."""
 

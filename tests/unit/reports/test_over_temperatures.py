@@ -18,8 +18,8 @@ def passed(*rows: tuple[float, float]) -> np.ndarray:
     return np.repeat(np.array(rows)[:, None], 4, axis=1)
 
 
-def document(of: dict[tuple[str, str], np.ndarray], exact: bool = False):
-    found = OverTemperatures(of, TEMPERATURES, 1, KS, {"dev": exact}, Provenance())
+def document(of: dict[tuple[str, str], np.ndarray]):
+    found = OverTemperatures(of, TEMPERATURES, 1, KS, Provenance())
     return over_temperatures_document(found, Resampling(resamples=200))
 
 
@@ -54,27 +54,7 @@ def test_what_is_not_reached_says_so():
     assert "no temperature reaches it" in row.cells
 
 
-def test_notes_name_what_is_exact_and_one_policy_has_no_pair():
-    alone = document({("dev", "a"): passed((0.5, 0.6), (0.45, 0.7), (0.4, 0.8))}, exact=True)
-    assert "worked pass@k" in alone.notes[0]
+def test_one_policy_has_no_pair():
+    alone = document({("dev", "a"): passed((0.5, 0.6), (0.45, 0.7), (0.4, 0.8))})
     assert alone.data["equal_accuracy"] == []
     assert len(alone.tables) == 2
-
-
-def test_worked_pass_at_k_is_called_so_in_titles_and_headings_and_not_in_json():
-    both = {
-        ("dev", "a"): passed((0.5, 0.6), (0.4, 0.7), (0.2, 0.8)),
-        ("dev", "b"): passed((0.35, 0.5), (0.3, 0.7), (0.1, 0.65)),
-    }
-    worked, sampled = document(both, exact=True), document(both)
-    assert [table.title for table in worked.tables] == [
-        "worked pass@k on dev, by temperature",
-        "each policy at its best temperature on dev",
-        "a less b on dev, at equal worked pass@1",
-    ]
-    heads = [[column.name for column in table.columns] for table in worked.tables]
-    assert heads[0] == ["policy", "T", "worked pass@1", "worked pass@8"]
-    assert heads[1][-1] == "worked pass@k there"
-    assert worked.title == "worked pass@k over temperatures"
-    assert worked.data["values"] == sampled.data["values"]
-    assert not any("worked" in table.title for table in sampled.tables)

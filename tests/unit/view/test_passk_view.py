@@ -1,13 +1,10 @@
 """Curves and differences are those that `sage passk` and `sage compare` compute."""
 
-import math
-
 import pytest
 from shown_runs import SAMPLES, by_chance, stored_run
 
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError, StoreError
-from sage_cli.evaluation.exact.chances import ExactReader
 from sage_cli.view.api import Api
 from sage_cli.view.passk_view import curve_points
 
@@ -73,20 +70,3 @@ def test_the_settings_are_those_of_the_measurement(tmp_path):
     measured = Api(tmp_path).policies.measured(run.id, "arithmetic")
     assert measured.spec.evaluation.samples == SAMPLES
     assert load(("tiny",)).config.evaluation.samples != SAMPLES
-
-
-def test_exact_chances_are_shown_where_they_are_stored(tmp_path):
-    run = stored_run(tmp_path, "one", "a", by_chance(2))
-    api = Api(tmp_path)
-    assert api.answer("passk", {"policies": run.id})["curves"][0]["exact"] is None
-    one = api.policies.measured(run.id, "arithmetic")
-    reader = ExactReader(one.samples, one.benchmark, one.spec.data, (1.0,))
-    half = {
-        (id_, way, 1.0): math.log(0.5) if place == 0 else -100.0
-        for id_, ways in reader.listed.workings.items()
-        for place, way in enumerate(ways)
-    }
-    reader._store.add(half)
-    (curve,) = api.answer("passk", {"policies": run.id, "k": "1,2,8"})["curves"]
-    # 1 - (1 - 1/2)^k
-    assert curve["exact"] == pytest.approx([0.5, 0.75, 1 - 0.5**8])

@@ -51,7 +51,6 @@ function series(found) {
   return found.curves.map((one) => ({
     label: one.policy, look: one.look,
     points: found.k.map((k, place) => ({ x: k, y: one["pass@k"][place], low: one.low[place], high: one.high[place] })),
-    exact: one.exact && found.k.map((k, place) => ({ x: k, y: one.exact[place] })),
   }));
 }
 
@@ -66,10 +65,9 @@ function curvesOf(found, params) {
     title: `pass@k on ${visible(found.benchmark)}`, name: `passk-${found.benchmark.replace(/\W+/g, "-")}`,
     says: `pass@k by k of ${found.curves.map((one) => one.policy).join(", ")} on ${found.benchmark}`,
     legend: [...found.curves.map((one) => entry(one.policy, one.look, one.graded < one.wanted ? h("span", { class: "quiet" }, ` (${number(one.graded)} of ${number(one.wanted)} samples)`) : null)),
-      h("span", { class: "quiet" }, `bands: ${100 * found.confidence} % for the mean over problems like these ${problems}`),
-      found.curves.some((one) => one.exact) ? h("span", { class: "quiet" }, "dotted: exact chances of the listed right texts, without sampling error") : null],
+      h("span", { class: "quiet" }, `bands: ${100 * found.confidence} % for the mean over problems like these ${problems}`)],
     draw: (width) => lines(width, series(found), { x: "k", y: "pass@k", log, ticks: log ? ticks(found.k) : undefined }),
-    table: () => [["policy", "k", "pass@k", "low", "high", "exact"], found.curves.flatMap((one) => found.k.map((k, place) => [one.policy, k, one["pass@k"][place], one.low[place], one.high[place], one.exact?.[place] ?? null]))],
+    table: () => [["policy", "k", "pass@k", "low", "high"], found.curves.flatMap((one) => found.k.map((k, place) => [one.policy, k, one["pass@k"][place], one.low[place], one.high[place]]))],
     provenance: found.provenance,
   });
 }

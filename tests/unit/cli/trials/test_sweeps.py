@@ -100,10 +100,6 @@ def test_best_is_ready_to_be_pasted_and_says_who_cannot_be_told_apart(sweeps, fo
     typed = sweeps("best", "tau")
     assert f"--set guide.tau=1.2 --set guide.rho={rho}" in typed.words
     assert f"indistinguishable from it: trial {other}" in typed.words
-    assert (best["winner"]["best"], best["winner"]["second"]) == (number - 1, other - 1)
-    assert f"less the second best, trial {other}: +0.0" in typed.words
-    assert "optimism of the choice: at least 0.0" in typed.words
-    assert "one seed per trial does not show how seeds vary" in typed.words
 
 
 def test_best_names_what_the_driver_kept_where_no_words_do(sweeps, folder, monkeypatch):

@@ -210,53 +210,9 @@ def test_a_reading_that_was_stopped_goes_on_where_it_was(sage, monkeypatch):
     assert len(json.loads(sage("entropy", "--json").stdout)["problems"]) == 6
 
 
-def test_modes_are_asked_of_the_model_itself(sage, models):
+def test_modes_are_counted_from_samples(sage):
     found = {
         (row["mode"], row["policy"]): row["value"]
         for row in json.loads(sage("modes", "--json").stdout)["modes"]
     }
-    model, tokenizer = load_model(models / "b"), load_tokenizer(models / "b")
-    chances = []
-    for problem in sage.problems:
-        tagged, bare = (
-            torch.tensor(by_hand(model, tokenizer, problem.question, text)).neg().sum().exp()
-            for text in ("<start_working_out>S:", "S:")
-        )
-        chances.append((tagged + bare).item())
-    assert found["S: exact chance", "b"] == pytest.approx(sum(chances) / 3, abs=1e-6)
     assert found["S: share of samples", "b"] == 0.5
-    planned = json.loads(sage("modes", "--dry-run", "--json").stdout)["stages"][0]
-    assert planned["b reads b on arithmetic"] == "0 of 3 prompts to read"
-    assert planned["chances of b on arithmetic"] == "0 of 9 right texts to read"
-    (kept,) = sage.root.glob(f"samples/{_set_of(sage, 'b')}/scores/modes-*.json")
-    kept.write_text("{torn")
-    again = json.loads(sage("modes", "--json").stdout)["modes"]
-    assert {(r["mode"], r["policy"]): r["value"] for r in again} == found
-
-
-def _set_of(sage, policy):
-    found = json.loads(sage("lengths", "--json").stdout)["provenance"]["samples"]
-    return next(one["key"] for one in found if one["policy"] == policy)
-
-
-def test_exact_chances_are_read_once_and_are_those_of_the_model(sage, monkeypatch):
-    typed = ("--temperature", "0.7,1.4", "--k", "1,300", "--json")
-    planned = sage("exact", *typed, "--dry-run").stdout
-    assert "9 of 9 right texts to read" in planned  # S, R and D of three problems
-    found = json.loads(sage("exact", *typed).stdout)
-    assert found["temperatures"] == [0.7, 1.0, 1.4]
-    values = {(row["measure"], row["policy"]): row["value"] for row in found["values"]}
-    ways = [values[f"chance of {way}", "a"] for way in "SRD"]
-    assert values["worked pass@1", "a"] == pytest.approx(sum(ways), rel=1e-9)
-    assert values["worked pass@300", "a"] > values["worked pass@1", "a"]
-    assert "T 1.4: worked pass@300" in {name for name, _ in values}
-    monkeypatch.setattr(PolicySamples, "model", None)  # nothing is loaded any more
-    assert json.loads(sage("exact", *typed).stdout)["values"] == found["values"]
-    assert "0 of 9 right texts to read" in sage("exact", *typed, "--dry-run").stdout
-
-
-def test_exact_chances_that_can_not_be_are_refused(sage):
-    assert "takes numbers above 0" in sage("exact", "--temperature", "0", code=2).output
-    assert "does not use --temperature" in sage("lengths", "--temperature", "1", code=2).output
-    refused = sage("exact", "--benchmark", "kk-generated", code=2).output
-    assert "nothing says which texts are right on kk-generated" in refused

@@ -82,27 +82,6 @@ def test_analyses_are_told_what_method_and_training_a_run_is(tmp_path, monkeypat
     }  # fmt: skip
 
 
-def test_an_analysis_of_signals_reads_the_guides_that_it_names(tmp_path, monkeypatch):
-    file = tmp_path / "mine.yaml"
-    file.write_text(
-        "title: mine\nmeasured: false\nmethods: {grpo: grpo/token}\nanalyses:\n"
-        "  - {name: signals, options: {guides: 'random,branch'}}\n  - {name: signals}\n"
-    )
-    overrides = Overrides(("tiny",), (), 1, {"run": {"root": str(tmp_path / "runs")}})
-    (one,) = planned(str(file), overrides).parts[0].replicates
-    with one.policy.run.recording({}, kind="rl"):
-        pass
-    heard = []
-
-    def answer(asked, progress):
-        heard.append([guide.name for guide in asked.options.guides])
-        return Document("signals", "", {}), tmp_path
-
-    monkeypatch.setattr(suite_report, "answer", answer)
-    report_suite(str(file), overrides, Silent())
-    assert heard == [["random", "branch"], ["token", "branch"]]
-
-
 def test_without_an_outcome_the_page_says_so(overrides):
     told = Told()
     page = report_suite("table6", overrides, told)

@@ -51,17 +51,6 @@ def test_a_trial_of_the_papers_preset_is_measured_once_on_the_validation_rows():
     assert found == ("dapo-math-dev", 256, 1)
 
 
-def test_a_gain_is_measured_above_the_temperature_of_sampling():
-    gain = ["sweep.objective=gain@8", "sampling.temperature=0.5"]
-    assert shared_config(load(sets=gain).config).evaluation.temperatures == pytest.approx(
-        (0.51, 0.525, 0.55, 0.575, 0.6, 0.65, 0.7, 0.75)  # .5 times 1.02, 1.05, 1.1, ..., 1.5
-    )
-    named = shared_config(load(sets=[*gain, "sweep.temperatures=[0.6]"]).config)
-    assert named.evaluation.temperatures == (0.6,)
-    with pytest.raises(ConfigurationError, match=r"none above sampling\.temperature 0\.5"):
-        load(sets=[*gain, "sweep.temperatures=[0.4]"])
-
-
 def test_too_short_a_copy_holds_no_validation_rows(dapo):
     path = dapo / "train/dapo_math_sample.jsonl"
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:3050]))

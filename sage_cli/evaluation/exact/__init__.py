@@ -1,1 +1,0 @@
-"""Exact chances: the probabilities of right texts, without sampling."""
