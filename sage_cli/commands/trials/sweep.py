@@ -28,7 +28,7 @@ from sage_cli.trials.executors.executor import Executor
 from sage_cli.trials.queue import all_failed
 from sage_cli.trials.search.driver import Driver
 from sage_cli.trials.search.outcome import lost, mirror_report, outcome
-from sage_cli.trials.search.study_trial import State, StudyTrial
+from sage_cli.trials.search.space import State, StudyTrial
 from sage_cli.trials.search.sweep import Sweep, prepared
 from sage_cli.trials.task import Replicate, Task, left_and_states
 

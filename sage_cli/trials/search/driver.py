@@ -13,8 +13,7 @@ from sage_cli.progress import Progress
 from sage_cli.store.runs.run import Run
 from sage_cli.trials.executors.executor import Executor
 from sage_cli.trials.queue import Failure, Kind, TaskProgress, TaskQueue
-from sage_cli.trials.search.space import Point
-from sage_cli.trials.search.study_trial import State, StudyTrial
+from sage_cli.trials.search.space import Point, State, StudyTrial
 from sage_cli.trials.search.sweep import (
     ByBenchmark,
     Sweep,

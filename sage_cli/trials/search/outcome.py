@@ -28,8 +28,7 @@ from sage_cli.settings.sections.records import TrackingSection
 from sage_cli.store.runs.run import Run
 from sage_cli.store.wandb_mirror import SweepPicture, mirror_sweep
 from sage_cli.trials.search.folder import SweepFolder
-from sage_cli.trials.search.space import Parameter, Range
-from sage_cli.trials.search.study_trial import State, StudyTrial
+from sage_cli.trials.search.space import Parameter, Range, State, StudyTrial
 from sage_cli.trials.search.sweep import ByBenchmark, Sweep, mean_scores, score
 
 if TYPE_CHECKING:

@@ -1,9 +1,11 @@
-"""A search space: settings with a list of values or a range each, and the points that they make."""
+"""A search space: settings with values or a range each, their points, and trials of these."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import StrEnum
 from itertools import product
 from math import isfinite, prod
 from typing import TYPE_CHECKING, Annotated, Any, TypeGuard
@@ -16,7 +18,7 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.settings.base import Section
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # a plan, which lists points, loads no Optuna
     from optuna.distributions import BaseDistribution
 
 SHORT = {"guide": "guide.name", "lr": "rl.learning_rate", "seed": "rl.seed"}
@@ -304,3 +306,29 @@ class Space(Section):
             {"name": name, **one.model_dump(exclude=None if one.when else {"when"})}
             for name, one in self.parameters.items()
         ]
+
+
+class State(StrEnum):
+    """The states of a trial; one is infeasible if its own settings made it fail."""
+
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    PRUNED = "pruned"
+    INFEASIBLE = "infeasible"
+
+
+@dataclass(frozen=True)
+class StudyTrial:
+    """A point under its number in the study.
+
+    `values` are its objectives if it is done. `attrs` are notes: `failure` and `reason` if it
+    failed or is infeasible, `reason` and `step` if it was pruned, `source` if its values came from
+    elsewhere.
+    """
+
+    number: int
+    point: Point
+    state: State
+    values: tuple[float, ...] | None = None
+    attrs: Mapping[str, Any] = field(default_factory=dict)

@@ -21,9 +21,8 @@ from sage_cli.trials.search.samplers import (
     ordered_lists,
     sampler,
 )
-from sage_cli.trials.search.space import Point, Space, point_key
+from sage_cli.trials.search.space import Point, Space, State, StudyTrial, point_key
 from sage_cli.trials.search.storage import Lease, Owner, open_storage, patiently
-from sage_cli.trials.search.study_trial import State, StudyTrial
 
 log = logging.getLogger(__name__)
 REPEATS, WITHDRAWN = "repeats", "withdrawn"

@@ -22,8 +22,7 @@ from sage_cli.store.identity import identity_of
 from sage_cli.store.runs.run import Run
 from sage_cli.trials.search.folder import SweepFacts, SweepFolder
 from sage_cli.trials.search.read_space import read_space
-from sage_cli.trials.search.space import Point, Space, Values, point_key
-from sage_cli.trials.search.study_trial import State
+from sage_cli.trials.search.space import Point, Space, State, Values, point_key
 from sage_cli.trials.task import Measurements, Replicate, StoredMeasurements, Task, TaskList, Trial
 
 if TYPE_CHECKING:
@@ -279,6 +278,7 @@ class Sweep:
 
         A new view starts with the results of earlier ones. It has to be closed.
         """
+        # these import Optuna, which a dry run does not need
         from sage_cli.trials.search.samplers import pruner
         from sage_cli.trials.search.storage import Owner
         from sage_cli.trials.search.study import Study

@@ -28,9 +28,8 @@ from sage_cli.trials.search.driver import (
     is_own,
 )
 from sage_cli.trials.search.folder import SweepFolder
-from sage_cli.trials.search.space import Space, Values
+from sage_cli.trials.search.space import Space, State, StudyTrial, Values
 from sage_cli.trials.search.study import Study
-from sage_cli.trials.search.study_trial import State, StudyTrial
 from sage_cli.trials.search.sweep import results_of
 from sage_cli.trials.task import Replicate, Task
 

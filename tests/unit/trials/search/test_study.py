@@ -10,10 +10,9 @@ import optuna
 import pytest
 
 from sage_cli.trials.search.samplers import pruner
-from sage_cli.trials.search.space import Range, Space, Values, point_key
+from sage_cli.trials.search.space import Range, Space, State, Values, point_key
 from sage_cli.trials.search.storage import JOURNAL, open_storage
 from sage_cli.trials.search.study import Study
-from sage_cli.trials.search.study_trial import State
 from sage_cli.trials.search.sweep import choose_sampler
 
 TAU = Values(key="guide.tau", values=(0.1, 0.2))
