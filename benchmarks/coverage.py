@@ -40,12 +40,9 @@ from simulated import (
 )
 
 from sage_cli.metrics import Crossing, curve_ks, find_crossing, pass_at_k
-from sage_cli.metrics.comparisons.differences import Difference, gap_interval, gap_intervals
-from sage_cli.metrics.comparisons.seed_noise import error_over
-from sage_cli.metrics.design.precision import Precision
-from sage_cli.metrics.intervals.distributions import two_sided_p, two_sided_reach
-from sage_cli.metrics.intervals.interval import Interval, Resampling
-from sage_cli.metrics.intervals.resampling import gaffke
+from sage_cli.metrics.comparison import Difference, error_over, gap_interval, gap_intervals
+from sage_cli.metrics.intervals import Interval, Resampling, gaffke, two_sided_p, two_sided_reach
+from sage_cli.metrics.power import Precision
 
 KS = (1, 64, 256)
 RESAMPLES = 799

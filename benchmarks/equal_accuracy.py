@@ -14,12 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from sage_cli.metrics.comparisons.equal_accuracy import (
-    EqualAccuracy,
-    Points,
-    equal_accuracy,
-)
-from sage_cli.metrics.intervals.interval import Resampling
+from sage_cli.metrics.equal_accuracy import EqualAccuracy, Points, equal_accuracy
+from sage_cli.metrics.intervals import Resampling
 
 Array = np.ndarray
 Generator = np.random.Generator

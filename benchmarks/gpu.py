@@ -29,7 +29,7 @@ from typing import Any
 from gpu_models import ALPHA, RANK, SIZES, Size, question, random_model, tokenizer
 from gpu_sampling import transformers_sampler, vllm
 
-from sage_cli.planning.memory import TrainingSetup, Widths, training_memory
+from sage_cli.models.memory import TrainingSetup, Widths, training_memory
 
 MINUTES = 9.0
 FOUND = "found.json"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sage_cli.planning.shape import PUBLISHED, Shape
+from sage_cli.models.memory import PUBLISHED, Shape
 
 RANK, ALPHA = 8, 16
 
@@ -74,7 +74,7 @@ def tokenizer() -> Any:
 
 def saved_model(size: Size, folder: Path) -> Path:
     """The random model and its tokenizer as a folder."""
-    from sage_cli.training.launch.hardware import release_memory
+    from sage_cli.training.hardware import release_memory
 
     random_model(size).save_pretrained(folder / "model")
     tokenizer().save_pretrained(folder / "model")

@@ -20,7 +20,7 @@ from gpu_models import (
 
 def transformers_sampler(size: Size, _: Path) -> dict[str, Any]:
     """Tokens a second of our own decoding loop."""
-    from sage_cli.sampling.decoder.transformers_sampler import TransformersSampler
+    from sage_cli.sampling.transformers_sampler import TransformersSampler
 
     model, requests = random_model(size).eval(), sample_requests(size)
 
@@ -37,11 +37,11 @@ def vllm(size: Size, folder: Path) -> dict[str, Any]:
     """Tokens a second of bare `LLM.generate`, and of what `sage passk` does with the engine."""
     import torch
 
-    from sage_cli.sampling.engines.vllm_sampler import ON_CPU, VllmSampler
     from sage_cli.sampling.fill import fill
     from sage_cli.sampling.sampler import SamplerSetup, sample_seed
+    from sage_cli.sampling.vllm_sampler import ON_CPU, VllmSampler
     from sage_cli.settings.sections.sampling import SamplingSection
-    from sage_cli.store.samples.sample_set import SampleIdentity, SampleSet
+    from sage_cli.store.sample_set import SampleIdentity, SampleSet
 
     path, requests = saved_model(size, folder), sample_requests(size)
     common = {"max_model_len": 4096, "enforce_eager": True}

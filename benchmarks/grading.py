@@ -22,12 +22,12 @@ from pathlib import Path
 from math_verify import parse, verify
 
 from sage_cli.grading import Grader
-from sage_cli.grading.mathematics import expression, literal, normalise, structure
+from sage_cli.grading.mathematics import expression, notation, numbers, structure
 
 Pairs = list[tuple[str, str]]
 CACHES = (
-    normalise.normalise,
-    literal.read_number,
+    notation.normalise,
+    numbers.read_number,
     structure.read_structure,
     expression.read_expression,
 )

@@ -16,10 +16,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sage_cli.store.samples.annotations import GradeStore
-from sage_cli.store.samples.completion import Completion
-from sage_cli.store.samples.parts import write_part
-from sage_cli.store.samples.sample_set import SampleIdentity, SampleSet
+from sage_cli.store.annotations import GradeStore
+from sage_cli.store.sample_parts import Completion, write_part
+from sage_cli.store.sample_set import SampleIdentity, SampleSet
 
 SAMPLES = 256
 STATUSES = ("right", "wrong", "wrong", "unparseable")

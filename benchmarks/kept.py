@@ -16,9 +16,9 @@ from typing import Any
 
 from rl_step import Bench, Change, alternating_seconds, report, sampled_by, sizes_parser
 
-from sage_cli.store.runs.training_completions import TrainingCompletions
-from sage_cli.training.rollouts.kept import Kept
-from sage_cli.training.rollouts.policy_rollouts import sampled_rollouts
+from sage_cli.store.ledger import TrainingCompletions
+from sage_cli.training.noted import Kept
+from sage_cli.training.rollouts import sampled_rollouts
 
 
 def kept_by(kept: Kept | None, sampled: Change) -> Change:

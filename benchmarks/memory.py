@@ -25,9 +25,8 @@ from sage_cli.config.load import load
 from sage_cli.config.schema import SageConfig
 from sage_cli.config.specs import RlSpec
 from sage_cli.methods.method import batch_of
-from sage_cli.planning.memory import training_memory
-from sage_cli.planning.shape import shape_of
-from sage_cli.planning.stages import how_trained
+from sage_cli.models.memory import shape_of, training_memory
+from sage_cli.models.stages import how_trained
 from sage_cli.problems.load import load_training_problems
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Silent
@@ -65,8 +64,8 @@ def planned_mb(config: SageConfig, prompt: int) -> float:
 
 def measure(preset: str, root: Path) -> None:
     """Train, and print what the process was before and at its peak, in MB."""
-    from sage_cli.commands.train.rl import RlTraining
-    from sage_cli.training.rollouts.order import training_order
+    from sage_cli.cli.rl import RlTraining
+    from sage_cli.training.order import training_order
 
     RlTraining.of(configuration(preset, root, **SMALL)).carry_out(Silent())
     gc.collect()

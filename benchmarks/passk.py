@@ -102,7 +102,7 @@ def floor(model_path: str, root: Path) -> None:
     import torch
 
     from sage_cli.models.load import load_model, load_tokenizer
-    from sage_cli.store.samples.parts import read_part
+    from sage_cli.store.sample_parts import read_part
 
     model, tokenizer = load_model(model_path), load_tokenizer(model_path)
     parameters = sum(weight.numel() for weight in model.parameters())

@@ -41,13 +41,12 @@ from sage_cli.guides import BranchGuide, Guide, NoGuide
 from sage_cli.models.load import load_model, load_tokenizer
 from sage_cli.models.scratch import save_scratch
 from sage_cli.problems.problem import Problem
-from sage_cli.store.runs.run import Run
-from sage_cli.training.rl import build_trainer, prompt_rows
-from sage_cli.training.rl_arguments import grpo_arguments
+from sage_cli.store.run import Run
+from sage_cli.training.order import training_order
+from sage_cli.training.rl import build_trainer, grpo_arguments, prompt_rows
 from sage_cli.training.rl_inputs import RlInputs, SampleRollouts
-from sage_cli.training.rollouts.order import training_order
-from sage_cli.training.rollouts.policy_rollouts import sampled_rollouts
-from sage_cli.training.trainer.batch_record import Phases
+from sage_cli.training.rollouts import sampled_rollouts
+from sage_cli.training.step_record import Phases
 
 BLOCK_STEPS = 12
 BRANCH = BranchGuide(tau=0.465, rho=0.775)

@@ -35,9 +35,8 @@ from typing import Any
 import httpx
 
 from sage_cli.sampling.sampler import SampleRequest, SamplerSetup, SamplingParameters, sample_seed
-from sage_cli.sampling.server.forms import Completions, sampling_fields
-from sage_cli.sampling.server.http import IDLE_S
-from sage_cli.sampling.server.sampler import ServerSampler
+from sage_cli.sampling.server import ServerSampler
+from sage_cli.sampling.server_api import IDLE_S, Completions, sampling_fields
 from sage_cli.settings.sections.sampling import SamplingSection
 
 GOAL = 0.95

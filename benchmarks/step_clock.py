@@ -7,7 +7,7 @@ from typing import Any
 
 from transformers import TrainerCallback
 
-from sage_cli.training.trainer.batch_record import settle_device
+from sage_cli.training.step_record import settle_device
 
 
 class Clock(TrainerCallback):  # type: ignore[misc]

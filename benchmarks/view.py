@@ -25,13 +25,12 @@ from browser import chromium, served
 from sage_cli.config.load import load
 from sage_cli.config.specs import EvaluationSpec
 from sage_cli.evaluation.benchmarks import grader_for, load_benchmarks
-from sage_cli.evaluation.sample_sets import PolicySamples
-from sage_cli.models.policies.policy import Policy
-from sage_cli.store.atomic import write_json
-from sage_cli.store.runs.run import Run, Runs
-from sage_cli.store.samples.annotations import GradeStore
-from sage_cli.store.samples.completion import Completion
-from sage_cli.store.samples.parts import write_part
+from sage_cli.evaluation.stored import PolicySamples
+from sage_cli.models.policy import Policy
+from sage_cli.store.annotations import GradeStore
+from sage_cli.store.files import write_json
+from sage_cli.store.run import Run, Runs
+from sage_cli.store.sample_parts import Completion, write_part
 
 PART, ROUNDS = 512, 7
 STEPS = 40

@@ -17,9 +17,9 @@ from typing import Any
 from sage_cli.cli.app import COMMANDS, command_named
 from sage_cli.config.meaning import Meaning, meanings
 from sage_cli.methods.method import Method
-from sage_cli.settings import plugins
-from sage_cli.settings.extensible import built_in
-from sage_cli.store.runs.metric_keys import RECORDED
+from sage_cli.settings import own_code
+from sage_cli.settings.section import built_in
+from sage_cli.store.metrics import RECORDED
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 REFERENCE = "docs/reference"
@@ -31,7 +31,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true")
     check = parser.parse_args().check
-    plugins.entry_points = lambda **_: ()  # the reference describes this package alone
+    own_code.entry_points = lambda **_: ()  # the reference describes this package alone
     made = files()
     stale = [name for name, text in made.items() if not _is_current(REPOSITORY / name, text)]
     for name in stale:

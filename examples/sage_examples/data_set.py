@@ -4,7 +4,7 @@ import random
 
 from sage_cli.problems.generated.generator import Generator, Split
 from sage_cli.problems.problem import Demonstration, Problem
-from sage_cli.settings.base import Section
+from sage_cli.settings.section import Section
 
 
 class ClockSettings(Section):

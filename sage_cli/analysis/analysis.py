@@ -8,13 +8,12 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from sage_cli.analysis.answers import Answers
-from sage_cli.analysis.texts import Detector
+from sage_cli.analysis.samples import Answers, Detector
 from sage_cli.errors import StoreError
 from sage_cli.metrics import Counts
-from sage_cli.metrics.intervals.interval import Resampling
+from sage_cli.metrics.intervals import Resampling
 from sage_cli.reports.document import Document
-from sage_cli.reports.provenance import Provenance
+from sage_cli.reports.measurement import Provenance
 
 Option = Literal["delta", "patterns"]
 Scorer = Literal["base", "self", "self if stored"]

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from sage_cli.metrics.counts import FloatArray, IntArray
-from sage_cli.store.runs.training_ledger import COUNT, REWARD, rewards_in
+from sage_cli.store.ledger import COUNT, REWARD, rewards_in
 
 
 def rewards_by_step(ledger: pa.Table) -> dict[str, tuple[IntArray, FloatArray]]:

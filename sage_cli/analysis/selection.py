@@ -8,25 +8,25 @@ from pathlib import Path
 from typing import get_args
 
 from sage_cli.analysis.analysis import Analysis, Option, Options, TrainedRun
-from sage_cli.analysis.texts import read_detectors
+from sage_cli.analysis.samples import read_detectors
 from sage_cli.config.schema import SageConfig
 from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import ConfigurationError, DataError, StoreError
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.stored import stored_counts
 from sage_cli.metrics import Counts, pooled
-from sage_cli.models.policies.names import (
+from sage_cli.models.policy import (
     NO_LABELS,
     Labels,
     Model,
+    Policy,
     chosen_policies,
     named_policies,
     named_policy,
     named_run,
     refuse_equal_labels,
 )
-from sage_cli.models.policies.policy import Policy
-from sage_cli.store.runs.run import Run, Runs
+from sage_cli.store.run import Run, Runs
 
 
 def chosen_runs(names: Sequence[str], runs: Runs, labels: Labels = NO_LABELS) -> dict[str, Run]:

@@ -10,20 +10,10 @@ from numpy.typing import ArrayLike
 from typing_extensions import TypedDict
 
 from sage_cli.analysis.analysis import Options
-from sage_cli.metrics.comparisons.differences import gap_interval
+from sage_cli.metrics.comparison import gap_interval
 from sage_cli.metrics.counts import FloatArray
-from sage_cli.metrics.intervals.interval import Interval
-from sage_cli.metrics.intervals.resampling import gaffke, studentised
-from sage_cli.reports.tables.table import (
-    Cell,
-    Column,
-    Measure,
-    Record,
-    Row,
-    Table,
-    columns,
-    to_records,
-)
+from sage_cli.metrics.intervals import Interval, gaffke, studentised
+from sage_cli.reports.tables import Cell, Column, Measure, Record, Row, Table, columns, to_records
 
 
 def share_over_problems(share_P: ArrayLike, options: Options) -> Measure:

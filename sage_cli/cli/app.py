@@ -72,25 +72,25 @@ def ask_nobody() -> None:
 
 PANELS = {
     "Train": {
-        "sft": "train.sft",
-        "rl": "train.rl",
-        "export": "stored.export",
+        "sft": "sft",
+        "rl": "rl",
+        "export": "export",
     },
     "Measure": {
-        "eval": "measure.evaluate",
-        "passk": "measure.passk",
-        "compare": "measure.compare",
-        "analyze": "measure.analyze",
-        "power": "measure.power",
-        "grade": "measure.grade",
+        "eval": "evaluate",
+        "passk": "passk",
+        "compare": "compare",
+        "analyze": "analyze",
+        "power": "power",
+        "grade": "grade",
     },
     "Search": {
-        "sweep": "trials.sweep",
-        "suite": "trials.suite",
+        "sweep": "sweep",
+        "suite": "suite",
     },
     "Look": {
-        "runs": "stored.runs",
-        "samples": "measure.samples",
+        "runs": "runs",
+        "samples": "samples",
         "view": "view",
     },
     "Set up": {

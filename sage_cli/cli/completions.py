@@ -43,7 +43,7 @@ def presets(incomplete: str) -> list[str]:
 def methods(incomplete: str) -> list[str]:
     """Return names of methods."""
     from sage_cli.methods.method import Method
-    from sage_cli.settings.extensible import built_in
+    from sage_cli.settings.section import built_in
 
     return _beginning(lambda: built_in(Method), incomplete)
 
@@ -51,7 +51,7 @@ def methods(incomplete: str) -> list[str]:
 def guides(incomplete: str) -> list[str]:
     """Return names of guides."""
     from sage_cli.guides.guide import Guide
-    from sage_cli.settings.extensible import built_in
+    from sage_cli.settings.section import built_in
 
     return _beginning(lambda: built_in(Guide), incomplete)
 
@@ -74,9 +74,9 @@ def benchmarks(incomplete: str) -> list[str]:
 
 def settings(incomplete: str) -> list[str]:
     """Return settings as `section.key=`, of which the value is to be typed."""
-    from sage_cli.config import fields
+    from sage_cli.config import layers
 
-    return _beginning(lambda: [f"{name}=" for name in fields.settings()], incomplete)
+    return _beginning(lambda: [f"{name}=" for name in layers.settings()], incomplete)
 
 
 def setting_names(incomplete: str) -> list[str]:

@@ -24,12 +24,12 @@ from rich.text import Text
 
 from sage_cli.errors import ConfigurationError, SageError
 from sage_cli.settings.passwords import without_passwords
-from sage_cli.store.json_files import json_text
+from sage_cli.store.files import json_text
 
 if TYPE_CHECKING:
-    from sage_cli.planning.dry_run import Described
+    from sage_cli.models.stages import Described
     from sage_cli.reports.document import Report
-    from sage_cli.store.runs.run import Run
+    from sage_cli.store.run import Run
 
 
 _COMMANDS = re.compile(
@@ -238,7 +238,7 @@ def show_plan(plan: Callable[[], Sequence[Described]], json: bool = False) -> No
 
 def show_trained(line: str, run: Run, *, measured: bool, json: bool) -> None:
     """Print `line` and, if `run` was `measured`, its figures; with `json` one object."""
-    from sage_cli.store.runs.evaluations import evaluation_figures
+    from sage_cli.store.run import evaluation_figures
 
     figures = evaluation_figures(run) if measured else {}
     if json:

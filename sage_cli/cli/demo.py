@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from sage_cli.cli.console import console, emit, show_plan, show_report
 from sage_cli.cli.live import Live
 from sage_cli.cli.options import DryRun, Json, Sets
-from sage_cli.planning.dry_run import plan_of
+from sage_cli.cli.passk import Measuring, passk
+from sage_cli.cli.rl import RlTraining
+from sage_cli.cli.suite import carry_out
+from sage_cli.evaluation.evaluate import Evaluation
+from sage_cli.models.stages import Stage, plan_of
+from sage_cli.progress import Progress
+from sage_cli.reports.document import Report
+from sage_cli.store.run import Run
+from sage_cli.trials.suites.trials import Overrides, planned
 
 
 def command(set_: Sets = None, dry_run: DryRun = False, json: Json = False) -> None:
     """Train by SFT, then by DAPO without KL and with the branch guide, and plot pass@k."""
     settings = tuple(set_ or ())
-    from sage_cli.commands.demo import demo, stages
 
     if dry_run:
         show_plan(lambda: plan_of(stages("tiny", settings)), json)
@@ -25,3 +34,29 @@ def command(set_: Sets = None, dry_run: DryRun = False, json: Json = False) -> N
     show_report(result.curves)
     console.print("runs:", *(f"  {run.folder}" for run in result.runs), sep="\n")
     console.print(f"picture: [bold]{result.curves.folder / 'passk.png'}[/]", soft_wrap=True)
+
+
+@dataclass(frozen=True)
+class DemoResult:
+    """The base and both trained policies, and their curves."""
+
+    runs: tuple[Run, ...]
+    curves: Report
+
+
+def demo(preset: str, settings: tuple[str, ...], progress: Progress) -> DemoResult:
+    """Train the initial policy and both trials, and draw curves; nothing is done twice."""
+    found = planned("demo", Overrides((preset,), settings))
+    carry_out(found, progress)
+    replicates = found.parts[-1].replicates
+    runs = tuple(one.policy.run for one in replicates if one.policy.run is not None)
+    names = [str(run.folder) for run in runs]
+    return DemoResult(runs, passk(Measuring.of(replicates[-1].config, names), progress))
+
+
+def stages(preset: str, settings: tuple[str, ...]) -> list[Stage]:
+    """The initial policy, both trials and the measurement."""
+    replicates = planned("demo", Overrides((preset,), settings)).parts[-1].replicates
+    _, without, branch = (one.config for one in replicates)
+    measured = Evaluation.of_config(without).of([one.policy for one in replicates])
+    return [*RlTraining.of(without).stages, RlTraining.of(branch), measured]

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from platform import python_version
+from typing import Any
 
 import typer
 from rich.text import Text
 
+from sage_cli import __version__
 from sage_cli.cli.console import console, emit
 from sage_cli.cli.live import doing
 from sage_cli.cli.options import (
@@ -22,10 +26,25 @@ from sage_cli.cli.options import (
     Sets,
     load_config,
 )
-from sage_cli.errors import EXIT_OTHER
-
-if TYPE_CHECKING:
-    from sage_cli.commands.doctor import Finding
+from sage_cli.cli.sft import InitialPolicy, sft_inputs, tags, with_model_of
+from sage_cli.config.schema import SageConfig
+from sage_cli.config.specs import EvaluationSpec, RlSpec, SftSpec
+from sage_cli.errors import EXIT_OTHER, ConfigurationError, SageError
+from sage_cli.evaluation.benchmarks import load_benchmarks
+from sage_cli.evaluation.training_pool import training_problems
+from sage_cli.models.folders import TokenizerFacts, read_json
+from sage_cli.models.policy import Policy
+from sage_cli.problems.demonstrations import load_demonstrations
+from sage_cli.problems.problem import Problem
+from sage_cli.problems.template import PromptTemplate
+from sage_cli.sampling.sampler import chosen_backend
+from sage_cli.settings.sections.model import ScratchModel
+from sage_cli.store.manifest import require_storage, require_tested_versions
+from sage_cli.store.mirrors import require_mirrors
+from sage_cli.training.optimizers import require_optimizer
+from sage_cli.training.rewards import require_plugins
+from sage_cli.training.validation import configured_validation
+from sage_cli.trials.executors.build import require_executor
 
 
 def command(
@@ -54,7 +73,7 @@ def command(
         data={"rl": {"name": data}},
     ).config
     with doing("loading libraries"):
-        from sage_cli.commands.doctor import checks
+        pass
 
     findings: list[Finding] = []
     for check in checks(settings, init):
@@ -84,3 +103,211 @@ def _print(finding: Finding) -> None:
     if finding.mend:
         text.append(f"\n    {finding.mend}", "cyan")
     console.print(text, soft_wrap=True)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The answer of a check. With an `obstacle`, a command of this configuration is refused."""
+
+    check: str
+    said: str
+    mend: str | None = None
+    obstacle: bool = False
+
+
+@dataclass(frozen=True)
+class Check:
+    """A check: `ask` returns a description, or raises the obstacle.
+
+    A check that is not `needed` is no obstacle for commands.
+    """
+
+    name: str
+    ask: Callable[[], str]
+    needed: bool = True
+
+    def run(self) -> Finding:
+        """Return the finding."""
+        try:
+            return Finding(self.name, self.ask())
+        except SageError as error:
+            return Finding(self.name, error.cause, error.next_step, obstacle=self.needed)
+
+
+def checks(config: SageConfig, init: str | None = None) -> Iterator[Check]:
+    """Every question about `config`, from what is quickly told to what loads data and libraries.
+
+    With `init` RL starts from that model.
+    """
+    config = with_model_of(init, config)
+    start = InitialPolicy.of(config, init)
+    sft, rl, evaluation = SftSpec.of(config), RlSpec.of(config), EvaluationSpec.of(config)
+    yield Check("sage", lambda: f"{__version__} on Python {python_version()}, {sys.executable}")
+    yield Check("versions", require_tested_versions, needed=False)
+    yield Check("runs folder", lambda: require_storage(config.run.root))
+    yield Check("packages", lambda: _packages(config, rl))
+    yield Check("model", lambda: _model(start))
+    yield Check("prompt template", lambda: _template(start))
+    if start.is_trained_here:
+        yield Check(f"SFT data {sft.data.sft.name}", lambda: _demonstrations(sft))
+    yield Check(f"RL data {rl.data.rl.name}", lambda: _problems(rl, evaluation, config))
+    yield Check("lengths", lambda: _lengths(rl, start, config), needed=False)
+    yield Check(f"benchmark {config.evaluation.benchmark}", lambda: _benchmarks(evaluation))
+    yield Check("device", lambda: _device(sft, rl))
+    yield Check("rollouts", lambda: _rollouts(rl))
+    yield Check("sampling", lambda: _sampling(evaluation))
+
+
+def _packages(config: SageConfig, rl: RlSpec) -> str:
+    """Return the plug-ins in use. Raises ConfigurationError for a package that is missing."""
+    require_mirrors(config.tracking)
+    require_executor(config.executor)
+    require_plugins(rl)
+    return f"guide {rl.guide.name}, method {rl.rl.algo}, executor {config.executor.name}"
+
+
+def _model(start: InitialPolicy) -> str:
+    model = start.spec.model
+    if start.init is not None:
+        return f"{start.policy.label}: weights in {start.policy.files}"
+    if isinstance(model, ScratchModel):
+        return f"from scratch, {model.layers} layers of {model.hidden}"
+    files = Policy(model.path, section=model).files
+    weights = any(files.glob("*.safetensors"))
+    return f"{model.path}: weights {'in' if weights else 'yet to be fetched into'} {files}"
+
+
+def _template(start: InitialPolicy) -> str:
+    section = start.spec.prompt
+    if isinstance(start.spec.model, ScratchModel) and start.init is None:
+        facts = TokenizerFacts("<eos>", None, "a model from scratch")
+        template = PromptTemplate.from_section(section, facts)
+    else:
+        template = PromptTemplate.from_section(section, _tokenizer(start))
+    return f"{section.format}: a prompt has {len(template.render('1+1=?'))} characters"
+
+
+def _demonstrations(spec: SftSpec) -> str:
+    from sage_cli.training.sft import tokenized
+
+    tokenizer, _, examples = sft_inputs(spec)
+    most = spec.sft.max_length
+    fitting = len(tokenized(examples, tokenizer, most)["input_ids"])
+    return f"{fitting:,} of {len(examples):,} demonstrations fit in sft.max_length={most} tokens"
+
+
+def _problems(rl: RlSpec, spec: EvaluationSpec, config: SageConfig) -> str:
+    problems = len(training_problems(rl, config.run.root))
+    configured_validation(spec, config.sweep)  # refuses to validate on what is trained on
+    return f"{problems:,} problems"
+
+
+def _benchmarks(spec: EvaluationSpec) -> str:
+    found = load_benchmarks(spec.evaluation, spec.data, spec.grading.judge)
+    counted = ", ".join(f"{one.name} {len(one.problems):,}" for one in found)
+    return f"problems whose golds are right by their judge: {counted}"
+
+
+def _device(sft: SftSpec, rl: RlSpec) -> str:
+    from sage_cli.training.hardware import device, precision, require_kernels
+
+    require_optimizer(rl.rl.optimizer, "rl.optimizer")
+    if sft.sft.enabled:
+        require_optimizer(sft.sft.optimizer, "sft.optimizer")
+    computed = "bfloat16" if precision(rl.model.compute_dtype)["bf16"] else "float32"
+    return f"{device()}; computes in {computed}, {require_kernels(rl.model)}"
+
+
+def _rollouts(spec: RlSpec) -> str:
+    backend, processes = spec.rollout.backend, spec.rl.processes
+    if spec.rollout.may_use_vllm:  # the others are always here
+        from sage_cli.training.rollout_engine import settled_engine
+
+        backend = settled_engine(spec.rollout, processes).backend
+    if spec.rl.accelerate is not None:
+        from sage_cli.training.launch import accelerate_configuration
+
+        accelerate_configuration(spec.rl.accelerate)
+    return f"{backend}, in {processes} {'process' if processes == 1 else 'processes'}"
+
+
+def _sampling(spec: EvaluationSpec) -> str:
+    backend = chosen_backend(spec.sampling)
+    if backend == "vllm":
+        from sage_cli.sampling.vllm_sampler import require_vllm
+
+        require_vllm()
+    return backend
+
+
+def _lengths(rl: RlSpec, start: InitialPolicy, config: SageConfig) -> str:
+    problems = training_problems(rl, config.run.root)
+    return described_lengths(rl, problems, _tokenizer(start), _positions(start))
+
+
+def described_lengths(
+    spec: RlSpec, problems: Sequence[Problem], tokenizer: Any, positions: int | None
+) -> str:
+    """Describe the tokens of prompts and of the shortest right completions.
+
+    Raises ConfigurationError, with the setting that is needed, where they don't fit. A judge of
+    one's own may have golds that are no answers, so that they aren't counted.
+    """
+    template = PromptTemplate.from_section(spec.prompt, tokenizer)
+    most = spec.rollout.max_tokens
+    prompt = max(_counts(tokenizer, [template.render(one.question) for one in problems]))
+    if positions is not None and prompt + most > positions:
+        room = positions - prompt
+        raise ConfigurationError(
+            f"the longest prompt has {prompt:,} tokens and a rollout up to {most:,}, and the "
+            f"model's context has {positions:,}",
+            f"--set rollout.max_tokens={room} fits"
+            if room > 0
+            else f"leave out longer problems, or take a model whose context is over {prompt:,}",
+        )
+    said = f"prompts have up to {prompt:,} tokens, rollouts up to {most:,} more"
+    context = "" if positions is None else f"; the model's context has {positions:,}"
+    if spec.grading.judge is not None:
+        return said + context
+    bare = spec.grading.extract == "text"
+    needed = _counts(
+        tokenizer, [one.gold if bare else template.final(one.gold) for one in problems]
+    )
+    longer = sum(count > most for count in needed)
+    if longer:
+        raise ConfigurationError(
+            f"{longer:,} of {len(problems):,} problems can't be answered: the longest answer "
+            f"takes {max(needed):,} tokens, and rollout.max_tokens is {most:,}",
+            f"--set rollout.max_tokens={max(needed)} is the least; working-out takes more",
+        )
+    return f"{said}, of which bare answers take up to {max(needed):,}{context}"
+
+
+def _counts(tokenizer: Any, texts: list[str]) -> list[int]:
+    return list(map(len, tokenizer(texts, add_special_tokens=False)["input_ids"]))
+
+
+def _tokenizer(start: InitialPolicy) -> Any:
+    """Return the tokenizer of the policy that RL starts from, trained already or not."""
+    section, spec = start.spec.model, start.spec
+    if start.policy.exists:
+        return start.policy.tokenizer()
+    if not isinstance(section, ScratchModel):
+        return Policy(section.path, section=section).tokenizer()
+    from sage_cli.models.scratch import build_tokenizer
+
+    shown = load_demonstrations(spec.data, spec.sft)
+    texts = (f"{one.question}\n{one.working}" for one in shown)
+    return build_tokenizer(section, tags(spec.prompt), texts)
+
+
+def _positions(start: InitialPolicy) -> int | None:
+    """Return how many tokens its context has; None where its files don't say."""
+    section = start.spec.model
+    if isinstance(section, ScratchModel) and not start.policy.exists:
+        return section.max_positions
+    policy = start.policy
+    if not policy.exists and not isinstance(section, ScratchModel):
+        policy = Policy(section.path, section=section)
+    found = read_json(policy.files / "config.json").get("max_position_embeddings")
+    return int(found) if found else None

@@ -34,7 +34,7 @@ def _written(folder: Path) -> list[Path]:
     Raises ConfigurationError where `folder` is a file or holds anything.
     """
     from sage_cli.settings.presets import shipped
-    from sage_cli.store.atomic import write_text
+    from sage_cli.store.files import write_text
 
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         what = "isn't empty" if folder.is_dir() else "is a file"

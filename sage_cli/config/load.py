@@ -1,30 +1,113 @@
-"""From presets, flags and `--set` to one checked configuration."""
+"""Turn the schema's complaints into sentences: where, what, and what was probably meant."""
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Mapping, Sequence, Set
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import yaml
 from pydantic import ValidationError
 from pydantic_core import to_jsonable_python
 
-from sage_cli.config.consent import require_consent, without_consent
-from sage_cli.config.explain import explain, remedy
-from sage_cli.config.fields import UNIONS
-from sage_cli.config.layers import Layer, Merged, leaves, merge
+from sage_cli.config.consent import current, require_consent, without_consent
+from sage_cli.config.layers import UNIONS, Layer, Merged, leaves, merge, sections_at, settings
 from sage_cli.config.schema import SageConfig
-from sage_cli.config.stored import current
 from sage_cli.errors import ConfigurationError
 from sage_cli.methods.grpo import Grpo
+from sage_cli.settings.own_code import AS_STORED
 from sage_cli.settings.passwords import taken
-from sage_cli.settings.plugins import AS_STORED
 from sage_cli.settings.presets import DEFAULT_PRESET, preset_names, read_preset, yaml_value
 from sage_cli.settings.sections.records import default_root
-from sage_cli.settings.sections.rollout import SERVER_URL
+from sage_cli.settings.sections.sampling import SERVER_URL
+
+_FLAGS = {"rl": ("method", "--algo"), "guide": ("guide", "--guide")}
+"""Sections of which a flag chooses the class: what a class is called, and the flag."""
+_NEEDED = re.compile(r" needs ([a-z_.]+=[\w-]+)$", re.MULTILINE)
+_NAME = re.compile(r"[a-z_]+(?:\.[a-z_0-9]+)+")
+
+
+def explain(error: ValidationError) -> list[str]:
+    """One sentence for every problem that `error` found, in the schema's order."""
+    sentences: list[str] = []
+    for complaint in error.errors():
+        sentences += _sentences(complaint)
+    return sentences
+
+
+def remedy(problems: Sequence[str], error: ValidationError | None = None) -> str:
+    """Return the next step for `problems`: a plug-in's own, or where a setting is explained."""
+    for complaint in error.errors() if error else ():
+        refused = complaint.get("ctx", {}).get("error")
+        if isinstance(refused, ConfigurationError) and refused.next_step:
+            return refused.next_step
+    if needed := _NEEDED.findall("\n".join(problems)):
+        return "add " + " ".join(f"--set {setting}" for setting in dict.fromkeys(needed))
+    known = settings()
+    for name in _NAME.findall("\n".join(problems)):
+        if name in known:
+            return f"`sage config explain {name}` says what it takes"
+    return "`sage config show` prints every setting with its default"
+
+
+def _sentences(complaint: Any) -> list[str]:
+    path = _path(complaint["loc"])
+    name, kind, given = ".".join(path), complaint["type"], complaint.get("input")
+    if kind == "extra_forbidden":
+        return [_unknown_key(path)]
+    if kind in ("literal_error", "union_tag_invalid"):
+        expected = complaint["ctx"].get("expected") or complaint["ctx"].get("expected_tags")
+        known = re.findall(r"'([^']*)'", str(expected))
+        if kind == "union_tag_invalid":
+            name, given = f"{name}.kind", complaint["ctx"].get("tag")
+        return [f"{name} is '{given}'; it can be {', '.join(known)}{meant(str(given), known)}"]
+    if kind == "value_error":
+        text = str(error := complaint["ctx"]["error"])
+        if not path or isinstance(error, ConfigurationError):
+            return text.splitlines()
+        known = re.findall(r"[\w-]+", text.partition("known: ")[2])
+        typed = given.get("name") if isinstance(given, dict) else given
+        return [f"{name}: {text}{meant(str(typed), known) if known else ''}"]
+    message = complaint["msg"][0].lower() + complaint["msg"][1:]
+    return [f"{name} is {given!r}: {message}"]
+
+
+def _unknown_key(path: Sequence[str]) -> str:
+    """Return the sentence on a key that no section has, or that another member of a union has."""
+    *above, key = path
+    sections = sections_at(above)
+    where = ".".join(above) or "the configuration"
+    if having := [section for section in sections if key in section.model_fields]:
+        tag = UNIONS[where]
+        names = [str(get_args(one.model_fields[tag].annotation)[0]) for one in having]
+        if where not in _FLAGS:
+            return f"{where}.{key} needs {where}.{tag}={' or '.join(names)}"
+        noun, flag = _FLAGS[where]
+        owners = f"{' and '.join(names)} {noun}{'s' if len(names) > 1 else ''}"
+        flags = " or ".join(f"{flag} {name}" for name in names)
+        return f"{where}.{key} belongs to the {owners}: add {flags}"
+    known = list(dict.fromkeys(key for section in sections for key in section.model_fields))
+    return f"{where} has no '{key}'{meant(key, known) or '; it has ' + ', '.join(known)}"
+
+
+def meant(given: str, known: Iterable[str]) -> str:
+    """Return ` (did you mean tau?)` for the nearest of the known names, or an empty text."""
+    close = get_close_matches(given, dict.fromkeys(known), n=1, cutoff=0.5)
+    return f" (did you mean {close[0]}?)" if close else ""
+
+
+def _path(location: Sequence[str | int]) -> list[str]:
+    """The setting's name: pydantic puts a union's tag after its section, which nobody typed."""
+    path = [str(part) for part in location]
+    if path[:1] == ["model"] and len(path) > 1:
+        path.pop(1)
+    return path
+
 
 STORED = "stored configuration"
 LAYERS = "layers"
@@ -259,3 +342,75 @@ def _assignments(texts: Sequence[str]) -> Layer:
             parsed = value
         merged.put({name.strip(): parsed}, "--set")
     return Layer("--set", merged.values, typed=True, beside=True)
+
+
+OF_RL = ("model", "prompt", "data", "sft", "rl", "rollout", "anchor", "guide", "grading")
+"""The sections that decide which run `sage rl` trains."""
+_ABSENT = object()
+
+
+def options_for(config: SageConfig) -> tuple[str, ...] | None:
+    """The words that make what `sage rl` reads of `config`: a preset, choices, and settings.
+
+    The preset is the one that leaves the least to be said. None where no words make them: `--set`
+    can't take away an entry of a mapping that a preset has.
+    """
+    flags: dict[str, dict[str, str]] = {"rl": {"algo": config.rl.algo}}
+    if config.rl.compat != "none":
+        flags["rl"]["compat"] = config.rl.compat
+    if config.guide.name != "none":
+        flags["guide"] = {"name": config.guide.name}
+    guide = flags.get("guide", {}).get("name")
+    named = {"algo": config.rl.algo, "compat": flags["rl"].get("compat"), "guide": guide}
+    choices = [word for name, value in named.items() if value for word in (f"--{name}", value)]
+    found = []
+    for preset in preset_names():
+        sets = _sets(config, preset, flags)
+        if sets is not None and _differing(config, _loaded(preset, flags, sets)) == []:
+            words = [word for one in sets for word in ("--set", one)]
+            found.append(("--preset", preset, *choices, *words))
+    return min(found, key=len, default=None)
+
+
+def typed(value: object) -> str:
+    """A value as `--set` takes it."""
+    if isinstance(value, str):
+        try:
+            return value if yaml_value(value) == value else json.dumps(value)
+        except yaml.YAMLError:
+            return json.dumps(value)
+    return json.dumps(value)
+
+
+def _sets(config: SageConfig, preset: str, flags: Mapping[str, Any]) -> list[str] | None:
+    """Return the settings to add to a preset and the choices; None if they contradict."""
+    sets: list[str] = []
+    for _ in range(3):  # a setting such as model.kind brings others along
+        made = _loaded(preset, flags, sets)
+        if made is None:
+            return None
+        differing = _differing(config, made)
+        if not differing:
+            return sets
+        sets += [f"{key}={typed(value)}" for key, value in differing]
+    return sets
+
+
+def _differing(config: SageConfig, made: SageConfig | None) -> list[tuple[str, Any]]:
+    """The settings of `config` that `made` has otherwise; those that it has too many are none."""
+    if made is None:
+        return [("", None)]
+    has, wanted = dict(_settings(made)), dict(_settings(config))
+    missing = [(key, value) for key, value in wanted.items() if has.get(key, _ABSENT) != value]
+    return missing or [(key, None) for key in has if key not in wanted]
+
+
+def _settings(config: SageConfig) -> Iterator[tuple[str, Any]]:
+    return leaves(config.model_dump(mode="json", include=set(OF_RL)))
+
+
+def _loaded(preset: str, flags: Mapping[str, Any], sets: Sequence[str]) -> SageConfig | None:
+    try:
+        return load([preset], flags, sets).config
+    except ConfigurationError:
+        return None

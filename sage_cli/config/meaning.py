@@ -15,12 +15,12 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
-from sage_cli.config.fields import sections_of
+from sage_cli.config.layers import sections_of
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.guides import Guide
 from sage_cli.methods.method import Method
-from sage_cli.settings.base import Section, docstrings, is_cosmetic
+from sage_cli.settings.section import Section, docstrings, is_cosmetic
 
 _BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
 _WORDS = {int: "whole number", float: "number", bool: "true or false", str: "text", Path: "path",

@@ -10,10 +10,8 @@ from sage_cli.config.consent import typed_again
 from sage_cli.config.schema import SageConfig
 from sage_cli.guides import Guide
 from sage_cli.methods.method import Method
-from sage_cli.settings.sections.anchor import AnchorSection
 from sage_cli.settings.sections.data import DataSection
-from sage_cli.settings.sections.evaluation import EvaluationSection
-from sage_cli.settings.sections.grading import GradingSection
+from sage_cli.settings.sections.evaluation import EvaluationSection, GradingSection
 from sage_cli.settings.sections.model import (
     PretrainedModel,
     PromptSection,
@@ -21,9 +19,8 @@ from sage_cli.settings.sections.model import (
     sampled_dtype,
 )
 from sage_cli.settings.sections.records import TrackingSection
-from sage_cli.settings.sections.rollout import RolloutSection
-from sage_cli.settings.sections.sampling import SamplingSection
-from sage_cli.settings.sections.training import SftSection
+from sage_cli.settings.sections.sampling import RolloutSection, SamplingSection
+from sage_cli.settings.sections.training import AnchorSection, SftSection
 
 
 @dataclass(frozen=True)

@@ -10,21 +10,14 @@ from functools import cached_property
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.grading import Grader
 from sage_cli.grading.grader import check_golds
-from sage_cli.models.policies.prompting import NO_GOLD
-from sage_cli.problems.data_set import Group
-from sage_cli.problems.load import (
-    benchmark_names,
-    load_problems,
-    load_training_problems,
-    two_golds,
-)
+from sage_cli.models.policy import NO_GOLD
+from sage_cli.problems.load import benchmark_names, load_problems, load_training_problems, two_golds
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.registry import find, is_file_name
+from sage_cli.problems.rows import Group
 from sage_cli.settings.own_code import names_code
 from sage_cli.settings.sections.data import DataSection
-from sage_cli.settings.sections.evaluation import EvaluationSection
-from sage_cli.settings.sections.grading import GradingSection
-from sage_cli.settings.sections.judging import IMPORTED_JUDGE
+from sage_cli.settings.sections.evaluation import IMPORTED_JUDGE, EvaluationSection, GradingSection
 from sage_cli.settings.sections.model import PromptSection
 
 

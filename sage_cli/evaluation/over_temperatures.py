@@ -9,8 +9,8 @@ import numpy as np
 
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.evaluate import Evaluated, Evaluation
-from sage_cli.metrics.intervals.bands import pass_matrix
-from sage_cli.models.policies.policy import Policy
+from sage_cli.metrics.intervals import pass_matrix
+from sage_cli.models.policy import Policy
 from sage_cli.progress import Progress
 from sage_cli.reports.over_temperatures import OverTemperatures
 

@@ -1,23 +1,148 @@
-"""Read stored samples and grades of a policy on a benchmark. Nothing is sampled or written."""
+"""The sample sets of a policy, named by weights, prompt and sampling before they exist."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
-from sage_cli.config.specs import EvaluationSpec
+from sage_cli.config.specs import EvaluationSpec, RlSpec
+from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.evaluation.benchmarks import Benchmark, grader_for
-from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.metrics import Counts
 from sage_cli.metrics.counts import SampleGrades
-from sage_cli.models.policies.policy import Policy
+from sage_cli.models.compatibility import refuse_other_template
+from sage_cli.models.policy import Policy
 from sage_cli.problems.problem import Problem
+from sage_cli.problems.template import PromptTemplate
+from sage_cli.progress import Progress
 from sage_cli.reports.measurement import Measured
-from sage_cli.store.samples.annotations import GradeStore
-from sage_cli.store.samples.completion import Completion
-from sage_cli.store.samples.inventory import Tally
-from sage_cli.store.samples.sample_set import SampleSet
+from sage_cli.sampling.sampler import SamplingParameters
+from sage_cli.settings.sections.evaluation import IMPORTED_JUDGE
+from sage_cli.settings.sections.model import PromptSection, sampled_dtype
+from sage_cli.store.annotations import GradeStore
+from sage_cli.store.manifest import IMPORTED
+from sage_cli.store.sample_parts import Completion, Tally
+from sage_cli.store.sample_set import SampleIdentity, SampleSet
+
+
+@dataclass(frozen=True)
+class PolicySamples:
+    """A policy under a prompt and sampling parameters: its sample sets, one for each seed.
+
+    `dtype` is the configured type of the weights; "auto" is the stored one. `served` is what a
+    server decides of the samples (`SamplingSection.served`).
+    """
+
+    policy: Policy
+    prompt: PromptSection
+    parameters: SamplingParameters
+    dtype: str
+    root: Path
+    served: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of_evaluation(cls, policy: Policy, spec: EvaluationSpec, root: Path) -> PolicySamples:
+        """The samples that an evaluation counts.
+
+        Raises ConfigurationError for a run that was trained under another prompt, unless that is
+        allowed.
+        """
+        if policy.imported:
+            return ImportedSamples.of_imported(policy, spec, root)
+        if spec.grading.judge == IMPORTED_JUDGE:
+            raise ConfigurationError(
+                f"{policy.label} has no verdicts of another program (grading.judge=imported)",
+                "grade both with one judge: --set grading.judge=math",
+            )
+        sampling = spec.sampling
+        stop = PromptTemplate(spec.prompt).stop if sampling.stop_at_answer else None
+        parameters = SamplingParameters.from_section(sampling, stop=stop)
+        samples = cls(policy, spec.prompt, parameters, spec.dtype, root, sampling.served)
+        allowed = spec.evaluation.allow_template_mismatch
+        refuse_other_template(policy, samples.template, allowed=allowed, use="this evaluation")
+        return samples
+
+    @classmethod
+    def of_rollouts(cls, policy: Policy, spec: RlSpec, root: Path) -> PolicySamples:
+        """The samples that a training takes beforehand, as it would sample rollouts."""
+        stop = PromptTemplate(spec.prompt).stop
+        parameters = SamplingParameters.from_section(spec.rollout, stop=stop)
+        return cls(policy, spec.prompt, parameters, sampled_dtype(spec.model), root)
+
+    @property
+    def in_chat(self) -> bool:
+        """Return True if a server is sent messages and applies its own template to them."""
+        return self.served.get("server_form") == "chat"
+
+    @cached_property
+    def template(self) -> PromptTemplate:
+        """The prompt's template as far as it is known without loading the tokenizer."""
+        if self.in_chat:
+            return PromptTemplate(self.prompt)
+        return PromptTemplate.from_section(self.prompt, self.policy.tokenizer_facts)
+
+    def model(self, progress: Progress) -> Any:
+        """Load the policy to read texts, in the type in which it is sampled from."""
+        import torch
+
+        progress.say(f"loading {self.policy.label}")
+        model = self.policy.model(dtype=self.policy.dtype(self.dtype))
+        return model.to("cuda" if torch.cuda.is_available() else "cpu").eval()
+
+    def require_sampling(self, missing: int) -> None:
+        """Raise StoreError if `missing` samples are not stored and can't be sampled."""
+
+    def at(self, seed: int, *, read_only: bool = False) -> SampleSet:
+        """The set of one evaluation seed."""
+        policy = self.policy
+        sampling = {
+            **asdict(self.parameters),
+            "dtype": policy.dtype(self.dtype),
+            # the ends that the model's own files name are part of its fingerprint
+            "eos": None if self.in_chat else policy.tokenizer_facts.eos_token,
+            **self.served,
+        }
+        identity = SampleIdentity(policy.fingerprint, self.template.hash, sampling, seed)
+        return SampleSet(self.root, identity, read_only=read_only)
+
+
+@dataclass(frozen=True)
+class ImportedSamples(PolicySamples):
+    """Samples that another program took: one set, whatever the settings of sampling are."""
+
+    @classmethod
+    def of_imported(cls, policy: Policy, spec: EvaluationSpec, root: Path) -> ImportedSamples:
+        """The samples of an imported policy."""
+        parameters = SamplingParameters.from_section(spec.sampling, stop=None)
+        return cls(policy, spec.prompt, parameters, spec.dtype, root)
+
+    @cached_property
+    def template(self) -> PromptTemplate:
+        """A stand-in: the other program's prompt is part of the stored question or unknown."""
+        return PromptTemplate(self.prompt)
+
+    def require_sampling(self, missing: int) -> None:
+        """Raise StoreError: there is no model to sample from."""
+        label = self.policy.label
+        raise StoreError(
+            f"{label} was imported, and {missing:,} of the samples asked for are not in it",
+            f"take its own problems and samples (drop --benchmark, --n, --seeds; `sage runs show "
+            f"{label}` says what there is), or name {label} first",
+        )
+
+    def at(self, seed: int, *, read_only: bool = False) -> SampleSet:
+        """The set of the samples, whose one evaluation seed is 0."""
+        return imported_set(self.root, self.policy.fingerprint, seed, read_only=read_only)
+
+
+def imported_set(
+    root: Path, fingerprint: str, seed: int = 0, *, read_only: bool = False
+) -> SampleSet:
+    """The sample set of imported samples, which are named by their content alone."""
+    return SampleSet(root, SampleIdentity(fingerprint, IMPORTED, {}, seed), read_only=read_only)
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,109 @@
-"""Training problems chosen and sorted by stored pass rates (`data.rl.solved`, `data.rl.order`)."""
+"""Pass rates of problems: of a training's ledger, or of stored samples."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from sage_cli.config.specs import RlSpec
-from sage_cli.errors import ConfigurationError
+from sage_cli.errors import ConfigurationError, StoreError
+from sage_cli.evaluation.benchmarks import grader_for
+from sage_cli.evaluation.stored import PolicySamples
+from sage_cli.models.policy import Policy, named_policy
 from sage_cli.problems.load import load_training_problems
 from sage_cli.problems.problem import Problem
-from sage_cli.store.identity import key_of
+from sage_cli.problems.registry import trained_on
+from sage_cli.settings.sections.data import Order
+from sage_cli.store.annotations import GradeStore
+from sage_cli.store.files import key_of
+from sage_cli.store.run import Run, Runs
+from sage_cli.store.sample_set import SampleSet, stored_seeds
+
+
+@dataclass(frozen=True)
+class PassRates:
+    """The right and all graded completions of problems, by id; `source` says whose they are."""
+
+    right: Mapping[str, int]
+    n: Mapping[str, int]
+    source: str
+
+    def of(self, problem: Problem) -> float:
+        """Return the pass rate of a problem that has one."""
+        return self.right[problem.id] / self.n[problem.id]
+
+    def among(self, problems: Sequence[Problem]) -> list[Problem]:
+        """Return the problems that have a pass rate."""
+        return [problem for problem in problems if self.n.get(problem.id)]
+
+
+def in_order(
+    problems: Sequence[Problem], rates: Sequence[float], order: Order, seed: int
+) -> list[Problem]:
+    """Return the problems sorted by their pass rates, those with equal ones shuffled by `seed`."""
+    if order == "shuffled":
+        return list(problems)
+    rate_P = np.array(rates)
+    key_P = {"easy-first": -rate_P, "hard-first": rate_P, "middle-first": abs(rate_P - 0.5)}[order]
+    shuffled_P = np.random.default_rng((seed, len(problems))).permutation(len(problems))
+    return [problems[place] for place in shuffled_P[np.argsort(key_P[shuffled_P], kind="stable")]]
+
+
+def stored_rates(spec: RlSpec, root: Path, problems: Sequence[Problem]) -> PassRates:
+    """Return the pass rates that the model `data.rl.solved_by` has on some of the problems.
+
+    Raises StoreError if it has none.
+    """
+    name, runs = str(spec.data.rl.solved_by), Runs(root)
+    policy = named_policy(name, runs, spec.model)
+    of_ledger = policy.run is not None and policy.checkpoint is None
+    rates = _of_ledger(policy.run) if of_ledger and policy.run is not None else None
+    if rates is None:
+        rates = _of_samples(policy, spec, root, problems)
+    if rates.among(problems):
+        return rates
+    rollout, source = spec.rollout, spec.data.rl.name
+    settings = ("temperature", "top_p", "top_k", "min_p", "max_tokens")
+    sets = " ".join(f"--set sampling.{one}={getattr(rollout, one):g}" for one in settings)
+    raise StoreError(
+        f"{rates.source} holds no graded completion of a problem of {source} "
+        f"(data.rl.solved_by is {name})",
+        "name a run of RL on these problems, whose ledger counts, or sample a model as rollouts "
+        f"are: `sage passk {name} --benchmark {trained_on(source)} {sets}`",
+    )
+
+
+def _of_ledger(run: Run) -> PassRates | None:
+    """Return the pass rates of all completions of a training; None if it has no ledger."""
+    rows = run.ledger.read()
+    if not len(rows):
+        return None
+    right, n = Counter[str](), Counter[str]()
+    for problem, right_n, all_n in zip(
+        *(rows[name].to_pylist() for name in ("problem", "right", "n")), strict=True
+    ):
+        right[problem] += right_n
+        n[problem] += all_n
+    return PassRates(right, n, f"the ledger of {run.id}")
+
+
+def _of_samples(policy: Policy, spec: RlSpec, root: Path, problems: Sequence[Problem]) -> PassRates:
+    """Return the pass rates of all seeds' samples that were sampled as rollouts are."""
+    ids, right, n = [problem.id for problem in problems], Counter[str](), Counter[str]()
+    identity = PolicySamples.of_rollouts(policy, spec, root).at(0, read_only=True).identity
+    with grader_for(spec.data.rl.name, spec.grading, spec.prompt) as grader:
+        for one in stored_seeds(root, identity):
+            stored = SampleSet(root, one, read_only=True)
+            most = int(stored.inventory().index_S.max(initial=-1)) + 1
+            tally = GradeStore(stored, grader.identity.mapping()).tally(ids, most)
+            right.update(dict(zip(ids, tally.right_P.tolist(), strict=True)))
+            n.update(dict(zip(ids, tally.n_P.tolist(), strict=True)))
+    return PassRates(right, n, f"what is stored of {policy.label}")
 
 
 def training_problems(spec: RlSpec, root: Path) -> list[Problem]:
@@ -20,7 +114,6 @@ def training_problems(spec: RlSpec, root: Path) -> list[Problem]:
     problems, source = load_training_problems(spec.data), spec.data.rl
     if source.solved_by is None:
         return problems
-    from sage_cli.evaluation.pass_rates import in_order, stored_rates  # loads pyarrow
 
     rates = stored_rates(spec, root, problems)
     known = rates.among(problems)
@@ -41,7 +134,6 @@ def pool_identity(spec: RlSpec, root: Path) -> dict[str, Any] | None:
     source = spec.data.rl
     if source.solved_by is None:
         return None
-    from sage_cli.evaluation.pass_rates import stored_rates
 
     problems = load_training_problems(spec.data)
     rates = stored_rates(spec, root, problems)
@@ -60,7 +152,6 @@ def pool_facts(spec: RlSpec, root: Path) -> dict[str, str]:
     source = spec.data.rl
     if source.solved_by is None:
         return {}
-    from sage_cli.evaluation.pass_rates import stored_rates
 
     problems = load_training_problems(spec.data)
     rates, left = stored_rates(spec, root, problems), training_problems(spec, root)

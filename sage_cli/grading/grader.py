@@ -8,20 +8,20 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from functools import lru_cache, partial
 
-from sage_cli.grading.extract import AnswerTags, extract
 from sage_cli.grading.grades import (
     GRADING_VERSION,
+    AnswerTags,
     Grade,
     GraderIdentity,
     Judged,
+    extract,
     is_judged,
 )
-from sage_cli.grading.judges.registry import find_judge, label_of, package_of
-from sage_cli.grading.mathematics.normalise import MAX_LENGTH, gold_text
-from sage_cli.grading.workers.pool import WorkerPool
-from sage_cli.grading.workers.process import WorkerProcess
+from sage_cli.grading.judges import find_judge, label_of, package_of
+from sage_cli.grading.mathematics.notation import MAX_LENGTH, gold_text
+from sage_cli.grading.workers import WorkerPool, WorkerProcess
 from sage_cli.settings.own_code import names_code
-from sage_cli.settings.sections.judging import Extraction
+from sage_cli.settings.sections.evaluation import Extraction
 
 _REMEMBERED = 65_536
 _MAX_TEXT = 100_000

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
 from pydantic import ConfigDict, Field, PrivateAttr, model_validator
 
 from sage_cli.errors import ConfigurationError, TrainingError
-from sage_cli.settings.extensible import Extensible
-from sage_cli.settings.plugins import load_plugin, named
+from sage_cli.settings.own_code import load_plugin, named
+from sage_cli.settings.section import Extensible
 
 if TYPE_CHECKING:
     from torch import Tensor

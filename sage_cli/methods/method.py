@@ -20,20 +20,20 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from sage_cli.errors import ConfigurationError
-from sage_cli.settings.base import COSMETIC, WHERE_SET
-from sage_cli.settings.extensible import Extensible
-from sage_cli.settings.plugins import load_plugin
-from sage_cli.settings.sections.anchor import AnchorSection
-from sage_cli.settings.sections.rewards import (
+from sage_cli.settings.own_code import load_plugin
+from sage_cli.settings.section import COSMETIC, WHERE_SET, Extensible
+from sage_cli.settings.sections.training import (
     GRADE,
     THE_GRADE,
+    AnchorSection,
+    Optimizer,
     Reward,
     Rewards,
+    Scheduler,
     are_usual,
     in_words,
     reward_problems,
 )
-from sage_cli.settings.sections.training import Optimizer, Scheduler
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from sage_cli.methods.hooks import Hooks, Setup
     from sage_cli.settings.sections.data import DataSection, SourceSection
     from sage_cli.settings.sections.model import ModelSection, PromptSection
-    from sage_cli.settings.sections.rollout import RolloutSection
+    from sage_cli.settings.sections.sampling import RolloutSection
 
 Loss = Literal["grpo", "bnpo", "dapo", "dr_grpo", "cispo", "sapo", "luspo"]
 CLIPPING = ("grpo", "bnpo", "dapo", "dr_grpo", "luspo")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sage_cli.metrics.counts import FloatArray
-from sage_cli.metrics.intervals.distributions import holm
+from sage_cli.metrics.intervals import holm
 
 SPARE = 3
 """Degrees of freedom that the fit has to leave to the noise."""

@@ -1,17 +1,89 @@
-"""Facts of a model's folder, without loading it: content, base, type, end tokens."""
+"""A model of the Hub: which commit is meant, and its small files in the Hub's local cache.
+
+The cached commit of a branch is used until it is fetched again: a model doesn't change between
+two commands because its branch has moved on.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from sage_cli.errors import DataError
+from sage_cli.errors import AbsentModelError, DataError
 from sage_cli.file_hash import file_hash
 from sage_cli.json_value import json_value
-from sage_cli.models.hub import cached_files, commit_of
+from sage_cli.settings.sections.model import PretrainedModel, ScratchModel
+
+_NAME = re.compile(r"[\w.-]+/[\w.-]+")
+_EVERY_MODEL_HAS_ONE = ("config.json", "adapter_config.json")
+_SMALL_FILES = ["*.json", "*.jinja"]
+
+
+def is_hub_name(name: str) -> bool:
+    """Return True if `name` reads as ORG/MODEL and can't be meant as a folder here."""
+    return bool(_NAME.fullmatch(name)) and not Path(name.partition("/")[0]).is_dir()
+
+
+def cached_files(name: str, revision: str | None) -> Path:
+    """The cached folder of the commit that is meant, with at least the model's small files.
+
+    They are fetched unless the cache holds them. Raises AbsentModelError where there is no such
+    model, or the Hub can't be reached.
+    """
+    snapshot = _snapshot(name, revision)
+    if isinstance(snapshot, Path):
+        return snapshot
+    raise AbsentModelError(
+        f"'{name}' is no folder here, and couldn't be read from the Hub: {snapshot}",
+        f"check the name; fetch it where there is a network with `hf download {name}`, or name "
+        "the folder of a copy",
+    )
+
+
+def whole_model(name: str, revision: str | None) -> Path:
+    """The cached folder of the commit that is meant, with all that loading takes; else fetched.
+
+    Raises AbsentModelError as `cached_files` does.
+    """
+    from huggingface_hub import snapshot_download
+
+    files = cached_files(name, revision)
+    if any(files.glob("*.safetensors")):
+        return files
+    return Path(snapshot_download(name, revision=files.name, ignore_patterns=["*.bin", "*.pth"]))
+
+
+def commit_of(name: str, revision: str | None) -> str | None:
+    """The commit that is meant; None where neither cache nor Hub tells."""
+    snapshot = _snapshot(name, revision)
+    return snapshot.name if isinstance(snapshot, Path) else None
+
+
+@cache
+def _snapshot(name: str, revision: str | None) -> Path | str:
+    """The folder, or why there is none: the Hub is asked once a process at most."""
+    from huggingface_hub import constants
+
+    cache_folder = Path(constants.HF_HUB_CACHE) / ("models--" + name.replace("/", "--"))
+    if constants.HF_HUB_OFFLINE and not cache_folder.is_dir():
+        return "it isn't in the local cache, and HF_HUB_OFFLINE is set"  # no client is needed
+    from huggingface_hub import snapshot_download, try_to_load_from_cache
+
+    try:
+        for file in _EVERY_MODEL_HAS_ONE:
+            cached = try_to_load_from_cache(name, file, revision=revision)
+            if isinstance(cached, str):
+                return Path(cached).parent
+        return Path(snapshot_download(name, revision=revision, allow_patterns=_SMALL_FILES))
+    except Exception as error:  # the Hub's clients fail in a dozen unrelated classes
+        return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
 
 ADAPTER_FILE = "adapter_config.json"
 WEIGHTS_FILE = "weights-left-out.json"
@@ -180,3 +252,54 @@ def _text(token: Any) -> str | None:
     """A token is stored as its text or as an object that holds it."""
     text = token.get("content") if isinstance(token, dict) else token
     return str(text) if text is not None else None
+
+
+Facts = Mapping[str, Any]
+_SHAPE = (
+    "model_type", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
+    "vocab_size",
+)  # fmt: skip
+
+
+def shape(config: Mapping[str, Any]) -> Facts:
+    """Architecture, sizes and vocabulary, of the content of a config.json."""
+    return {name: config[name] for name in _SHAPE if name in config}
+
+
+def facts_of_folder(folder: Path) -> Facts:
+    """The facts of the files in `folder`: a model's shape, or the base of an adapter."""
+    if is_adapter(folder):
+        return facts_of_path(adapter_base(folder))
+    return shape(read_json(folder / "config.json"))
+
+
+def facts_of_path(path: str) -> Facts:
+    """A model by its place: a folder and its shape, or a name of the Hub, which is all there is."""
+    if Path(path).is_dir():
+        return {"folder": str(Path(path).resolve()), **facts_of_folder(Path(path))}
+    return {"kind": "pretrained", "path": path}
+
+
+def facts_of_section(section: PretrainedModel | ScratchModel) -> Facts:
+    """The facts of a configured model; its tuning and its seed don't matter."""
+    if isinstance(section, PretrainedModel):
+        return {"kind": "pretrained", **facts_of_path(section.path), "revision": section.revision}
+    characters = section.tokenizer == "characters"
+    return {
+        "kind": "scratch",
+        "tokenizer": section.tokenizer if characters else f"bpe of {section.vocabulary}",
+        "model_type": "qwen2",
+        "hidden_size": section.hidden,
+        "intermediate_size": section.feed_forward,
+        "num_hidden_layers": section.layers,
+        "num_attention_heads": section.heads,
+    }
+
+
+def differences(theirs: Facts, ours: Facts) -> list[str]:
+    """`hidden_size 16 and 96` for everything that both say and that isn't the same."""
+    return [
+        f"{name} {theirs[name]} and {ours[name]}"
+        for name in theirs
+        if name in ours and theirs[name] != ours[name]
+    ]

@@ -16,10 +16,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from sage_cli.problems.data_set import DataSet
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.registry import is_file_name
-from sage_cli.problems.rows import Layout
+from sage_cli.problems.rows import DataSet, Layout
 
 
 class BenchmarkContract(ABC):

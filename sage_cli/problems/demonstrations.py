@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 
 from sage_cli.errors import ConfigurationError
 from sage_cli.problems.generated.generator import Generator
-from sage_cli.problems.gold import is_number
 from sage_cli.problems.load import worked_rows
 from sage_cli.problems.problem import Demonstration
 from sage_cli.problems.registry import generator_of
-from sage_cli.settings.plugins import named
+from sage_cli.problems.rows import is_number
+from sage_cli.settings.own_code import named
 from sage_cli.settings.sections.data import DataSection
 from sage_cli.settings.sections.training import SftSection
 

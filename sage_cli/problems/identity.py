@@ -14,7 +14,7 @@ from sage_cli.problems.generated.generator import Generated
 from sage_cli.problems.load import benchmark_names
 from sage_cli.problems.registry import Member, members, require_known_revisions, trained_on
 from sage_cli.problems.sources import source_identity
-from sage_cli.settings.plugins import named
+from sage_cli.settings.own_code import named
 from sage_cli.settings.sections.data import DataSection, FieldsSection
 from sage_cli.settings.sections.training import SftSection
 

@@ -1,19 +1,339 @@
-"""A published row -> question, gold and working-out, by the columns that hold them."""
+"""Rows of JSONL, CSV and Parquet files; a broken line is named by its number."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import csv
+import logging
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from typing import Any
+from functools import cache
+from itertools import islice
+from pathlib import Path
+from typing import Any, TextIO
 
 from sage_cli.errors import DataError
-from sage_cli.problems.columns import has, value_at
-from sage_cli.problems.data_set import DataSet
-from sage_cli.problems.files import Row
-from sage_cli.problems.gold import GoldRule, as_text, whole
+from sage_cli.file_hash import file_hash
+from sage_cli.json_value import json_value
+from sage_cli.latex_boxed import last_boxed
 from sage_cli.problems.problem import Problem, problem_id
 from sage_cli.settings.sections.data import FieldsSection
+
+DELIMITERS = (",", ";", "\t")
+
+Row = tuple[str, dict[str, Any]]
+"""Where a row stands (`FILE, line 7`) and what it holds."""
+
+
+def read_file(path: Path) -> Iterator[Row]:
+    """The rows of a JSONL, CSV or Parquet file.
+
+    Raises DataError when the file isn't there, is of another kind, or has a row that isn't one.
+    """
+    _require(path)
+    if path.suffix not in _READERS:
+        raise DataError(
+            f"{path} is neither JSONL, CSV nor Parquet",
+            f"name a file that ends in {', '.join(SUFFIXES)}",
+        )
+    return _READERS[path.suffix](path)
+
+
+def content(path: Path) -> str:
+    """The SHA-256 of a file's content. Raises DataError when it isn't there."""
+    _require(path)
+    return file_hash(path)
+
+
+def _require(path: Path) -> None:
+    if not path.is_file():
+        raise DataError(f"there is no file {path}", "check the path")
+
+
+def _jsonl(path: Path) -> Iterator[Row]:
+    with _text(path) as file:
+        for number, line in enumerate(file, 1):
+            if line.strip():
+                yield f"{path}, line {number}", _json_object(line, path, number)
+
+
+def _json_object(line: str, path: Path, number: int) -> dict[str, Any]:
+    try:
+        row = json_value(line)
+    except ValueError as error:
+        raise DataError(
+            f"{path}, line {number}, isn't JSON: {error}",
+            "mend or remove the line; each line is one JSON object",
+        ) from error
+    if not isinstance(row, dict):
+        raise DataError(
+            f"{path}, line {number}, is a JSON {type(row).__name__}, not an object",
+            'each line is one JSON object, as {"question": ..., "gold": ...}',
+        )
+    return row
+
+
+def _csv(path: Path) -> Iterator[Row]:
+    """Rows by the columns that the first line names, every value a text."""
+    with _text(path, newline="") as file:
+        reader = csv.reader(file, strict=True, delimiter=_delimiter(file))
+        number = 1
+        try:
+            columns = next(reader, [])
+            if len(set(columns)) < len(columns):
+                raise DataError(f"{path} names a column twice: {', '.join(columns)}", "rename one")
+            number = reader.line_num + 1
+            for values in reader:
+                if values:
+                    yield f"{path}, line {number}", _named(columns, values, path, number)
+                number = reader.line_num + 1  # a quoted value may hold line breaks
+        except csv.Error as error:
+            raise DataError(
+                f"{path}, line {number}, isn't CSV: {error}", "mend or remove the line"
+            ) from error
+
+
+def _delimiter(file: TextIO) -> str:
+    """The delimiter of the first line: spreadsheets also write ; and tabs."""
+    first = file.readline()
+    file.seek(0)
+    return max(DELIMITERS, key=first.count)
+
+
+def _named(columns: list[str], values: list[str], path: Path, number: int) -> dict[str, str]:
+    if len(values) != len(columns):
+        raise DataError(
+            f"{path}, line {number}, has {len(values)} values, and the first line names "
+            f"{len(columns)} columns",
+            "mend the line: a value with a delimiter, quote or line break in it stands in quotes",
+        )
+    return dict(zip(columns, values, strict=True))
+
+
+def _parquet(path: Path) -> Iterator[Row]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path) as file:
+            number = 0
+            for batch in file.iter_batches():
+                for row in batch.to_pylist():
+                    number += 1
+                    yield f"{path}, row {number}", row
+    except pa.ArrowException as error:
+        raise DataError(f"{path} isn't a Parquet file: {error}", "write the file again") from error
+
+
+@contextmanager
+def _text(path: Path, newline: str | None = None) -> Iterator[TextIO]:
+    """A file of UTF-8 text, with or without the mark that spreadsheets put first."""
+    try:
+        with path.open(encoding="utf-8-sig", newline=newline) as file:
+            yield file
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} isn't UTF-8 text: {error}", "convert the file") from error
+
+
+_READERS: Mapping[str, Callable[[Path], Iterator[Row]]] = {
+    ".jsonl": _jsonl,
+    ".csv": _csv,
+    ".parquet": _parquet,
+}
+SUFFIXES = tuple(_READERS)
+
+_UNNAMED = FieldsSection()
+_GOLDS = ("ground_truth", "solution", "answer", "gold")
+"""Columns of the right answer beside `prompt` or `messages`, the first that is there."""
+
+log = logging.getLogger(__name__)
+
+
+def value_at(values: Mapping[str, Any], path: str) -> Any:
+    """Return the value at `path`: a column, or a dotted path as `prompt.-1.content`.
+
+    A column whose own name has dots comes first. Of a list with one element, which is how some
+    files hold a text, the element is returned. Raises KeyError where there is nothing.
+    """
+    found: Any = values
+    for step in (path,) if path in values else path.split("."):
+        if isinstance(found, Mapping) and step in found:
+            found = found[step]
+        elif isinstance(found, list) and _is_place(step, found):
+            found = found[int(step)]
+        else:
+            raise KeyError(path)
+    return found[0] if isinstance(found, list) and len(found) == 1 else found
+
+
+def has(values: Mapping[str, Any], path: str) -> bool:
+    """Return True if a row has a value at `path`."""
+    try:
+        value_at(values, path)
+    except KeyError:
+        return False
+    return True
+
+
+def _is_place(step: str, among: list[Any]) -> bool:
+    whole = step.removeprefix("-")
+    return whole.isdecimal() and -len(among) <= int(step) < len(among)
+
+
+def fields_of(path: Path, named: FieldsSection) -> FieldsSection:
+    """Return the columns of a file: those that are `named`, else those of a known program's form.
+
+    What was detected is said once.
+    """
+    if (named.question, named.gold) != (_UNNAMED.question, _UNNAMED.gold):
+        return named
+    row = next((values for _, values in islice(read_file(path), 1)), {})
+    form = None if has(row, "question") and has(row, "gold") else _form(row)
+    if form is None:
+        return named
+    program, question, gold = form
+    _say(path, program, question, gold)
+    return named.model_copy(update={"question": question, "gold": gold})
+
+
+def _form(row: Mapping[str, Any]) -> tuple[str, str, str] | None:
+    """Return the program whose form a row has, and its columns of question and gold."""
+    question = _asked(row, "prompt") or _asked(row, "messages")
+    if question is None:
+        return None
+    if question.startswith("prompt") and has(row, "reward_model.ground_truth"):
+        return "verl", question, "reward_model.ground_truth"
+    gold = next((name for name in _GOLDS if row.get(name) not in (None, "", [])), None)
+    if gold is None:
+        return None
+    return "open-instruct" if question.startswith("messages") else "TRL", question, gold
+
+
+def _asked(row: Mapping[str, Any], column: str) -> str | None:
+    """Return the path of the question in a column of text or of turns: the last turn of the user.
+
+    None where the column is neither.
+    """
+    turns = row.get(column)
+    if isinstance(turns, str) and column == "prompt":
+        return column
+    if not isinstance(turns, list):
+        return None
+    for back in range(1, len(turns) + 1):
+        turn = turns[-back]
+        if isinstance(turn, Mapping) and turn.get("role") == "user" and "content" in turn:
+            return f"{column}.-{back}.content"
+    return None
+
+
+@cache
+def _say(path: Path, program: str, question: str, gold: str) -> None:
+    log.warning(
+        "%s has the columns of %s: the question is %s, the gold %s", path, program, question, gold
+    )
+
+
+GoldRule = Callable[[str], str | None]
+
+
+def as_text(value: Any) -> str:
+    """A column's value as text; AMC23 stores floats, and 27.0 reads as 27."""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return "" if value is None else str(value).strip()
+
+
+def whole(text: str) -> str | None:
+    """The column holds the gold and nothing else."""
+    return text or None
+
+
+def integer(text: str) -> str | None:
+    """An integer without the leading zeros that AIME prints (033)."""
+    return str(int(text)) if re.fullmatch(r"[+-]?\d+", text) else text or None
+
+
+def in_last_box(text: str) -> str | None:
+    r"""The contents of the last closed \boxed{...}; None without one, or where it is empty."""
+    return (last_boxed(text) or "").strip() or None
+
+
+def after_hashes(text: str) -> str | None:
+    """The text after the last ####, thousands separators removed (GSM8K)."""
+    _, marker, answer = text.rpartition("####")
+    return answer.strip().replace(",", "") or None if marker else None
+
+
+def before_unit(text: str) -> str | None:
+    """The text before the unit in parentheses: `9 (apples)` -> `9` (ASDiv)."""
+    return re.sub(r"\s*\([^()]*\)\s*$", "", text) or None
+
+
+def is_number(text: str) -> bool:
+    """Return True if `text` is a finite decimal number, as 12, -0.5 or 1e5."""
+    try:
+        return math.isfinite(float(text)) and "_" not in text
+    except ValueError:
+        return False
+
+
+Columns = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """A published data set.
+
+    `files` are its local copies below the data folder, all of them needed. `question` and `gold`
+    list alternatives, the first whose columns are there counts, because mirrors name columns
+    differently; several question columns are joined by a space. `count` is the number of
+    problems that a complete copy has; None where copies differ. `revision` is a commit of the
+    Hub data set, which `data.revisions` overrides; None takes the newest, and the commit that was
+    read is recorded.
+    """
+
+    name: str
+    title: str
+    hub: str
+    splits: tuple[str, ...]
+    files: tuple[str, ...]
+    question: tuple[Columns, ...]
+    gold: tuple[tuple[str, GoldRule], ...]
+    config: str | None = None
+    revision: str | None = None
+    working: str | None = None
+    where: tuple[str, Any] | None = None
+    count: int | None = None
+    judge: str = "math"
+    tolerance: float | None = None
+    training: bool = False
+    rows: tuple[int, int] | None = None
+    """The first and the last row that belong to it, counted from 1; None for all."""
+    part_of: str | None = None
+    """Problems carry this data set's name in their ids, so that both share their samples."""
+
+    def pinned(self, revisions: Mapping[str, str]) -> DataSet:
+        """Return it at the revision that its own name, or that of the whole, has in `revisions`."""
+        whole = revisions.get(self.part_of or self.name, self.revision)
+        return replace(self, revision=revisions.get(self.name, whole))
+
+    def at(self, split: str) -> DataSet:
+        """The same columns of another split, which has no local copy and a count of its own."""
+        return replace(self, splits=(split,), files=(), count=None)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Several data sets reported as one benchmark."""
+
+    name: str
+    title: str
+    members: tuple[str, ...]
+    count: int | None = None
+    training: bool = field(default=False, init=False)
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from sage_cli.errors import DataError
-from sage_cli.problems.columns import fields_of
-from sage_cli.problems.data_set import DataSet
-from sage_cli.problems.files import Row, content, read_file
 from sage_cli.problems.problem import Problem
-from sage_cli.problems.rows import Layout
+from sage_cli.problems.rows import DataSet, Layout, Row, content, fields_of, read_file
 from sage_cli.settings.sections.data import DataSection, FieldsSection
 
 _COMMIT = re.compile(r"@([0-9a-f]{40})/")

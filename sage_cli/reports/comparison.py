@@ -1,31 +1,351 @@
-"""The report of a comparison of two models or two methods."""
+"""Contrasts of two sides: differences, detectable differences, and adjusted p-values."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from typing_extensions import TypedDict
 
-from sage_cli.metrics import Comparison, Crossing, Support, VarianceComponents
-from sage_cli.metrics.counts import FloatArray
-from sage_cli.reports.comparison_notes import comparison_notes, reading_notes, unchecked_notes
-from sage_cli.reports.contrast import (
-    Contrast,
-    ContrastJson,
-    adjusted,
-    average,
-    cells_at,
-    contrast,
-    contrast_json,
+from sage_cli.metrics import (
+    About,
+    Comparison,
+    Crossing,
+    Difference,
+    Side,
+    Support,
+    VarianceComponents,
+    about,
+    method_difference,
+    paired_difference,
+    pooled,
 )
+from sage_cli.metrics.comparison import Pool
+from sage_cli.metrics.counts import FloatArray
+from sage_cli.metrics.intervals import USUAL, Resampling, holm, pass_matrix
+from sage_cli.metrics.power import POWER, precision
+from sage_cli.metrics.support import different_seeds, grade_correlation
 from sage_cli.reports.document import Document, Figure
-from sage_cli.reports.figures.curves import draw_curves
+from sage_cli.reports.figures import draw_curves
+from sage_cli.reports.measurement import Provenance
 from sage_cli.reports.passk import powers_of_two
-from sage_cli.reports.provenance import Provenance
-from sage_cli.reports.tables.table import Column, Detail, Measure, Row, Table, columns
+from sage_cli.reports.tables import Column, Detail, Measure, Row, Table, columns
+
+Key = TypeVar("Key")
+
+
+@dataclass(frozen=True, eq=False)
+class Contrast:
+    """Two sides on a benchmark, or on the average of several, at each k.
+
+    `about` is what the difference is a statement about. `means` are both sides' pass@k,
+    `smallest_K` the smallest detectable differences, `holm_K` the p-values of `difference` after
+    Holm; NaN outside the family.
+    """
+
+    labels: tuple[str, str]
+    about: About
+    means: tuple[FloatArray, FloatArray]
+    difference: Difference
+    smallest_K: FloatArray
+    holm_K: FloatArray
+
+    @property
+    def subject(self) -> str:
+        """Return what the difference is about, in words for a table."""
+        if self.about == "models":
+            return "two models" if self.difference.runs == (1, 1) else "these models"
+        return "methods" if min(self.difference.runs) > 1 else "method and this base"
+
+
+def contrast(one: Comparison) -> Contrast:
+    """Return the contrast of one benchmark; its p-values are not adjusted yet."""
+    means = (one.curves[0].mean_K, one.curves[1].mean_K)
+    return _contrast(one.a, one.b, means, one.difference, None)
+
+
+def contrast_of(
+    a: Side,
+    b: Side,
+    ks: Sequence[int],
+    pool: Pool | None = None,
+    how: Resampling = USUAL,
+) -> Contrast:
+    """Return the contrast of two sides on a benchmark at `ks`, without bands and crossing.
+
+    If a side has several training seeds, seeds are random as well as problems; a side with one
+    model is fixed. The seeds' variance is pooled over the methods of `pool`, by default the two.
+    """
+    if max(len(a.runs), len(b.runs)) > 1:
+        difference = method_difference(a.runs, b.runs, ks, how, pool=pool)
+    else:
+        difference = paired_difference(a.counts, b.counts, ks, how)
+    mean_A, mean_B = (pass_matrix(side.counts, ks).mean(axis=0) for side in (a, b))
+    return _contrast(a, b, (mean_A, mean_B), difference, pool)
+
+
+def _contrast(
+    a: Side,
+    b: Side,
+    means: tuple[FloatArray, FloatArray],
+    difference: Difference,
+    pool: Pool | None,
+) -> Contrast:
+    smallest_K = precision([(a.runs, b.runs)], difference.ks, pool).detectable(difference)
+    unknown_K = np.full(len(difference.ks), np.nan)
+    return Contrast((a.label, b.label), about(a, b), means, difference, smallest_K, unknown_K)
+
+
+def average(comparisons: Sequence[Comparison]) -> Contrast:
+    """Return the unweighted mean over benchmarks of the same sides, by Student's t."""
+    return average_of([(one.a, one.b) for one in comparisons], list(map(contrast, comparisons)))
+
+
+def average_of(
+    sides: Sequence[tuple[Side, Side]], contrasts: Sequence[Contrast], pool: Pool | None = None
+) -> Contrast:
+    """Return the same from the sides and their contrasts on each benchmark."""
+    first = contrasts[0]
+    ks, confidence, runs = first.difference.ks, first.difference.confidence, first.difference.runs
+    mean = precision([(a.runs, b.runs) for a, b in sides], ks, pool)
+    low_K, high_K = mean.interval(confidence)
+    problems = sum(one.difference.problems for one in contrasts)
+    difference = Difference(ks, mean.mean_K, low_K, high_K, mean.p(), confidence, problems, runs)
+    mean_A, mean_B = (np.mean([one.means[side] for one in contrasts], axis=0) for side in (0, 1))
+    smallest_K, unknown_K = mean.smallest(confidence), np.full(len(ks), np.nan)
+    return Contrast(first.labels, first.about, (mean_A, mean_B), difference, smallest_K, unknown_K)
+
+
+def adjusted(contrasts: Mapping[Key, Contrast], ks: Sequence[int]) -> dict[Key, Contrast]:
+    """Return the contrasts with Holm's p-values over every k of `ks` in all of them."""
+    family = {
+        name: np.where(np.isin(one.difference.ks, ks), one.difference.p_K, np.nan)
+        for name, one in contrasts.items()
+    }
+    adjusted_p = holm(np.stack(list(family.values())))
+    return {
+        name: replace(one, holm_K=holm_K)
+        for (name, one), holm_K in zip(contrasts.items(), adjusted_p, strict=True)
+    }
+
+
+def difference_at(one: Contrast, k: int) -> Measure:
+    """Return A less B at `k` with its interval."""
+    gap = one.difference
+    place = gap.ks.index(k)
+    interval = (float(gap.low_K[place]), float(gap.high_K[place]))
+    return Measure(float(gap.mean_K[place]), interval=interval, signed=True)
+
+
+def safe_at(one: Contrast, k: int) -> Measure:
+    """Return the safe interval at `k` without a value; undefined if there is none."""
+    if (safe := one.difference.safe) is None:
+        return Measure(float("nan"))
+    place = one.difference.ks.index(k)
+    return Measure(float("nan"), interval=(float(safe.low_K[place]), float(safe.high_K[place])))
+
+
+def cells_at(one: Contrast, k: int) -> tuple[Measure, ...]:
+    """Return a row's cells: both means, A less B, safe interval, detectable, p, Holm's p."""
+    place = one.difference.ks.index(k)
+    means = (Measure(float(mean_K[place])) for mean_K in one.means)
+    p_values = (float(p_K[place]) for p_K in (one.difference.p_K, one.holm_K))
+    smallest = Measure(float(one.smallest_K[place]))
+    ps = (Measure(p, digits=4, tiny=True) for p in p_values)
+    return (*means, difference_at(one, k), safe_at(one, k), smallest, *ps)
+
+
+class ContrastJson(TypedDict):
+    """A less B, a value for each k; `p_holm` is undefined outside the table's tests.
+
+    `safe` has a pair [low, high] for each k, and `fragile` is true where it contains 0 although p
+    is small; `safe` is null if training seeds are random too.
+
+    `about` is "methods" if training seeds are random: each side has several, or one has and the
+    other is a base, a fixed model. Else it is "models": another training seed may differ. `runs`
+    are the numbers of training seeds of both sides.
+    """
+
+    about: About
+    runs: list[int]
+    k: list[int]
+    difference: FloatArray
+    low: FloatArray
+    high: FloatArray
+    safe: list[FloatArray] | None
+    fragile: list[bool]
+    p: FloatArray
+    p_holm: FloatArray
+    smallest_detectable: FloatArray
+    problems: int
+
+
+def contrast_json(one: Contrast) -> ContrastJson:
+    """Return all numbers of a contrast; undefined ones are null."""
+    difference, safe = one.difference, one.difference.safe
+    return {
+        "about": one.about,
+        "runs": list(difference.runs),
+        "k": list(difference.ks),
+        "difference": difference.mean_K,
+        "low": difference.low_K,
+        "high": difference.high_K,
+        "safe": None if safe is None else list(np.stack([safe.low_K, safe.high_K], axis=1)),
+        "fragile": difference.fragile.tolist(),
+        "p": difference.p_K,
+        "p_holm": one.holm_K,
+        "smallest_detectable": one.smallest_K,
+        "problems": difference.problems,
+    }
+
+
+def comparison_notes(comparison: Comparison) -> list[str]:
+    """Return notes on intervals, crossing, evaluation seeds and support."""
+    names, difference = (comparison.a.label, comparison.b.label), comparison.difference
+    notes = [interval_note(names, difference), *fragile_notes(difference, comparison.shown)]
+    if comparison.crossing is not None:
+        notes += crossing_notes(names, comparison.crossing, difference.ks)
+    notes += map(Detail, seeds_notes(comparison))
+    if comparison.support is not None:
+        notes += support_notes(names, comparison.support)
+    return notes
+
+
+def crossing_notes(names: tuple[str, str], crossing: Crossing, ks: Sequence[int]) -> list[str]:
+    """Return a sentence on where the curves cross, if that is established, and its estimates."""
+    if not crossing.leader:
+        return ["the curves are equal, or have one k or one problem only: no crossing to speak of"]
+    leader, follower = names if crossing.leader == "a" else names[::-1]
+    level, span = (
+        f"{100 * crossing.confidence:g} % interval",
+        f"{_end(crossing.low, ks)} to {_end(crossing.high, ks)}",
+    )
+    if crossing.established:
+        found = f"{leader} leads at small k and {follower} at large k: they cross at k = {span}"
+        advice = "; quote the interval, since the estimate of a late crossing is too low"
+        found, estimates = f"{found} ({level})", [f"estimate {crossing.k:.3g}{advice}"]
+    elif math.isnan(crossing.k):
+        found = f"no crossing is established: {leader} is not below {follower} at any k"
+        estimates = [f"{level} {span}"]
+    else:
+        found = "no crossing is established: the lead before it, or the one after it, may be chance"
+        estimates = [f"estimate {crossing.k:.3g}, {level} {span}"]
+    estimates.append(f"{crossing.share:.0%} of the resampled sets of problems cross")
+    return [found, Detail(f"crossing: {'; '.join(estimates)}")]
+
+
+def support_notes(names: tuple[str, str], support: Support) -> list[str]:
+    """Return notes on problems that one side alone solved, beside the number by chance."""
+    a, b = names
+    test = "McNemar's" if support.paired else "Fisher's"
+    return [
+        f"solved by {a} alone: {len(support.gained)} problems, by {b} alone: {len(support.lost)} "
+        f"({support.gained_by_chance:.1f} and {support.lost_by_chance:.1f} expected if both were "
+        "equal)",
+        Detail(
+            f"beyond chance by {test} test after Holm, at {100 * support.confidence:g} %: "
+            f"{len(support.surely_gained)} solved by {a} alone, {len(support.surely_lost)} by {b}"
+        ),
+        Detail(
+            f"solved by both: {len(support.kept)}; by neither: {len(support.absent)} "
+            f"(success probabilities below {support.visible:.2g} can go unseen)"
+        ),
+    ]
+
+
+def reading_notes(differences: Sequence[Difference]) -> list[str]:
+    """Return notes on which interval to quote and on what `detectable` says."""
+    test = f"at {1 - differences[0].confidence:.0%} two-sided"
+    notes = [
+        f"detectable: a true difference of this size is found in {POWER:.0%} of repetitions, "
+        f"{test}; a difference that is not significant and could be as large as detectable is "
+        "undecided, not absent",
+        Detail(
+            "detectable is the distance from the difference to the end of its interval on the side "
+            "of 0, and t(.80) times the standard error of that end (Bloom 1995); a lower bound "
+            "where few problems differ so far; – : none, or unknown"
+        ),
+    ]
+    if any(one.safe is not None for one in differences):
+        notes = [
+            "quote the interval beside the difference; safe is wider and holds even where rare "
+            "problems lose much",
+            *notes,
+            Detail(
+                "safe: Gaffke's bounds alone, which hold whatever the problems' differences are; "
+                "the interval of the difference is narrower and errs where rare problems lose much"
+            ),
+        ]
+    return notes
+
+
+def interval_note(names: tuple[str, str], difference: Difference) -> str:
+    """Return a note on what is random in the intervals: problems, or training seeds as well."""
+    level = f"{100 * difference.confidence:g} % intervals over {difference.problems} problems"
+    runs = difference.runs
+    if runs == (1, 1):
+        return (
+            f"{level}, paired; about these two models, not their methods: another training seed "
+            "gives another model"
+        )
+    if min(runs) > 1:
+        return f"{level} and {runs[0]} against {runs[1]} training seeds, both random"
+    several, single = names if runs[0] > 1 else names[::-1]
+    seeds = f"{max(runs)} training seeds of {several}"
+    return f"{level} and {seeds}, both random; {single} is this one model"
+
+
+def _end(k: float, ks: Sequence[int]) -> str:
+    if math.isinf(k):
+        return f"below {ks[0]}" if k < 0 else f"beyond {ks[-1]}"
+    return f"{k:.3g}"
+
+
+def fragile_notes(difference: Difference, ks: Sequence[int]) -> list[str]:
+    """Return a warning for the ks at which rare, unseen losses could undo the test's result."""
+    fragile_K = zip(difference.ks, difference.fragile.tolist(), strict=True)
+    fragile = [str(k) for k, is_fragile in fragile_K if is_fragile and k in ks]
+    if not fragile:
+        return []
+    return [
+        f"at k = {', '.join(fragile)} the paired test finds a difference, but the safe interval "
+        "holds 0: problems that are lost altogether, so rare that few or none are among these "
+        f"{difference.problems}, could undo it; more problems would tell"
+    ]
+
+
+def seeds_notes(comparison: Comparison) -> list[str]:
+    """Return a note on shared random numbers of both sides, if that is known."""
+    a, b = (pooled(side.runs[0]) for side in (comparison.a, comparison.b))
+    if different_seeds(a, b):
+        return [
+            "the two sides have different evaluation seeds, so they don't share their random "
+            "numbers: the sampling's part of a difference is about 1.2 times (an initial policy "
+            "and its RL policy) to 2 times (two RL policies) that with equal seeds"
+        ]
+    correlation = grade_correlation(a, b)
+    if math.isnan(correlation):
+        return []
+    return [
+        "both sides share their random numbers sample by sample (equal evaluation seeds): within "
+        f"a problem grades correlate {correlation:.2f}"
+    ]
+
+
+def unchecked_notes(names: Sequence[str]) -> list[str]:
+    """Return a warning for models that are taken as seeds of a method, with settings unknown."""
+    if not names:
+        return []
+    return [
+        f"{', '.join(names)}: no settings are stored, so it isn't checked that the models of a "
+        "side are training seeds of one method"
+    ]
+
 
 AVERAGE = "average"
 DIFFERENCE_COLUMNS = "difference, safe, detectable, p, p (Holm)"

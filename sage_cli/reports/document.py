@@ -16,11 +16,9 @@ from typing_extensions import TypedDict
 
 from sage_cli import __version__
 from sage_cli.json_value import json_value
-from sage_cli.reports.provenance import Provenance
-from sage_cli.reports.tables.render import to_csv, to_latex, to_markdown
-from sage_cli.reports.tables.table import Table, essential
-from sage_cli.store.atomic import write_text
-from sage_cli.store.json_files import json_text
+from sage_cli.reports.measurement import Provenance
+from sage_cli.reports.tables import Table, essential, to_csv, to_latex, to_markdown
+from sage_cli.store.files import json_text, write_text
 
 FIGURES_VERSION = 5
 """Raised when figures of the same data look different, so that stored ones are replaced."""

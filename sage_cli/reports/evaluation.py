@@ -9,12 +9,11 @@ from typing_extensions import TypedDict
 
 from sage_cli.metrics import Counts
 from sage_cli.metrics.counts import FloatArray
-from sage_cli.metrics.intervals.bands import pass_matrix
+from sage_cli.metrics.intervals import pass_matrix
 from sage_cli.reports.document import Document
-from sage_cli.reports.measurement import Measured, MeasuredJson, grade_notes, record
-from sage_cli.reports.provenance import Provenance
-from sage_cli.reports.tables.published import evaluation_tables, published, published_scores
-from sage_cli.reports.tables.table import Column, Measure, Record, Row, Scores, Table, to_records
+from sage_cli.reports.measurement import Measured, MeasuredJson, Provenance, grade_notes, record
+from sage_cli.reports.published import evaluation_tables, published, published_scores
+from sage_cli.reports.tables import Column, Measure, Record, Row, Scores, Table, to_records
 
 AVERAGE = "average"
 PROTOCOL = "paper's protocol"

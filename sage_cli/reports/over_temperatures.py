@@ -9,19 +9,13 @@ from math import nan
 
 from typing_extensions import TypedDict
 
-from sage_cli.metrics.comparisons.equal_accuracy import (
-    EqualAccuracy,
-    NotReached,
-    Points,
-    equal_accuracy,
-)
 from sage_cli.metrics.counts import FloatArray
-from sage_cli.metrics.intervals.interval import Resampling
-from sage_cli.metrics.intervals.resampling import gaffke
+from sage_cli.metrics.equal_accuracy import EqualAccuracy, NotReached, Points, equal_accuracy
+from sage_cli.metrics.intervals import Resampling, gaffke
 from sage_cli.reports.document import Document, Figure
-from sage_cli.reports.figures.panels import draw_tradeoff
-from sage_cli.reports.provenance import Provenance
-from sage_cli.reports.tables.table import Column, Measure, Record, Row, Table, columns, to_records
+from sage_cli.reports.figures import draw_tradeoff
+from sage_cli.reports.measurement import Provenance
+from sage_cli.reports.tables import Column, Measure, Record, Row, Table, columns, to_records
 
 Policies = Mapping[str, FloatArray]
 """pass@k of one benchmark by policy, each (T, P, K)."""

@@ -11,10 +11,9 @@ from typing_extensions import TypedDict
 from sage_cli.metrics import Curve
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.reports.document import Document, Figure
-from sage_cli.reports.figures.curves import draw_curves
-from sage_cli.reports.measurement import Measured, MeasuredJson, grade_notes, record
-from sage_cli.reports.provenance import Provenance
-from sage_cli.reports.tables.table import Column, Measure, Row, Table, columns
+from sage_cli.reports.figures import draw_curves
+from sage_cli.reports.measurement import Measured, MeasuredJson, Provenance, grade_notes, record
+from sage_cli.reports.tables import Column, Measure, Row, Table, columns
 
 
 @dataclass(frozen=True)

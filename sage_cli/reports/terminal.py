@@ -12,7 +12,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from sage_cli.reports.document import Document
-from sage_cli.reports.tables.table import Column, Row, Table, is_text
+from sage_cli.reports.tables import Column, Row, Table, is_text
 
 LONG_WORD = 24
 """Longer words, as paths, may be broken; names of runs are about as long."""

@@ -10,7 +10,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from sage_cli.guides.token_values import PERCENTILES, TokenValues
-from sage_cli.reports.tables.table import Cell, Column, Measure, Row, Table
+from sage_cli.reports.tables import Cell, Column, Measure, Row, Table
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 
 from sage_cli.errors import RefusedPromptsError, SamplingError
 from sage_cli.sampling.sampler import Sampler, SampleRequest
-from sage_cli.settings.plugins import named
-from sage_cli.store.samples.completion import FINISH_REASONS, Completion, encodable
-from sage_cli.store.samples.sample_set import SampleSet
+from sage_cli.settings.own_code import named
+from sage_cli.store.sample_parts import FINISH_REASONS, Completion, encodable
+from sage_cli.store.sample_set import SampleSet
 
 MOST_TOKENS = 2**31 - 1
 log = logging.getLogger(__name__)

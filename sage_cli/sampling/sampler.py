@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
+from sage_cli.settings.own_code import in_words, load_plugin
 from sage_cli.settings.sections.model import PromptSection
-from sage_cli.settings.sections.sampling import DecodingSection, SamplingSection
-from sage_cli.store.samples.completion import Completion
+from sage_cli.settings.sections.sampling import SAMPLER_GROUP, DecodingSection, SamplingSection
+from sage_cli.store.sample_parts import Completion
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -123,3 +124,71 @@ def sample_seed(seed: int, problem_id: str, index: int) -> int:
     """
     digest = hashlib.blake2b(f"{seed}\0{problem_id}\0{index}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 11
+
+
+def build_sampler(setup: SamplerSetup) -> Sampler:
+    """Return the sampler of `setup`, with its model loaded unless servers sample.
+
+    Raises DataError without a model or tokenizer, SamplingError if the backend cannot run here or a
+    server serves another model, ConfigurationError if a registered factory makes no sampler.
+    """
+    match chosen_backend(setup.section):
+        case "server":
+            from sage_cli.sampling.server import ServerSampler
+
+            return ServerSampler(setup)
+        case "vllm":
+            from sage_cli.sampling.vllm_sampler import VllmSampler
+
+            return VllmSampler(setup)
+        case "transformers":
+            return _transformers(setup)
+        case name:
+            return _plugin(name, setup)
+
+
+def chosen_backend(section: SamplingSection) -> str:
+    """Return the backend; `auto` is servers if any are named, vLLM on a GPU, else transformers."""
+    if section.backend != "auto":
+        return section.backend
+    if section.asks_servers:
+        return "server"
+    from sage_cli.sampling.vllm_sampler import vllm_obstacle
+
+    return "vllm" if vllm_obstacle() is None and _has_gpu() else "transformers"
+
+
+def _has_gpu() -> bool:
+    import torch
+
+    return torch.cuda.is_available()
+
+
+def _transformers(setup: SamplerSetup) -> Sampler:
+    from sage_cli.models.load import load_model
+    from sage_cli.sampling.transformers_sampler import TransformersSampler
+
+    tokenizer = setup.tokenizer()
+    model = load_model(
+        setup.model,
+        dtype=setup.dtype,
+        revision=setup.revision,
+        trust_remote_code=setup.trust_remote_code,
+    )
+    model = model.to("cuda" if _has_gpu() else "cpu").eval()
+    return TransformersSampler(model, tokenizer, setup.parameters, setup.section.batch_rows)
+
+
+def _plugin(name: str, setup: SamplerSetup) -> Sampler:
+    plugin = load_plugin(SAMPLER_GROUP, name)
+    with plugin.blamed(
+        f"can't be made with the options {in_words(setup.options)}",
+        f"see {plugin.target}; --set sampling.options.NAME=VALUE sets one",
+    ):
+        made = plugin.object(setup)
+    if not isinstance(made, Sampler):
+        raise plugin.refused(
+            f"makes a {type(made).__name__} and not a sage_cli.sampling.sampler.Sampler",
+            "register what makes an object with provenance, sample, close, __enter__ and __exit__",
+        )
+    return made

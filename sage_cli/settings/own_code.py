@@ -1,25 +1,188 @@
-"""Functions of one's own, named as `file.py:function` or `package.module:function`.
+"""Code of others: plug-ins of packages, and functions named as `file.py:function`.
 
-Free of pydantic, for worker processes. Naming, checking and hashing a function runs no code of its
-file; `load` does.
+Free of pydantic, for worker processes.
 """
 
 from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import Any
+from traceback import extract_tb
+from typing import TYPE_CHECKING, Any
 
-from sage_cli.errors import ConfigurationError
+from sage_cli.errors import ConfigurationError, SageError
 from sage_cli.file_hash import file_hash
-from sage_cli.settings.plugins import blamed
+
+if TYPE_CHECKING:
+    from pydantic import ValidationInfo
+
+NAMED_BY = {
+    "sage_cli.guides": "guide.name",
+    "sage_cli.methods": "rl.algo",
+    "sage_cli.samplers": "sampling.backend",
+    "sage_cli.generators": "data.generators",
+    "sage_cli.judges": "grading.judge",
+    "sage_cli.rewards": "rl.rewards",
+}
+"""The setting that names what is registered under a group."""
+
+AS_STORED = frozenset(NAMED_BY.values())
+"""`SageConfig.model_validate(stored, context=AS_STORED)` reads a finished run's configuration
+where the packages that its plug-ins come from aren't installed: nothing is to be trained. A smaller
+set of settings has the others checked."""
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """An `object` that a package registers: under which name, and where it stands.
+
+    `target` is its `package.module:object`, `package` the package with its version, None where
+    that can't be told.
+    """
+
+    group: str
+    name: str
+    target: str
+    package: str | None
+    object: Any = None
+
+    def __str__(self) -> str:
+        where = ", ".join(filter(None, (self.target, self.package)))
+        return f"{_kind(self.group)} '{self.name}' ({where})"
+
+    def refused(self, wrong: str, next_step: str) -> ConfigurationError:
+        """Return the error for an object that does not fit its group."""
+        return ConfigurationError(f"{self} {wrong}", next_step)
+
+    def blamed(
+        self, doing: str = "fails", next_step: str | None = None
+    ) -> AbstractContextManager[None]:
+        """Name the plug-in in whatever its code raises inside the block."""
+        return blamed(str(self), self.target.partition(":")[0], doing, next_step)
+
+
+@contextmanager
+def blamed(
+    who: str, module: str, doing: str = "fails", next_step: str | None = None
+) -> Iterator[None]:
+    """Turn what another package's code raises inside the block into a ConfigurationError.
+
+    It names `who`, and the line where that is one of `module`. A SageError says enough by itself,
+    and what a lack of memory calls for is said where the memory is asked for.
+    """
+    try:
+        yield
+    except (SageError, MemoryError):
+        raise
+    except Exception as error:  # whatever another package's code does
+        if type(error).__name__ == "OutOfMemoryError":  # torch's, which isn't imported for this
+            raise
+        raise ConfigurationError(
+            f"{who} {doing}: {type(error).__name__}: {error}{_place(error, module)}",
+            next_step or "mend the package that registers it, or choose another",
+        ) from error
+
+
+def named(noun: str, kind: type) -> AbstractContextManager[None]:
+    """Name a class of another package in whatever it raises inside the block.
+
+    What one of sage's own raises stays as it is: a bug of ours.
+    """
+    module = kind.__module__
+    if module.partition(".")[0] == "sage_cli":
+        return nullcontext()
+    return blamed(f"{noun} {kind.__name__} ({module})", module)
+
+
+def plugin_names(group: str) -> tuple[str, ...]:
+    """Names that installed packages register under `group`, in alphabetical order."""
+    return _names(group, entry_points, tuple(sys.path))
+
+
+@cache
+def _names(group: str, read: Callable[..., Any], _path: tuple[str, ...]) -> tuple[str, ...]:
+    """The names, read once for as long as packages are looked for in the same folders."""
+    return tuple(sorted({point.name for point in read(group=group)}))
+
+
+def require_name(group: str, name: str, built_in: Sequence[str], info: ValidationInfo) -> None:
+    """Raise ValueError, which lists those there are, where nothing is called `name`.
+
+    A stored configuration that is only looked at may name what isn't installed.
+    """
+    if name not in built_in and is_to_be_checked(info, group):
+        known = (*built_in, *plugin_names(group))
+        if name not in known:
+            raise ValueError(f"unknown {_kind(group)} '{name}'; known: {', '.join(known)}")
+
+
+def is_to_be_checked(info: ValidationInfo, group: str) -> bool:
+    """Return True if names of `group` must be registered; stored configurations are exempt."""
+    return NAMED_BY[group] not in (info.context or ())
+
+
+def load_plugin(group: str, name: str) -> Plugin:
+    """Load the object that is registered under `name`.
+
+    Raises ConfigurationError where nothing is, where two packages do, or where it can't be
+    imported.
+    """
+    points = [point for point in entry_points(group=group) if point.name == name]
+    if not points:
+        other = f", or choose another: --set {NAMED_BY[group]}=NAME" if group in NAMED_BY else ""
+        raise ConfigurationError(
+            f"no installed package registers the {_kind(group)} '{name}' "
+            f"(entry-point group '{group}')",
+            f"install the package that it comes from{other}",
+        )
+    return _loaded(points)
+
+
+def plugins(group: str) -> list[Plugin]:
+    """Every plug-in of `group`, by name. Raises ConfigurationError as `load_plugin` does."""
+    return [load_plugin(group, name) for name in plugin_names(group)]
+
+
+def in_words(options: Mapping[str, Any]) -> str:
+    """`value=1.2, seed=3`, as messages name the options that a plug-in was given."""
+    return ", ".join(f"{key}={value!r}" for key, value in options.items()) or "(none)"
+
+
+def _loaded(points: Sequence[EntryPoint]) -> Plugin:
+    (point, *others) = points
+    found = Plugin(point.group, point.name, point.value, _package(point))
+    if others:
+        packages = " and by ".join(_package(one) or one.value for one in points)
+        raise ConfigurationError(
+            f"{_kind(point.group)} '{point.name}' is registered twice, by {packages}",
+            "uninstall one of them",
+        )
+    with found.blamed("can't be imported", "mend or reinstall the package, or uninstall it"):
+        return Plugin(found.group, found.name, found.target, found.package, point.load())
+
+
+def _kind(group: str) -> str:
+    return group.rpartition(".")[2].removesuffix("s")
+
+
+def _package(point: EntryPoint) -> str | None:
+    return f"{point.dist.name} {point.dist.version}" if point.dist else None
+
+
+def _place(error: Exception, module: str) -> str:
+    """` (mine.py, line 7)`: where the module stood when it failed."""
+    file = getattr(sys.modules.get(module), "__file__", None)
+    lines = [frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == file]
+    return f" ({Path(str(file)).name}, line {lines[-1]})" if lines else ""
+
 
 _DIGITS = 16
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sage_cli.store.atomic import replacing, write_json
+from sage_cli.store.files import replacing, write_json
 
 _DIGEST_BYTES = 32
 

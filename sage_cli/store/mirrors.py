@@ -13,13 +13,12 @@ from textwrap import indent
 from time import monotonic
 from typing import Any, Protocol
 
-from sage_cli.config.stored import without_services
+from sage_cli.config.consent import without_services
 from sage_cli.errors import ConfigurationError
-from sage_cli.settings.objective import Objective, parse_objective
 from sage_cli.settings.sections.records import TrackingSection
-from sage_cli.store.runs.evaluations import evaluation_figures, name_in
-from sage_cli.store.runs.run import Run
-from sage_cli.store.sweep_runs import SweepRuns
+from sage_cli.settings.sections.sweep import Objective, parse_objective
+from sage_cli.store.run import Run, evaluation_figures, name_in
+from sage_cli.store.run_facts import SweepRuns
 from sage_cli.store.wandb_mirror import WandbMirror
 
 log = logging.getLogger(__name__)

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from sage_cli.config.stored import without_services
+from sage_cli.config.consent import without_services
 from sage_cli.settings.sections.records import TrackingSection
-from sage_cli.store.runs.run import Run
+from sage_cli.store.run import Run
 
 log = logging.getLogger(__name__)
 COLUMNS = ("step", "prompt", "completion", "gold", "grade", "reward")

@@ -10,9 +10,9 @@ from typing import Any
 from sage_cli.progress import Progress
 from sage_cli.settings.sections.records import TrackingSection
 from sage_cli.store.mirrors import Follower, mirrors_of
-from sage_cli.store.runs.run import Run
-from sage_cli.training.checkpoints.checkpoints import saved_step
-from sage_cli.training.checkpoints.safeguards import RewardWatch
+from sage_cli.store.run import Run
+from sage_cli.training.checkpoints import saved_step
+from sage_cli.training.safeguards import RewardWatch
 
 OnStep = Callable[[Mapping[str, Any]], None]
 

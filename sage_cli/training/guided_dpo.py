@@ -21,31 +21,29 @@ from trl import DPOConfig, DPOTrainer
 from sage_cli.config.specs import RlSpec
 from sage_cli.errors import TrainingError
 from sage_cli.evaluation.benchmarks import Benchmark, grader_for, judge_of
-from sage_cli.evaluation.measure import sample_and_grade
-from sage_cli.evaluation.policy_sampler import PolicySampler
-from sage_cli.evaluation.sample_sets import PolicySamples
+from sage_cli.evaluation.measure import PolicySampler, sample_and_grade
+from sage_cli.evaluation.stored import PolicySamples
 from sage_cli.grading import Grader
 from sage_cli.methods.guided_dpo import GuidedDpo
 from sage_cli.models.load import switch_off_own_dropout
-from sage_cli.models.policies.policy import Policy
-from sage_cli.models.policies.reference import policy_and_reference
+from sage_cli.models.planned import policy_and_reference
+from sage_cli.models.policy import Policy
 from sage_cli.problems.problem import Problem, problem_id
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
 from sage_cli.settings.sections.training import SftSection
-from sage_cli.store.runs.manifest import Origin
-from sage_cli.store.runs.run import Run
-from sage_cli.store.samples.completion import Completion
+from sage_cli.store.manifest import Origin
+from sage_cli.store.run import Run
+from sage_cli.store.sample_parts import Completion
 from sage_cli.training.callbacks import OnStep
-from sage_cli.training.checkpoints.checkpoints import prepare_resume, step_of
-from sage_cli.training.checkpoints.interruption import Interruption
-from sage_cli.training.checkpoints.sealed import SealedCheckpoints, carry_out, save_policy
-from sage_cli.training.launch.hardware import common_arguments, release_memory
-from sage_cli.training.launch.memory_errors import LOADING, MemoryNeed, memory_explained
+from sage_cli.training.checkpoints import prepare_resume, step_of
+from sage_cli.training.hardware import common_arguments, release_memory
+from sage_cli.training.interruption import Interruption, SealedCheckpoints, carry_out, save_policy
+from sage_cli.training.memory_errors import LOADING, MemoryNeed, memory_explained
+from sage_cli.training.optimizers import scheduler_name
+from sage_cli.training.order import permutations, training_order
 from sage_cli.training.rl_inputs import RlJob, Validator
-from sage_cli.training.rollouts.order import permutations, training_order
 from sage_cli.training.sft import Example, train_sft
-from sage_cli.training.trainer.optimizers import scheduler_name
 from sage_cli.training.validation import validating
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from sage_cli.errors import ConfigurationError
 from sage_cli.guides import Guide, NoGuide
 from sage_cli.guides.divergences import AnchorSchedule
 from sage_cli.guides.guide import ROW_SIGNALS
-from sage_cli.settings.sections.anchor import Rows
-from sage_cli.training.trainer.anchored_trainer import AnchoredTrainer
-from sage_cli.training.trainer.token_record import TokenRecord, token_statistics
+from sage_cli.settings.sections.training import Rows
+from sage_cli.training.anchored_trainer import AnchoredTrainer
+from sage_cli.training.step_record import TokenRecord, token_statistics
 
 Estimator = Literal["k3", "k3-corrected", "head", "reward"]
 GRADED = frozenset(ROW_SIGNALS) & {"right_B", "group_right_B"}

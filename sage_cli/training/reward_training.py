@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from sage_cli.evaluation.benchmarks import grader_for
 from sage_cli.grading import Grade
-from sage_cli.models.policies.reference import policy_and_reference
+from sage_cli.models.planned import policy_and_reference
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
-from sage_cli.store.runs.run import Run
+from sage_cli.store.run import Run
 from sage_cli.training.rl_inputs import RlInputs, RlJob
-from sage_cli.training.rollouts.policy_rollouts import sampled_rollouts
-from sage_cli.training.rollouts.reference_samples import reference_completions
+from sage_cli.training.rollouts import reference_completions, sampled_rollouts
 from sage_cli.training.validation import validating
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ def train(job: RlJob, run: Run, watch: Watch | None, _progress: Progress) -> Non
 
     Of several only the first has a `watch`. Leaves the policy in `run.model`.
     """
-    from sage_cli.training.launch.memory_errors import LOADING, memory_explained
+    from sage_cli.training.memory_errors import LOADING, memory_explained
     from sage_cli.training.rl import train_rl
 
     spec, record, start = job.spec, job.record, job.start

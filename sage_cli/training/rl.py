@@ -1,44 +1,137 @@
-"""Reinforcement learning from verifiable rewards: from prompts and a policy to a trained model."""
+"""From sections to TRL's words: pure, and explicit about every default that matters."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from datasets import Dataset
+from trl import GRPOConfig
 from trl.rewards import get_soft_overlong_punishment
 
 from sage_cli.config.specs import RlSpec
 from sage_cli.errors import TrainingError
-from sage_cli.grading.extract import AnswerTags, answer_begin
+from sage_cli.grading.grades import AnswerTags, answer_begin
 from sage_cli.methods.hooks import GradeReward, Setup
-from sage_cli.methods.method import OnlineMethod, batch_of
+from sage_cli.methods.method import Method, OnlineMethod, batch_of
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
+from sage_cli.settings.sections.model import PretrainedModel
 from sage_cli.settings.sections.records import TrackingSection
-from sage_cli.settings.sections.rollout import RolloutSection
-from sage_cli.store.runs.run import Run
+from sage_cli.settings.sections.sampling import RolloutSection, VllmRolloutSection
+from sage_cli.store.run import Run
 from sage_cli.training.callbacks import OnStep
-from sage_cli.training.checkpoints.checkpoints import prepare_resume, step_of
-from sage_cli.training.checkpoints.interruption import Interruption
-from sage_cli.training.checkpoints.sealed import carry_out, save_policy
-from sage_cli.training.launch.hardware import without_cpu_number
-from sage_cli.training.launch.memory_errors import LOADING, MemoryNeed, memory_explained
-from sage_cli.training.launch.processes import join_processes, world_size
-from sage_cli.training.rewards.paid import Paid, paid_rewards
-from sage_cli.training.rl_arguments import engine_stop, grpo_arguments
+from sage_cli.training.checkpoints import prepare_resume, step_of
+from sage_cli.training.hardware import common_arguments, without_cpu_number
+from sage_cli.training.interruption import Interruption, carry_out, save_policy
+from sage_cli.training.launch import join_processes, world_size
+from sage_cli.training.memory_errors import LOADING, MemoryNeed, memory_explained
+from sage_cli.training.noted import Kept, Noted
+from sage_cli.training.optimizers import scheduler_name
+from sage_cli.training.order import rows_seen, training_order
+from sage_cli.training.paid_rewards import Paid, paid_rewards
+from sage_cli.training.reference import ReferenceCompletions
 from sage_cli.training.rl_inputs import RlInputs
-from sage_cli.training.rollouts.engine import settled_engine
-from sage_cli.training.rollouts.kept import Kept
-from sage_cli.training.rollouts.noted import Noted
-from sage_cli.training.rollouts.order import rows_seen, training_order
-from sage_cli.training.rollouts.reference_samples import samples_beforehand
-from sage_cli.training.rollouts.vllm import as_launched, context_length, engine_as_asked
-from sage_cli.training.trainer.batch_record import StepWriter
-from sage_cli.training.trainer.forward_kl import ReferenceCompletions
-from sage_cli.training.trainer.rl_trainer import RlTrainer
+from sage_cli.training.rl_trainer import RlTrainer
+from sage_cli.training.rollout_engine import (
+    as_launched,
+    context_length,
+    engine_as_asked,
+    settled_engine,
+)
+from sage_cli.training.rollouts import samples_beforehand
+from sage_cli.training.step_record import StepWriter
+
+
+def grpo_arguments(recipe: RlSpec, output: Path, *, processes: int = 1) -> GRPOConfig:
+    """TRL's arguments for one generation batch per `rl.steps_per_batch` optimiser steps.
+
+    vLLM samples where `rollout.backend` says so: `auto` has been decided before. Raises
+    ConfigurationError when a step's completions can't be divided among processes and
+    micro-batches.
+    """
+    rl, anchor, model = recipe.rl, recipe.anchor, recipe.model
+    assert isinstance(rl, OnlineMethod)
+    batch = batch_of(rl, processes)
+    return GRPOConfig(
+        max_steps=rl.steps,
+        per_device_train_batch_size=batch.micro_batch,
+        gradient_accumulation_steps=batch.accumulation,
+        # in micro-batches
+        steps_per_generation=batch.accumulation * rl.steps_per_generation,
+        num_generations=rl.rollouts_per_prompt,
+        learning_rate=rl.learning_rate,
+        lr_scheduler_type=scheduler_name(rl.scheduler),
+        warmup_steps=rl.warmup_ratio,
+        beta=anchor.beta if anchor.kl == "reverse" else 0.0,
+        trust_remote_code=isinstance(model, PretrainedModel) and model.trust_remote_code,
+        # True would multiply the k3 by the importance ratio: another method, in which a guide
+        # that depends on the state alone drops out in expectation
+        use_bias_correction_kl=anchor.estimator == "k3-corrected",
+        mask_truncated_completions=False,
+        shuffle_dataset=False,  # the rows come in the order of the whole training
+        remove_unused_columns=False,
+        cast_lm_head_to_fp32=rl.cast_lm_head_to_fp32,
+        disable_dropout=True,  # rollouts, losses and reference are of one network
+        save_steps=save_interval(rl),
+        logging_nan_inf_filter=False,
+        log_completions=False,
+        ddp_find_unused_parameters=False,
+        **rl.trl_arguments(),
+        **_rollout(recipe.rollout, engine_stop(recipe)),
+        **common_arguments(rl, output, model.compute_dtype),
+    )
+
+
+def save_interval(rl: Method) -> int:
+    """`rl.save_every` rounded up to a generation boundary: the buffered batch isn't saved."""
+    return -(-rl.save_every // rl.steps_per_batch) * rl.steps_per_batch
+
+
+def engine_stop(recipe: RlSpec) -> str | None:
+    """The text at which vLLM ends a rollout; None where only end-of-sequence does.
+
+    TRL calls `generate` of Transformers without a tokenizer, which can't stop at a text then.
+    """
+    if recipe.rollout.backend != "vllm":
+        return None
+    return PromptTemplate(recipe.prompt, "").stop
+
+
+def _rollout(rollout: RolloutSection, stop: str | None) -> dict[str, Any]:
+    ending = {"stop": [stop], "include_stop_str_in_output": True}
+    return {
+        "generation_kwargs": ending if stop is not None else None,
+        "temperature": rollout.temperature,
+        "top_p": rollout.top_p,
+        "top_k": rollout.top_k,
+        "min_p": rollout.min_p or None,
+        "max_completion_length": rollout.max_tokens,
+        **(_vllm(rollout.vllm) if rollout.backend == "vllm" else {}),
+    }
+
+
+def _vllm(vllm: VllmRolloutSection) -> dict[str, Any]:
+    """The engine; the length of its context is decided by the prompts (`vllm_rollouts`)."""
+    corrected = vllm.importance_correction != "none"
+    mode = {"vllm_importance_sampling_mode": vllm.importance_correction} if corrected else {}
+    return {
+        "use_vllm": True,
+        "vllm_mode": vllm.mode,
+        "vllm_tensor_parallel_size": vllm.tensor_parallel,
+        "vllm_gpu_memory_utilization": vllm.memory_share,
+        "vllm_enable_sleep_mode": vllm.sleep,
+        "vllm_server_base_url": vllm.server_url,
+        "vllm_server_timeout": vllm.server_timeout_s,
+        "vllm_group_port": vllm.server_group_port,
+        "vllm_importance_sampling_correction": corrected,
+        "vllm_importance_sampling_clip_max": vllm.importance_cap,
+        "vllm_importance_sampling_clip_min": vllm.importance_floor,
+        **mode,
+    }
 
 
 def train_rl(

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from sage_cli.config.specs import RecordSpec, RlSpec
 from sage_cli.methods.hooks import GradeCompletions
-from sage_cli.models.policies.policy import Policy
+from sage_cli.models.policy import Policy
 from sage_cli.problems.problem import Problem
 from sage_cli.progress import Progress
 from sage_cli.settings.sections.sampling import SamplingSection
-from sage_cli.store.runs.run import Run
-from sage_cli.store.samples.completion import Completion
+from sage_cli.store.run import Run
+from sage_cli.store.sample_parts import Completion
 
 if TYPE_CHECKING:
     from sage_cli.training.callbacks import Watch

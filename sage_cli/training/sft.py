@@ -14,14 +14,18 @@ from trl import SFTConfig, SFTTrainer
 from sage_cli.errors import DataError
 from sage_cli.settings.sections.model import ComputeDtype
 from sage_cli.settings.sections.training import SftSection
-from sage_cli.store.runs.metrics_file import MetricsFile
-from sage_cli.store.runs.run import Run
+from sage_cli.store.metrics import MetricsFile
+from sage_cli.store.run import Run
 from sage_cli.training.callbacks import OnStep
-from sage_cli.training.checkpoints.checkpoints import newest_sealed, step_of
-from sage_cli.training.checkpoints.interruption import Interruption
-from sage_cli.training.checkpoints.sealed import SealedCheckpoints, carry_out, disk_explained
-from sage_cli.training.launch.hardware import common_arguments
-from sage_cli.training.launch.memory_errors import MemoryNeed
+from sage_cli.training.checkpoints import newest_sealed, step_of
+from sage_cli.training.hardware import common_arguments
+from sage_cli.training.interruption import (
+    Interruption,
+    SealedCheckpoints,
+    carry_out,
+    disk_explained,
+)
+from sage_cli.training.memory_errors import MemoryNeed
 
 IGNORED = -100
 

@@ -22,7 +22,7 @@ from sage_cli.grading import Grader
 from sage_cli.metrics import parse_ks, pass_at_k
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.settings.sections.sweep import SweepSection
-from sage_cli.store.samples.completion import Completion
+from sage_cli.store.sample_parts import Completion
 from sage_cli.training.rl_inputs import Validator
 
 OnSampled = Callable[[int, int], None]
@@ -74,8 +74,8 @@ class Validation:
     ) -> dict[str, list[Completion]]:
         from torch import OutOfMemoryError
 
-        from sage_cli.sampling.decoder.transformers_sampler import TransformersSampler
         from sage_cli.sampling.sampler import SampleRequest, SamplingParameters
+        from sage_cli.sampling.transformers_sampler import TransformersSampler
 
         sampling, seed = self.spec.sampling, self.spec.evaluation.seed
         template = PromptTemplate.from_section(self.spec.prompt, tokenizer)

@@ -10,14 +10,14 @@ from typing import Any
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import DataError
 from sage_cli.methods.method import batch_of
-from sage_cli.models.policies.names import checkpoint_steps
-from sage_cli.planning.hours import gpu_hours
-from sage_cli.problems.data_set import DataSet, Group
+from sage_cli.models.policy import checkpoint_steps
+from sage_cli.models.stages import gpu_hours
 from sage_cli.problems.load import benchmark_names, load_problems
 from sage_cli.problems.registry import find, is_file_name, members
+from sage_cli.problems.rows import DataSet, Group
 from sage_cli.problems.sources import local_files
 from sage_cli.settings.sections.data import DataSection
-from sage_cli.store.runs.run import Run, Runs
+from sage_cli.store.run import Run, Runs
 from sage_cli.trials.task import RL, SFT, Task
 
 

@@ -23,9 +23,8 @@ from sage_cli import errors
 from sage_cli.errors import EXIT_BUSY, SageError
 from sage_cli.json_value import json_value
 from sage_cli.progress import Progress, RunningTask, TaskStatus
-from sage_cli.store.atomic import write_json
-from sage_cli.store.json_files import read_object
-from sage_cli.store.lock import is_held, writer_of
+from sage_cli.store.files import read_object, write_json
+from sage_cli.store.locks import is_held, writer_of
 from sage_cli.trials.executors.executor import Command, End, Executor, Fate
 from sage_cli.trials.task import DONE, FAILED, Task
 

@@ -20,13 +20,10 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.config.specs import EvaluationSpec, RlSpec, SftSpec
 from sage_cli.errors import SageError
 from sage_cli.evaluation.training_pool import pool_identity
-from sage_cli.models.policies.names import checkpoint_steps, named_policies
-from sage_cli.models.policies.planned import planned_base, rl_run, state
-from sage_cli.models.policies.policy import Policy
-from sage_cli.store.atomic import write_json
-from sage_cli.store.identity import identity_of
-from sage_cli.store.json_files import TornError, read_object
-from sage_cli.store.runs.run import Run, Runs
+from sage_cli.models.planned import planned_base, rl_run, state
+from sage_cli.models.policy import Policy, checkpoint_steps, named_policies
+from sage_cli.store.files import TornError, identity_of, read_object, write_json
+from sage_cli.store.run import Run, Runs
 from sage_cli.trials.executors.build import local_places, task_resources
 from sage_cli.trials.executors.executor import Command, Resources
 
@@ -135,8 +132,7 @@ class StoredMeasurements:
         if not policy.is_here:
             return None
         # import numpy and pyarrow, which a dry run before any training does not need
-        from sage_cli.evaluation.sample_sets import PolicySamples
-        from sage_cli.evaluation.stored import stored_measurements
+        from sage_cli.evaluation.stored import PolicySamples, stored_measurements
 
         samples = PolicySamples.of_evaluation(policy, recipe, config.run.root)
         seeds = range(first, first + recipe.evaluation.seeds)

@@ -10,10 +10,10 @@ import numpy as np
 from typing_extensions import TypedDict
 
 from sage_cli.errors import StoreError
-from sage_cli.evaluation.provenance import provenance_of
+from sage_cli.evaluation.evaluate import provenance_of
 from sage_cli.metrics import curve, paired_difference, parse_ks
 from sage_cli.metrics.counts import FloatArray
-from sage_cli.metrics.intervals.interval import Resampling
+from sage_cli.metrics.intervals import Resampling
 from sage_cli.reports.measurement import Measured as Measurement
 from sage_cli.reports.passk import CurveJson, Line, curve_json
 from sage_cli.view.stored_runs import Look, Measured, look_of

@@ -10,15 +10,14 @@ from typing import Any
 
 from typing_extensions import TypedDict
 
-from sage_cli.config.fields import settings
-from sage_cli.config.layers import leaves
+from sage_cli.config.layers import leaves, settings
 from sage_cli.config.load import load
 from sage_cli.errors import SageError, StoreError
 from sage_cli.settings.presets import DEFAULT_PRESET
-from sage_cli.store.json_files import read_object
-from sage_cli.store.runs.manifest import Manifest
-from sage_cli.store.runs.run import Run
-from sage_cli.store.runs.run_facts import ABOUT, OF_RL, RunFacts, speed_figures
+from sage_cli.store.files import read_object
+from sage_cli.store.manifest import Manifest
+from sage_cli.store.run import Run
+from sage_cli.store.run_facts import ABOUT, OF_RL, RunFacts, speed_figures
 from sage_cli.view.stored_runs import Look, Policies, RunsRead, look_of, looks_of, policies_of
 
 FIRST, LAST = ("id", "status", "step", "of"), ("reward", "started", "seconds", "kind", "parent")

@@ -29,7 +29,7 @@ from starlette.responses import FileResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Route
 
 from sage_cli.errors import ConfigurationError, SageError
-from sage_cli.store.json_files import compact_json
+from sage_cli.store.files import compact_json
 from sage_cli.view.api import Api
 from sage_cli.view.page_file import FILES, PAGE, hash_of
 

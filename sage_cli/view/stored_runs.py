@@ -21,21 +21,17 @@ from sage_cli.config.load import load
 from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import SageError, StoreError
 from sage_cli.evaluation.benchmarks import Benchmark, grader_for, load_benchmarks
-from sage_cli.evaluation.sample_sets import PolicySamples
-from sage_cli.evaluation.stored import stored_grades
-from sage_cli.models.policies.names import checkpoint_steps, named_policy
-from sage_cli.models.policies.policy import Policy
-from sage_cli.models.policies.prompting import stored_settings
+from sage_cli.evaluation.stored import PolicySamples, stored_grades
+from sage_cli.models.policy import Policy, checkpoint_steps, named_policy, stored_settings
 from sage_cli.problems.load import benchmark_names
-from sage_cli.reports.figures.figure import COLOURS
-from sage_cli.settings.sections.judging import IMPORTED_JUDGE
-from sage_cli.store.identity import key_of
-from sage_cli.store.runs.evaluations import COUNTED, FOLDER, evaluation_figures
-from sage_cli.store.runs.manifest import RUNNING
-from sage_cli.store.runs.run import Run, Runs
-from sage_cli.store.runs.run_facts import RunFacts
-from sage_cli.store.samples.annotations import GradeStore
-from sage_cli.store.samples.sample_set import SampleSet
+from sage_cli.reports.figures import COLOURS
+from sage_cli.settings.sections.evaluation import IMPORTED_JUDGE
+from sage_cli.store.annotations import GradeStore
+from sage_cli.store.files import key_of
+from sage_cli.store.manifest import RUNNING
+from sage_cli.store.run import COUNTED, FOLDER, Run, Runs, evaluation_figures
+from sage_cli.store.run_facts import RunFacts
+from sage_cli.store.sample_set import SampleSet
 
 T = TypeVar("T")
 

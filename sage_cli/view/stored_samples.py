@@ -12,8 +12,8 @@ from typing_extensions import TypedDict
 
 from sage_cli.metrics import Counts
 from sage_cli.reports.measurement import Measured as Measurement
-from sage_cli.store.samples.graded import GradedSet
-from sage_cli.store.samples.inventory import Integers, Mask
+from sage_cli.store.annotations import GradedSet
+from sage_cli.store.sample_parts import Integers, Mask
 from sage_cli.view.stored_runs import Look, Measured, Remembered, stamp_of
 
 RIGHT = "right"

@@ -13,12 +13,12 @@ from sage_cli.config.consent import without_consent
 from sage_cli.config.load import load
 from sage_cli.errors import SageError, StoreError, TrainingError
 from sage_cli.guides import Guide
-from sage_cli.models.policies.policy import Policy
+from sage_cli.models.policy import Policy
 from sage_cli.problems.problem import Problem
 from sage_cli.settings.presets import read_layer
-from sage_cli.store.samples.annotations import Annotations
-from sage_cli.store.samples.completion import Completion
-from sage_cli.store.samples.sample_set import SampleSet
+from sage_cli.store.annotations import Annotations
+from sage_cli.store.sample_parts import Completion
+from sage_cli.store.sample_set import SampleSet
 from sage_cli.view.stored_runs import Measured, Policies
 
 _reading = Lock()
@@ -129,7 +129,7 @@ def read_tokens(
 
 def _read(reading: Reading, row: Completion) -> tuple[Any, ...]:
     """Load the models; return texts, surprisal, entropy, q and the initial policy's surprisal."""
-    from sage_cli.analysis.forward import Forward
+    from sage_cli.analysis.scoring import Forward
     from sage_cli.progress import Silent
 
     of = reading.of

@@ -17,8 +17,8 @@ from sage_cli.json_value import json_value
 from sage_cli.reports.chapters import SHOWN, ShownReport, ShownSection, ShownTable, shown_table
 from sage_cli.reports.sweeps.result import SweepResult
 from sage_cli.reports.sweeps.table import sweep_tables
-from sage_cli.store.json_files import TornError, read_object
-from sage_cli.store.lock import holder_of
+from sage_cli.store.files import TornError, read_object
+from sage_cli.store.locks import holder_of
 from sage_cli.trials.queue import last_lines, stored_failures
 from sage_cli.trials.search.folder import SweepFolder, Sweeps
 from sage_cli.trials.task import TaskState, stored_states

@@ -13,8 +13,7 @@ from sage_cli.errors import TrainingError
 from sage_cli.grading import Grader
 from sage_cli.problems.problem import Problem
 from sage_cli.settings.own_code import OwnFunction
-from sage_cli.training.rewards.called import problem_columns
-from sage_cli.training.rewards.load import called_reward
+from sage_cli.training.rewards import called_reward, problem_columns
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 

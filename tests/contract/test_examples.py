@@ -7,8 +7,8 @@ from sage_examples.guide import Opening
 from sage_examples.judge import Clock, minutes
 from sage_examples.method import Unsolved
 
+from sage_cli.grading.judge_contract import JudgeContract
 from sage_cli.grading.judges import Judge
-from sage_cli.grading.judges.contract import JudgeContract
 from sage_cli.guides import Guide
 from sage_cli.guides.contract import GuideContract
 from sage_cli.methods.contract import MethodContract

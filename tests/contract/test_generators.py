@@ -4,10 +4,7 @@ from sage_cli.problems.generated.arithmetic import Arithmetic
 from sage_cli.problems.generated.contract import GeneratorContract
 from sage_cli.problems.generated.generator import Generator
 from sage_cli.problems.generated.knights_knaves import KnightsKnaves
-from sage_cli.settings.sections.generators import (
-    ArithmeticSection,
-    KnightsKnavesSection,
-)
+from sage_cli.settings.sections.data import ArithmeticSection, KnightsKnavesSection
 
 
 class TestArithmetic(GeneratorContract):

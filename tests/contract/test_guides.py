@@ -6,7 +6,7 @@ from torch import Tensor
 from sage_cli.errors import TrainingError
 from sage_cli.guides import Guide, RandomGuide, Signals, TokenGuide
 from sage_cli.guides.contract import GuideContract
-from sage_cli.settings.extensible import built_in
+from sage_cli.settings.section import built_in
 
 
 class TestBuiltIn(GuideContract):

@@ -4,10 +4,8 @@ from fractions import Fraction
 
 import pytest
 
-from sage_cli.grading.judges import Judge
-from sage_cli.grading.judges.contract import JudgeContract
-from sage_cli.grading.judges.math_judges import PlainMathVerify, StrictMath
-from sage_cli.grading.judges.roles import Roles
+from sage_cli.grading.judge_contract import JudgeContract
+from sage_cli.grading.judges import Judge, PlainMathVerify, Roles, StrictMath
 
 
 class Mathematics(JudgeContract):

@@ -22,7 +22,7 @@ from sage_cli.methods.pkpo import Pkpo
 from sage_cli.methods.signed import Nsr, Psr, WReinforce
 from sage_cli.methods.steer import Steer
 from sage_cli.methods.unlikeliness import Unlikeliness
-from sage_cli.settings.extensible import built_in
+from sage_cli.settings.section import built_in
 
 EQUAL_GROUPS_TEACH = {"zero_in_equal_groups": False}
 IN_A_MICRO_BATCH = {"reads_the_micro_batch": True}

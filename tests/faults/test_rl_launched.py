@@ -25,9 +25,9 @@ from typer.testing import CliRunner
 from warm import Warm
 
 from sage_cli.cli.app import app
-from sage_cli.store.runs.run import Run
-from sage_cli.training.checkpoints.checkpoints import saved_step
-from sage_cli.training.launch.watchdog import VARIABLE
+from sage_cli.store.run import Run
+from sage_cli.training.checkpoints import saved_step
+from sage_cli.training.launch import VARIABLE
 
 __all__ = ["base", "tokenizer"]
 pytestmark = pytest.mark.slow

@@ -19,9 +19,8 @@ from random_model import random_model
 from warm import Warm
 
 from sage_cli.models.scratch import character_tokenizer
-from sage_cli.store.samples.completion import Completion
-from sage_cli.store.samples.sample_set import SampleIdentity, SampleSet
-from sage_cli.store.samples.writer import CHUNK
+from sage_cli.store.sample_parts import Completion
+from sage_cli.store.sample_set import CHUNK, SampleIdentity, SampleSet
 
 PROBLEMS, N = 10, 512
 """5,120 samples, of which 4,096 are claimed at once."""

@@ -16,7 +16,7 @@ import pytest
 import shared_filling
 from shared_filling import CHUNK, FLUSH_ROWS, IDENTITY, PROMPTS, N
 
-from sage_cli.store.samples.sample_set import SampleSet
+from sage_cli.store.sample_set import SampleSet
 
 PATIENCE_S = 60
 EVERYTHING = {(problem, i): f"{prompt}{i}" for problem, prompt in PROMPTS.items() for i in range(N)}

@@ -22,6 +22,7 @@ import pytest
 from endpoint import Answer, Endpoint, serving, text_for
 
 from sage_cli.errors import RefusedPromptsError, SamplingError
+from sage_cli.sampling import server as server_client
 from sage_cli.sampling.contract import SamplerContract
 from sage_cli.sampling.fill import fill
 from sage_cli.sampling.sampler import (
@@ -31,14 +32,12 @@ from sage_cli.sampling.sampler import (
     SamplingParameters,
     sample_seed,
 )
-from sage_cli.sampling.server import client as server_client
-from sage_cli.sampling.server.forms import Chat
-from sage_cli.sampling.server.http import Login, ServerHttp
-from sage_cli.sampling.server.sampler import HOPELESS, ServerSampler
+from sage_cli.sampling.server import HOPELESS, ServerSampler
+from sage_cli.sampling.server_api import Chat, Login, ServerHttp
 from sage_cli.settings.passwords import VARIABLE
 from sage_cli.settings.sections.model import PromptSection
 from sage_cli.settings.sections.sampling import SamplingSection
-from sage_cli.store.samples.sample_set import SampleIdentity, SampleSet
+from sage_cli.store.sample_set import SampleIdentity, SampleSet
 
 OFF = SamplingParameters(0.7, 1.0, 0, 0.0, 16, None)
 

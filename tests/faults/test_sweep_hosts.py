@@ -14,7 +14,7 @@ import other_host
 import pytest
 from sweep_lab import SweepLab, kill
 
-from sage_cli.store.lease import EXPIRY_S
+from sage_cli.store.locks import EXPIRY_S
 
 pytestmark = pytest.mark.slow
 WORDS = ("--space", "beta=0.05|0.06|0.07", "--guide", "branch", "--workers", "1")

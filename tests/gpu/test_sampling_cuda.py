@@ -11,10 +11,10 @@ import torch
 from random_model import random_model
 
 from sage_cli.models.scratch import character_tokenizer
-from sage_cli.sampling.decoder import transformers_sampler
-from sage_cli.sampling.decoder.resources import free_bytes
-from sage_cli.sampling.decoder.transformers_sampler import TransformersSampler
+from sage_cli.sampling import transformers_sampler
+from sage_cli.sampling.attention import free_bytes
 from sage_cli.sampling.sampler import SampleRequest, SamplingParameters
+from sage_cli.sampling.transformers_sampler import TransformersSampler
 
 pytestmark = [
     pytest.mark.gpu,

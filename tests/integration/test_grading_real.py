@@ -5,8 +5,8 @@ import json
 import pytest
 
 from sage_cli.grading import Grader
-from sage_cli.grading.extract import AnswerTags, extract
 from sage_cli.grading.grader import check_golds
+from sage_cli.grading.grades import AnswerTags, extract
 
 AGREEMENT = 0.995
 

@@ -12,6 +12,7 @@ import pytest
 from endpoint import Endpoint, serving, text_for
 
 from sage_cli.errors import SamplingError
+from sage_cli.sampling import server as server_client
 from sage_cli.sampling.contract import SamplerContract
 from sage_cli.sampling.fill import fill
 from sage_cli.sampling.sampler import (
@@ -21,10 +22,9 @@ from sage_cli.sampling.sampler import (
     SamplingParameters,
     sample_seed,
 )
-from sage_cli.sampling.server import client as server_client
-from sage_cli.sampling.server.sampler import ServerSampler
+from sage_cli.sampling.server import ServerSampler
 from sage_cli.settings.sections.sampling import SamplingSection
-from sage_cli.store.samples.sample_set import SampleIdentity, SampleSet
+from sage_cli.store.sample_set import SampleIdentity, SampleSet
 
 PARAMETERS = SamplingParameters(0.7, 0.9, 40, 0.05, 16, "</SOLUTION>")
 

@@ -10,7 +10,7 @@ import pytest
 from browser import Browser, needs_driver, view
 from shown_runs import LONG, by_chance, hostile, stored_run
 
-from sage_cli.store.runs.run import Run
+from sage_cli.store.run import Run
 
 pytestmark = [needs_driver, pytest.mark.timeout(900)]
 BASE, BRANCH, PLAIN = "sft-arithmetic-aaaaaaaa", "rl-dapo-branch-bbbbbbbb", "rl-dapo-cccccccc"

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from sage_cli.store.runs.run import Run
-from sage_cli.training.checkpoints.checkpoints import saved_step
+from sage_cli.store.run import Run
+from sage_cli.training.checkpoints import saved_step
 
 Start = Callable[[dict[str, Any]], Popen[str]]
 

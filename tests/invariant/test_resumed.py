@@ -12,7 +12,7 @@ from resumed import CASES, NO_TIME, KilledError, Training, formed, killing, same
 from trl import GRPOTrainer
 
 from sage_cli.errors import Interrupted
-from sage_cli.training.checkpoints.checkpoints import saved_step
+from sage_cli.training.checkpoints import saved_step
 
 pytestmark = pytest.mark.slow
 

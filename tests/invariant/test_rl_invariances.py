@@ -11,9 +11,8 @@ from trl import GRPOTrainer
 
 from sage_cli.config.specs import RlSpec
 from sage_cli.models.load import load_model
-from sage_cli.training.rl import prompt_rows
-from sage_cli.training.rl_arguments import grpo_arguments
-from sage_cli.training.rollouts.order import training_order
+from sage_cli.training.order import training_order
+from sage_cli.training.rl import grpo_arguments, prompt_rows
 
 Records = list[dict[str, Any]]
 

@@ -16,7 +16,7 @@ from sharded_run import SAVED, STEPS, train
 from warm import Warm
 
 from sage_cli.methods.rlpr import ProbabilityReward
-from sage_cli.training.checkpoints.checkpoints import newest_sealed, step_of
+from sage_cli.training.checkpoints import newest_sealed, step_of
 
 SUPPORT = Path(__file__).resolve().parents[1] / "support"
 pytestmark = pytest.mark.skipif(

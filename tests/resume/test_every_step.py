@@ -9,8 +9,8 @@ from resumed import CASES, NO_TIME, KilledError, Training, formed, killing, same
 from trl import GRPOTrainer
 
 from sage_cli.errors import Interrupted
-from sage_cli.training.checkpoints import interruption
-from sage_cli.training.checkpoints.checkpoints import saved_step
+from sage_cli.training import interruption
+from sage_cli.training.checkpoints import saved_step
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 from stored import put
 
 from sage_cli.analysis.analysis import Inputs, Options
-from sage_cli.analysis.answers import Answers
+from sage_cli.analysis.samples import Answers
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.problems.problem import Problem
-from sage_cli.store.samples.annotations import Annotations, GradeStore
-from sage_cli.store.samples.completion import Completion
-from sage_cli.store.samples.sample_set import SampleIdentity, SampleSet
+from sage_cli.store.annotations import Annotations, GradeStore
+from sage_cli.store.sample_parts import Completion
+from sage_cli.store.sample_set import SampleIdentity, SampleSet
 
 
 class Sample(NamedTuple):

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from sage_cli.errors import RefusedPromptsError, SamplingError
 from sage_cli.sampling.sampler import Sampler, SampleRequest, SamplerSetup, sample_seed
-from sage_cli.store.samples.completion import Completion
+from sage_cli.store.sample_parts import Completion
 
 
 class Answering(Sampler):

@@ -7,7 +7,7 @@ import pytest
 
 from sage_cli.settings.sections.records import TrackingSection
 from sage_cli.store.mirrors import mirrors_of
-from sage_cli.store.runs.run import Run, Runs
+from sage_cli.store.run import Run, Runs
 
 
 @pytest.fixture

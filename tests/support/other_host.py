@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from sage_cli.errors import StoreError
-from sage_cli.store import lease
-from sage_cli.store.lock import holder_of, is_held, writer
-from sage_cli.store.runs.metrics_file import MetricsFile
+from sage_cli.store import locks
+from sage_cli.store.locks import holder_of, is_held, writer
+from sage_cli.store.metrics import MetricsFile
 
 SITE = """
 import os
@@ -36,7 +36,7 @@ def elsewhere(name: str) -> None:
 
     fcntl.flock = flock
     socket.gethostname = lambda: name
-    lease._boot = lambda: f"boot of {name}"
+    locks._boot = lambda: f"boot of {name}"
 
 
 def install(packages: Path) -> None:

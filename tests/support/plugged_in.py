@@ -16,6 +16,6 @@ def plug_in(monkeypatch: pytest.MonkeyPatch, group: str, **objects: object) -> N
 
     points = [Point(name, f"package:{name.title()}", group) for name in objects]
     monkeypatch.setattr(
-        "sage_cli.settings.plugins.entry_points",
+        "sage_cli.settings.own_code.entry_points",
         lambda **asked: [point for point in points if point.group == asked["group"]],
     )

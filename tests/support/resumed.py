@@ -18,8 +18,8 @@ from sage_cli.config.specs import RlSpec
 from sage_cli.methods.method import Method
 from sage_cli.models.load import load_model
 from sage_cli.settings.compat import WARM_UP, official_settings
-from sage_cli.settings.extensible import built_in
-from sage_cli.store.runs.run import Run
+from sage_cli.settings.section import built_in
+from sage_cli.store.run import Run
 from sage_cli.training.guided_dpo import Lesson, Pair, train_guided
 
 OnStep = Callable[[dict[str, Any]], None]

@@ -24,7 +24,7 @@ from trl import GRPOTrainer
 from sage_cli.methods.rlpr import ProbabilityReward
 from sage_cli.models.load import load_model
 from sage_cli.settings.presets import read_yaml, shipped
-from sage_cli.training.launch.processes import join_processes
+from sage_cli.training.launch import join_processes
 
 STEPS, SAVED = 4, 2
 

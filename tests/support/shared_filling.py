@@ -16,9 +16,9 @@ from signalling_writer import signal_at
 
 from sage_cli.sampling.fill import fill
 from sage_cli.sampling.sampler import SampleRequest
-from sage_cli.store.samples import writer
-from sage_cli.store.samples.completion import Completion
-from sage_cli.store.samples.sample_set import SampleIdentity, SampleSet
+from sage_cli.store import sample_set
+from sage_cli.store.sample_parts import Completion
+from sage_cli.store.sample_set import SampleIdentity, SampleSet
 
 IDENTITY = SampleIdentity("model", "template", {}, 0)
 PROMPTS = {f"p{i}": f"{i}+{i}=?" for i in range(6)}
@@ -46,7 +46,7 @@ def main() -> None:
     if len(sys.argv) > 3:
         number, part, moment = sys.argv[3:]
         signal_at(int(number), int(part), moment)
-    writer.CHUNK, writer.FLUSH_ROWS, writer.POLL_S = CHUNK, FLUSH_ROWS, 0.05
+    sample_set.CHUNK, sample_set.FLUSH_ROWS, sample_set.POLL_S = CHUNK, FLUSH_ROWS, 0.05
     drawn: list[tuple[str, int]] = []
     fill(
         SampleSet(Path(sys.argv[1]), IDENTITY),

@@ -12,19 +12,17 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.config.specs import EvaluationSpec
 from sage_cli.evaluation.benchmarks import grader_for, load_benchmarks
 from sage_cli.evaluation.evaluate import figures
-from sage_cli.evaluation.sample_sets import PolicySamples
-from sage_cli.evaluation.stored import stored_measurements
-from sage_cli.models.policies.policy import Policy
+from sage_cli.evaluation.stored import PolicySamples, stored_measurements
+from sage_cli.models.policy import Policy
 from sage_cli.reports.chapters import SHOWN, Chapter, join_chapters, shown_report
 from sage_cli.reports.document import Document, Figure
-from sage_cli.reports.provenance import Provenance
-from sage_cli.reports.tables.table import Measure, Row, Table, columns
-from sage_cli.store.atomic import write_json
-from sage_cli.store.runs.evaluations import record_evaluation
-from sage_cli.store.runs.run import Run, Runs
-from sage_cli.store.runs.training_ledger import PromptRow
-from sage_cli.store.samples.annotations import GradeStore
-from sage_cli.store.samples.completion import Completion
+from sage_cli.reports.measurement import Provenance
+from sage_cli.reports.tables import Measure, Row, Table, columns
+from sage_cli.store.annotations import GradeStore
+from sage_cli.store.files import write_json
+from sage_cli.store.ledger import PromptRow
+from sage_cli.store.run import Run, Runs, record_evaluation
+from sage_cli.store.sample_parts import Completion
 
 PROBLEMS, SAMPLES = 6, 8
 SETTINGS = {

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from sage_cli.cli.app import main
-from sage_cli.store.samples import parts, writer
+from sage_cli.store import sample_parts, sample_set
 
 
 def signal_at(number: int, part: int, moment: str) -> None:
     """Have this process send itself a signal at that moment of a part."""
-    write, written = parts.write_part, [0]
+    write, written = sample_parts.write_part, [0]
 
     def signalling(folder: Path, *rest: Any) -> Path:
         written[0] += 1
@@ -28,7 +28,7 @@ def signal_at(number: int, part: int, moment: str) -> None:
             os.kill(os.getpid(), number)
         return path
 
-    writer.write_part = signalling
+    sample_set.write_part = signalling
 
 
 if __name__ == "__main__":

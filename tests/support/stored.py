@@ -5,9 +5,8 @@ from __future__ import annotations
 import secrets
 from pathlib import Path
 
-from sage_cli.store.samples.completion import Completion
-from sage_cli.store.samples.parts import write_part
-from sage_cli.store.samples.sample_set import SampleIdentity, SampleSet
+from sage_cli.store.sample_parts import Completion, write_part
+from sage_cli.store.sample_set import SampleIdentity, SampleSet
 
 IDENTITY = SampleIdentity("m" * 16, "t" * 12, {"temperature": 1.0}, 0)
 

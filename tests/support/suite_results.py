@@ -9,8 +9,8 @@ import numpy as np
 from sage_cli.metrics import Counts
 from sage_cli.reports.measurement import Measured
 from sage_cli.trials.suites.declaration import Suite
-from sage_cli.trials.suites.overrides import Overrides, trials_of
 from sage_cli.trials.suites.results import MethodResult, PartResult
+from sage_cli.trials.suites.trials import Overrides, trials_of
 
 Right = Mapping[str, Sequence[Sequence[int]]]
 """Benchmark -> for each training seed the right ones of n samples, problem by problem."""

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from sage_cli.metrics import Counts
-from sage_cli.metrics.comparisons.objective import objective_values
+from sage_cli.metrics.ranking import objective_values
 from sage_cli.reports.sweeps.result import Axis, CountedTrial, TrialFailure, Value
-from sage_cli.settings.objective import Objective, parse_objective
+from sage_cli.settings.sections.sweep import Objective, parse_objective
 
 P, N = 40, 64
 PASS_1 = parse_objective("pass@1")

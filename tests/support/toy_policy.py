@@ -18,11 +18,11 @@ from sage_cli.grading import Grade
 from sage_cli.models.load import attach_lora, load_model
 from sage_cli.models.scratch import character_tokenizer
 from sage_cli.problems.problem import Problem
-from sage_cli.store.runs.run import Run
-from sage_cli.store.samples.completion import Completion
+from sage_cli.store.run import Run
+from sage_cli.store.sample_parts import Completion
 from sage_cli.training.rl import build_trainer, train_rl
 from sage_cli.training.rl_inputs import RlInputs
-from sage_cli.training.trainer.rl_trainer import RlTrainer
+from sage_cli.training.rl_trainer import RlTrainer
 
 
 def parity_grader(golds: Sequence[str], completions: Sequence[str]) -> list[Grade]:

@@ -25,9 +25,9 @@ from trl import GRPOTrainer
 from sage_cli.methods.dars import SecondStage
 from sage_cli.methods.formulas import AdvantageInputs, group_advantages
 from sage_cli.methods.method import Method, PolicyGradient
-from sage_cli.settings import plugins
-from sage_cli.training.checkpoints.safeguards import Safeguards
+from sage_cli.settings import own_code
 from sage_cli.training.rl_inputs import Validator
+from sage_cli.training.safeguards import Safeguards
 
 TAGS = ["<SOLUTION>", "</SOLUTION>"]
 
@@ -120,7 +120,7 @@ def main(*orders: dict[str, Any]) -> None:
 
 
 def train(order: dict[str, Any]) -> None:
-    plugins.entry_points = registered
+    own_code.entry_points = registered
     if order.get("fixed"):
         GRPOTrainer._generate_single_turn = fixed_completions
         GRPOTrainer.formed = order.get("formed", False)

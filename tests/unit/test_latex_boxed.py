@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sage_cli.grading.extract import AnswerTags, extract
+from sage_cli.grading.grades import AnswerTags, extract
 from sage_cli.latex_boxed import last_boxed
-from sage_cli.problems.gold import in_last_box
+from sage_cli.problems.rows import in_last_box
 
 
 @pytest.mark.parametrize(

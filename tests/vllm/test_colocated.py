@@ -15,7 +15,7 @@ from trl.generation.vllm_generation import VLLMGeneration
 
 from sage_cli.models.load import load_model
 from sage_cli.models.scratch import character_tokenizer
-from sage_cli.training.rollouts.vllm import (
+from sage_cli.training.rollout_engine import (
     as_launched,
     ask_for_each_row,
     engine_as_asked,

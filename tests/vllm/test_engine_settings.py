@@ -17,9 +17,9 @@ from transformers import Qwen2ForCausalLM
 from sage_cli.errors import RefusedPromptsError, SamplingError
 from sage_cli.models.load import load_tokenizer
 from sage_cli.models.scratch import character_tokenizer
-from sage_cli.sampling.engines.engine_settings import LORA_RANKS, known_settings
-from sage_cli.sampling.engines.vllm_sampler import VllmSampler
+from sage_cli.sampling.engines import LORA_RANKS, known_settings
 from sage_cli.sampling.sampler import SampleRequest, SamplerSetup, SamplingParameters
+from sage_cli.sampling.vllm_sampler import VllmSampler
 from sage_cli.settings.sections.sampling import DECIDED_ELSEWHERE, OF_ANOTHER_MODEL, SamplingSection
 
 pytestmark = pytest.mark.timeout(1800)

@@ -23,12 +23,12 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.config.specs import RlSpec
 from sage_cli.models.load import load_model, load_tokenizer
 from sage_cli.models.scratch import character_tokenizer
-from sage_cli.settings.sections.rollout import LogprobsMode
-from sage_cli.store.runs.run import Run
+from sage_cli.settings.sections.sampling import LogprobsMode
+from sage_cli.store.run import Run
 from sage_cli.training.rl import build_trainer
 from sage_cli.training.rl_inputs import RlInputs
-from sage_cli.training.rollouts.vllm import as_launched, engine_as_asked
-from sage_cli.training.trainer.token_record import kept_mass_record, mismatch_statistics
+from sage_cli.training.rollout_engine import as_launched, engine_as_asked
+from sage_cli.training.step_record import kept_mass_record, mismatch_statistics
 
 pytestmark = pytest.mark.timeout(1800)
 

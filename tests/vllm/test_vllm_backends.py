@@ -20,21 +20,21 @@ from transformers import Qwen2ForCausalLM
 from sage_cli.errors import SamplingError
 from sage_cli.models.load import load_tokenizer
 from sage_cli.models.scratch import character_tokenizer
-from sage_cli.sampling.build import build_sampler
 from sage_cli.sampling.contract import SamplerContract
-from sage_cli.sampling.engines.pool import Engines
-from sage_cli.sampling.engines.vllm_sampler import VllmSampler
+from sage_cli.sampling.engines import Engines
 from sage_cli.sampling.fill import fill
 from sage_cli.sampling.sampler import (
     Sampler,
     SampleRequest,
     SamplerSetup,
     SamplingParameters,
+    build_sampler,
 )
-from sage_cli.sampling.server.sampler import ServerSampler
+from sage_cli.sampling.server import ServerSampler
+from sage_cli.sampling.vllm_sampler import VllmSampler
 from sage_cli.settings.sections.sampling import SamplingSection
-from sage_cli.store.samples.completion import Completion
-from sage_cli.store.samples.sample_set import SampleIdentity, SampleSet
+from sage_cli.store.sample_parts import Completion
+from sage_cli.store.sample_set import SampleIdentity, SampleSet
 
 pytestmark = pytest.mark.timeout(1800)  # on a busy CPU an engine takes minutes to load
 

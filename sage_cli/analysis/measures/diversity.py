@@ -11,14 +11,12 @@ from functools import partial
 import numpy as np
 
 from sage_cli.analysis.analysis import Analysis, Inputs
-from sage_cli.analysis.answers import Answers
+from sage_cli.analysis.samples import Answers, skeleton
 from sage_cli.analysis.tables import PolicyMeans
-from sage_cli.analysis.texts import skeleton
-from sage_cli.metrics.counts import FloatArray
-from sage_cli.metrics.counts.answers import distinct_of, entropy_of_counts
+from sage_cli.metrics.counts import FloatArray, distinct_of, entropy_of_counts
 from sage_cli.reports.document import Document, Figure
-from sage_cli.reports.figures.dot_plot import draw_dot_plot
-from sage_cli.reports.tables.table import Column, Measure, Row, Table, columns
+from sage_cli.reports.figures import draw_dot_plot
+from sage_cli.reports.tables import Column, Measure, Row, Table, columns
 
 RIGHT_SAMPLED = 8
 """Right solutions among which skeletons are counted: with more, there would be more skeletons."""

@@ -13,8 +13,8 @@ from typing_extensions import TypedDict
 from sage_cli.analysis.analysis import Analysis, Inputs, Options, TrainedRun
 from sage_cli.analysis.tables import share_over_problems
 from sage_cli.reports.document import Document, Figure
-from sage_cli.reports.figures.panels import Series, draw_steps
-from sage_cli.reports.tables.table import Measure, Record, Row, Table, columns, to_records
+from sage_cli.reports.figures import Series, draw_steps
+from sage_cli.reports.tables import Measure, Record, Row, Table, columns, to_records
 
 QUANTITIES = {
     "grad_norm": "gradient norm",

@@ -13,7 +13,7 @@ from functools import partial
 from typing_extensions import TypedDict
 
 from sage_cli.analysis.analysis import Analysis, Inputs
-from sage_cli.analysis.answers import Answers
+from sage_cli.analysis.samples import Answers
 from sage_cli.analysis.tables import (
     PolicyMeans,
     Results,
@@ -24,8 +24,8 @@ from sage_cli.errors import DataError
 from sage_cli.metrics import Support
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.reports.document import Document, Figure
-from sage_cli.reports.figures.panels import draw_scatter
-from sage_cli.reports.tables.table import Measure, Row, Table, columns
+from sage_cli.reports.figures import draw_scatter
+from sage_cli.reports.tables import Measure, Row, Table, columns
 
 TOKEN, ANSWER = "token entropy (nats)", "answer entropy (nats)"
 

@@ -10,13 +10,13 @@ import numpy as np
 from typing_extensions import TypedDict
 
 from sage_cli.analysis.analysis import Analysis, Inputs, Options
-from sage_cli.analysis.answers import Answers
+from sage_cli.analysis.samples import Answers
 from sage_cli.analysis.tables import mean_over_problems, share_over_problems
 from sage_cli.errors import DataError
 from sage_cli.grading.grades import STATUSES
 from sage_cli.reports.document import Document, Figure
-from sage_cli.reports.figures.dot_plot import draw_dot_plot
-from sage_cli.reports.tables.table import Measure, Record, Row, Table, columns, to_records
+from sage_cli.reports.figures import draw_dot_plot
+from sage_cli.reports.tables import Measure, Record, Row, Table, columns, to_records
 
 ALL = "all"
 COLUMNS = columns(

@@ -8,16 +8,14 @@ import numpy as np
 from typing_extensions import TypedDict
 
 from sage_cli.analysis.analysis import Analysis, Inputs, Options
-from sage_cli.analysis.answers import Answers
+from sage_cli.analysis.samples import Answers
 from sage_cli.metrics import Curve, parse_ks
-from sage_cli.metrics.counts import FloatArray
-from sage_cli.metrics.counts.answers import maj_at_k
-from sage_cli.metrics.intervals.bands import curve
-from sage_cli.metrics.intervals.resampling import gaffke
+from sage_cli.metrics.counts import FloatArray, maj_at_k
+from sage_cli.metrics.intervals import curve, gaffke
 from sage_cli.reports.document import Document, Figure
-from sage_cli.reports.figures.curves import draw_curves
+from sage_cli.reports.figures import draw_curves
 from sage_cli.reports.passk import value_at
-from sage_cli.reports.tables.table import Column, Row, Table, columns
+from sage_cli.reports.tables import Column, Row, Table, columns
 
 VoteJson = TypedDict(
     "VoteJson",

@@ -9,15 +9,15 @@ import numpy as np
 from typing_extensions import TypedDict
 
 from sage_cli.analysis.analysis import Analysis, Inputs
-from sage_cli.analysis.answers import Answers
+from sage_cli.analysis.samples import Answers
 from sage_cli.analysis.tables import PolicyMeans
 from sage_cli.errors import DataError
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.problems.generated.generator import Generator
 from sage_cli.problems.registry import generated
 from sage_cli.reports.document import Document, Figure
-from sage_cli.reports.figures.dot_plot import draw_dot_plot
-from sage_cli.reports.tables.table import Measure, Record
+from sage_cli.reports.figures import draw_dot_plot
+from sage_cli.reports.tables import Measure, Record
 
 SAMPLED = "share of samples"
 RIGHT_IF, AMONG_RIGHT = "right if taken", "share of right ones"

@@ -9,13 +9,12 @@ import numpy as np
 from typing_extensions import TypedDict
 
 from sage_cli.analysis.analysis import Analysis, Inputs
-from sage_cli.analysis.answers import Answers
+from sage_cli.analysis.samples import Answers, Detector
 from sage_cli.analysis.tables import PolicyMeans
-from sage_cli.analysis.texts import Detector
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.reports.document import Document, Figure
-from sage_cli.reports.figures.dot_plot import draw_dot_plot
-from sage_cli.reports.tables.table import Record
+from sage_cli.reports.figures import draw_dot_plot
+from sage_cli.reports.tables import Record
 
 
 class PatternsData(TypedDict):

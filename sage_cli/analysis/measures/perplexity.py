@@ -9,7 +9,7 @@ import numpy as np
 from typing_extensions import TypedDict
 
 from sage_cli.analysis.analysis import Analysis, Inputs, Options
-from sage_cli.analysis.answers import Answers
+from sage_cli.analysis.samples import Answers
 from sage_cli.analysis.tables import (
     by_problem,
     long_table,
@@ -20,8 +20,8 @@ from sage_cli.analysis.tables import (
 )
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.reports.document import Document, Figure
-from sage_cli.reports.figures.panels import draw_ecdf
-from sage_cli.reports.tables.table import Measure, Record
+from sage_cli.reports.figures import draw_ecdf
+from sage_cli.reports.tables import Measure, Record
 
 BEYOND = (0.95, 0.99)
 """Quantiles of the base's own perplexities on a problem; values above them are its tail."""

@@ -7,13 +7,13 @@ from functools import partial
 from typing_extensions import TypedDict
 
 from sage_cli.analysis.analysis import Analysis, Inputs
-from sage_cli.analysis.answers import Answers
+from sage_cli.analysis.samples import Answers
 from sage_cli.analysis.tables import PolicyMeans
 from sage_cli.metrics import parse_ks
-from sage_cli.metrics.counts.estimator import all_right_at_k, covered_at, g_pass_at_k
+from sage_cli.metrics.counts import all_right_at_k, covered_at, g_pass_at_k
 from sage_cli.reports.document import Document, Figure
-from sage_cli.reports.figures.dot_plot import draw_dot_plot
-from sage_cli.reports.tables.table import Record
+from sage_cli.reports.figures import draw_dot_plot
+from sage_cli.reports.tables import Record
 
 SHARES = (0.25, 0.5, 0.75)
 """tau of G-Pass@k and Cover@tau; 1 is pass^k."""

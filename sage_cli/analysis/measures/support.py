@@ -17,16 +17,10 @@ from sage_cli.analysis.measures.entropy import (
 )
 from sage_cli.analysis.tables import records, wide_table
 from sage_cli.metrics import Support, compare_support
-from sage_cli.metrics.comparisons.support import (
-    OFTEN,
-    STATES,
-    Transitions,
-    paired_grades,
-    transitions,
-)
+from sage_cli.metrics.support import OFTEN, STATES, Transitions, paired_grades, transitions
 from sage_cli.reports.document import Document, Figure
-from sage_cli.reports.figures.heat_strip import draw_heat_strip
-from sage_cli.reports.tables.table import Cell, Column, Measure, Record, Row, Table, columns
+from sage_cli.reports.figures import draw_heat_strip
+from sage_cli.reports.tables import Cell, Column, Measure, Record, Row, Table, columns
 
 
 class SupportJson(Ratios):

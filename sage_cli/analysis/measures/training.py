@@ -14,10 +14,10 @@ from sage_cli.analysis.analysis import Analysis, Inputs, Options, TrainedRun
 from sage_cli.analysis.rewards import mean_in, rewards_by_step
 from sage_cli.analysis.tables import share_gap
 from sage_cli.metrics.counts import IntArray
-from sage_cli.metrics.counts.visits import Visits
+from sage_cli.metrics.visits import Visits
 from sage_cli.reports.document import Document, Figure
-from sage_cli.reports.figures.panels import Series, draw_lines, draw_steps
-from sage_cli.reports.tables.table import Measure, Record, Row, Table, columns, to_records
+from sage_cli.reports.figures import Series, draw_lines, draw_steps
+from sage_cli.reports.tables import Measure, Record, Row, Table, columns, to_records
 
 PHASES = ("early", "mid", "late")
 """Thirds of the steps that sampled."""

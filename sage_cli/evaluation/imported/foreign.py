@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
 from sage_cli.errors import DataError
-from sage_cli.problems.files import Row
-from sage_cli.problems.gold import as_text
+from sage_cli.problems.rows import Row, as_text
 
 Taken = TypeVar("Taken")
 

@@ -31,8 +31,8 @@ from sage_cli.evaluation.imported.foreign import (
     whole,
 )
 from sage_cli.json_value import json_value
-from sage_cli.problems.files import SUFFIXES, Row, read_file
-from sage_cli.store.samples.completion import encodable
+from sage_cli.problems.rows import SUFFIXES, Row, read_file
+from sage_cli.store.sample_parts import encodable
 
 _LM_EVAL = {"doc_id", "arguments", "resps", "filtered_resps"}
 _LM_EVAL_ROW = (

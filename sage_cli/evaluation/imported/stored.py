@@ -16,20 +16,19 @@ from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError, DataError, StoreError
 from sage_cli.evaluation.benchmarks import refuse_two_golds
 from sage_cli.evaluation.imported.foreign import ForeignFile, ForeignSample
-from sage_cli.evaluation.sample_sets import imported_set
+from sage_cli.evaluation.stored import imported_set
 from sage_cli.file_hash import file_hash
-from sage_cli.grading.extract import AnswerTags, extract
 from sage_cli.grading.grader import check_golds
+from sage_cli.grading.grades import AnswerTags, extract
 from sage_cli.models.folders import WEIGHTS_FILE
-from sage_cli.models.policies.prompting import NO_GOLD, PROBLEMS
+from sage_cli.models.policy import NO_GOLD, PROBLEMS
 from sage_cli.problems.problem import Problem, problem_id
-from sage_cli.settings.sections.judging import IMPORTED_JUDGE
-from sage_cli.store.atomic import write_json, write_text
-from sage_cli.store.identity import identity_of
-from sage_cli.store.runs.manifest import IMPORTED
-from sage_cli.store.runs.run import Run
-from sage_cli.store.samples.annotations import GradeStore
-from sage_cli.store.samples.completion import Completion, encodable
+from sage_cli.settings.sections.evaluation import IMPORTED_JUDGE
+from sage_cli.store.annotations import GradeStore
+from sage_cli.store.files import identity_of, write_json, write_text
+from sage_cli.store.manifest import IMPORTED
+from sage_cli.store.run import Run
+from sage_cli.store.sample_parts import Completion, encodable
 
 _STORABLE = {"tokens": range(2**31), "seed": range(-(2**63), 2**63)}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,119}")

@@ -1,8 +1,4 @@
-"""Equality of answers: exact text, exact numbers, words, structure, values; algebra last.
-
-The result is True, False, or None where only computer algebra could tell. Given `prove`, which asks
-it, None doesn't occur.
-"""
+"""Equality of answers that are no formulas: words, letters of choices, texts, based numerals."""
 
 from __future__ import annotations
 
@@ -11,16 +7,56 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sage_cli.grading.mathematics.arithmetic import Value
-from sage_cli.grading.mathematics.literal import Number, read_number
-from sage_cli.grading.mathematics.matching import all_true, same_items
-from sage_cli.grading.mathematics.names import defines, is_name, is_quantity, is_symbol, letters
-from sage_cli.grading.mathematics.normalise import normalise
-from sage_cli.grading.mathematics.numerical import close, constant, differ
-from sage_cli.grading.mathematics.solutions import Solutions, read_solutions
-from sage_cli.grading.mathematics.structure import Structure, read_structure, split
+from sage_cli.grading.mathematics.expression import close, constant, differ
+from sage_cli.grading.mathematics.notation import (
+    defines,
+    is_name,
+    is_quantity,
+    is_symbol,
+    letters,
+    normalise,
+)
+from sage_cli.grading.mathematics.numbers import Number, Value, read_number
+from sage_cli.grading.mathematics.structure import (
+    Solutions,
+    Structure,
+    all_true,
+    read_solutions,
+    read_structure,
+    same_items,
+    split,
+)
 from sage_cli.grading.mathematics.units import read_unit, same_unit
-from sage_cli.grading.mathematics.wording import same_wording
+
+_BASED = re.compile(r"(\d\w*|[A-F]+\w*(?=_\{1[1-6]\}))_\{(?:\\text\{)?(\d+)\}?\}")
+_TEXT = re.compile(r"\\text\{([^{}]*)\}")
+_WORDS = re.compile(r"\\text\{[^{}\d]*\}")
+_CHOICE = re.compile(r"\(?([A-Z])\)?")
+
+
+def same_wording(gold: str, answer: str) -> bool | None:
+    """Return True or False if the normalised gold is no formula; None if it is one."""
+    if _WORDS.fullmatch(gold) or _CHOICE.fullmatch(gold):
+        return _plain_word(gold) == _plain_word(answer)
+    if text := _TEXT.fullmatch(gold):
+        return text[1] == answer
+    numerals = _BASED.fullmatch(gold), _BASED.fullmatch(answer)
+    if numerals[0] or numerals[1]:
+        return _digits(numerals[0]) == _digits(numerals[1])
+    return None
+
+
+def _plain_word(text: str) -> str:
+    """Letters of choices keep their case, words lose it."""
+    text = _TEXT.sub(r"\1", text).strip(" {}")
+    if choice := _CHOICE.fullmatch(text):
+        return choice[1]
+    return text if len(text) == 1 else re.sub(r"[\s.]", "", text).casefold()
+
+
+def _digits(numeral: re.Match[str] | None) -> tuple[str, str] | None:
+    return (numeral[1].lstrip("0").upper() or "0", numeral[2]) if numeral else None
+
 
 Prove = Callable[[str, str], bool]
 """(gold, answer), normalised, -> True if algebra finds them equal."""

@@ -1,4 +1,4 @@
-r"""The value of an expression at a point, exact where it is rational; no computer algebra.
+"""The value of an expression at a point, exact where it is rational; no computer algebra.
 
 A small recursive-descent parser for normalised LaTeX. What it doesn't know (sums, integrals,
 degrees, relations) it doesn't read, and then nothing is said about the expression. It serves to
@@ -16,7 +16,8 @@ from fractions import Fraction
 from functools import lru_cache
 from zlib import crc32
 
-from sage_cli.grading.mathematics.arithmetic import (
+from sage_cli.grading.mathematics.notation import ACCENTS, GREEK
+from sage_cli.grading.mathematics.numbers import (
     Value,
     absolute,
     binomial,
@@ -26,7 +27,6 @@ from sage_cli.grading.mathematics.arithmetic import (
     root,
     total,
 )
-from sage_cli.grading.mathematics.vocabulary import ACCENTS, GREEK
 
 Point = Mapping[str, complex]
 Evaluate = Callable[[Point], Value]
@@ -277,3 +277,44 @@ def _negated(factor: Evaluate) -> Evaluate:
 
 def _of(function: Callable[..., Value], *parts: Evaluate) -> Evaluate:
     return lambda at: function(*(part(at) for part in parts))
+
+
+_POINTS = 3
+_RELATIVE = 1e-9
+"""Floats of an ordinary expression agree to about 1e-13; answers rounded to six places don't."""
+
+
+def constant(text: str) -> Value | None:
+    """The value of an expression without symbols; None where it has some or can't be read."""
+    read = read_expression(text)
+    return value_at(read[0], {}) if read and not read[1] else None
+
+
+def differ(gold: str, answer: str) -> bool | None:
+    """Return True if the values differ at each of a few points; None where they are unknown.
+
+    False is no proof of equality.
+    """
+    of_gold, of_answer = read_expression(gold), read_expression(answer)
+    if of_gold is None or of_answer is None:
+        return None
+    symbols = of_gold[1] | of_answer[1]
+    for number in range(_POINTS if symbols else 1):
+        point = point_of(symbols, number)
+        values = value_at(of_gold[0], point), value_at(of_answer[0], point)
+        if values[0] is None or values[1] is None:
+            return None
+        if close(values[0], values[1], None):
+            return False
+    return True
+
+
+def close(gold: Value, answer: Value, tolerance: float | None) -> bool:
+    """Equality within a relative tolerance of the gold; without one, exact where both are exact."""
+    if isinstance(gold, Fraction) and isinstance(answer, Fraction):
+        return abs(gold - answer) <= Fraction(tolerance or 0) * abs(gold)
+    try:
+        left, right = complex(gold), complex(answer)
+    except OverflowError:
+        return False
+    return abs(left - right) <= (tolerance or _RELATIVE) * max(abs(left), abs(right))

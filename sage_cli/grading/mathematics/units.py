@@ -7,7 +7,7 @@ from collections import Counter
 from fractions import Fraction
 from functools import cache
 
-from sage_cli.grading.mathematics.vocabulary import words
+from sage_cli.grading.mathematics.notation import words
 
 _UNITS = {
     "meter": ("metre", "1 length"), "nanometer": ("nm", "1e-9 length"),

@@ -21,8 +21,7 @@ from typing import Self
 from sage_cli.errors import DataError
 from sage_cli.problems.generated.generator import SPLITS, Generator, Split, seeded
 from sage_cli.problems.problem import Demonstration, Problem, problem_id
-from sage_cli.settings.sections.data import DataSection
-from sage_cli.settings.sections.generators import ArithmeticSection, PhaseSection
+from sage_cli.settings.sections.data import ArithmeticSection, DataSection, PhaseSection
 
 Operands = tuple[int, int]
 _OPERANDS = re.compile(r"(\d+)\*(\d+)=\?")

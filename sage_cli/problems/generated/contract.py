@@ -23,7 +23,7 @@ from abc import ABC, abstractmethod
 from dataclasses import asdict
 
 from sage_cli.problems.generated.generator import Generator
-from sage_cli.problems.overlap import normalised
+from sage_cli.problems.load import normalised
 
 COUNT, BATCH_SIZE = 37, 8
 _AGAIN = """

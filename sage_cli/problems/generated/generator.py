@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.problems.problem import Demonstration, Problem, problem_id
-from sage_cli.settings.base import Section
+from sage_cli.settings.section import Section
 from sage_cli.settings.sections.data import DataSection
 
 Split = Literal["test", "validation", "training"]

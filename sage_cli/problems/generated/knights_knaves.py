@@ -15,8 +15,7 @@ from typing import Any, Self
 
 from sage_cli.problems.generated.generator import Generator, Split, seeded
 from sage_cli.problems.problem import Problem, problem_id
-from sage_cli.settings.sections.data import DataSection
-from sage_cli.settings.sections.generators import KnightsKnavesSection
+from sage_cli.settings.sections.data import DataSection, KnightsKnavesSection
 
 Statement = tuple[Any, ...]
 Assignment = tuple[bool, ...]

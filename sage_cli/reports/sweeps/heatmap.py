@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sage_cli.reports.figures.figure import FAINT, GRID, INK, drawing, say
+from sage_cli.reports.figures import FAINT, GRID, INK, drawing, say
 from sage_cli.reports.sweeps.result import Axis, SweepResult, as_text
 from sage_cli.reports.sweeps.table import describe_noise
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sage_cli.reports.sweeps.result import Axis, SweepResult
-from sage_cli.store.atomic import replacing
+from sage_cli.store.files import replacing
 
 if TYPE_CHECKING:
     from optuna import Study

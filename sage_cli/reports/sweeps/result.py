@@ -12,16 +12,20 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import numpy as np
 
 from sage_cli.metrics import About, Counts
-from sage_cli.metrics.comparisons.objective import (
-    Measured,
-    objective_intervals,
-    objective_values,
-)
-from sage_cli.metrics.comparisons.ranking import Front, Ranking, non_dominated, pareto_front, rank
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.importance import Effect, category_column, effects, numeric_column
-from sage_cli.metrics.intervals.interval import Resampling
-from sage_cli.settings.objective import Objective
+from sage_cli.metrics.intervals import Resampling
+from sage_cli.metrics.ranking import (
+    Front,
+    Measured,
+    Ranking,
+    non_dominated,
+    objective_intervals,
+    objective_values,
+    pareto_front,
+    rank,
+)
+from sage_cli.settings.sections.sweep import Objective
 
 Value = float | int | str | bool
 State = Literal["done", "missing", "failed", "pruned", "cancelled", "running", "left"]

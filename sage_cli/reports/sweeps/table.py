@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from sage_cli.metrics.comparisons.ranking import Ranking
+from sage_cli.metrics.ranking import Ranking
 from sage_cli.reports.sweeps.result import Axis, SweepResult, SweepTrial, as_text, describe
-from sage_cli.reports.tables.table import UNDEFINED, Cell, Column, Measure, Row, Table
+from sage_cli.reports.tables import UNDEFINED, Cell, Column, Measure, Row, Table
 
 WORDS = {"left": "not run yet", "running": "running", "cancelled": "cancelled"}
 

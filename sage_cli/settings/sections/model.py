@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
-from sage_cli.settings.base import COSMETIC, WHERE_SET, Section
+from sage_cli.settings.section import COSMETIC, WHERE_SET, Section
 
 ComputeDtype = Literal["auto", "float32", "bfloat16"]
 ATTENTIONS = ("eager", "sdpa", "flex_attention", "flash_attention_2", "flash_attention_3")

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from sage_cli.settings.base import COSMETIC, Section
+from sage_cli.settings.section import COSMETIC, Section
 
 ROOT_VARIABLE = "SAGE_RUNS"
 

@@ -1,14 +1,63 @@
-"""`sweep`: a search over settings."""
+"""Sweeps, their objective, and the executor of their tasks."""
 
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from sage_cli.settings.base import COSMETIC, Section
-from sage_cli.settings.objective import Objective, parse_objective
+from sage_cli.settings.section import COSMETIC, Section
+
+_TERM = re.compile(r"(?:(?P<weight>\d+(?:\.\d*)?|\.\d+)\*)?pass@(?P<k>[1-9]\d*)")
+
+
+@dataclass(frozen=True)
+class Objective:
+    """The `weights` of pass@k by k; `name` is the objective as it was written."""
+
+    name: str
+    weights: Mapping[int, float]
+
+    @property
+    def samples_needed(self) -> int:
+        """The number of samples per problem that the objective needs at least."""
+        return max(self.weights)
+
+    @property
+    def terms(self) -> dict[int, str]:
+        """The names of what it is a sum of, as `pass@8`, by k."""
+        return {k: f"pass@{k}" for k in self.weights}
+
+    def value(self, measured: Mapping[str, float]) -> float:
+        """Return the weighted sum, from values by name, as `pass@8`."""
+        return sum(weight * measured[self.terms[k]] for k, weight in self.weights.items())
+
+
+def parse_objective(text: str) -> Objective:
+    """Return the objective that `text` means: `pass@8`, `0.5*pass@1+0.5*pass@64`.
+
+    Raises ValueError for anything else.
+    """
+    name = "".join(text.split())
+    weights: dict[int, float] = {}
+    for part in name.split("+"):
+        term = _TERM.fullmatch(part)
+        if term is None:
+            raise ValueError(
+                f"'{text}' is no objective: write pass@k, or a sum as 0.5*pass@1+0.5*pass@64"
+            )
+        k, weight = int(term["k"]), float(term["weight"] or 1)
+        if k in weights:
+            raise ValueError(f"'{text}' names pass@{k} twice")
+        if weight == 0:
+            raise ValueError(f"'{text}' gives pass@{k} no weight")
+        weights[k] = weight
+    return Objective(name, weights)
+
 
 Sampler = Literal["grid", "random", "qmc", "tpe", "gp", "cmaes", "nsga2"]
 
@@ -85,3 +134,33 @@ class SweepSection(Section):
                 f"{', '.join(self.objective)} (name one with --objective, or a sum of them)"
             )
         return self
+
+
+class ExecutorSection(Section):
+    """The place where tasks run; no setting here changes a result."""
+
+    name: Literal["local", "ray", "slurm"] = Field("local", json_schema_extra=COSMETIC)
+    """`local`: this machine; `ray`: a Ray cluster; `slurm`: jobs under Slurm."""
+    workers: int | None = Field(None, ge=1, json_schema_extra=COSMETIC)
+    """Tasks at once. null: on this machine one for each GPU, or without one for each processor
+    core, at most 8; on Ray as many as its resources hold; under Slurm as many as there are."""
+    threads: int | None = Field(None, ge=1, json_schema_extra=COSMETIC)
+    """Processor threads of a task. null: on this machine its share of the cores; elsewhere one for
+    each process of its training."""
+    gpus: int | None = Field(None, ge=0, json_schema_extra=COSMETIC)
+    """GPUs of a task. null: one for each process of its training; on this machine none where there
+    are none."""
+    memory_gb: float | None = Field(None, gt=0, json_schema_extra=COSMETIC)
+    """Memory that a task asks Ray or Slurm for."""
+    minutes: float | None = Field(None, gt=0, json_schema_extra=COSMETIC)
+    """A task that takes longer is ended, and has failed by `timeout`."""
+    address: str | None = Field(None, json_schema_extra=COSMETIC)
+    """Ray: the cluster, as HOST:PORT or ray://HOST:PORT; null: the one that this machine is in."""
+    partition: str | None = Field(None, json_schema_extra=COSMETIC)
+    """Slurm's --partition."""
+    account: str | None = Field(None, json_schema_extra=COSMETIC)
+    """Slurm's --account."""
+    lines: dict[str, str | int] = Field(default_factory=dict, json_schema_extra=COSMETIC)
+    """Further #SBATCH lines, as {constraint: h100, qos: long}."""
+    setup: tuple[str, ...] = Field((), json_schema_extra=COSMETIC)
+    """Slurm: shell lines before a task, as `module load cuda`."""

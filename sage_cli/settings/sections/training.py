@@ -1,12 +1,15 @@
-"""`sft`: supervised warm-up."""
+"""What is trained how: steps, rewards and the anchor."""
 
 from __future__ import annotations
 
-from typing import Literal
+from collections import Counter
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
-from sage_cli.settings.base import COSMETIC, Section
+from sage_cli.settings.own_code import OwnFunction, load_plugin, names_code, require_name
+from sage_cli.settings.section import COSMETIC, WHERE_SET, Section
 
 Optimizer = Literal["adamw_8bit", "adamw"]
 Scheduler = Literal["linear", "cosine", "constant"]
@@ -55,3 +58,196 @@ class SftSection(Section):
     time."""
     seed: int = 3407
     """Of the order of demonstrations and of adapters' first weights."""
+
+
+GRADE = "grade"
+BUILT_IN_REWARDS = (GRADE, "format", "brevity")
+"""The grade; whether the answer stands where the prompt asks for it; how much of the length is
+left."""
+REWARDS_GROUP = "sage_cli.rewards"
+"""The entry-point group under which other packages register functions."""
+_TAKEN = ("total", "overlong")
+"""Names of other parts of the reward in a run's records."""
+
+
+class Reward(Section):
+    """A part of what a completion is paid: `weight` times what `name` says of it."""
+
+    name: str
+    """`grade`, `format`, `brevity`, what a package registers, or a function of one's own."""
+    weight: float = 1.0
+    """Its factor in the sum. 0: recorded and not paid."""
+    timeout_s: float = Field(60.0, gt=0, le=86_400, json_schema_extra=COSMETIC)
+    """Seconds that a call for the completions of a batch may take, a day at most."""
+
+    @field_validator("name")
+    @classmethod
+    def _is_known(cls, name: str, info: ValidationInfo) -> str:
+        if names_code(name):
+            OwnFunction.of(name).require()
+        else:
+            require_name(REWARDS_GROUP, name, BUILT_IN_REWARDS, info)
+        return name
+
+    @property
+    def label(self) -> str:
+        """Its name in records: of a function of one's own the function's."""
+        return OwnFunction.of(self.name).name if names_code(self.name) else self.name
+
+    def determinants(self) -> dict[str, Any]:
+        """Name and weight; code by the content of its file, a package's by its version."""
+        return {"name": self._identity, "weight": self.weight}
+
+    @property
+    def _identity(self) -> str:
+        if names_code(self.name):
+            return OwnFunction.of(self.name).identity
+        if self.name in BUILT_IN_REWARDS:
+            return self.name
+        plugin = load_plugin(REWARDS_GROUP, self.name)
+        return f"{self.name}, {plugin.package or plugin.target}"
+
+
+def _listed(given: Any) -> Any:
+    """Take a name for the reward of that name, and one for a list of one."""
+    several = given if isinstance(given, list | tuple) else [given]
+    return tuple({"name": one} if isinstance(one, str) else one for one in several)
+
+
+Rewards = Annotated[tuple[Reward, ...], BeforeValidator(_listed)]
+THE_GRADE = (Reward(name=GRADE),)
+
+
+def are_usual(rewards: Sequence[Reward]) -> bool:
+    """Return True if completions are paid their grades alone, as by default."""
+    return [(one.name, one.weight) for one in rewards] == [(GRADE, 1.0)]
+
+
+def reward_problems(rewards: Sequence[Reward]) -> list[str]:
+    """Return what is wrong with a list of rewards, a sentence each."""
+    counts, found = Counter(one.label for one in rewards), []
+    for label, count in counts.items():
+        if count > 1:
+            found.append(f"rl.rewards has two rewards called '{label}' (rename a function)")
+    for one in rewards:
+        if one.label in _TAKEN or (one.label == GRADE and names_code(one.name)):
+            found.append(
+                f"rl.rewards: '{one.label}' is the name of another part of the reward in a run's "
+                f"records (rename the function {one.name})"
+            )
+    if not any(one.weight for one in rewards):
+        found.append("rl.rewards pays nothing: it is empty, or every weight is 0")
+    return found
+
+
+def in_words(rewards: Sequence[Reward]) -> str:
+    """`grade + 0.2 x mine.py:brevity`, for plans."""
+    parts = (f"{'' if one.weight == 1 else f'{one.weight:g} x '}{one.name}" for one in rewards)
+    return " + ".join(parts)
+
+
+Rows = Literal["all", "informative", "wrong", "right"]
+
+
+class AnchorSection(Section):
+    """The KL anchor q(x, y) pi_ref(y | x), Eqs. 3 to 6.
+
+    `estimator` tells four methods apart that share a formula: `k3` as a loss term (the authors'),
+    `k3-corrected` times the importance ratio, `head` exact over a state's likeliest tokens,
+    `reward` the exact gradient of Eq. 6.
+    """
+
+    kl: Literal["reverse", "forward", "none"] = "reverse"
+    """Direction of the divergence to the anchor; `none` has no anchor."""
+    beta: float = Field(0.05, ge=0)
+    """Weight of the KL term."""
+    schedule: Literal["constant", "cosine"] = "constant"
+    """`cosine` takes beta from its value down to 0 over the training; a guide's force with it."""
+    estimator: Literal["k3", "k3-corrected", "head", "reward"] = "k3"
+    """`k3`, `k3-corrected`, `head` or `reward`: which gradient the KL term has."""
+    head_tokens: int = Field(32, ge=1, json_schema_extra=WHERE_SET)
+    """Estimator `head`: the reference's likeliest tokens of each state, over which the divergence
+    is summed; past them it is estimated."""
+    rows: Rows = "all"
+    """The completions that the KL term acts on: `all`, `wrong` ones, `right` ones, or those of
+    `informative` groups, which have right and wrong ones. Each is pulled as under `all`: the term's
+    mean stays one over all completions."""
+    reference: Literal["initial", "base"] = "initial"
+    """`initial`: the policy as it starts; `base`: the model without its adapter (LoRA), or before
+    supervised warm-up (full tuning)."""
+    ema: float | None = Field(None, gt=0, le=1)
+    """The reference follows the policy: it becomes `ema` times itself plus the rest of the policy,
+    every `ema_every` steps. 1 leaves it where it is, null too."""
+    ema_every: int = Field(1, ge=1)
+    """Optimiser steps from one such average to the next."""
+    reset_every: int | None = Field(None, ge=1)
+    """After so many optimiser steps, and again, the policy as it is becomes the reference, and the
+    optimiser forgets its moments."""
+    reference_samples: int = Field(8, ge=1)
+    """Forward KL: completions sampled once from the frozen reference, of each problem that the
+    training comes to."""
+
+    @property
+    def moves(self) -> bool:
+        """Return True if the reference changes in training."""
+        return self.ema is not None or self.reset_every is not None
+
+    @property
+    def changes(self) -> list[str]:
+        """Return phrases on what isn't as in the paper: rows, and how the reference moves."""
+        found = [f"rows {self.rows}"] if self.rows != "all" else []
+        if self.ema is not None:
+            found.append(f"reference averaged with ema {self.ema:g} {_every(self.ema_every)}")
+        if self.reset_every is not None:
+            found.append(f"reference reset to the policy {_every(self.reset_every)}")
+        return found
+
+    @model_validator(mode="after")
+    def _nothing_idle(self) -> AnchorSection:
+        fields = type(self).model_fields
+        if self.kl != "forward" and self.reference_samples != fields["reference_samples"].default:
+            raise ValueError(
+                f"reference_samples {self.reference_samples} are those of forward KL, and "
+                f"anchor.kl is '{self.kl}' (add --kl forward, or leave it out)"
+            )
+        if self.estimator != "head" and self.head_tokens != fields["head_tokens"].default:
+            raise ValueError(
+                f"head_tokens {self.head_tokens} are those of the estimator head, and "
+                f"anchor.estimator is '{self.estimator}' (use anchor.estimator=head, or leave "
+                "head_tokens out)"
+            )
+        if self.ema is None and self.ema_every != fields["ema_every"].default:
+            raise ValueError(
+                f"ema_every {self.ema_every} is how often the reference is averaged, and "
+                "anchor.ema is not set (set it, to .9 for instance, or leave ema_every out)"
+            )
+        return self
+
+    def conflicts(self, steps: int) -> list[str]:
+        """Return why rows and a moving reference can't be as asked in a training of `steps`."""
+        names = [
+            name for name, usual in (("rows", "all"), ("ema", None), ("reset_every", None))
+            if getattr(self, name) != usual
+        ]  # fmt: skip
+        found = []
+        if names and (self.kl != "reverse" or self.beta == 0):
+            found.append(
+                f"anchor.{names[0]} is {getattr(self, names[0])}, and there is no reverse KL to "
+                "the policy's own completions: anchor.kl is "
+                f"'{self.kl}', anchor.beta {self.beta:g} (use --kl reverse and --beta above 0)"
+            )
+        if self.moves and self.reference == "base":
+            found.append(
+                "anchor.reference is 'base', another model than the policy: it can't follow it "
+                "(use --set anchor.reference=initial, or leave out anchor.ema and reset_every)"
+            )
+        if self.reset_every is not None and self.reset_every >= steps:
+            found.append(
+                f"anchor.reset_every is {self.reset_every}, and the training ends after {steps} "
+                "steps: the reset would never come (use a smaller one, or leave it out)"
+            )
+        return found
+
+
+def _every(steps: int) -> str:
+    return "every step" if steps == 1 else f"every {steps} steps"

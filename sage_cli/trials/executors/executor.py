@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import BinaryIO, Protocol, cast
 
 from sage_cli.errors import ExecutorError
-from sage_cli.store.atomic import private
+from sage_cli.store.files import private
 from sage_cli.trials.executors import process_guard
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from sage_cli.errors import SageError
 from sage_cli.progress import Progress
-from sage_cli.store.runs.run import Run
+from sage_cli.store.run import Run
 from sage_cli.trials.executors.executor import Executor
 from sage_cli.trials.queue import Failure, Kind, TaskProgress, TaskQueue
 from sage_cli.trials.search.space import Point, State, StudyTrial

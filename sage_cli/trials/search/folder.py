@@ -14,11 +14,10 @@ from sage_cli.config.load import with_layers
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.reports.sweeps.result import SweepResult, from_data
-from sage_cli.store.atomic import write_json, write_text
-from sage_cli.store.json_files import read_object
-from sage_cli.store.lock import DRIVER, driver, holder_of
-from sage_cli.store.runs.names import full_name
-from sage_cli.store.sweep_runs import Entry, SweepRuns, Value
+from sage_cli.store.files import read_object, write_json, write_text
+from sage_cli.store.locks import DRIVER, driver, holder_of
+from sage_cli.store.run import full_name
+from sage_cli.store.run_facts import Entry, SweepRuns, Value
 
 STATE, CANCEL, MARK, TASKS = "state.json", "cancel", "mark", "tasks"
 """The driver's state for readers, the file that asks it to stop, the folder's identity in a

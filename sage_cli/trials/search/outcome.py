@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import SageError
-from sage_cli.evaluation.provenance import configured_provenance
+from sage_cli.evaluation.evaluate import configured_provenance
 from sage_cli.problems.load import benchmark_names
 from sage_cli.reports.document import Document, Report
 from sage_cli.reports.sweeps.document import sweep_document
@@ -23,9 +23,9 @@ from sage_cli.reports.sweeps.result import (
 )
 from sage_cli.reports.sweeps.result import State as Shown
 from sage_cli.reports.sweeps.table import trials_table
-from sage_cli.reports.tables.table import to_records
+from sage_cli.reports.tables import to_records
 from sage_cli.settings.sections.records import TrackingSection
-from sage_cli.store.runs.run import Run
+from sage_cli.store.run import Run
 from sage_cli.store.wandb_mirror import SweepPicture, mirror_sweep
 from sage_cli.trials.search.folder import SweepFolder
 from sage_cli.trials.search.space import Parameter, Range, State, StudyTrial

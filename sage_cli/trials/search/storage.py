@@ -25,7 +25,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.settings.passwords import secrets_of, taken, without_passwords
-from sage_cli.store.lease import EXPIRY_S, HEARTBEAT_S, SETTLE_S, Holder
+from sage_cli.store.locks import EXPIRY_S, HEARTBEAT_S, SETTLE_S, Holder
 
 DRIVER = "driver"
 """The attribute of the study."""

@@ -13,7 +13,7 @@ from numpy.random import default_rng
 from optuna.pruners import BasePruner, NopPruner
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
-from sage_cli.store.identity import identity_of
+from sage_cli.store.files import identity_of
 from sage_cli.trials.search.samplers import (
     INFEASIBLE,
     OptunaSpace,

@@ -15,11 +15,10 @@ from sage_cli.config.specs import EvaluationSpec, RlSpec, SftSpec
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.evaluation.benchmarks import Benchmark, load_benchmarks
 from sage_cli.metrics import Counts, pooled
-from sage_cli.metrics.comparisons.objective import by_problem
-from sage_cli.settings.objective import Objective
-from sage_cli.settings.sections.sweep import Sampler, SweepSection
-from sage_cli.store.identity import identity_of
-from sage_cli.store.runs.run import Run
+from sage_cli.metrics.ranking import by_problem
+from sage_cli.settings.sections.sweep import Objective, Sampler, SweepSection
+from sage_cli.store.files import identity_of
+from sage_cli.store.run import Run
 from sage_cli.trials.search.folder import SweepFacts, SweepFolder
 from sage_cli.trials.search.read_space import read_space
 from sage_cli.trials.search.space import Point, Space, State, Values, point_key

@@ -1,17 +1,98 @@
-"""The declaration of a suite: labelled methods, the paper's protocol, and its claims."""
+"""The claims of a suite, and the verdicts on them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
-from sage_cli.config.fields import setting, settings
+from sage_cli.config.layers import setting, settings
 from sage_cli.errors import ConfigurationError
-from sage_cli.settings.base import Section
-from sage_cli.trials.suites.comparisons import Claim, listed, parse_claim
+from sage_cli.reports.published import published_rows
+from sage_cli.settings.presets import read_yaml, shipped
+from sage_cli.settings.section import Section
+
+if TYPE_CHECKING:
+    from sage_cli.metrics import About
+
+ALPHA = 0.05
+"""A claim is decided if Holm's p is at most this."""
+_CLAIM = re.compile(
+    r"(?P<a>\S+) (?P<sign>[<>]) (?P<b>\S+) at pass@(?P<k>\d+)(?: on (?P<benchmark>\S+))?"
+)
+
+
+def listed(value: Any) -> Any:
+    """Return a single name as a tuple of one."""
+    return (value,) if isinstance(value, str) else value
+
+
+class Verdict(StrEnum):
+    """The verdict of measurements on a claim, about methods or about these models alone."""
+
+    HOLDS = "holds"
+    REVERSED = "reversed"
+    OPEN = "indistinguishable"
+    AS_CLAIMED = "these models: as claimed"
+    OTHERWISE = "these models: the reverse"
+    OPEN_MODELS = "these models: indistinguishable"
+    UNKNOWN = "not measured"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """`a > b at pass@k`, on average over benchmarks or on one of them."""
+
+    a: str
+    b: str
+    k: int
+    benchmark: str | None
+    text: str
+
+    def verdict(self, difference: float, p_holm: float, about: About) -> Verdict:
+        """The verdict, from the measured a less b and its p-value after Holm (NaN: unknown).
+
+        A claim is about methods: models of methods with too few seeds neither confirm nor reverse
+        it.
+        """
+        methods = about == "methods"
+        if math.isnan(difference) or math.isnan(p_holm):
+            return Verdict.UNKNOWN
+        if p_holm > ALPHA or difference == 0:
+            return Verdict.OPEN if methods else Verdict.OPEN_MODELS
+        if difference > 0:
+            return Verdict.HOLDS if methods else Verdict.AS_CLAIMED
+        return Verdict.REVERSED if methods else Verdict.OTHERWISE
+
+
+def parse_claim(text: str) -> Claim:
+    """Parse `grpo-branch > grpo at pass@256 [on aime]`; `<` swaps the two."""
+    found = _CLAIM.fullmatch(" ".join(text.split()))
+    if found is None:
+        raise ConfigurationError(
+            f"'{text}' is not a claim",
+            "write it as METHOD > METHOD at pass@256, or ... on BENCHMARK",
+        )
+    a, b = found["a"], found["b"]
+    if found["sign"] == "<":
+        a, b = b, a
+    return Claim(a, b, int(found["k"]), found["benchmark"], found[0])
+
 
 PAPERS_PRESET = "qwen2.5-math-7b"
 """The paper's main setting; a suite of another model names the preset that replaces it."""
@@ -193,3 +274,110 @@ class Suite(Section):
                 "analyses": tuple(one for one in self.analyses if {*one.methods} <= left.keys()),
             }
         )
+
+
+_BELOW: Mapping[str, type[BaseModel]] = {
+    "methods": Method,
+    "protocol": Protocol,
+    "analyses": Analysis,
+    "options": AnalysisOptions,
+}
+
+
+def suite_names() -> list[str]:
+    """Names of the shipped suites."""
+    return sorted((path.stem for path in shipped("configs/suites").glob("*.yaml")), key=_by_number)
+
+
+def read_suite(name: str) -> Suite:
+    """The suite called `name`: a shipped one, or that of a YAML file.
+
+    Raises ConfigurationError with all that is wrong with it.
+    """
+    path = _file(name)
+    values = {"name": path.stem, **read_yaml(path)}
+    try:
+        suite = Suite.model_validate(values)
+    except ValidationError as error:
+        raise ConfigurationError(
+            "\n".join(f"suite {path.stem}: {_sentence(one)}" for one in error.errors()),
+            "docs/suites.md has every key of a suite",
+        ) from None
+    _require_published(suite)
+    return suite
+
+
+def with_included(name: str, above: Sequence[str] = ()) -> list[Suite]:
+    """The suite and all that it includes, each once, the included ones first.
+
+    Raises ConfigurationError for a cycle.
+    """
+    suite = read_suite(name)
+    if suite.name in above:
+        raise ConfigurationError(
+            f"suites include each other: {' → '.join((*above, suite.name))}",
+            "leave one of them out of the other's `includes`",
+        )
+    found: dict[str, Suite] = {}
+    for included in suite.includes:
+        found |= {one.name: one for one in with_included(included, (*above, suite.name))}
+    return [*found.values(), suite]
+
+
+def _file(name: str) -> Path:
+    path = Path(name)
+    if path.suffix in (".yaml", ".yml"):
+        return path
+    known = suite_names()
+    if name not in known:
+        raise ConfigurationError(
+            f"there is no suite '{name}'; there are {', '.join(known)}",
+            _meant(name, known) or "or give the path of a YAML file",
+        )
+    return shipped("configs/suites") / f"{name}.yaml"
+
+
+def _require_published(suite: Suite) -> None:
+    """Raise ConfigurationError for a method without a row in the published table."""
+    if suite.published is None:
+        return
+    rows = published_rows(suite.published)
+    # Table 3 repeats the base of Table 1
+    if lacking := [label for label in suite.methods if label not in (*rows, BASE)]:
+        raise ConfigurationError(
+            f"suite {suite.name}: {suite.published} has no row '{lacking[0]}'; it has "
+            f"{', '.join(rows)}",
+            _meant(lacking[0], rows)
+            or "name the method as the table does, or leave out `published`",
+        )
+
+
+def _sentence(complaint: Any) -> str:
+    """A complaint of pydantic as a sentence, with the nearest name for an unknown key."""
+    path = [str(part) for part in complaint["loc"]]
+    where = ".".join(path)
+    if complaint["type"] == "extra_forbidden":
+        above = [part for part in path[:-1] if not part.isdecimal()]
+        named = above[-1] if above[:1] == ["analyses"] else "".join(above[:1])
+        model = _BELOW.get(named, Suite)
+        known = list(model.model_fields)
+        meant = _meant(path[-1], known) or f"it has {', '.join(known)}"
+        return f"{'.'.join(path[:-1]) or 'a suite'} has no '{path[-1]}': {meant}"
+    if complaint["type"] != "value_error":
+        return f"{where} is {complaint.get('input')!r}: {complaint['msg'].lower()}"
+    message = str(complaint["ctx"]["error"])
+    cause, _, known_names = message.partition(", known: ")
+    given = cause.rpartition(" '")[2].rstrip("'")
+    meant = _meant(given, known_names.split(", ")) if known_names else ""
+    return f"{where}: {cause}".removeprefix(": ") + (f"; {meant}" if meant else "")
+
+
+def _meant(given: str, known: Sequence[str] | Mapping[str, Any]) -> str:
+    close = get_close_matches(given, list(known), n=1, cutoff=0.5)
+    return f"did you mean {close[0]}?" if close else ""
+
+
+def _by_number(name: str) -> tuple[str, int]:
+    """A key that sorts `table2` before `table10`."""
+    letters = name.rstrip("0123456789")
+    return letters, int(name[len(letters) :] or 0)

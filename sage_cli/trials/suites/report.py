@@ -10,22 +10,29 @@ from pathlib import Path
 from typing_extensions import TypedDict
 
 from sage_cli.config.specs import EvaluationSpec
-from sage_cli.evaluation.provenance import configured_provenance
+from sage_cli.evaluation.evaluate import configured_provenance
 from sage_cli.reports.chapters import SHOWN, Chapter, join_chapters, shown_report
 from sage_cli.reports.document import Document, Report
-from sage_cli.reports.provenance import PolicyUsed, Provenance, SamplesUsed
-from sage_cli.reports.tables.published import other_table
-from sage_cli.store.atomic import write_text
-from sage_cli.store.json_files import compact_json
-from sage_cli.store.surroundings import surroundings
+from sage_cli.reports.measurement import PolicyUsed, Provenance, SamplesUsed
+from sage_cli.reports.published import other_table
+from sage_cli.store.files import compact_json, write_text
+from sage_cli.store.manifest import surroundings
+from sage_cli.trials.suites.claims import differences
 from sage_cli.trials.suites.declaration import BASE
-from sage_cli.trials.suites.planned import PlannedSuite
+from sage_cli.trials.suites.names import for_people, named
 from sage_cli.trials.suites.results import PartResult, write_counts
-from sage_cli.trials.suites.sections.differences import differences
-from sage_cli.trials.suites.sections.measured import curves, measured, published_alone, summary
-from sage_cli.trials.suites.sections.names import for_people, named
-from sage_cli.trials.suites.sections.problems import power, problems
-from sage_cli.trials.suites.sections.runs import runs, spent, tasks
+from sage_cli.trials.suites.sections import (
+    curves,
+    measured,
+    power,
+    problems,
+    published_alone,
+    runs,
+    spent,
+    summary,
+    tasks,
+)
+from sage_cli.trials.suites.trials import PlannedSuite
 
 COUNTS = "counts.parquet"
 

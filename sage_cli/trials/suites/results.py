@@ -9,12 +9,12 @@ from pathlib import Path
 
 from sage_cli.errors import ConfigurationError, SageError
 from sage_cli.metrics import Counts, Side, parse_ks, pooled
-from sage_cli.models.policies.planned import state
+from sage_cli.models.planned import state
 from sage_cli.reports.passk import powers_of_two
-from sage_cli.store.atomic import replacing
-from sage_cli.store.runs.evaluations import evaluation_figures, name_in
+from sage_cli.store.files import replacing
+from sage_cli.store.run import evaluation_figures, name_in
 from sage_cli.trials.suites.declaration import Suite
-from sage_cli.trials.suites.planned import Part
+from sage_cli.trials.suites.trials import Part
 from sage_cli.trials.task import Measurements, Replicate, StoredMeasurements, Trial
 
 Pair = tuple[str, str]

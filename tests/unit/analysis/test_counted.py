@@ -17,7 +17,7 @@ from sage_cli.analysis.measures.entropy import (
 from sage_cli.analysis.measures.lengths import lengths
 from sage_cli.analysis.measures.majority import majority
 from sage_cli.analysis.measures.support import support
-from sage_cli.analysis.texts import skeleton
+from sage_cli.analysis.samples import skeleton
 from sage_cli.errors import DataError
 from sage_cli.metrics import Support
 

@@ -7,16 +7,16 @@ import sys
 import pytest
 
 from sage_cli import open_runs
-from sage_cli.analysis.rows import Rows
+from sage_cli.analysis.open_runs import Rows
 from sage_cli.config.load import load
 from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.evaluation.benchmarks import grader_for, load_benchmarks
-from sage_cli.evaluation.sample_sets import PolicySamples
-from sage_cli.models.policies.policy import Policy
-from sage_cli.store.runs.run import Runs
-from sage_cli.store.samples.annotations import GradeStore
-from sage_cli.store.samples.completion import Completion
+from sage_cli.evaluation.stored import PolicySamples
+from sage_cli.models.policy import Policy
+from sage_cli.store.annotations import GradeStore
+from sage_cli.store.run import Runs
+from sage_cli.store.sample_parts import Completion
 
 SETTINGS = {
     "evaluation": {"benchmark": "arithmetic", "samples": 2, "limit": 3, "k": "1,2"},

@@ -8,8 +8,7 @@ from typer.testing import CliRunner
 from sage_cli import __version__
 from sage_cli.cli.app import app
 from sage_cli.settings.presets import preset_names
-from sage_cli.store.runs.evaluations import record_evaluation
-from sage_cli.store.runs.run import Runs
+from sage_cli.store.run import Runs, record_evaluation
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 from sage_cli.analysis.registry import ANALYSES
 from sage_cli.cli import completions
 from sage_cli.cli.app import app
-from sage_cli.config.fields import settings
+from sage_cli.config.layers import settings
 from sage_cli.evaluation.imported.formats import FORMATS
-from sage_cli.trials.suites.read import suite_names
+from sage_cli.trials.suites.declaration import suite_names
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ import pytest
 from sage_cli.models.folders import fingerprint
 from sage_cli.models.scratch import save_scratch
 from sage_cli.settings.sections.model import ScratchModel
-from sage_cli.store.runs.run import Runs
+from sage_cli.store.run import Runs
 
 YES = ("--set", "model.trust_remote_code=true")
 NO = ("--set", "model.trust_remote_code=false")

@@ -10,9 +10,9 @@ from plugged_in import plug_in
 from typer.testing import CliRunner
 
 from sage_cli.cli.app import app
-from sage_cli.commands.train.sft import tags
+from sage_cli.cli.sft import tags
 from sage_cli.config.load import load
-from sage_cli.store.runs.run import Runs
+from sage_cli.store.run import Runs
 
 
 @pytest.fixture

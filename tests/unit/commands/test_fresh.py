@@ -2,16 +2,14 @@
 
 import pytest
 
-from sage_cli.commands.train.initial_policy import InitialPolicy
-from sage_cli.commands.train.rl import RlTraining
-from sage_cli.commands.train.sft import SftTraining
+from sage_cli.cli.rl import RlTraining
+from sage_cli.cli.sft import InitialPolicy, SftTraining
 from sage_cli.config.load import load
 from sage_cli.config.specs import SftSpec
 from sage_cli.errors import StoreError
-from sage_cli.models.policies.planned import planned_base, state
+from sage_cli.models.planned import planned_base, state
 from sage_cli.progress import Silent
-from sage_cli.store.runs.replacement import stage_replacement
-from sage_cli.store.runs.run import Runs
+from sage_cli.store.run import Runs, stage_replacement
 
 
 @pytest.fixture

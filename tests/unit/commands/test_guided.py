@@ -5,14 +5,14 @@ import json
 import pytest
 from toy_policy import base, tokenizer
 
-from sage_cli.commands.train.rl import RlTraining
+from sage_cli.cli.rl import RlTraining
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError, DataError
-from sage_cli.evaluation import policy_sampler as drawing
-from sage_cli.planning.dry_run import plan_of
+from sage_cli.evaluation import measure as drawing
+from sage_cli.models.stages import plan_of
 from sage_cli.progress import Silent
-from sage_cli.store.samples.completion import Completion
-from sage_cli.training.checkpoints import sealed
+from sage_cli.store.sample_parts import Completion
+from sage_cli.training import interruption
 
 __all__ = ["base", "tokenizer"]
 pytestmark = pytest.mark.slow
@@ -147,12 +147,12 @@ def test_killed_in_retries_in_sft_and_in_dpo_it_ends_the_same_to_the_bit(
         RlTraining.of(settings, init=str(base)).carry_out(Silent())
     sampler.most = 1 << 30
 
-    def sealed_and_killed(checkpoint, lease, seal=sealed.seal):
+    def sealed_and_killed(checkpoint, lease, seal=interruption.seal):
         seal(checkpoint, lease)
         raise KilledError
 
     with monkeypatch.context() as patch:
-        patch.setattr(sealed, "seal", sealed_and_killed)
+        patch.setattr(interruption, "seal", sealed_and_killed)
         with pytest.raises(KilledError):
             RlTraining.of(settings, init=str(base)).carry_out(Silent())
     with pytest.raises(KilledError):

@@ -8,9 +8,8 @@ import pytest
 import wandb
 from offline_wandb import read_offline
 
-from sage_cli.commands.train.initial_policy import InitialPolicy
-from sage_cli.commands.train.rl import RlTraining
-from sage_cli.commands.train.sft import SftTraining
+from sage_cli.cli.rl import RlTraining
+from sage_cli.cli.sft import InitialPolicy, SftTraining
 from sage_cli.config.load import changed, load
 from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import ConfigurationError, DataError
@@ -18,11 +17,10 @@ from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.evaluate import figures
 from sage_cli.evaluation.stored import stored_counts
 from sage_cli.grading import Grade
-from sage_cli.models.policies.policy import Policy
-from sage_cli.planning.dry_run import plan_of
+from sage_cli.models.policy import Policy
+from sage_cli.models.stages import plan_of
 from sage_cli.progress import Silent
-from sage_cli.store.runs.evaluations import evaluation_figures
-from sage_cli.store.runs.run import Run
+from sage_cli.store.run import Run, evaluation_figures
 
 SETTINGS = {
     "model.hidden": 16, "model.layers": 1, "model.heads": 2, "model.feed_forward": 32,
@@ -194,7 +192,7 @@ def test_what_several_processes_trained_their_command_measures(config, base, mon
             run.model.mkdir(parents=True)
 
     taken: list[Run] = []
-    monkeypatch.setattr("sage_cli.training.launch.launch.run_together", train)
+    monkeypatch.setattr("sage_cli.training.launch.run_together", train)
     monkeypatch.setattr(RlTraining, "measure", lambda self, run, _: taken.append(run))
     assert RlTraining.of(several, measure=True).carry_out(Silent()) == run
     assert taken == [run]

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from sage_cli.commands.trials.suite import dry_run
-from sage_cli.trials.suites.overrides import Overrides
+from sage_cli.cli.suite import dry_run
+from sage_cli.trials.suites.trials import Overrides
 
 
 def noted(name: str, root: Path) -> list[str]:

@@ -7,7 +7,7 @@ from pydantic import BaseModel
 
 from sage_cli.config.load import changed, load
 from sage_cli.config.schema import SageConfig
-from sage_cli.settings.base import is_cosmetic, usual_where_set
+from sage_cli.settings.section import is_cosmetic, usual_where_set
 
 COSMETIC = {
     "model.allow_lost_updates",

@@ -7,7 +7,7 @@ import pytest
 from sage_cli.config.load import changed, load
 from sage_cli.errors import ConfigurationError
 from sage_cli.methods.method import Method
-from sage_cli.settings.extensible import built_in
+from sage_cli.settings.section import built_in
 
 GROUP = "rl.rollouts_per_prompt=8"
 

@@ -1,6 +1,6 @@
 import pytest
 
-from sage_cli.config.fields import settings
+from sage_cli.config.layers import settings
 from sage_cli.config.meaning import meanings, meant_settings
 from sage_cli.errors import ConfigurationError
 

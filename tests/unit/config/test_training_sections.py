@@ -11,8 +11,7 @@ from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError
 from sage_cli.methods.grpo import Grpo
 from sage_cli.methods.method import Batch, batch_of
-from sage_cli.settings.sections.rollout import RolloutSection
-from sage_cli.settings.sections.sampling import DecodingSection, SamplingSection
+from sage_cli.settings.sections.sampling import DecodingSection, RolloutSection, SamplingSection
 
 
 @pytest.mark.parametrize(

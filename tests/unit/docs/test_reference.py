@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sage_cli.store.runs.metric_keys import meaning
+from sage_cli.store.metrics import meaning
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 DOCS = REPOSITORY / "docs"

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 from stored import IDENTITY, completion, put
 
-from sage_cli.store.runs.evaluations import record_evaluation
-from sage_cli.store.runs.run import Runs
-from sage_cli.store.samples.sample_set import SampleSet
+from sage_cli.store.run import Runs, record_evaluation
+from sage_cli.store.sample_set import SampleSet
 
 TEXT = (Path(__file__).parents[3] / "SECURITY.md").read_text(encoding="utf-8")
 WORDS = " ".join(TEXT.split())

@@ -81,7 +81,7 @@ ADDED: dict[str, dict[str, str | tuple[str, str]]] = {
         "settings/sections/evaluation.py": (SETTING[: SETTING.index("    patience")], SETTING)
     },
     "a benchmark": {
-        "problems/published.py": ("_ENTRIES: tuple[DataSet | Group, ...] = (\n", BENCHMARK)
+        "problems/registry.py": ("_ENTRIES: tuple[DataSet | Group, ...] = (\n", BENCHMARK)
     },
     "an analysis": {
         "analysis/measures/counted.py": ANALYSIS,

@@ -14,12 +14,11 @@ from sage_cli.config.specs import EvaluationSpec
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.evaluate import Evaluation, record_evaluations
 from sage_cli.metrics import Counts
-from sage_cli.models.policies.policy import Policy
+from sage_cli.models.policy import Policy
 from sage_cli.progress import Silent
 from sage_cli.reports.measurement import Measured
-from sage_cli.store.lock import writer
-from sage_cli.store.runs.evaluations import evaluation_figures, name_in
-from sage_cli.store.runs.run import Runs
+from sage_cli.store.locks import writer
+from sage_cli.store.run import Runs, evaluation_figures, name_in
 
 
 @pytest.fixture

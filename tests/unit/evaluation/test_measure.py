@@ -9,16 +9,15 @@ from sage_cli import file_hash as content
 from sage_cli.config.load import load
 from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import DataError, RefusedPromptsError
-from sage_cli.evaluation import policy_sampler as drawing
+from sage_cli.evaluation import measure as drawing
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.measure import measure
-from sage_cli.evaluation.sample_sets import PolicySamples
-from sage_cli.evaluation.stored import Missing, missing
+from sage_cli.evaluation.stored import Missing, PolicySamples, missing
 from sage_cli.grading import Grader
 from sage_cli.models import folders
-from sage_cli.models.policies.policy import Policy
+from sage_cli.models.policy import Policy
 from sage_cli.progress import Silent
-from sage_cli.store.samples.completion import Completion
+from sage_cli.store.sample_parts import Completion
 
 FILES = ("one", "two", "three")
 
@@ -96,7 +95,7 @@ def test_a_policy_is_loaded_and_hashed_once(policies, recipe, tmp_path, built, m
     monkeypatch.setattr(content, "_hash", lambda path: hashed.append(path.name) or "ab" * 32)
     whole = folders.fingerprint
     monkeypatch.setattr(
-        "sage_cli.models.policies.policy.fingerprint",
+        "sage_cli.models.policy.fingerprint",
         lambda *given: fingerprints.append(given) or whole(*given) + given[0][-1],
     )
     measured = found(policies, recipe, tmp_path)

@@ -11,11 +11,11 @@ from toy_policy import base, bench, configure, tokenizer
 
 from sage_cli.errors import TrainingError
 from sage_cli.models.load import attach_lora, load_model
-from sage_cli.sampling.decoder import attention
+from sage_cli.sampling import attention
 from sage_cli.settings.sections.model import LoraSection
-from sage_cli.settings.sections.rollout import RolloutSection
-from sage_cli.store.runs.run import Run
-from sage_cli.training.rollouts.policy_rollouts import sampled_rollouts
+from sage_cli.settings.sections.sampling import RolloutSection
+from sage_cli.store.run import Run
+from sage_cli.training.rollouts import sampled_rollouts
 
 __all__ = ["base", "bench", "configure", "tokenizer"]
 pytestmark = pytest.mark.slow

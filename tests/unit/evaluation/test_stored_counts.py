@@ -7,21 +7,20 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
-from sage_cli.commands.measure.passk import Measuring, evaluate
-from sage_cli.commands.measure.power import power
+from sage_cli.cli.passk import Measuring, evaluate
+from sage_cli.cli.power import power
 from sage_cli.config.load import load
 from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import StoreError
-from sage_cli.evaluation import policy_sampler as drawing
+from sage_cli.evaluation import measure as drawing
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.evaluate import Evaluation
 from sage_cli.evaluation.measure import measure
-from sage_cli.evaluation.sample_sets import PolicySamples
-from sage_cli.evaluation.stored import stored_counts
-from sage_cli.models.policies.policy import Policy
+from sage_cli.evaluation.stored import PolicySamples, stored_counts
+from sage_cli.models.policy import Policy
 from sage_cli.progress import Silent
 from sage_cli.settings.sections.model import PretrainedModel
-from sage_cli.store.samples.completion import Completion
+from sage_cli.store.sample_parts import Completion
 
 N, SEEDS = 4, 2
 

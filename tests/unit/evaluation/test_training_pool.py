@@ -13,21 +13,21 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.config.specs import RlSpec
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.evaluation.benchmarks import grader_for
-from sage_cli.evaluation.pass_rates import in_order
-from sage_cli.evaluation.sample_sets import PolicySamples
+from sage_cli.evaluation.stored import PolicySamples
 from sage_cli.evaluation.training_pool import (
+    in_order,
     pool_facts,
     pool_identity,
     training_problems,
 )
-from sage_cli.models.policies.planned import rl_run
-from sage_cli.models.policies.policy import Policy
+from sage_cli.models.planned import rl_run
+from sage_cli.models.policy import Policy
 from sage_cli.problems.load import load_training_problems
 from sage_cli.problems.problem import Problem
-from sage_cli.store.runs.run import Run, Runs
-from sage_cli.store.runs.training_ledger import PromptRow
-from sage_cli.store.samples.annotations import GradeStore
-from sage_cli.store.samples.completion import Completion
+from sage_cli.store.annotations import GradeStore
+from sage_cli.store.ledger import PromptRow
+from sage_cli.store.run import Run, Runs
+from sage_cli.store.sample_parts import Completion
 
 RIGHT = {"1": 0, "2": 1, "3": 2, "4": 4}
 """Right ones among four completions, by gold; of problem 5 nothing is stored."""

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from sage_cli.grading import Grader
 from sage_cli.grading.grades import STATUSES
-from sage_cli.grading.judges.registry import find_judge
+from sage_cli.grading.judges import find_judge
 from sage_cli.grading.mathematics.equality import Equality
-from sage_cli.grading.mathematics.normalise import MAX_LENGTH, normalise
+from sage_cli.grading.mathematics.notation import MAX_LENGTH, normalise
 
 FRAGMENTS = [
     "27", "x", "\\frac", "{", "}", "(", ")", "[", "]", "\\{", "\\}", "\\sqrt", "^", "_", "=", ",",

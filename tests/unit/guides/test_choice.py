@@ -14,16 +14,15 @@ import torch
 from pydantic import ValidationError, field_validator
 
 import sage_cli.guides
-from sage_cli.config.explain import explain
-from sage_cli.config.fields import settings
-from sage_cli.config.load import load
+from sage_cli.config.layers import settings
+from sage_cli.config.load import explain, load
 from sage_cli.config.meaning import meant_settings
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.guides import BranchGuide, Guide, NoGuide, RandomGuide, Signals, TokenGuide
 from sage_cli.guides.contract import GuideContract
-from sage_cli.settings.extensible import built_in
-from sage_cli.settings.plugins import AS_STORED
+from sage_cli.settings.own_code import AS_STORED
+from sage_cli.settings.section import built_in
 
 
 def guide(**values: Any) -> Guide:
@@ -108,7 +107,7 @@ def register(monkeypatch: pytest.MonkeyPatch) -> Iterator[Register]:
 
     def register(**objects: Any) -> None:
         points = [EntryPoint(k, f"package:{k}", "sage_cli.guides") for k in objects]
-        monkeypatch.setattr("sage_cli.settings.plugins.entry_points", lambda **_: points)
+        monkeypatch.setattr("sage_cli.settings.own_code.entry_points", lambda **_: points)
         monkeypatch.setattr(EntryPoint, "load", lambda self: objects[self.name])
         forget()
 

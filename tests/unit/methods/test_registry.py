@@ -20,9 +20,9 @@ from sage_cli.config.specs import RlSpec
 from sage_cli.errors import ConfigurationError, TrainingError
 from sage_cli.methods.formulas import AdvantageInputs, checked
 from sage_cli.methods.method import Method, PolicyGradient
-from sage_cli.settings.extensible import built_in
-from sage_cli.training.rewards.load import require_plugins
-from sage_cli.training.trainer.advantages import blaming
+from sage_cli.settings.section import built_in
+from sage_cli.training.rewards import require_plugins
+from sage_cli.training.rl_trainer import blaming
 
 REWARDS_PN = torch.tensor([[1.0, 0.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 0.0]])
 
@@ -68,7 +68,7 @@ def register(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         def found(group: str, **_: Any) -> list[EntryPoint]:
             return [point for point in points if point.group == group]
 
-        monkeypatch.setattr("sage_cli.settings.plugins.entry_points", found)
+        monkeypatch.setattr("sage_cli.settings.own_code.entry_points", found)
         monkeypatch.setattr(EntryPoint, "load", lambda self: things[self.attr])
 
     return put
@@ -116,7 +116,7 @@ def test_a_stored_method_that_is_not_installed_is_not_trained():
 
 def test_one_name_of_two_packages_is_refused(monkeypatch: pytest.MonkeyPatch):
     points = [EntryPoint("scaled", f"{p}:Scaled", "sage_cli.methods") for p in ("one", "two")]
-    monkeypatch.setattr("sage_cli.settings.plugins.entry_points", lambda **_: points)
+    monkeypatch.setattr("sage_cli.settings.own_code.entry_points", lambda **_: points)
     with pytest.raises(ConfigurationError, match="'scaled' is registered twice, by one:Scaled and"):
         load(flags={"rl": {"algo": "scaled"}})
 

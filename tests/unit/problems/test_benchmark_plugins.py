@@ -7,11 +7,9 @@ from plugged_in import plug_in
 
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.problems.contract import BenchmarkContract
-from sage_cli.problems.data_set import DataSet, Group
-from sage_cli.problems.gold import in_last_box, whole
 from sage_cli.problems.load import load_problems
-from sage_cli.problems.published import PUBLISHED, data_set
-from sage_cli.problems.registry import BENCHMARKS_GROUP, entries
+from sage_cli.problems.registry import BENCHMARKS_GROUP, PUBLISHED, data_set, entries
+from sage_cli.problems.rows import DataSet, Group, in_last_box, whole
 from sage_cli.settings.sections.data import DataSection
 
 RIDDLES = DataSet(

@@ -10,13 +10,13 @@ import pytest
 from huggingface_hub import constants
 
 from sage_cli.errors import ConfigurationError, DataError
-from sage_cli.problems.gold import whole
 from sage_cli.problems.identity import (
     demonstrations_identity,
     problems_identity,
     training_identity,
 )
-from sage_cli.problems.published import data_set
+from sage_cli.problems.registry import data_set
+from sage_cli.problems.rows import whole
 from sage_cli.problems.sources import source_identity
 from sage_cli.settings.sections.data import DataSection, FieldsSection
 from sage_cli.settings.sections.training import SftSection

@@ -10,12 +10,11 @@ import pytest
 from huggingface_hub import HfApi, constants
 
 from sage_cli.errors import DataError
-from sage_cli.problems.data_set import DataSet
 from sage_cli.problems.demonstrations import load_demonstrations
 from sage_cli.problems.identity import training_identity
 from sage_cli.problems.load import load_training_problems
-from sage_cli.problems.published import data_set
-from sage_cli.problems.registry import _SHIPPED
+from sage_cli.problems.registry import _SHIPPED, data_set
+from sage_cli.problems.rows import DataSet
 from sage_cli.problems.sources import open_source, read_hub
 from sage_cli.settings.sections.data import DataSection
 from sage_cli.settings.sections.training import SftSection

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from sage_cli.reports.chapters import Chapter, join_chapters, shown_report, shown_table
 from sage_cli.reports.document import Document, Figure
-from sage_cli.reports.provenance import Provenance
-from sage_cli.reports.tables.table import Column, Measure, Row, Table
+from sage_cli.reports.measurement import Provenance
+from sage_cli.reports.tables import Column, Measure, Row, Table
 
 
 def draw(path: Path) -> None:

@@ -9,12 +9,15 @@ from scipy.stats import t
 
 from sage_cli.metrics import Counts, Crossing, Side, compare_sides, find_crossing
 from sage_cli.metrics.counts import SampleGrades
-from sage_cli.reports.comparison import comparison_document, comparison_json
-from sage_cli.reports.comparison_notes import crossing_notes
-from sage_cli.reports.contrast import contrast
+from sage_cli.reports.comparison import (
+    comparison_document,
+    comparison_json,
+    contrast,
+    crossing_notes,
+)
 from sage_cli.reports.document import markdown
-from sage_cli.reports.provenance import Provenance
-from sage_cli.reports.tables.render import to_csv
+from sage_cli.reports.measurement import Provenance
+from sage_cli.reports.tables import to_csv
 
 KS = (1, 2, 4)
 

@@ -12,8 +12,8 @@ import pytest
 
 from sage_cli.reports import document as module
 from sage_cli.reports.document import Document, Figure
-from sage_cli.reports.provenance import PolicyUsed, Provenance
-from sage_cli.reports.tables.table import Column, Measure, Row, Table
+from sage_cli.reports.measurement import PolicyUsed, Provenance
+from sage_cli.reports.tables import Column, Measure, Row, Table
 
 TABLE = Table("pass@k on aime", (Column("k"), Column("base")), (Row((1, Measure(0.25))),), ("n",))
 

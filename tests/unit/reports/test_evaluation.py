@@ -8,9 +8,8 @@ import pytest
 from sage_cli.errors import ConfigurationError
 from sage_cli.metrics import Counts
 from sage_cli.reports.evaluation import evaluation_document, evaluation_table, score
-from sage_cli.reports.measurement import Measured
-from sage_cli.reports.provenance import BenchmarkUsed, GraderUsed, Provenance
-from sage_cli.reports.tables.table import Measure
+from sage_cli.reports.measurement import BenchmarkUsed, GraderUsed, Measured, Provenance
+from sage_cli.reports.tables import Measure
 
 
 def counts(*c: int) -> Counts:

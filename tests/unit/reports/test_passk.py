@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from sage_cli.metrics import Counts, curve
-from sage_cli.reports.measurement import Measured, grade_notes
+from sage_cli.reports.measurement import Measured, Provenance, grade_notes
 from sage_cli.reports.passk import Line, passk_document, powers_of_two
-from sage_cli.reports.provenance import Provenance
-from sage_cli.reports.tables.render import to_csv
+from sage_cli.reports.tables import to_csv
 
 COUNTS = Counts(("p0", "p1"), np.array([4, 4]), np.array([1, 4]))
 KS = (1, 2, 3, 4)

@@ -8,10 +8,10 @@ from rich.console import Console
 from sweep_cells import BOTH, GRID, MEMORY, at, done
 
 from sage_cli.reports.document import Document
-from sage_cli.reports.provenance import Provenance
+from sage_cli.reports.measurement import Provenance
 from sage_cli.reports.sweeps.document import sweep_document
 from sage_cli.reports.sweeps.result import SweepTrial
-from sage_cli.reports.tables.table import Column, Detail, Measure, Row, Table
+from sage_cli.reports.tables import Column, Detail, Measure, Row, Table
 from sage_cli.reports.terminal import print_document
 
 TABLE = Table(

@@ -8,8 +8,8 @@ import pytest
 from transformers import PreTrainedTokenizerBase
 
 from sage_cli.sampling.contract import SamplerContract
-from sage_cli.sampling.decoder.transformers_sampler import TransformersSampler
 from sage_cli.sampling.sampler import Sampler
+from sage_cli.sampling.transformers_sampler import TransformersSampler
 
 
 class TestTransformers(SamplerContract):

@@ -10,8 +10,8 @@ import pytest
 from sage_cli.errors import ConfigurationError, SamplingError
 from sage_cli.sampling.fill import fill
 from sage_cli.sampling.sampler import SampleRequest, sample_seed
-from sage_cli.store.samples.completion import Completion
-from sage_cli.store.samples.sample_set import SampleIdentity, SampleSet
+from sage_cli.store.sample_parts import Completion
+from sage_cli.store.sample_set import SampleIdentity, SampleSet
 
 PROMPTS = {"a": "1+1=?", "b": "2+2=?"}
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sage_cli.store.atomic import replacing_folder
+from sage_cli.store.files import replacing_folder
 
 
 def names(folder):

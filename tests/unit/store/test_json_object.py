@@ -3,7 +3,7 @@
 import pytest
 
 from sage_cli.errors import StoreError
-from sage_cli.store.json_files import read_object
+from sage_cli.store.files import read_object
 
 
 def test_a_whole_file(tmp_path):

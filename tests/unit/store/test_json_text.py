@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sage_cli.store.json_files import json_text
+from sage_cli.store.files import json_text
 
 
 def strictly(text):

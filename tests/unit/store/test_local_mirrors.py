@@ -11,7 +11,7 @@ from mirrored_run import resume_at, train
 
 from sage_cli.settings.sections.records import TrackingSection
 from sage_cli.store.mirrors import mirrors_of
-from sage_cli.store.runs.evaluations import record_evaluation
+from sage_cli.store.run import record_evaluation
 
 accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
 TRACKING = TrackingSection(wandb="off", tensorboard=True)

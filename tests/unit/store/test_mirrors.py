@@ -7,7 +7,7 @@ from sage_cli.errors import ConfigurationError
 from sage_cli.settings.sections.records import TrackingSection
 from sage_cli.store import mirrors as mirrors
 from sage_cli.store.mirrors import Follower
-from sage_cli.store.runs.evaluations import record_evaluation
+from sage_cli.store.run import record_evaluation
 
 
 class Remembering:

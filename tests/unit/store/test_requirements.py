@@ -1,8 +1,8 @@
 import pytest
 
 from sage_cli.errors import ConfigurationError
-from sage_cli.store import surroundings
-from sage_cli.store.surroundings import require_tested_versions
+from sage_cli.store import manifest
+from sage_cli.store.manifest import require_tested_versions
 
 
 @pytest.fixture
@@ -10,8 +10,8 @@ def asked(monkeypatch):
     """What a distribution asks for, and what is installed."""
 
     def set_(needs, installed):
-        monkeypatch.setattr(surroundings, "requires", lambda _: needs)
-        monkeypatch.setattr(surroundings, "_installed", installed.get)
+        monkeypatch.setattr(manifest, "requires", lambda _: needs)
+        monkeypatch.setattr(manifest, "_installed", installed.get)
 
     return set_
 

@@ -8,9 +8,8 @@ from offline_wandb import read_offline
 
 from sage_cli.settings.sections.records import TrackingSection
 from sage_cli.store.mirrors import mirrors_of, sweep_figures
-from sage_cli.store.runs.evaluations import evaluation_figures, record_evaluation
-from sage_cli.store.runs.run import Run, Runs
-from sage_cli.store.sweep_runs import Entry, SweepRuns
+from sage_cli.store.run import Run, Runs, evaluation_figures, record_evaluation
+from sage_cli.store.run_facts import Entry, SweepRuns
 
 OFFLINE = TrackingSection()
 

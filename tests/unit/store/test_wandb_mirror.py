@@ -9,7 +9,7 @@ from offline_wandb import read_offline
 
 from sage_cli.settings.sections.records import TrackingSection
 from sage_cli.store.mirrors import mirrors_of
-from sage_cli.store.runs.evaluations import record_evaluation
+from sage_cli.store.run import record_evaluation
 
 OFFLINE = TrackingSection()
 

@@ -14,7 +14,7 @@ from trl import GRPOTrainer
 
 from sage_cli.grading import Grade
 from sage_cli.methods.dars import extra_rollouts
-from sage_cli.training.trainer.rl_trainer import RlTrainer
+from sage_cli.training.rl_trainer import RlTrainer
 
 GROUP, MOST, LIMIT = 4, 10, 12
 DARS = {

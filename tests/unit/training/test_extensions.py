@@ -34,7 +34,7 @@ def package(monkeypatch: pytest.MonkeyPatch) -> None:
         found = [EntryPoint(t.__name__.lower(), f"p:{t.__name__}", group) for t in kinds[group]]
         return [point for point in found if name in (None, point.name)]
 
-    monkeypatch.setattr("sage_cli.settings.plugins.entry_points", entry_points)
+    monkeypatch.setattr("sage_cli.settings.own_code.entry_points", entry_points)
     monkeypatch.setattr(EntryPoint, "load", lambda self: things[self.attr])
     SEEN.clear()
 
@@ -161,7 +161,7 @@ def test_only_what_is_asked_for_is_computed(
 
     trainer = bench.trainer(configure(guide=guide, rl={"steps": 1}))
     # leaves out the check at step 0, which is a pass of its own
-    monkeypatch.setattr("sage_cli.training.trainer.rl_trainer.check_reference", lambda *_: None)
+    monkeypatch.setattr("sage_cli.training.rl_trainer.check_reference", lambda *_: None)
     monkeypatch.setattr(GRPOTrainer, "_get_per_token_logps_and_entropies", counting)
     trainer.train()
     assert asked == expected

@@ -15,8 +15,8 @@ from sage_cli.errors import TrainingError
 from sage_cli.methods.guided_dpo import GuidedDpo
 from sage_cli.models.load import load_model
 from sage_cli.problems.problem import Problem
-from sage_cli.store.runs.metrics_file import MetricsFile
-from sage_cli.store.runs.run import Run
+from sage_cli.store.metrics import MetricsFile
+from sage_cli.store.run import Run
 from sage_cli.training.guided_dpo import (
     Attempt,
     Pair,

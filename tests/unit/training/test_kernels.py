@@ -11,14 +11,13 @@ import torch
 from sage_cli.config.specs import RlSpec, SftSpec
 from sage_cli.errors import ConfigurationError
 from sage_cli.models.load import load_model
-from sage_cli.models.policies.planned import rl_run, sft_run
-from sage_cli.models.policies.policy import Policy
-from sage_cli.models.policies.reference import policy_and_reference
+from sage_cli.models.planned import policy_and_reference, rl_run, sft_run
+from sage_cli.models.policy import Policy
 from sage_cli.models.scratch import build_scratch
 from sage_cli.settings.sections.model import PretrainedModel, ScratchModel, kernel_arguments
-from sage_cli.store.runs.run import Runs
-from sage_cli.training.launch import hardware
-from sage_cli.training.launch.hardware import require_kernels
+from sage_cli.store.run import Runs
+from sage_cli.training import hardware
+from sage_cli.training.hardware import require_kernels
 
 FULL = {"kind": "pretrained", "tuning": "full"}
 

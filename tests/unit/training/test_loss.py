@@ -317,7 +317,7 @@ def test_a_guide_may_read_the_references_signals(trainer_for: Any, monkeypatch: 
 
 def test_a_trl_that_breaks_the_seam_is_refused(monkeypatch: pytest.MonkeyPatch):
     from sage_cli.errors import TrainingError
-    from sage_cli.training.trainer.anchored_trainer import check_seam
+    from sage_cli.training.anchored_trainer import check_seam
 
     check_seam()
     monkeypatch.setattr(GRPOTrainer, "_compute_loss", lambda self, inputs: None)

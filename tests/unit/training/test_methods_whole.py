@@ -9,8 +9,8 @@ import pytest
 from resumed import SETTINGS
 
 from sage_cli.methods.method import Method
-from sage_cli.settings.extensible import built_in
-from sage_cli.store.runs.metrics_file import MetricsFile
+from sage_cli.settings.section import built_in
+from sage_cli.store.metrics import MetricsFile
 
 
 class KilledError(Exception):

@@ -19,9 +19,14 @@ from sage_cli.grading import Grade
 from sage_cli.guides import BranchGuide, NoGuide
 from sage_cli.guides.token_values import entropy_percentiles, guide_statistics
 from sage_cli.methods.hooks import GradeReward
-from sage_cli.training.checkpoints.checkpoints import newest_sealed, refuse_foreign, rotate, seal
-from sage_cli.training.trainer.batch_record import batch_record, rollout_rows, unfinished
-from sage_cli.training.trainer.token_record import TokenRecord, token_statistics
+from sage_cli.training.checkpoints import newest_sealed, refuse_foreign, rotate, seal
+from sage_cli.training.step_record import (
+    TokenRecord,
+    batch_record,
+    rollout_rows,
+    token_statistics,
+    unfinished,
+)
 
 
 def test_token_statistics_by_hand():

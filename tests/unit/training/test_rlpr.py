@@ -15,8 +15,8 @@ from sage_cli.errors import DataError, StoreError
 from sage_cli.methods import rlpr
 from sage_cli.methods.rlpr import probability_reward
 from sage_cli.models.load import load_model
-from sage_cli.store.runs.run import SEAL
-from sage_cli.training.checkpoints.checkpoints import seal
+from sage_cli.store.run import SEAL
+from sage_cli.training.checkpoints import seal
 
 RL = {"algo": "rlpr", "reward_filter": 0.0}
 OPEN, CLOSE = "<SOLUTION>", "</SOLUTION>"

@@ -6,8 +6,8 @@ import torch
 from sage_cli.errors import DataError
 from sage_cli.models.load import load_model, load_tokenizer
 from sage_cli.settings.sections.training import SftSection
-from sage_cli.store.runs.metrics_file import MetricsFile
-from sage_cli.store.runs.run import Run
+from sage_cli.store.metrics import MetricsFile
+from sage_cli.store.run import Run
 from sage_cli.training.sft import Example, tokenized, train_sft, trainer_arguments
 
 EXAMPLES = [Example(f"{a}+{b}=", str(a + b)) for a in range(10) for b in range(10)]

@@ -12,8 +12,8 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import StoreError
 from sage_cli.evaluation.benchmarks import load_benchmarks
-from sage_cli.evaluation.sample_sets import PolicySamples
-from sage_cli.models.policies.policy import Policy
+from sage_cli.evaluation.stored import PolicySamples
+from sage_cli.models.policy import Policy
 from sage_cli.trials.executors.executor import Resources
 from sage_cli.trials.task import FILE, StoredMeasurements, Task, TaskStates, stored_states
 

@@ -6,7 +6,7 @@ import jsonschema
 import pytest
 from json_schema import json_schema
 
-from sage_cli.store.json_files import compact_json
+from sage_cli.store.files import compact_json
 from sage_cli.view.api import ANSWERS
 from sage_cli.view.page_file import Export, contents
 from sage_cli.view.passk_view import DifferenceView, PasskView

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, with_config
 from typing_extensions import TypedDict
 
-from sage_cli.store.json_files import json_text
+from sage_cli.store.files import json_text
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import pytest
 from shown_runs import stored_run
 
 from sage_cli.errors import StoreError
-from sage_cli.reports.figures.figure import COLOURS
+from sage_cli.reports.figures import COLOURS
 from sage_cli.view.stored_runs import Remembered, RunsRead, is_one_part, look_of
 
 

@@ -8,7 +8,7 @@ import pytest
 from sage_cli.analysis.analysis import Inputs, Options, TrainedRun
 from sage_cli.analysis.measures.training import training
 from sage_cli.errors import StoreError
-from sage_cli.store.runs.training_ledger import SCHEMA
+from sage_cli.store.ledger import LEDGER_SCHEMA
 
 
 def table(*rows: tuple[int, str, int, bool]) -> pa.Table:
@@ -21,7 +21,7 @@ def table(*rows: tuple[int, str, int, bool]) -> pa.Table:
         }
         for step, problem, right, trained in rows
     ]  # fmt: skip
-    return pa.Table.from_pylist(listed, schema=SCHEMA)
+    return pa.Table.from_pylist(listed, schema=LEDGER_SCHEMA)
 
 
 LEDGER = table(
@@ -96,6 +96,6 @@ def test_each_problem_is_a_row_of_the_sheet():
 
 
 def test_a_run_without_a_ledger_is_named():
-    bare = TrainedRun("sft-1", [{"step": 1}], ledger=SCHEMA.empty_table())
+    bare = TrainedRun("sft-1", [{"step": 1}], ledger=LEDGER_SCHEMA.empty_table())
     with pytest.raises(StoreError, match="sft-1 has no ledger"):
         training(Inputs(trained={"sft": bare}))

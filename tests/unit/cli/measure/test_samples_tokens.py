@@ -6,11 +6,11 @@ import shutil
 
 import pytest
 
-from sage_cli.commands.train.sft import tags
+from sage_cli.cli.sft import tags
 from sage_cli.config.load import load
 from sage_cli.models.scratch import save_scratch
 from sage_cli.problems.template import PromptTemplate
-from sage_cli.store.runs.run import Runs
+from sage_cli.store.run import Runs
 
 SETTINGS = ["model.hidden=96", "sampling.max_tokens=6"]
 

@@ -12,9 +12,9 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from sage_cli.cli.app import app
-from sage_cli.store.atomic import write_json
-from sage_cli.store.runs.run import Run
-from sage_cli.store.runs.training_completions import Sampled
+from sage_cli.store.files import write_json
+from sage_cli.store.ledger import Sampled
+from sage_cli.store.run import Run
 
 TEXTS = ["<SOLUTION>12</SOLUTION>", "<SOLUTION>3*4</SOLUTION>", "<SOLUTION>7</SOLUTION>"]
 

@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 import yaml
 
-from sage_cli.commands.stored.export import export, lm_eval_task, push, require_hub_name
+from sage_cli.cli.export import export, lm_eval_task, push, require_hub_name
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.evaluation.evaluate import Evaluation
 from sage_cli.metrics import Curve
-from sage_cli.models.policies.policy import Policy
+from sage_cli.models.policy import Policy
 from sage_cli.models.scratch import save_scratch
 from sage_cli.progress import Silent
 from sage_cli.reports.model_card import CardFacts, Measurement, model_card
 from sage_cli.settings.sections.model import ScratchModel
-from sage_cli.store.atomic import write_json
-from sage_cli.store.runs.run import Runs
+from sage_cli.store.files import write_json
+from sage_cli.store.run import Runs
 
 SMALL = ScratchModel(kind="scratch", hidden=32, layers=2, heads=2, feed_forward=64, seed=3)
 PROBLEMS = '{"question": "2+2=?", "gold": "4"}\n{"question": "3+3=?", "gold": "6"}\n'

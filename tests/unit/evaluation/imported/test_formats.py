@@ -12,7 +12,7 @@ import pytest
 from sage_cli.errors import DataError
 from sage_cli.evaluation.imported.formats import _lighteval_verdicts, detected, read_foreign
 from sage_cli.evaluation.imported.stored import gathered, grading_settings
-from sage_cli.models.policies.prompting import NO_GOLD
+from sage_cli.models.policy import NO_GOLD
 
 WRITTEN = Path(__file__).resolve().parents[3] / "data/imported"
 LM_EVAL = WRITTEN / "samples_toy_2026-11-25T00-00-00.000000.jsonl"

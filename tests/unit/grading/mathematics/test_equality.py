@@ -5,8 +5,8 @@ import json
 import pytest
 
 from sage_cli.grading.mathematics.equality import Equality
-from sage_cli.grading.mathematics.literal import read_number
-from sage_cli.grading.mathematics.normalise import normalise
+from sage_cli.grading.mathematics.notation import normalise
+from sage_cli.grading.mathematics.numbers import read_number
 
 CASES = [
     ("0", ["x=0", "f(0)=0", "-0", "0.0"], ["y-x=0", "y'+ry-rx(t)=0", "0=1"]),

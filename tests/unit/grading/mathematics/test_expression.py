@@ -6,9 +6,8 @@ from fractions import Fraction
 
 import pytest
 
-from sage_cli.grading.mathematics.expression import read_expression, value_at
-from sage_cli.grading.mathematics.normalise import normalise
-from sage_cli.grading.mathematics.numerical import differ
+from sage_cli.grading.mathematics.expression import differ, read_expression, value_at
+from sage_cli.grading.mathematics.notation import normalise
 
 X, Y = 1.25 + 0j, 0.5 + 0j
 

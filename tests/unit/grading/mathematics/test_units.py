@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sage_cli.grading.mathematics.literal import read_number
+from sage_cli.grading.mathematics.numbers import read_number
 from sage_cli.grading.mathematics.units import _UNITS, read_unit, same_unit
 
 

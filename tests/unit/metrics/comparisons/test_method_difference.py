@@ -6,8 +6,8 @@ from scipy import stats
 
 from sage_cli.errors import MetricError
 from sage_cli.metrics import Counts, method_difference, paired_difference, pooled
-from sage_cli.metrics.comparisons.seed_noise import error_over
-from sage_cli.metrics.intervals.interval import Resampling
+from sage_cli.metrics.comparison import error_over
+from sage_cli.metrics.intervals import Resampling
 
 
 def counts(c_P: np.ndarray, n: int) -> Counts:

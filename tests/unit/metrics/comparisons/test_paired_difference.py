@@ -5,8 +5,7 @@ import pytest
 
 from sage_cli.errors import MetricError
 from sage_cli.metrics import Counts, paired_difference
-from sage_cli.metrics.intervals.interval import Resampling
-from sage_cli.metrics.intervals.resampling import gaffke
+from sage_cli.metrics.intervals import Resampling, gaffke
 
 
 def counts(c_P: list[int] | np.ndarray, n: int = 4) -> Counts:

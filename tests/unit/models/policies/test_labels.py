@@ -1,8 +1,8 @@
 import pytest
 
 from sage_cli.errors import ConfigurationError
-from sage_cli.models.policies.names import distinct_policies, split_label
-from sage_cli.store.runs.run import Runs
+from sage_cli.models.policy import distinct_policies, split_label
+from sage_cli.store.run import Runs
 
 
 def test_a_label_follows_the_last_equals_sign(tmp_path):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sage_cli.errors import DataError
 from sage_cli.problems.generated.arithmetic import Arithmetic, working_out
-from sage_cli.settings.sections.generators import ArithmeticSection, PhaseSection
+from sage_cli.settings.sections.data import ArithmeticSection, PhaseSection
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_unfamiliar_numbers_are_rare():
 @pytest.mark.slow
 def test_draws_depend_on_the_seed_alone():
     code = (
-        "from sage_cli.settings.sections.generators import ArithmeticSection as A\n"
+        "from sage_cli.settings.sections.data import ArithmeticSection as A\n"
         "from sage_cli.problems.generated.arithmetic import Arithmetic as P\n"
         "p = P(A(seed=7))\n"
         "print([d.working for d in p.demonstrations(40, 1)])\n"

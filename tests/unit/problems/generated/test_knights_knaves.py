@@ -22,7 +22,7 @@ from sage_cli.problems.generated.knights_knaves import (
     solutions,
     unique_solution,
 )
-from sage_cli.settings.sections.generators import KnightsKnavesSection
+from sage_cli.settings.sections.data import KnightsKnavesSection
 
 A, B = ("telling-truth", 0), ("telling-truth", 1)
 

@@ -9,8 +9,12 @@ import pytest
 from sage_cli.problems.demonstrations import load_demonstrations
 from sage_cli.problems.load import load_problems
 from sage_cli.problems.problem import Problem
-from sage_cli.settings.sections.data import DataSection, SourceSection
-from sage_cli.settings.sections.generators import ArithmeticSection, KnightsKnavesSection
+from sage_cli.settings.sections.data import (
+    ArithmeticSection,
+    DataSection,
+    KnightsKnavesSection,
+    SourceSection,
+)
 from sage_cli.settings.sections.training import SftSection
 
 OTHER = DataSection(

@@ -13,7 +13,7 @@ from sage_cli.problems.identity import demonstrations_identity, problems_identit
 from sage_cli.problems.load import load_problems, load_training_problems
 from sage_cli.problems.problem import Demonstration
 from sage_cli.problems.registry import entries, find
-from sage_cli.settings.base import Section
+from sage_cli.settings.section import Section
 from sage_cli.settings.sections.data import DataSection
 from sage_cli.settings.sections.training import SftSection
 
@@ -133,7 +133,7 @@ class Homonym(Sums):
         ("mine", Untitled, "has no title"),
         ("mine", Abstract, "lacks problems"),
         ("mine", OddSplits, "has the splits ('test', 'tests'): they can be test, validation"),
-        ("mine", LooseSettings, "has settings that are no sage_cli.settings.base.Section"),
+        ("mine", LooseSettings, "has settings that are no sage_cli.settings.section.Section"),
         ("arithmetic", Homonym, "takes the name 'arithmetic', which another data set has"),
         ("mine", ImportError("no such file"), "can't be imported: ImportError: no such file"),
         ("mine", Listless, "fails: ZeroDivisionError: division by zero"),

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from sweep_cells import BOTH, GRID, MEMORY, PASS_1, RANGES, at, done
 
-from sage_cli.metrics.comparisons.ranking import Front
-from sage_cli.reports.provenance import Provenance
+from sage_cli.metrics.ranking import Front
+from sage_cli.reports.measurement import Provenance
 from sage_cli.reports.sweeps.document import document_of, sweep_document
 from sage_cli.reports.sweeps.result import Axis, LearningCurve, SweepTrial, from_data
-from sage_cli.reports.tables.render import to_csv
-from sage_cli.settings.objective import parse_objective
-from sage_cli.store.json_files import json_text
+from sage_cli.reports.tables import to_csv
+from sage_cli.settings.sections.sweep import parse_objective
+from sage_cli.store.files import json_text
 
 NOBODY = Provenance()
 TRIALS = [

@@ -10,8 +10,8 @@ import matplotlib as mpl
 from matplotlib.colors import to_hex
 from sweep_cells import MEMORY, at
 
-from sage_cli.metrics.comparisons.ranking import Ranking
-from sage_cli.reports.figures.figure import outputs
+from sage_cli.metrics.ranking import Ranking
+from sage_cli.reports.figures import outputs
 from sage_cli.reports.sweeps.heatmap import ALIKE, BEST, LOWEST, draw_heatmaps
 from sage_cli.reports.sweeps.result import Axis, SweepResult, SweepTrial
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from sweep_cells import GRID, PASS_1, at, done
 
-from sage_cli.reports.provenance import Provenance
+from sage_cli.reports.measurement import Provenance
 from sage_cli.reports.sweeps.document import sweep_document
 from sage_cli.reports.sweeps.result import SweepTrial, from_data
 from sage_cli.reports.sweeps.table import sweep_tables
-from sage_cli.store.json_files import read_object
+from sage_cli.store.files import read_object
 
 POINTS = ((0.8, 0.1), (0.8, 0.3), (1.2, 0.1))
 

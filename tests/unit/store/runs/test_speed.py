@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sage_cli.store.runs.run_facts import speed_figures
+from sage_cli.store.run_facts import speed_figures
 
 
 def record(step_s: float, loss_s: float, **more: float) -> dict[str, float]:

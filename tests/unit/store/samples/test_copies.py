@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from stored import IDENTITY, completion, put
 
 from sage_cli.errors import StoreError
-from sage_cli.store.samples.annotations import GradeStore
-from sage_cli.store.samples.completion import Completion
-from sage_cli.store.samples.sample_set import SampleSet
+from sage_cli.store.annotations import GradeStore
+from sage_cli.store.sample_parts import Completion
+from sage_cli.store.sample_set import SampleSet
 
 GRADER = {"mode": "strict"}
 IDS = ("a", "b", "c")

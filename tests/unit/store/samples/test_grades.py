@@ -12,9 +12,9 @@ from stored import IDENTITY, completion, damage, put
 
 from sage_cli.errors import StoreError
 from sage_cli.store import arrow_tables
-from sage_cli.store.samples.annotations import GradeStore
-from sage_cli.store.samples.completion import Completion
-from sage_cli.store.samples.sample_set import SampleSet
+from sage_cli.store.annotations import GradeStore
+from sage_cli.store.sample_parts import Completion
+from sage_cli.store.sample_set import SampleSet
 
 GRADER = {"mode": "strict", "timeout_s": 5}
 

@@ -12,10 +12,10 @@ from sage_cli.config.load import load
 from sage_cli.config.specs import RlSpec
 from sage_cli.errors import TrainingError
 from sage_cli.grading import Grade
-from sage_cli.models.policies.planned import rl_run
-from sage_cli.models.policies.policy import Policy
-from sage_cli.store.runs.metric_keys import meaning
-from sage_cli.store.runs.run import Run, Runs
+from sage_cli.models.planned import rl_run
+from sage_cli.models.policy import Policy
+from sage_cli.store.metrics import meaning
+from sage_cli.store.run import Run, Runs
 
 MINE = """
 def early(prompts, completions, completion_ids, gold, **columns):

@@ -1,7 +1,7 @@
 import pytest
 
 from sage_cli.errors import ConfigurationError
-from sage_cli.settings.sections.executor import ExecutorSection
+from sage_cli.settings.sections.sweep import ExecutorSection
 from sage_cli.trials.executors import machine
 from sage_cli.trials.executors.build import build_executor, task_resources
 from sage_cli.trials.executors.executor import Resources

@@ -13,7 +13,7 @@ import optuna
 import pytest
 
 from sage_cli.errors import ConfigurationError, StoreError
-from sage_cli.store.lease import Holder
+from sage_cli.store.locks import Holder
 from sage_cli.trials.search import storage
 from sage_cli.trials.search.space import Space, Values
 from sage_cli.trials.search.storage import DRIVER, Owner, owner_of, remove_studies

@@ -5,8 +5,8 @@ import re
 import pytest
 from suite_results import result
 
+from sage_cli.trials.suites.claims import contrasts, differences, forest_panels
 from sage_cli.trials.suites.declaration import Suite
-from sage_cli.trials.suites.sections.differences import contrasts, differences, forest_panels
 
 SUITE = Suite.model_validate(
     {

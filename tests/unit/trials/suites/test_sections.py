@@ -9,16 +9,12 @@ import pytest
 from suite_results import result
 
 from sage_cli.metrics.counts import SampleGrades
-from sage_cli.reports.tables.table import Measure
-from sage_cli.trials.suites.comparisons import Verdict
-from sage_cli.trials.suites.declaration import Suite
+from sage_cli.reports.tables import Measure
+from sage_cli.trials.suites.claims import contrasts, decide, differences
+from sage_cli.trials.suites.declaration import Suite, Verdict
+from sage_cli.trials.suites.names import for_people, named
 from sage_cli.trials.suites.results import write_counts
-from sage_cli.trials.suites.sections.decided import decide
-from sage_cli.trials.suites.sections.differences import contrasts, differences
-from sage_cli.trials.suites.sections.measured import curves, measured, summary
-from sage_cli.trials.suites.sections.names import for_people, named
-from sage_cli.trials.suites.sections.problems import power, problems
-from sage_cli.trials.suites.sections.runs import runs, spent
+from sage_cli.trials.suites.sections import curves, measured, power, problems, runs, spent, summary
 
 METHODS = {"base": "base", "grpo": "grpo", "grpo-branch": "grpo/branch"}
 

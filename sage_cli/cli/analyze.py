@@ -1,0 +1,320 @@
+"""`sage analyze`: analyses of stored samples and training records."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sage_cli.analysis.analysis import Analysis, Inputs, Options
+from sage_cli.analysis.registry import find_analysis
+from sage_cli.analysis.samples import Answers
+from sage_cli.analysis.scoring import ModelScorer, scorers
+from sage_cli.analysis.selection import Request, chosen_runs, only, options_of, trained, with_base
+from sage_cli.cli import completions
+from sage_cli.cli.console import console, emit, show_plan, show_report
+from sage_cli.cli.live import Live
+from sage_cli.cli.options import (
+    BenchmarkNames,
+    ConfigFile,
+    DryRun,
+    Json,
+    Limit,
+    Names,
+    OtherTemplate,
+    Presets,
+    RunRoot,
+    Samples,
+    Seeds,
+    Sets,
+    evaluation_flags,
+    labelled_names,
+    load_for_measuring,
+)
+from sage_cli.config.describe import samples_in_words
+from sage_cli.config.schema import SageConfig
+from sage_cli.config.specs import EvaluationSpec
+from sage_cli.errors import DataError, StoreError
+from sage_cli.evaluation.benchmarks import Benchmark
+from sage_cli.evaluation.evaluate import Evaluation, configured_provenance, provenance_of
+from sage_cli.evaluation.stored import Missing, PolicySamples, missing
+from sage_cli.models.policy import NO_LABELS, Labels
+from sage_cli.models.stages import Described
+from sage_cli.progress import Progress, Silent
+from sage_cli.reports.document import Document, Report
+from sage_cli.reports.measurement import Provenance
+from sage_cli.store.files import identity_of
+from sage_cli.store.manifest import surroundings
+from sage_cli.store.run import Run, Runs
+
+
+def command(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[NAME]",
+            help="An analysis; without a name they are listed.",
+            autocompletion=completions.analyses,
+        ),
+    ] = None,
+    names: Names = None,
+    base: Annotated[
+        str | None,
+        typer.Option(help="The base to compare with (default: what the first run grew from)."),
+    ] = None,
+    problem: Annotated[
+        list[str] | None, typer.Option(help="Only problems whose id has this prefix.")
+    ] = None,
+    delta: Annotated[
+        str | None,
+        typer.Option(help="For support: thresholds on the share of right samples, as 0,0.01."),
+    ] = None,
+    patterns: Annotated[
+        Path | None, typer.Option(help="For patterns: a YAML file of expressions.")
+    ] = None,
+    benchmark: BenchmarkNames = None,
+    n: Samples = None,
+    seeds: Seeds = None,
+    limit: Limit = None,
+    allow_template_mismatch: OtherTemplate = False,
+    preset: Presets = None,
+    config: ConfigFile = None,
+    set_: Sets = None,
+    runs: RunRoot = None,
+    dry_run: DryRun = False,
+    json: Json = False,
+) -> None:
+    """Analyse what is stored of runs or models: patterns, support, diversity, dynamics, ..."""
+    if name is None:
+        _list(json)
+        return
+    from sage_cli.analysis.selection import Request
+
+    named, labels = labelled_names(names or [])
+    flags = evaluation_flags(benchmark, None, n, seeds, limit, allow_template_mismatch)
+    settings = load_for_measuring(named, preset, config, set_, runs, evaluation=flags).config
+    flags = {"--benchmark": benchmark, "--n": n, "--seeds": seeds, "--limit": limit}
+    sampling = _words(
+        {**flags, "--config": config, "--runs": runs}, {"--preset": preset, "--set": set_}
+    )
+    request = Request(base, tuple(problem or ()), delta, patterns, sampling)
+    if dry_run:
+        show_plan(lambda: plan(Analysing.of(name, settings, named, request)), json)
+        return
+    with Live() as live:
+        report = analyze(Analysing.of(name, settings, named, request, labels), live)
+    show_report(report, json)
+
+
+def _list(json: bool) -> None:
+    """List the analyses."""
+    from sage_cli.analysis.registry import ANALYSES
+
+    if json:
+        answer = {"analyses": [{"name": one.name, "says": one.says} for one in ANALYSES.values()]}
+        emit(answer)
+        return
+    from rich.table import Table
+
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    for one in ANALYSES.values():
+        table.add_row(f"[bold]{one.name}[/]", one.says)
+    console.print(table)
+
+
+def _words(flags: dict[str, object], repeated: dict[str, Sequence[str] | None]) -> tuple[str, ...]:
+    """Return typed options as words, for a command that samples what this one needs."""
+    typed = [(flag, str(value)) for flag, value in flags.items() if value is not None]
+    typed += [(flag, value) for flag, values in repeated.items() for value in values or ()]
+    return tuple(word for pair in typed for word in pair)
+
+
+@dataclass(frozen=True)
+class Analysing:
+    """An analysis of the models called `names`; without names of the latest run.
+
+    `labels` are the labels of models in tables and figures, by the typed name.
+    """
+
+    analysis: Analysis
+    evaluation: Evaluation
+    names: Sequence[str]
+    request: Request
+    options: Options
+    labels: Labels
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        config: SageConfig,
+        names: Sequence[str],
+        request: Request,
+        labels: Labels = NO_LABELS,
+    ) -> Analysing:
+        """Return the analysis called `name` under a configuration.
+
+        Raises ConfigurationError for an unknown name, and for options that it does not use.
+        """
+        analysis = find_analysis(name)
+        options = options_of(analysis, config, request)
+        return cls(analysis, Evaluation.of_config(config), names, request, options, labels)
+
+    @property
+    def spec(self) -> EvaluationSpec:
+        """Return the settings of the samples that are analysed."""
+        return self.evaluation.spec
+
+    @cached_property
+    def benchmarks(self) -> list[Benchmark]:
+        """Return the benchmarks, with the problems that were asked for."""
+        return only(self.evaluation.benchmarks, self.request.problems)
+
+    @cached_property
+    def runs(self) -> dict[str, Run]:
+        """Return the named runs by label, for an analysis of training records."""
+        return chosen_runs(self.names, Runs(self.evaluation.root), self.labels)
+
+    @cached_property
+    def samples(self) -> list[PolicySamples]:
+        """Return the samples of the named policies, after the base if one is needed or named."""
+        policies, base = self.evaluation.policies(self.names, self.labels), self.request.base
+        if self.analysis.base or base is not None:
+            runs = Runs(self.evaluation.root)
+            policies = with_base(policies, base, runs, self.spec.model, self.labels)
+        return list(map(self.evaluation.samples, policies))
+
+    @property
+    def stored(self) -> list[Missing]:
+        """Return how many of the samples are stored and graded, by policy and benchmark."""
+        policies = [own.policy for own in self.samples]
+        return missing(policies, self.benchmarks, self.spec, self.evaluation.root)
+
+    @property
+    def sampling_command(self) -> str:
+        """Return the command that samples what the policies lack."""
+        words = [one.policy.word for one in self.samples]
+        return shlex.join(["sage", "passk", *words, *self.request.sampling])
+
+    def scorers(self, progress: Progress) -> list[tuple[PolicySamples, ModelScorer | None]]:
+        """Return each policy with the model that scores its samples, None for none."""
+        return scorers(self.analysis.scorer, self.samples, self.spec, progress)
+
+
+def analyze(asked: Analysing, progress: Progress) -> Report:
+    """Analyse the named runs or models, and write the report."""
+    document, folder = answer(asked, progress)
+    with progress.doing("drawing and writing the report"):
+        return document.write(folder)
+
+
+def answer(asked: Analysing, progress: Progress) -> tuple[Document, Path]:
+    """Return the analysis's document, and the folder of its report."""
+    analysis, spec, root = asked.analysis, asked.spec, asked.evaluation.root
+    if analysis.records:
+        runs = asked.runs
+        with progress.doing(f"reading {spec.evaluation.benchmark}"):
+            inputs = _of_records(asked, progress)
+        content: Any = {label: run.identity or run.id for label, run in runs.items()}
+    else:
+        with progress.doing(f"reading {spec.evaluation.benchmark}"):
+            benchmarks = asked.benchmarks
+        inputs = _of_samples(asked, progress)
+        content = [asdict(sample_set) for sample_set in inputs.provenance.samples or ()]
+        content += [[problem.id for problem in one.problems] for one in benchmarks]
+    settings = [spec.evaluation.determinants(), spec.grading.determinants(), repr(asked.options)]
+    identity = identity_of(f"analyze-{analysis.name}", [content, settings])
+    about = inputs.answers or [run.run for run in inputs.trained.values()]
+    stems = "-".join(dict.fromkeys(Path(one).stem for one in about))
+    folder = root / "reports" / f"analyze-{analysis.name}-{stems[:80]}-{identity[:8]}"
+    with progress.doing(f"computing {analysis.name}"):
+        return replace(analysis.of(inputs), provenance=inputs.provenance), folder
+
+
+def _of_records(asked: Analysing, progress: Progress) -> Inputs:
+    """Return training records, with measured checkpoints if the benchmarks are available."""
+    benchmarks: Sequence[Benchmark] = []
+    provenance = Provenance.here(surroundings())
+    try:
+        benchmarks = asked.evaluation.benchmarks
+        provenance = configured_provenance(benchmarks, asked.spec)
+    except DataError as error:
+        progress.say(f"training reward is shown without pass@1 beside it: {error.cause}")
+    runs = {label: trained(run, benchmarks, asked.spec) for label, run in asked.runs.items()}
+    return Inputs(trained=runs, options=asked.options, provenance=provenance)
+
+
+def _of_samples(asked: Analysing, progress: Progress) -> Inputs:
+    """Return policies' answers, with a model's scores if the analysis needs them."""
+    spec, kind = asked.spec, asked.analysis.scorer
+    with progress.doing("looking for stored samples"):
+        _require_samples(asked)
+    answers: dict[str, list[Answers]] = {benchmark.name: [] for benchmark in asked.benchmarks}
+    for samples, scorer in asked.scorers(progress):
+        for benchmark in asked.benchmarks:
+            with progress.doing(f"reading samples of {samples.policy.label} on {benchmark.name}"):
+                own = Answers.of(samples, benchmark, spec)
+            if scorer is not None:
+                stored = kind == "self if stored"
+                own = (scorer.if_stored if stored else scorer.score)(own, samples)
+            answers[benchmark.name].append(own)
+    return Inputs(
+        answers={name: tuple(of) for name, of in answers.items()},
+        options=asked.options,
+        provenance=provenance_of(asked.samples, asked.benchmarks, spec),
+    )
+
+
+def _require_samples(asked: Analysing) -> None:
+    lines = [
+        f"{one.policy} has {one.graded:,} of {one.wanted:,} graded samples on {one.benchmark}"
+        for one in asked.stored
+        if one.graded < one.wanted
+    ]
+    if lines:
+        raise StoreError(
+            "\n".join(lines),
+            f"sample them with `{asked.sampling_command}`, or choose fewer with --n, or other "
+            "settings with --preset and --set",
+        )
+
+
+def plan(asked: Analysing) -> list[Described]:
+    """Return which inputs are stored, which are missing, and the command that samples them."""
+    analysis = asked.analysis
+    facts: dict[str, Any] = {"says": analysis.says}
+    if analysis.records:
+        runs = asked.runs.values()
+        facts |= {run.id: f"{len(run.metrics.read()):,} steps recorded" for run in runs}
+    else:
+        stored = asked.stored
+        facts["samples"] = samples_in_words(asked.spec.evaluation)
+        facts |= {
+            f"{one.policy} on {one.benchmark}": f"{one.graded:,} of {one.wanted:,} graded samples "
+            "are there"
+            for one in stored
+        }
+        if any(one.graded < one.wanted for one in stored):
+            facts["to be sampled by"] = asked.sampling_command
+        facts |= _scoring_facts(asked)
+    return [Described(f"analyze {analysis.name}", facts)]
+
+
+def _scoring_facts(asked: Analysing) -> dict[str, str]:
+    """Return how many completions a model would have to score."""
+    facts: dict[str, str] = {}
+    kind = asked.analysis.scorer
+    for samples, scorer in asked.scorers(Silent()):
+        if scorer is None or kind == "self if stored":
+            continue
+        for benchmark in asked.benchmarks:
+            where = f"reads {samples.policy.label} on {benchmark.name}"
+            own = Answers.of(samples, benchmark, asked.spec)
+            lacking, whole = scorer.lacking(own, samples)
+            facts[f"{scorer.label} {where}"] = f"{lacking:,} of {whole:,} completions to read"
+    return facts

@@ -1,0 +1,315 @@
+"""`sage compare`: a difference with its interval, on the same problems."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sage_cli.cli import completions
+from sage_cli.cli.console import Notes, Out, show_report
+from sage_cli.cli.live import Live
+from sage_cli.cli.options import (
+    BenchmarkNames,
+    ConfigFile,
+    Json,
+    Ks,
+    Limit,
+    OtherTemplate,
+    Presets,
+    RunRoot,
+    Samples,
+    Seeds,
+    Sets,
+    evaluation_flags,
+    load_config,
+    load_for_measuring,
+)
+from sage_cli.errors import ConfigurationError
+from sage_cli.evaluation.evaluate import Evaluation
+from sage_cli.file_hash import file_hash
+from sage_cli.metrics import Comparison, Counts, Side, compare_sides, parse_ks, read_counts
+from sage_cli.metrics.counts_file import is_counts_file
+from sage_cli.metrics.intervals import USUAL, Resampling
+from sage_cli.models.compatibility import refuse_several_methods, unchecked
+from sage_cli.models.policy import Policy, named_policy, refuse_equal_labels
+from sage_cli.progress import Progress
+from sage_cli.reports.comparison import comparison_document
+from sage_cli.reports.document import Report
+from sage_cli.reports.measurement import Provenance
+from sage_cli.settings.sections.model import PretrainedModel, ScratchModel
+from sage_cli.store.manifest import surroundings
+from sage_cli.store.run import Runs
+
+HELP = "A run, model folder or file of counts; training seeds as A1,A2,A3; A=Label renames it."
+
+
+def command(
+    a: Annotated[str, typer.Argument(help=HELP, autocompletion=completions.runs)],
+    b: Annotated[
+        str,
+        typer.Argument(
+            help="What to compare it with, in the same way.", autocompletion=completions.runs
+        ),
+    ],
+    benchmark: BenchmarkNames = None,
+    k: Ks = None,
+    n: Samples = None,
+    seeds: Seeds = None,
+    limit: Limit = None,
+    at: Annotated[
+        str | None, typer.Option(help="pass@1: compare where both have the same pass@1.")
+    ] = None,
+    temperature: Annotated[
+        str | None, typer.Option(help="With --at: temperatures to find it, as 1,1.1,1.2.")
+    ] = None,
+    allow_template_mismatch: OtherTemplate = False,
+    preset: Presets = None,
+    config: ConfigFile = None,
+    set_: Sets = None,
+    runs: RunRoot = None,
+    out: Out = None,
+    notes: Notes = False,
+    json: Json = False,
+) -> None:
+    """Compare pass@k of two models, or of a method's training seeds with another's or a base."""
+    from sage_cli.evaluation.evaluate import Evaluation
+    from sage_cli.metrics.counts_file import is_counts_file
+    from sage_cli.models.policy import split_label
+
+    pairs = [split_label(side) for side in (a, b)]
+    sides = [[name.strip() for name in side.split(",")] for side, _ in pairs]
+    models = [name for side in sides for name in side if not is_counts_file(name)]
+    if models:
+        flags = evaluation_flags(benchmark, k, n, seeds, limit, allow_template_mismatch)
+        settings = load_for_measuring(
+            models, preset, config, set_, runs, any_k=at is not None, evaluation=flags
+        ).config
+    else:
+        settings = load_config(preset, config, set_, run={"root": runs}).config
+    if at is not None or temperature is not None:
+        _at_equal_accuracy(Evaluation.of_config(settings), pairs, at, temperature, out, json, notes)
+        return
+    with Live() as live:
+        labels = (pairs[0][1], pairs[1][1])
+        report = compare(Evaluation.of_config(settings), sides[0], sides[1], k, live, labels)
+    show_report(report, json, out, notes=notes)
+
+
+def _at_equal_accuracy(
+    evaluation: Evaluation,
+    sides: list[tuple[str, str | None]],
+    at: str | None,
+    temperature: str | None,
+    out: Path | None,
+    json: bool,
+    notes: bool,
+) -> None:
+    """Compare two models where both have the same pass@1, over temperatures."""
+    from sage_cli.cli.passk import measure_over_temperatures, parse_temperatures
+    from sage_cli.metrics.counts_file import is_counts_file
+
+    if at != "pass@1":
+        raise ConfigurationError(
+            f"--at {at}: models are compared at equal pass@1 alone"
+            if at
+            else "--temperature says where equal pass@1 is looked for, and --at is not there",
+            "write --at pass@1",
+        )
+    odd = [name for name, _ in sides if "," in name or is_counts_file(name)]
+    if odd:
+        raise ConfigurationError(
+            f"--at pass@1 lays one model beside another, and {odd[0]} is no model by itself",
+            "name one run or model on each side",
+        )
+    labels = {name: label for name, label in sides if label}
+    with Live() as live:
+        report = measure_over_temperatures(
+            evaluation,
+            [name for name, _ in sides],
+            parse_temperatures(temperature) if temperature else (),
+            live,
+            labels,
+        )
+    show_report(report, json, out, notes=notes)
+
+
+CountsOf = Callable[[str], Mapping[str, Sequence[Counts]]]
+"""Name of a run -> benchmark -> counts of each evaluation seed."""
+
+SideLabels = tuple[str | None, str | None]
+"""Labels of the two sides; None derives one from the names."""
+
+
+def compare(
+    evaluation: Evaluation,
+    a: Sequence[str],
+    b: Sequence[str],
+    k: str | None,
+    progress: Progress,
+    labels: SideLabels = (None, None),
+) -> Report:
+    """Measure what the sample sets lack, compare, and write the report.
+
+    A name is a run, a model folder or a file of counts. Without `k`, files are compared at the
+    powers of two, runs at the configured ks.
+    """
+    names, settings = list(dict.fromkeys((*a, *b))), evaluation.spec.evaluation
+    read = {name: read_counts(Path(name)) for name in names if is_counts_file(name)}
+    hashes = {name: file_hash(Path(name)) for name in read}
+    runs, model = Runs(evaluation.root), evaluation.spec.model
+    policies = {name: _one_policy(name, runs, model) for name in names if name not in read}
+    # runs that learnt nothing end with equal weights and are still two models
+    content = {name: one.label if one.run else one.fingerprint for name, one in policies.items()}
+    refuse_twice(a, b, hashes | content)
+    refuse_equal_labels(list(policies.values()))
+    sides = [[policies[name] for name in side if name in policies] for side in (a, b)]
+    refuse_several_methods(sides[0], sides[1], runs)
+    refuse_several_methods(sides[1], sides[0], runs)
+    counts, provenance = _measured(evaluation, policies, progress)
+    counts |= {name: {"counts": [one]} for name, one in read.items()}
+    provenance = replace(provenance, files=hashes or None)
+    n = min(int(one.n_P.min()) for by in counts.values() for seeds in by.values() for one in seeds)
+    ks = parse_ks(k or (settings.k if policies else f"1..{n}:pow2"), n)
+    with progress.doing("comparing, and writing the report"):
+        bases = {name for name, policy in policies.items() if not is_training(policy)}
+        comparisons = compare_named(
+            a,
+            b,
+            counts.__getitem__,
+            ks,
+            Resampling(settings.confidence, settings.bootstrap),
+            labels=labels,
+            bases=bases,
+        )
+        unknown = [name for side in (a, b) if len(side) > 1 for name in side if name in read]
+        unknown += [label for side in sides for label in unchecked(side, runs)]
+        document = comparison_document(comparisons, provenance, unknown)
+        return document.write(_folder(evaluation.root, comparisons, ks, settings.confidence))
+
+
+def refuse_twice(a: Sequence[str], b: Sequence[str], content: Mapping[str, str]) -> None:
+    """Raise ConfigurationError if a model is named twice, under equal or different names.
+
+    `content` has by name the run, or the hash of its weights or counts.
+    """
+    seen: dict[str, str] = {}
+    for name in (*a, *b):
+        other = seen.get(content[name])
+        if other is None:
+            seen[content[name]] = name
+            continue
+        same = name if other == name else f"{name} (the same content as {other})"
+        if name in b and other in a:
+            raise ConfigurationError(
+                f"{same} is on both sides of the comparison",
+                "name a different model on one side",
+            )
+        raise ConfigurationError(
+            f"{same} is named twice on one side",
+            "name every run of a method once: each training seed counts once",
+        )
+
+
+def compare_named(
+    a: Sequence[str],
+    b: Sequence[str],
+    counts_of: CountsOf,
+    ks: Sequence[int],
+    how: Resampling = USUAL,
+    *,
+    labels: SideLabels = (None, None),
+    bases: Set[str] = frozenset(),
+) -> dict[str, Comparison]:
+    """Compare the runs named `a` with those named `b` on every benchmark that all have.
+
+    `bases` are the names of models that are no trainings of a method.
+    """
+    refuse_twice(a, b, {name: name for name in (*a, *b)})
+    first, *others = (counts_of(name) for name in (*a, *b))
+    shared = [name for name in first if all(name in other for other in others)]
+    if not shared:
+        raise ConfigurationError(
+            f"{', '.join((*a, *b))} have no benchmark in common",
+            "name one with --benchmark NAME",
+        )
+    label_a, label_b = _labels(a, b, labels)
+
+    def side(label: str, names: Sequence[str], benchmark: str) -> Side:
+        runs = tuple(counts_of(name)[benchmark] for name in names)
+        return Side(label, runs, base=bases >= set(names))
+
+    def compared(benchmark: str) -> Comparison:
+        sides = side(label_a, a, benchmark), side(label_b, b, benchmark)
+        return compare_sides(*sides, ks, how)
+
+    return {benchmark: compared(benchmark) for benchmark in shared}
+
+
+def _measured(
+    evaluation: Evaluation, policies: Mapping[str, Policy], progress: Progress
+) -> tuple[dict[str, Mapping[str, Sequence[Counts]]], Provenance]:
+    """Return counts by name and benchmark, and their provenance."""
+    if not policies:
+        return {}, Provenance.here(surroundings())
+    with progress.doing(f"reading {evaluation.spec.evaluation.benchmark}"):
+        benchmarks = evaluation.benchmarks
+    evaluated = evaluation.of(list(policies.values())).carry_out(progress)
+    counts = {
+        name: {
+            one.name: [seed.counts for seed in evaluated.measured[one.name, policy.label]]
+            for one in benchmarks
+        }
+        for name, policy in policies.items()
+    }
+    return dict(counts), evaluated.provenance
+
+
+def _one_policy(name: str, runs: Runs, model: PretrainedModel | ScratchModel) -> Policy:
+    if name.endswith("@all"):
+        raise ConfigurationError(f"'{name}' names several checkpoints", "name one as RUN@step")
+    return named_policy(name, runs, model)
+
+
+def is_training(policy: Policy) -> bool:
+    """Return True for a run of RL: another seed would give another model of its method.
+
+    A model after SFT, or a published one, is an initial policy.
+    """
+    return policy.run is not None and policy.run.manifest.get("kind") == "rl"
+
+
+def _folder(
+    root: Path, comparisons: Mapping[str, Comparison], ks: Sequence[int], confidence: float
+) -> Path:
+    """Return the report's folder, named by a hash of the counts."""
+    digest = hashlib.sha256(f"{ks}{confidence}".encode())
+    for one in comparisons.values():
+        for side in (one.a, one.b):
+            digest.update(side.label.encode())
+            for counts in side.counts:
+                digest.update(counts.n_P.tobytes() + counts.c_P.tobytes())
+    name = "-".join(Path(benchmark).stem for benchmark in comparisons)
+    return root / "reports" / f"compare-{name}-{digest.hexdigest()[:8]}"
+
+
+def _labels(a: Sequence[str], b: Sequence[str], given: SideLabels) -> tuple[str, str]:
+    """Return two different labels: given ones, short ones, or all typed names."""
+    short = given[0] or _label(a), given[1] or _label(b)
+    if short[0] != short[1]:
+        return short
+    if any(given):
+        raise ConfigurationError(
+            f"both sides would be called '{short[0]}'", "give each a label of its own, as A=Label"
+        )
+    return ",".join(a), ",".join(b)
+
+
+def _label(names: Sequence[str]) -> str:
+    """Return a method's label: its first run, and how many more there are."""
+    first = Path(names[0]).stem if is_counts_file(names[0]) else names[0].rstrip("/").split("/")[-1]
+    return first if len(names) == 1 else f"{first} +{len(names) - 1}"

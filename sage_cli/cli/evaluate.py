@@ -1,0 +1,67 @@
+"""`sage eval`: the paper's table."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import typer
+
+from sage_cli.cli import options
+from sage_cli.cli.console import refuse_gpu, show_plan, show_report
+from sage_cli.cli.live import Live
+from sage_cli.cli.options import evaluation_flags, load_for_measuring, may_train, measured_names
+from sage_cli.models.stages import plan_of
+
+Published = Literal["paper"]
+PAPERS_SEEDS = 5
+"""Not printed, but the only number that all means and deviations of Tables 1 and 3 can be of."""
+
+
+def command(
+    names: options.Names = None,
+    benchmark: options.BenchmarkNames = None,
+    k: options.Ks = None,
+    n: options.Samples = None,
+    seeds: options.Seeds = None,
+    limit: options.Limit = None,
+    paper: Annotated[
+        str | None,
+        typer.Option(help="Show the paper's table1, table3, table4 or table9 beside it."),
+    ] = None,
+    protocol: Annotated[
+        Published | None,
+        typer.Option(
+            help="paper: five evaluation seeds, and pass@k also from the first k samples alone."
+        ),
+    ] = None,
+    allow_template_mismatch: options.OtherTemplate = False,
+    compat: options.Compat = None,
+    preset: options.Presets = None,
+    config: options.ConfigFile = None,
+    set_: options.Sets = None,
+    runs: options.RunRoot = None,
+    train: options.Train = None,
+    dry_run: options.DryRun = False,
+    gpu: options.Gpu = None,
+    json: options.Json = False,
+) -> None:
+    """Tabulate pass@k of runs or models over benchmarks and seeds."""
+    refuse_gpu(gpu, dry_run)
+    names = measured_names(names, set_, k)
+    if protocol and seeds is None:
+        seeds = PAPERS_SEEDS
+    flags = evaluation_flags(benchmark, k, n, seeds, limit, allow_template_mismatch)
+    flags |= {"compat": compat}
+    settings = load_for_measuring(names, preset, config, set_, runs, evaluation=flags).config
+    from sage_cli.cli.passk import Measuring, evaluate
+
+    measuring = Measuring.of(settings, names)
+    if dry_run:
+        show_plan(lambda: plan_of(measuring.stages, gpu), json)
+        return
+    trained = may_train(train, names, settings.run.root, chosen=bool(preset or config))
+    with Live() as live:
+        report = evaluate(
+            measuring, live, paper=paper, k_samples=protocol == "paper", train=trained
+        )
+    show_report(report, json)

@@ -1,0 +1,479 @@
+"""`sage export`: a run's policy as an ordinary model folder."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import yaml
+
+from sage_cli.cli import completions
+from sage_cli.cli.console import console, emit
+from sage_cli.cli.live import Live
+from sage_cli.cli.options import Json, RunRoot
+from sage_cli.config.consent import CONSENT, JUDGE, REWARDS, own_functions, without_consent
+from sage_cli.config.load import load
+from sage_cli.config.schema import SageConfig
+from sage_cli.config.specs import EvaluationSpec
+from sage_cli.errors import ConfigurationError, SageError, StoreError
+from sage_cli.evaluation.benchmarks import load_benchmarks
+from sage_cli.evaluation.stored import stored_counts
+from sage_cli.metrics import curve, parse_ks
+from sage_cli.metrics.intervals import Resampling
+from sage_cli.models.folders import is_hub_name, is_model_folder
+from sage_cli.models.policy import SAGE_FILE, Policy, named_policy, stored_settings
+from sage_cli.problems.template import PromptTemplate
+from sage_cli.progress import Progress
+from sage_cli.reports.model_card import CardFacts, Measurement, model_card
+from sage_cli.settings.sections.model import PretrainedModel, PromptSection
+from sage_cli.settings.sections.sampling import SamplingSection
+from sage_cli.settings.sections.training import Reward, in_words
+from sage_cli.store.files import replacing_folder, write_json, write_text
+from sage_cli.store.manifest import surroundings
+from sage_cli.store.run import Run, Runs, evaluation_figures, run_of
+from sage_cli.store.run_facts import RunFacts
+
+
+class Dtype(StrEnum):
+    """The type of the written weights."""
+
+    AUTO = "auto"
+    FLOAT32 = "float32"
+    BFLOAT16 = "bfloat16"
+    FLOAT16 = "float16"
+
+
+def command(
+    run: Annotated[
+        str,
+        typer.Argument(
+            help="A run, RUN@step, a model folder or ORG/MODEL of the Hub.",
+            autocompletion=completions.runs,
+        ),
+    ],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the model goes.")],
+    force: Annotated[bool, typer.Option("--force", help="Replace the model in DIR.")] = False,
+    dtype: Annotated[
+        Dtype, typer.Option(help="Type of the written weights; auto: as they are stored.")
+    ] = Dtype.AUTO,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            help="model.revision, model.trust_remote_code or the run's grading.judge, as "
+            "section.key=value; repeatable.",
+        ),
+    ] = None,
+    lm_eval: Annotated[
+        bool, typer.Option("--lm-eval", help="Write a task of lm-eval into DIR, too.")
+    ] = False,
+    benchmark: Annotated[
+        str | None,
+        typer.Option("--benchmark", "-b", help="Of the card and the task (default: the run's)."),
+    ] = None,
+    to: Annotated[
+        str | None,
+        typer.Option("--push", help="Then upload DIR to the Hub as ORG/MODEL, private if new."),
+    ] = None,
+    runs: RunRoot = None,
+    json: Json = False,
+) -> None:
+    """Merge a run's adapter and write a Hugging Face folder that vLLM serves, with a model card."""
+    from sage_cli.settings.sections.records import default_root
+
+    root = runs or default_root()
+    if to is not None:
+        require_hub_name(to)
+    with Live() as live:
+        exported = export(
+            run, folder, root, live,
+            force=force, dtype=dtype, sets=set_ or (), lm_eval=lm_eval, benchmark=benchmark,
+        )  # fmt: skip
+        address = push(folder, to, live) if to is not None else None
+    if json:
+        emit({"folder": str(folder), "address": address, **vars(exported)})
+        return
+    how = "adapter merged" if exported.merged else "no adapter to merge"
+    console.print(f"exported {exported.source} ({exported.dtype}, {how}): [bold]{folder}[/]")
+    if address is not None:
+        console.print(f"uploaded: {address}")
+
+
+def card_facts(
+    policy: Policy, config: SageConfig | None, progress: Progress, task: str | None = None
+) -> CardFacts:
+    """Return the facts of a policy; `config` is its run's configuration, or an exported model's.
+
+    Curves are those of the benchmark of `config`, where every sample is stored and graded.
+    """
+    run = policy.run
+    base = policy.pretrained.path if policy.pretrained is not None else None
+    of_hub = base is not None and not Path(base).exists()
+    return CardFacts(
+        name=policy.label,
+        base=base if of_hub and (base != policy.path or run is None) else None,
+        origin=_origin(policy, run, config),
+        settings={**RunFacts.of(run).method, **_own(run)} if run is not None else {},
+        prompt=_prompt(config.prompt) if config is not None else None,
+        command=run.manifest.get("command") if run is not None else None,
+        measured=_measured(policy, config, progress) if config is not None and run else (),
+        task=task,
+    )
+
+
+def _own(run: Run) -> dict[str, str]:
+    """Return a run's own judge, and its rewards as a sum where a function is among them."""
+    own = own_functions(run.config)
+    if REWARDS in own:
+        own[REWARDS] = in_words([Reward.model_construct(**one) for one in own[REWARDS]])
+    return own
+
+
+def _prompt(section: PromptSection) -> str:
+    """Return the prompt of a question, under `chat` the user's turn alone."""
+    template = PromptTemplate(section, eos="<eos>")
+    chat = section.format == "chat"
+    return template.user_turn("{question}") if chat else template.render("{question}")
+
+
+def _origin(policy: Policy, run: Run | None, config: SageConfig | None) -> dict[str, Any]:
+    if run is None:
+        return {"source": policy.place, "weights (fingerprint)": policy.fingerprint}
+    manifest: Mapping[str, Any] = run.manifest
+    data = manifest.get("data")
+    if data is None and config is not None:
+        data = config.data.rl.name if manifest.get("kind") == "rl" else config.data.sft.name
+    return {
+        "run": policy.word,
+        "trained by": {"rl": "RL", "sft": "SFT"}.get(str(manifest.get("kind")), "–"),
+        "initial policy": manifest.get("parent"),
+        "weights of the initial policy (fingerprint)": manifest.get("parent_weights"),
+        "data": ", ".join(data) if isinstance(data, list) else data,
+        "training seed": str(manifest.get("seed")),
+        "identity of the run": run.identity,
+        "weights (fingerprint)": policy.fingerprint,
+        "prompt template (hash)": policy.template,
+        "commit of sage": manifest.get("commit"),
+        "versions": ", ".join(
+            f"{name} {version}" for name, version in (manifest.get("versions") or {}).items()
+        ),
+    }
+
+
+def _measured(policy: Policy, config: SageConfig, progress: Progress) -> list[Measurement]:
+    """Return the curves of a policy on the configured benchmarks, as far as samples are stored.
+
+    Benchmarks may have to be fetched, so nothing is looked for where no measurement is recorded.
+    """
+    if policy.run is None or not evaluation_figures(policy.run):
+        return []
+    judge = own_functions(policy.run.config).get(JUDGE)
+    if judge is not None and config.grading.judge is None:
+        progress.say(
+            f"the model card has no curve: the grades are those of {judge}, which is code; "
+            f"--set {JUDGE}={judge} has it run"
+        )
+        return []
+    spec, root = EvaluationSpec.of(config), config.run.root
+    evaluation, sampling = spec.evaluation, spec.sampling
+    n = evaluation.samples
+    ks = parse_ks(f"1..{n}:pow2", n)
+    found = []
+    try:
+        for benchmark in load_benchmarks(evaluation, spec.data, spec.grading.judge):
+            counts = stored_counts(policy, benchmark, spec, root, (n,))[n]
+            if any((one.n_P < n).any() for one in counts):
+                continue
+            line = curve(counts, ks, Resampling(evaluation.confidence, evaluation.bootstrap))
+            seeds = [evaluation.seed + number for number in range(evaluation.seeds)]
+            how = (
+                f"temperature {sampling.temperature:g}, top_p {sampling.top_p:g}, min_p "
+                f"{sampling.min_p:g}, {sampling.max_tokens:,} tokens at most, grading "
+                f"{spec.grading.mode}"
+            )
+            found.append(Measurement(benchmark.name, line, n, seeds, how))
+    except SageError as error:
+        progress.say(f"the model card has no curve: {error.cause}")
+    return found
+
+
+FOLDER = "lm_eval"
+_BOXED = r"\\boxed\{([^{}]*)\}"
+
+
+@dataclass(frozen=True)
+class LmEvalTask:
+    """A task: its name, its YAML, and the rows of its data."""
+
+    name: str
+    description: dict[str, Any]
+    rows: Sequence[dict[str, str]]
+
+    def write(self, folder: Path) -> None:
+        """Write `lm_eval/NAME.yaml` and `lm_eval/NAME.jsonl` below `folder`."""
+        place = folder / FOLDER
+        lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in self.rows)
+        write_text(place / f"{self.name}.jsonl", lines)
+        text = yaml.safe_dump(self.description, sort_keys=False, allow_unicode=True)
+        write_text(place / f"{self.name}.yaml", text)
+
+
+def lm_eval_task(policy: Policy, config: SageConfig) -> LmEvalTask:
+    """Return the task of the configured benchmark, prompt and decoding.
+
+    Raises ConfigurationError for several benchmarks, and for answers that are searched for in the
+    whole text.
+    """
+    benchmarks = load_benchmarks(config.evaluation, config.data, config.grading.judge)
+    if len(benchmarks) != 1:
+        raise ConfigurationError(
+            f"--lm-eval writes one task, and {config.evaluation.benchmark} is "
+            f"{len(benchmarks)} benchmarks",
+            "name one with --benchmark",
+        )
+    (benchmark,) = benchmarks
+    section = config.prompt
+    tokenizer = policy.tokenizer() if section.format == "chat" else policy.tokenizer_facts
+    template = PromptTemplate.from_section(section, tokenizer)
+    name = "sage_" + re.sub(r"\W+", "_", Path(benchmark.name).stem)
+    return LmEvalTask(
+        name,
+        _description(name, section, config.sampling),
+        [
+            {"id": one.id, "prompt": template.render(one.question), "gold": one.gold}
+            for one in benchmark.problems
+        ],
+    )
+
+
+def _description(name: str, prompt: PromptSection, sampling: SamplingSection) -> dict[str, Any]:
+    """Return the task as lm-eval reads it.
+
+    Generation ends at the end of sequence alone, and the first closed tags count: there sage stops.
+    A stop text would be cut off, and an answer that was truncated would look like a closed one.
+    """
+    tags = prompt.answer == "tags"
+    opened, closed = re.escape(prompt.answer_open), re.escape(prompt.answer_close)
+    pattern = rf"{opened}\s*([\s\S]*?)\s*{closed}" if tags else _BOXED
+    greedy = sampling.temperature == 0 or sampling.top_k == 1
+    decoding = {"top_p": sampling.top_p, "top_k": sampling.top_k, "min_p": sampling.min_p}
+    neutral = {"top_p": 1.0, "top_k": 0, "min_p": 0.0}
+    chosen = {key: value for key, value in decoding.items() if value != neutral[key]}
+    # an absent top_k would be Transformers' 50
+    random = {"temperature": sampling.temperature, "top_k": 0, **chosen}
+    return {
+        "task": name,
+        "dataset_path": "json",
+        "dataset_kwargs": {"data_files": {"test": f"{FOLDER}/{name}.jsonl"}},
+        "test_split": "test",
+        "output_type": "generate_until",
+        "doc_to_text": "{{prompt}}",
+        "doc_to_target": "{{gold}}",
+        "generation_kwargs": {
+            "until": [],
+            "max_gen_toks": sampling.max_tokens,
+            "do_sample": not greedy,
+            **({} if greedy else random),
+        },
+        "filter_list": [
+            {
+                "name": "answer",
+                "filter": [
+                    {
+                        "function": "regex",
+                        "regex_pattern": pattern,
+                        "group_select": 0 if tags else -1,
+                        "fallback": "",
+                    },
+                    {"function": "take_first"},
+                ],
+            }
+        ],
+        "metric_list": [
+            {
+                "metric": "exact_match",
+                "aggregation": "mean",
+                "higher_is_better": True,
+                "ignore_case": True,
+            }
+        ],
+        "metadata": {"version": 1.0},
+    }
+
+
+TAKEN = ("model.revision", CONSENT, JUDGE)
+"""The settings by which a model is loaded, and by whose grades its card has a curve."""
+
+
+@dataclass(frozen=True)
+class Exported:
+    """The `sage.json` of an exported model: its origin and how to prompt it.
+
+    `fingerprint` is the source's; `merged` is True if a LoRA adapter was merged. `template`,
+    `prompt` and `sampling` are None for a model without a run.
+    """
+
+    source: str
+    run: str | None
+    checkpoint: int | None
+    fingerprint: str
+    merged: bool
+    dtype: str
+    template: str | None
+    prompt: dict[str, Any] | None
+    sampling: dict[str, Any] | None
+    versions: dict[str, str]
+
+
+def export(
+    name: str,
+    folder: Path,
+    root: Path,
+    progress: Progress,
+    *,
+    force: bool = False,
+    dtype: str = "auto",
+    sets: Sequence[str] = (),
+    lm_eval: bool = False,
+    benchmark: str | None = None,
+) -> Exported:
+    """Write the policy called `name` to `folder`: merged weights, tokenizer, `sage.json`, a card.
+
+    `name` is a run below `root`, RUN@step, a model folder or a name of the Hub. `dtype` is the
+    type in which weights are merged and written; "auto" keeps the stored one, in which an adapter
+    of a bfloat16 model is rounded once more. `lm_eval` adds a task of `benchmark`, by default of
+    the run's own, which is also that of the card's curve. `sets` are settings of TAKEN as they are
+    typed. Raises StoreError if `folder` holds anything;
+    with `force` a model there is replaced, anything else never.
+    """
+    model, judge = _typed(name, sets)
+    policy = named_policy(name, Runs(root), model)
+    policy.require_weights()
+    check_destination(folder, policy, force)
+    config = _config(policy, root, benchmark, judge)
+    if lm_eval and config is None:
+        raise ConfigurationError(
+            f"nothing says how {policy.label} is prompted, which --lm-eval writes down",
+            "export a run, or a model that `sage export` wrote",
+        )
+    task = lm_eval_task(policy, config) if lm_eval and config is not None else None
+    with progress.doing("reading what was measured"):
+        card = model_card(card_facts(policy, config, progress, task.name if task else None))
+    with progress.doing(f"loading {policy.label}"):
+        tokenizer, model = policy.tokenizer(), policy.model(dtype=dtype)
+    adapted = hasattr(model, "peft_config")
+    if adapted:
+        with progress.doing("merging the adapter"):
+            model = model.merge_and_unload(safe_merge=True)
+    with progress.doing(f"hashing the weights of {policy.label}"):
+        fingerprint = policy.fingerprint
+    run = policy.run
+    settings = {"prompt": None, "sampling": None, **policy.own_settings}
+    exported = Exported(
+        source=policy.label,
+        run=run.id if run else None,
+        checkpoint=policy.checkpoint,
+        fingerprint=fingerprint,
+        merged=adapted,
+        dtype=str(model.dtype).removeprefix("torch."),
+        template=policy.template,
+        **settings,
+        versions=surroundings()["versions"],
+    )
+    with progress.doing(f"writing {folder}"), replacing_folder(folder) as temporary:
+        model.save_pretrained(temporary)
+        tokenizer.save_pretrained(temporary)
+        write_json(temporary / SAGE_FILE, asdict(exported))
+        write_text(temporary / "README.md", card)
+        if task is not None:
+            task.write(temporary)
+    return exported
+
+
+def _config(
+    policy: Policy, root: Path, benchmark: str | None, judge: str | None
+) -> SageConfig | None:
+    """Return the configuration under which a policy is measured; None if nothing says it."""
+    run = policy.run
+    made_with = stored_settings(run) if run is not None else policy.own_settings
+    if not made_with.get("prompt"):
+        return None
+    stored = without_consent(made_with)
+    flags = {
+        "evaluation": {"benchmark": benchmark},
+        "grading": {"judge": judge},
+        "run": {"root": root},
+    }
+    return load(flags=flags, stored=stored).config
+
+
+def _typed(name: str, sets: Sequence[str]) -> tuple[PretrainedModel, str | None]:
+    """Return how to load the model `name`, and a judge; ConfigurationError for other settings."""
+    for text in sets:
+        if text.partition("=")[0].strip() not in TAKEN:
+            raise ConfigurationError(
+                f"--set {text} has no effect on an export",
+                f"it takes {', '.join(TAKEN[:-1])} and {TAKEN[-1]}",
+            )
+    config = load(flags={"model": {"kind": "pretrained", "path": name}}, sets=sets).config
+    assert isinstance(config.model, PretrainedModel)  # as the flag says
+    return config.model, config.grading.judge
+
+
+def check_destination(folder: Path, policy: Policy, force: bool) -> None:
+    """Raise StoreError if `folder` holds anything but, with `force`, another model."""
+    here, source = folder.resolve(), Path(policy.path).resolve()
+    if here == source or here in source.parents or source in here.parents:
+        raise StoreError(
+            f"{folder} and the model to export, {policy.path}, are inside one another",
+            "name a folder elsewhere",
+        )
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise StoreError(f"{folder} is a file", "name a folder")
+    if not any(folder.iterdir()):
+        return
+    if run_of(folder) is not None:
+        raise StoreError(f"{folder} belongs to a run", "name a folder elsewhere")
+    if not is_model_folder(folder):
+        raise StoreError(f"{folder} is not empty and holds no model", "name a new or empty folder")
+    if not force:
+        raise StoreError(
+            f"{folder} holds a model already", "name another folder, or replace it with --force"
+        )
+
+
+def require_hub_name(name: str) -> None:
+    """Raise ConfigurationError if `name` is no ORG/MODEL."""
+    if not is_hub_name(name):
+        raise ConfigurationError(
+            f"--push {name}: a model of the Hub is called ORG/MODEL", "for example --push me/policy"
+        )
+
+
+def push(folder: Path, name: str, progress: Progress) -> str:
+    """Upload `folder` as the model `name`, private if it is new, and return its address.
+
+    Raises StoreError with the Hub's answer if it refuses or can't be reached.
+    """
+    from huggingface_hub import HfApi
+
+    api = HfApi()
+    try:
+        with progress.doing(f"uploading {folder} to {name}"):
+            address = api.create_repo(name, private=True, exist_ok=True)
+            api.upload_folder(repo_id=name, folder_path=folder)
+    except Exception as error:  # the Hub's clients fail in a dozen unrelated classes
+        said = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise StoreError(
+            f"{folder} is written, and the Hub did not take it as {name}: {said}",
+            f"`hf auth login`, then `hf upload {name} {folder}`",
+        ) from None
+    return str(address)

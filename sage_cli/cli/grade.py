@@ -1,0 +1,374 @@
+"""`sage grade`: the grades of a file of golds and completions."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from sage_cli.cli.console import console, emit
+from sage_cli.cli.live import Live
+from sage_cli.cli.options import Json, Presets, RunRoot, Sets, load_config, load_for_measuring
+from sage_cli.cli.samples import kept_completions
+from sage_cli.config.schema import SageConfig
+from sage_cli.config.specs import EvaluationSpec
+from sage_cli.errors import ConfigurationError, DataError, StoreError
+from sage_cli.evaluation.benchmarks import grader_of
+from sage_cli.evaluation.stored import PolicySamples
+from sage_cli.grading import Grade
+from sage_cli.grading.grades import STATUSES
+from sage_cli.grading.judges import require_judge
+from sage_cli.json_value import json_value
+from sage_cli.models.policy import NO_GOLD, Policy
+from sage_cli.problems.load import load_problems
+from sage_cli.progress import Progress
+from sage_cli.settings.sections.evaluation import (
+    BUILT_IN_JUDGES,
+    IMPORTED_JUDGE,
+    MODES,
+    Extraction,
+    GradingMode,
+    GradingSection,
+)
+from sage_cli.settings.sections.model import PromptSection
+from sage_cli.store.annotations import GradeStore
+from sage_cli.store.run import Run
+
+_SHOWN = 20
+_EXTRACT = "Where a completion's answer is (default: grading.extract, or the prompt's)."
+_JUDGES = (
+    f"{', '.join(BUILT_IN_JUDGES)}, one that a package registers, or file.py:function "
+    "(default: grading.judge, or math)."
+)
+
+
+Mode = Literal[GradingMode, "both"]
+
+
+def command(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="JSONL: gold, and completion or completions; or imported samples' name."
+        ),
+    ],
+    training: Annotated[
+        bool, typer.Option("--training", help="Grade again what this run's training sampled.")
+    ] = False,
+    mode: Annotated[
+        Mode | None, typer.Option(help="How answers are judged (default: grading.mode).")
+    ] = None,
+    boxed: Annotated[bool, typer.Option("--boxed", help="The same as --extract boxed.")] = False,
+    extract: Annotated[Extraction | None, typer.Option(help=_EXTRACT)] = None,
+    judge: Annotated[str | None, typer.Option(help=_JUDGES)] = None,
+    preset: Presets = None,
+    set_: Sets = None,
+    runs: RunRoot = None,
+    json: Json = False,
+) -> None:
+    """Grade a file; --mode both shows where the strict judge and plain Math-Verify differ.
+
+    With --training: how often would this judge have paid otherwise than the one that trained RUN?
+    """
+    from sage_cli.store.run import Runs
+
+    typed = {
+        "extract": extract or ("boxed" if boxed else None),
+        "mode": None if mode == "both" else mode,
+        "judge": judge,
+    }
+    flags = {"grading": {name: value for name, value in typed.items() if value}}
+    config = load_config(preset, None, set_, run={"root": runs}, **flags).config
+    judge = config.grading.judge or "math"
+    if training:
+        if mode == "both":
+            raise ConfigurationError("--training takes one mode", "type --mode strict")
+        run = Runs(config.run.root).find(str(file))
+        with Live() as progress:
+            graded = grade_training(run, config.grading, config.prompt, judge, progress)
+        _answered(Path(run.id), judge, graded, "step", json=json)
+        return
+    if not file.is_file() and (imported := _imported(file, config.run.root)):
+        _grade_imported(imported, mode, flags["grading"], preset, set_, runs, json=json)
+        return
+    modes = MODES if mode == "both" else (config.grading.mode,)
+    with Live() as progress:
+        graded = grade_file(file, config.grading, config.prompt, modes, judge, progress)
+    _answered(file, judge, graded, "line", json=json)
+
+
+def _imported(name: Path, root: Path) -> Run | None:
+    """Return the run of imported samples called `name`; None if there is none."""
+    from sage_cli.store.run import Runs
+
+    try:
+        run = Runs(root).find(str(name))
+    except StoreError:
+        return None
+    return run if run.manifest.get("kind") == "imported" else None
+
+
+def _grade_imported(
+    run: Run,
+    mode: Mode | None,
+    flags: dict[str, Any],
+    preset: list[str] | None,
+    sets: list[str] | None,
+    runs: Path | None,
+    *,
+    json: bool,
+) -> None:
+    """Grade imported samples, with the answers where the import found them."""
+
+    flags = {"judge": "math", **flags}  # its own is the verdicts, beside which this is shown
+    config = load_for_measuring([str(run.folder)], preset, None, sets, runs, grading=flags).config
+    modes = MODES if mode == "both" else (config.grading.mode,)
+    judge = config.grading.judge or "math"
+    with Live() as progress:
+        graded = grade_imported(run, config, modes, judge, progress)
+    _answered(Path(run.id), judge, graded, "problem", json=json)
+
+
+def _answered(file: Path, judge: str, graded: GradedFile, place: str, *, json: bool) -> None:
+    if json:
+        emit(_answer(file, judge, graded))
+    else:
+        _show(graded, place)
+
+
+def _answer(file: Path, judge: str, graded: GradedFile) -> dict[str, Any]:
+    rows: list[Any] = [
+        {"line": item.line, "index": item.index}
+        | {mode: grades[number].status for mode, grades in graded.grades.items()}
+        | {"extracted": _encodable(next(iter(graded.grades.values()))[number].extracted)}
+        for number, item in enumerate(graded.items)
+    ]
+    return {
+        "file": str(file),
+        "judge": judge,
+        "statuses": {mode: graded.counts(mode) for mode in graded.grades},
+        "differences": [{"line": item.line, "index": item.index} for item, _ in graded.differences],
+        "malformed": graded.malformed,
+        "grades": rows,
+    }
+
+
+def _encodable(text: str | None) -> str | None:
+    """Lone surrogates, which no output stream takes, as escapes."""
+    return text and text.encode("utf-8", "backslashreplace").decode()
+
+
+def _show(graded: GradedFile, place: str) -> None:
+    """Print counts and differences; `place` is what an item's line is."""
+    table = Table("status", box=None, padding=(0, 2, 0, 0))
+    for mode in graded.grades:
+        table.add_column(mode, justify="right")
+    columns = [graded.counts(mode) for mode in graded.grades]
+    for status in columns[0]:
+        table.add_row(status, *(str(counts[status]) for counts in columns))
+    table.add_row("completions", *(str(len(graded.items)) for _ in columns), style="dim")
+    console.print(table)
+    if differing := len(graded.differences):
+        share = differing / len(graded.items)
+        console.print(f"{differing:,} of {len(graded.items):,} are paid otherwise ({share:.2%})")
+    for item, by_mode in graded.differences[:_SHOWN]:
+        statuses = ", ".join(f"{mode} {grade.status}" for mode, grade in by_mode.items())
+        answer = next(iter(by_mode.values())).extracted
+        shown = f"gold {str(item.gold)[:200]!r}, answer {str(answer)[:200]!r}"
+        console.print(f"{place} {item.line}, completion {item.index}: {statuses}; {escape(shown)}")
+    if len(graded.differences) > _SHOWN:
+        console.print(f"{len(graded.differences) - _SHOWN} more differences: --json lists them")
+    for line in graded.malformed:
+        console.print(f"[yellow]line {line.line} is left out[/]: {escape(line.why)}")
+
+
+_AT_ONCE = 1024
+
+
+@dataclass(frozen=True)
+class Item:
+    """A completion with its line and its index among the line's completions."""
+
+    line: int
+    index: int
+    gold: object
+    completion: object
+
+
+@dataclass(frozen=True)
+class Malformed:
+    """A line that is not graded, and why."""
+
+    line: int
+    why: str
+
+
+@dataclass(frozen=True)
+class GradedFile:
+    """The items of a file, each mode's grades in the same order, and the malformed lines."""
+
+    items: list[Item]
+    grades: dict[str, list[Grade]]
+    malformed: list[Malformed]
+
+    def counts(self, mode: str) -> dict[str, int]:
+        """Return the number of completions with each status."""
+        counts = Counter(grade.status for grade in self.grades[mode])
+        return {status: counts[status] for status in STATUSES}
+
+    @property
+    def differences(self) -> list[tuple[Item, dict[str, Grade]]]:
+        """The items that are right in one mode and not in another."""
+        pairs = [
+            (item, {mode: grades[number] for mode, grades in self.grades.items()})
+            for number, item in enumerate(self.items)
+        ]
+        return [
+            (item, by_mode)
+            for item, by_mode in pairs
+            if len({grade.status == "right" for grade in by_mode.values()}) > 1
+        ]
+
+
+def grade_file(
+    path: Path,
+    grading: GradingSection,
+    prompt: PromptSection,
+    modes: tuple[str, ...],
+    judge: str,
+    progress: Progress,
+) -> GradedFile:
+    """Grade the rows {gold, completion} or {gold, completions} of a JSONL file in each mode.
+
+    Raises DataError if the file cannot be read or has no row that can be graded.
+    """
+    items: list[Item] = []
+    malformed: list[Malformed] = []
+    for row in _read(path):
+        (items if isinstance(row, Item) else malformed).append(row)  # type: ignore[arg-type]
+    if not items:
+        why = f"; line {malformed[0].line}: {malformed[0].why}" if malformed else ""
+        raise DataError(
+            f"{path} has no row to grade{why}",
+            'each line is an object as {"gold": "27", "completion": "..."}',
+        )
+    return GradedFile(items, _graded(items, grading, prompt, modes, judge, progress), malformed)
+
+
+THEN = "in training"
+"""The name of the grades that a training gave."""
+
+
+def grade_training(
+    run: Run, grading: GradingSection, prompt: PromptSection, judge: str, progress: Progress
+) -> GradedFile:
+    """Grade the completions of a training again; an item's line is the step that sampled it.
+
+    Raises StoreError if they weren't kept.
+    """
+    rows = kept_completions(run).to_pylist()
+    items, places = [], Counter[int]()
+    for row in rows:
+        items.append(Item(row["step"], places[row["step"]], row["gold"], row["text"]))
+        places[row["step"]] += 1
+    then = [Grade(row["grade"], None) for row in rows]
+    again = _graded(items, grading, prompt, (grading.mode,), judge, progress)
+    return GradedFile(
+        items, {f"{judge}, {mode}": of for mode, of in again.items()} | {THEN: then}, []
+    )
+
+
+def grade_imported(
+    run: Run,
+    config: SageConfig,
+    modes: tuple[str, ...],
+    judge: str,
+    progress: Progress,
+) -> GradedFile:
+    """Grade imported samples by a judge of ours, beside the verdicts that came with them.
+
+    An item's line is the number of its problem. Raises DataError if the file had no golds.
+    """
+    spec = EvaluationSpec.of(config)
+    policy = Policy.of_run(run)
+    problems = load_problems(spec.evaluation.benchmark, spec.data, spec.evaluation.fields)
+    if any(problem.gold == NO_GOLD for problem in problems):
+        raise DataError(
+            f"the file that {run.id} was imported from has no golds: no judge can compare answers",
+            f"`sage passk {run.id}` takes the verdicts that came with it",
+        )
+    line = {problem.id: number for number, problem in enumerate(problems, 1)}
+    golds = {problem.id: problem.gold for problem in problems}
+    stored = PolicySamples.of_evaluation(policy, spec, run.folder.parent).at(0, read_only=True)
+    rows = list(stored.completions(golds))
+    items = [Item(line[r.problem_id], r.index, golds[r.problem_id], r.text) for r in rows]
+    verdicts = {
+        (row.problem_id, row.index): Grade(status, extracted)
+        for row, status, extracted in GradeStore(stored, {"judge": IMPORTED_JUDGE}).stream(
+            golds, sys.maxsize
+        )
+    }
+    grades = _graded(items, config.grading, config.prompt, modes, judge, progress)
+    if len(verdicts) == len(rows):
+        grades[IMPORTED_JUDGE] = [verdicts[row.problem_id, row.index] for row in rows]
+    return GradedFile(items, grades, [])
+
+
+def _graded(
+    items: Sequence[Item],
+    grading: GradingSection,
+    prompt: PromptSection,
+    modes: tuple[str, ...],
+    judge: str,
+    progress: Progress,
+) -> dict[str, list[Grade]]:
+    """Return each mode's grades of the items."""
+    require_judge(judge)
+    grades: dict[str, list[Grade]] = {}
+    for mode in modes:
+        progress.begin(f"grading ({mode})", len(items), "completions")
+        chosen = grading.model_copy(update={"mode": mode})
+        with grader_of(judge, None, chosen, prompt) as grader:
+            grades[mode] = []
+            for start in range(0, len(items), _AT_ONCE):
+                part = items[start : start + _AT_ONCE]
+                grades[mode] += grader.grade_many((item.gold, item.completion) for item in part)
+                progress.advance(len(part))
+        progress.end()
+    return grades
+
+
+def _read(path: Path) -> Iterator[Item | Malformed]:
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except OSError as error:
+        raise DataError(f"can't read {path}: {error.strerror}") from error
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            yield from _row(number, line)
+
+
+def _row(number: int, line: bytes) -> Iterator[Item | Malformed]:
+    try:
+        row: Any = json_value(line)
+    except ValueError as error:
+        yield Malformed(number, f"not JSON: {str(error)[:200]}")
+        return
+    if not isinstance(row, dict):
+        yield Malformed(number, "not an object")
+    elif "gold" not in row:
+        yield Malformed(number, "no field 'gold'")
+    elif isinstance(row.get("completions"), list):
+        for index, completion in enumerate(row["completions"]):
+            yield Item(number, index, row["gold"], completion)
+    elif "completion" in row:
+        yield Item(number, 0, row["gold"], row["completion"])
+    else:
+        yield Malformed(number, "no field 'completion', and no list 'completions'")

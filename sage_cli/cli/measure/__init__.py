@@ -1,1 +1,0 @@
-"""Commands that sample, grade, count and compare."""

@@ -1,0 +1,289 @@
+"""`sage passk`: pass@k curves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sage_cli.cli import options
+from sage_cli.cli.console import Out, refuse_gpu, show_plan, show_report
+from sage_cli.cli.live import Live, doing
+from sage_cli.cli.options import (
+    evaluation_flags,
+    labelled_names,
+    load_for_measuring,
+    may_train,
+    measured_names,
+)
+from sage_cli.cli.sft import InitialPolicy
+from sage_cli.config.schema import SageConfig
+from sage_cli.errors import ConfigurationError
+from sage_cli.evaluation.evaluate import Evaluated, Evaluation, report_folder
+from sage_cli.evaluation.stored import stored_counts
+from sage_cli.file_hash import file_hash
+from sage_cli.metrics import Counts, Curve, curve, curve_ks, parse_ks, read_counts
+from sage_cli.metrics.intervals import Resampling
+from sage_cli.models.policy import NO_LABELS, Labels, NoRunsError, Policy
+from sage_cli.models.stages import Stage, plan_of
+from sage_cli.progress import Progress
+from sage_cli.reports.document import Report
+from sage_cli.reports.evaluation import evaluation_document
+from sage_cli.reports.measurement import Provenance
+from sage_cli.reports.passk import Line, passk_document
+from sage_cli.reports.published import published_scores
+from sage_cli.settings.sections.evaluation import EvaluationSection
+from sage_cli.store.files import identity_of
+from sage_cli.store.manifest import surroundings
+
+
+def command(
+    names: options.Names = None,
+    benchmark: options.BenchmarkNames = None,
+    k: options.Ks = None,
+    n: options.Samples = None,
+    seeds: options.Seeds = None,
+    limit: options.Limit = None,
+    from_: Annotated[
+        list[Path] | None,
+        typer.Option("--from", help="Counts or samples of your own: JSON, JSONL or CSV."),
+    ] = None,
+    temperature: Annotated[
+        str | None, typer.Option(help="Measure at each of these, as 0.8,1,1.2.")
+    ] = None,
+    allow_template_mismatch: options.OtherTemplate = False,
+    compat: options.Compat = None,
+    preset: options.Presets = None,
+    config: options.ConfigFile = None,
+    set_: options.Sets = None,
+    runs: options.RunRoot = None,
+    train: options.Train = None,
+    dry_run: options.DryRun = False,
+    gpu: options.Gpu = None,
+    out: Out = None,
+    json: options.Json = False,
+) -> None:
+    """Measure pass@k of runs or models; with none named, of the latest run.
+
+    `--json` has `k`, a list, and `curves` as {"policy": "rl-grpo-0123abcd", "benchmark": "aime24",
+    "pass@k": [0.1, 0.15], "low": [0.06, 0.1], "high": [0.15, 0.2], ...}, a value for each k.
+    """
+    refuse_gpu(gpu, dry_run)
+    if from_:
+        _show_files(from_, k, runs, set_, out, json)
+        return
+    names, labels = labelled_names(measured_names(names, set_, k))
+    flags = evaluation_flags(benchmark, k, n, seeds, limit, allow_template_mismatch)
+    flags |= {"compat": compat}
+    settings = load_for_measuring(names, preset, config, set_, runs, evaluation=flags).config
+
+    measuring = Measuring.of(settings, names, labels)
+    if dry_run:
+        show_plan(lambda: plan_of(measuring.stages, gpu), json)
+        return
+    if temperature is not None:
+        _show_temperatures(measuring, temperature, out, json)
+        return
+    trained = may_train(train, names, settings.run.root, chosen=bool(preset or config))
+    with Live() as live:
+        report = passk(measuring, live, train=trained)
+    show_report(report, json, out)
+
+
+def _show_temperatures(measuring: Measuring, typed: str, out: Path | None, json: bool) -> None:
+    """Curves over temperatures, and differences from the last model at equal pass@1."""
+
+    temperatures = parse_temperatures(typed)
+    with Live() as live:
+        report = measure_over_temperatures(
+            measuring.evaluation, measuring.names, temperatures, live, measuring.labels
+        )
+    show_report(report, json, out)
+
+
+def _show_files(
+    files: list[Path],
+    k: str | None,
+    runs: Path | None,
+    sets: list[str] | None,
+    out: Path | None,
+    json: bool,
+) -> None:
+    """Curves of files of counts: only the settings of `evaluation` matter."""
+    settings = options.load_config(None, None, sets, run={"root": runs}).config
+
+    with doing("computing curves and writing the report"):
+        report = passk_of_files(files, k, settings.evaluation, settings.run.root)
+    show_report(report, json, out)
+
+
+@dataclass(frozen=True)
+class Measuring:
+    """An evaluation of the models called `names`; without names of the latest run.
+
+    `labels` are what tables and figures call a model, by the name that was typed. `start` is
+    measured where there is no run.
+    """
+
+    evaluation: Evaluation
+    start: InitialPolicy
+    names: Sequence[str]
+    labels: Labels
+
+    @classmethod
+    def of(cls, config: SageConfig, names: Sequence[str], labels: Labels = NO_LABELS) -> Measuring:
+        """The evaluation that `config` describes, of the models called `names`."""
+        return cls(Evaluation.of_config(config), InitialPolicy.of(config), names, labels)
+
+    @property
+    def stages(self) -> list[Stage]:
+        """The stages of the command: an evaluation, of policies trained or not yet."""
+        try:
+            policies = self.evaluation.policies(self.names, self.labels)
+        except NoRunsError:
+            policies = [self.start.policy]
+        return [self.evaluation.of(policies)]
+
+    def carry_out(self, progress: Progress, *, train: bool) -> Evaluated:
+        """Measure the policies. With `train` the initial policy is trained where there is no run.
+
+        What is wrong with benchmarks or ks is raised before that.
+        """
+        _ = self.evaluation.ks
+        with progress.doing(f"reading {self.evaluation.spec.evaluation.benchmark}"):
+            _ = self.evaluation.benchmarks
+        return self.evaluation.of(self._policies(progress, train=train)).carry_out(progress)
+
+    def _policies(self, progress: Progress, *, train: bool) -> list[Policy]:
+        try:
+            policies = self.evaluation.policies(self.names, self.labels)
+        except NoRunsError:
+            if not train:
+                raise
+            root = self.evaluation.root.resolve()
+            progress.say(
+                f"{root} holds no finished run: the preset's initial policy is trained first"
+            )
+            return [self.start.carry_out(progress)]
+        if not self.names:
+            progress.say(f"measuring the latest run, [bold]{policies[0].label}[/]")
+        return policies
+
+
+def passk(measuring: Measuring, progress: Progress, *, train: bool = False) -> Report:
+    """Measure every named run or model; with `train` an initial policy where there is no run.
+
+    Curves are computed at all ks; `evaluation.k` says which of them the table shows.
+    """
+    found = measuring.carry_out(progress, train=train)
+    ks, evaluation = measuring.evaluation.ks, found.spec.evaluation
+    every = curve_ks(evaluation.samples, ks)
+    with progress.doing("computing curves and writing the report"):
+        lines = [
+            Line(policy, benchmark, _curve([one.counts for one in seeds], every, evaluation), seeds)
+            for (benchmark, policy), seeds in found.measured.items()
+        ]
+        document = passk_document(lines, found.provenance, ks)
+        return document.write(report_folder("passk", found, measuring.evaluation.root))
+
+
+def passk_of_files(
+    files: Sequence[Path], k: str | None, evaluation: EvaluationSection, root: Path
+) -> Report:
+    """Curves from anybody's counts or samples, one file a curve; no model is needed.
+
+    `k` says which ks the table shows, without it every k up to the smallest number of samples.
+    """
+    counts = [read_counts(path) for path in files]
+    n = min(int(one.n_P.min()) for one in counts)
+    ks = parse_ks(k or f"1..{n}", n)
+    lines = [
+        Line(path.stem, "counted elsewhere", _curve([one], curve_ks(n, ks), evaluation))
+        for path, one in zip(files, counts, strict=True)
+    ]
+    hashes = {str(path): file_hash(path) for path in files}
+    identity = identity_of("passk", list(hashes.values()))
+    folder = root / "reports" / f"passk-{files[0].stem}-{identity[:8]}"
+    provenance = replace(Provenance.here(surroundings()), files=hashes)
+    return passk_document(lines, provenance, ks).write(folder)
+
+
+def _curve(counts: Sequence[Counts], ks: Sequence[int], evaluation: EvaluationSection) -> Curve:
+    """The curve of counts, one per evaluation seed, with the configured band."""
+    return curve(counts, ks, Resampling(evaluation.confidence, evaluation.bootstrap))
+
+
+def evaluate(
+    measuring: Measuring,
+    progress: Progress,
+    *,
+    paper: str | None = None,
+    k_samples: bool = False,
+    train: bool = False,
+) -> Report:
+    """Measure every named policy on every benchmark; `paper` lays one of its tables beside.
+
+    With `paper` or `k_samples` the same samples are also evaluated as the paper's were, pass@k from
+    the first k of each problem. With `train` the initial policy is trained where there is no run.
+    """
+    ks, root = measuring.evaluation.ks, measuring.evaluation.root
+    if paper:
+        published_scores(paper)  # so that a table that isn't there is named before measuring
+    found = measuring.carry_out(progress, train=train)
+    as_published = {
+        (benchmark.name, policy.label): stored_counts(policy, benchmark, found.spec, root, ks)
+        for benchmark in (found.benchmarks if paper or k_samples else ())
+        for policy in found.policies
+    }
+    document = evaluation_document(found.measured, ks, found.provenance, paper, as_published)
+    with progress.doing("writing the report"):
+        return document.write(report_folder("eval", found, root))
+
+
+def parse_temperatures(text: str) -> tuple[float, ...]:
+    """Return the temperatures of `0.8,1,1.2`. Raises ConfigurationError for anything else."""
+    try:
+        found = tuple(sorted({float(part) for part in text.split(",")}))
+    except ValueError:
+        found = ()
+    if not found or not all(0 < one < 100 for one in found):
+        raise ConfigurationError(
+            f"--temperature {text}: temperatures are numbers above 0",
+            "write them with commas, as --temperature 0.8,1,1.2",
+        )
+    return found
+
+
+def measure_over_temperatures(
+    evaluation: Evaluation,
+    names: Sequence[str],
+    temperatures: Sequence[float],
+    progress: Progress,
+    labels: Labels = NO_LABELS,
+) -> Report:
+    """Measure the named models at each temperature, and compare them at equal pass@1."""
+    # these draw, and a plan of `sage passk` does not load matplotlib
+    from sage_cli.evaluation.over_temperatures import over_temperatures
+    from sage_cli.reports.over_temperatures import over_temperatures_document
+
+    with progress.doing(f"reading {evaluation.spec.evaluation.benchmark}"):
+        _ = evaluation.benchmarks
+    policies = evaluation.policies(names, labels)
+    found = over_temperatures(evaluation, policies, temperatures, progress)
+    settings = evaluation.spec.evaluation
+    with progress.doing("comparing, and writing the report"):
+        how = Resampling(settings.confidence, settings.bootstrap)
+        document = over_temperatures_document(found, how)
+        identity = identity_of(
+            "temperatures",
+            {
+                "policies": [one.fingerprint for one in policies],
+                "settings": settings.determinants(),
+                "temperatures": found.temperatures,
+            },
+        )
+        stem = "-".join(dict.fromkeys(name for name, _ in found.passed))
+        return document.write(evaluation.root / "reports" / f"temperatures-{stem}-{identity[:8]}")

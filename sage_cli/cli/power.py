@@ -1,0 +1,232 @@
+"""`sage power`: the smallest difference that a design can detect."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sage_cli.cli import completions
+from sage_cli.cli.console import show_report
+from sage_cli.cli.live import Live
+from sage_cli.cli.options import (
+    BenchmarkNames,
+    ConfigFile,
+    Json,
+    Ks,
+    Presets,
+    RunRoot,
+    Sets,
+    load_config,
+    load_for_measuring,
+)
+from sage_cli.errors import ConfigurationError, StoreError
+from sage_cli.evaluation.evaluate import Evaluation, provenance_of
+from sage_cli.evaluation.stored import stored_counts
+from sage_cli.file_hash import file_hash
+from sage_cli.metrics import Counts, parse_ks, pooled, read_counts
+from sage_cli.metrics.counts_file import is_counts_file
+from sage_cli.metrics.power import CORRELATION, HETEROGENEITY, Design
+from sage_cli.metrics.support import grade_correlation
+from sage_cli.progress import Progress
+from sage_cli.reports.document import Report
+from sage_cli.reports.measurement import Provenance
+from sage_cli.reports.power import Base, Question, power_document
+from sage_cli.store.files import identity_of
+from sage_cli.store.manifest import surroundings
+
+
+def command(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Bases: files of counts, or runs and models with stored samples.",
+            autocompletion=completions.runs,
+        ),
+    ] = None,
+    problems: Annotated[
+        str | None,
+        typer.Option(help="Numbers of problems, as 30,60,300 (default: as counted, x2, x4)."),
+    ] = None,
+    samples: Annotated[
+        str | None, typer.Option(help="Samples per problem and seed, n (default: 64,256,1024).")
+    ] = None,
+    seeds: Annotated[str, typer.Option(help="Evaluation seeds, as 1,3,5.")] = "1",
+    k: Ks = None,
+    loss: Annotated[bool, typer.Option("--loss", help="Detect losses, not gains.")] = False,
+    heterogeneity: Annotated[
+        float,
+        typer.Option(
+            help="How unequally problems change: the deviation of their log-odds' shifts."
+        ),
+    ] = 0.5,
+    correlation: Annotated[
+        float | None,
+        typer.Option(
+            help="Correlation of the two policies' grades on a sample with the same random "
+            "numbers (default 0.36; 0 for different evaluation seeds)."
+        ),
+    ] = None,
+    like: Annotated[
+        str | None,
+        typer.Option(help="A trained run whose stored samples tell the correlation with the base."),
+    ] = None,
+    benchmark: BenchmarkNames = None,
+    preset: Presets = None,
+    config: ConfigFile = None,
+    set_: Sets = None,
+    runs: RunRoot = None,
+    json: Json = False,
+) -> None:
+    """Find the smallest difference of pass@k that problems, samples and seeds can detect."""
+    from sage_cli.evaluation.evaluate import Evaluation
+    from sage_cli.metrics.counts_file import is_counts_file
+
+    models = [name for name in names or () if not is_counts_file(name)]
+    if models or not names:
+        flags = {"benchmark": benchmark}
+        settings = load_for_measuring(models, preset, config, set_, runs, evaluation=flags).config
+    else:
+        settings = load_config(preset, config, set_, run={"root": runs}).config
+    with Live() as live:
+        report = power(
+            Evaluation.of_config(settings), names or [], live, problems=problems,
+            samples=samples, seeds=seeds, k=k, loss=loss, heterogeneity=heterogeneity,
+            correlation=correlation, like=like,
+        )  # fmt: skip
+    show_report(report, json)
+
+
+SAMPLES = (64, 256, 1024)
+"""Samples per problem that are tried if none are given."""
+KS = (1, 16, 256, 4096)
+"""The k that are shown if none are given, as far as samples are counted."""
+Counted = tuple[str, str, Counts]
+"""A base's label, the benchmark, and its counts."""
+
+
+def power(
+    evaluation: Evaluation,
+    names: Sequence[str],
+    progress: Progress,
+    *,
+    problems: str | None = None,
+    samples: str | None = None,
+    seeds: str = "1",
+    k: str | None = None,
+    loss: bool = False,
+    heterogeneity: float = HETEROGENEITY,
+    correlation: float | None = None,
+    like: str | None = None,
+) -> Report:
+    """Report the smallest gain (or `loss`) that each design would detect on each base.
+
+    A name is a file of counts, or a run or model whose stored samples are counted; without names
+    it is the latest run. Nothing is sampled. Without `problems`, as many as were counted, twice and
+    four times that; without `samples`, 64, 256 and 1,024; without `k`, 1 and the powers of 16 up to
+    the counted samples and those of the designs. `like` is a run from whose stored grades the
+    correlation with each base's is estimated.
+    """
+    n = whole_numbers("--samples", samples) if samples else SAMPLES
+    s = whole_numbers("--seeds", seeds)
+    p = whole_numbers("--problems", problems) if problems else None
+    typed_ks = parse_ks(k, n[-1]) if k else ()
+    if not 0 <= heterogeneity <= 10:
+        raise ConfigurationError(
+            f"--heterogeneity is {heterogeneity:g}: it is a standard deviation of log-odds, from 0 "
+            "to 10",
+            f"use 0 where all problems change alike; the default is {HETEROGENEITY:g}",
+        )
+    if correlation is not None and not (0 <= correlation <= 1 and like is None):
+        raise ConfigurationError(
+            f"--correlation is {correlation:g}" + (f" beside --like {like}" if like else ""),
+            "give a number from 0 to 1, or --like RUN to have it estimated",
+        )
+    with progress.doing("counting what is stored of the bases"):
+        bases, provenance = _bases(evaluation, names)
+    known = min(n[-1], *(int(counts.n_P.min()) for _, _, counts in bases))
+    ks = typed_ks or tuple(k for k in KS if k <= max(known, 1))
+    counted = min(len(counts) for _, _, counts in bases)
+    designs = tuple(Design(*one) for one in product(p or (counted, 2 * counted, 4 * counted), n, s))
+    fixed = CORRELATION if correlation is None else correlation
+    results = []
+    for label, benchmark, counts in bases:
+        shared = fixed if like is None else _correlation(evaluation, like, label, benchmark, counts)
+        confidence = evaluation.spec.evaluation.confidence
+        question = Question(designs, ks, loss, heterogeneity, shared, confidence, like)
+        with progress.doing(f"finding what could be seen of {label} on {benchmark}"):
+            results.append(Base.of(label, benchmark, counts, question))
+    folder = _folder(evaluation.root, results)
+    with progress.doing("drawing and writing the report"):
+        return power_document(results, provenance).write(folder)
+
+
+def whole_numbers(option: str, text: str) -> tuple[int, ...]:
+    """Return `30,60,300` as ascending distinct numbers. Raises ConfigurationError."""
+    tokens = [token.strip() for token in text.split(",")]
+    wrong = [token for token in tokens if not token.isdecimal() or not 0 < int(token) <= 100_000]
+    if wrong:
+        raise ConfigurationError(
+            f"{option}: '{wrong[0]}' is not a whole number from 1 to 100,000",
+            f"write it as {option} 30,60,300",
+        )
+    return tuple(sorted({int(token) for token in tokens}))
+
+
+def _bases(evaluation: Evaluation, names: Sequence[str]) -> tuple[list[Counted], Provenance]:
+    """Return each base's counts on each benchmark, and their provenance."""
+    files = {name: Path(name) for name in names if is_counts_file(name)}
+    bases = [(path.stem, "counts", read_counts(path)) for path in files.values()]
+    provenance = Provenance.here(surroundings())
+    if not names or len(files) < len(names):
+        spec, benchmarks = evaluation.spec, evaluation.benchmarks
+        policies = evaluation.policies([name for name in names if name not in files])
+        n = spec.evaluation.samples
+        for policy, benchmark in product(policies, benchmarks):
+            seeds = stored_counts(policy, benchmark, spec, evaluation.root, (n,))[n]
+            bases.append((policy.label, benchmark.name, pooled(seeds)))
+        samples = [evaluation.samples(policy) for policy in policies]
+        provenance = provenance_of(samples, benchmarks, spec)
+    for label, benchmark_name, counts in bases:
+        if not counts.n_P.any():
+            raise StoreError(
+                f"no sample of {label} on {benchmark_name} is stored and graded",
+                f"type sage passk {label} --benchmark {benchmark_name} first, or name a file of "
+                "counts",
+            )
+    hashes = {name: file_hash(path) for name, path in files.items()}
+    return bases, replace(provenance, files=hashes or None)
+
+
+def _correlation(
+    evaluation: Evaluation, like: str, label: str, benchmark: str, counts: Counts
+) -> float:
+    """Return the correlation of the base's stored grades with those of the run `like`."""
+    (policy,) = evaluation.policies([like])
+    n, correlation = evaluation.spec.evaluation.samples, float("nan")
+    for one in evaluation.benchmarks:
+        if one.name == benchmark:
+            stored = stored_counts(policy, one, evaluation.spec, evaluation.root, (n,))[n]
+            correlation = grade_correlation(counts, pooled(stored))
+    if math.isnan(correlation):
+        raise StoreError(
+            f"{like} and {label} have no stored grades on the same samples of {benchmark}",
+            f"type sage passk {label} {like} first, or give --correlation",
+        )
+    return max(correlation, 0.0)
+
+
+def _folder(root: Path, bases: Sequence[Base]) -> Path:
+    """Return the report's folder, named by a hash of counts and questions."""
+    content = [
+        [base.label, base.benchmark, base.counts.n_P.tolist(), base.counts.c_P.tolist()]
+        for base in bases
+    ]
+    questions = [repr(base.question) for base in bases]
+    identity = identity_of("power", {"bases": content, "asked": questions})
+    return root / "reports" / f"power-{Path(bases[0].label).stem}-{identity[:8]}"

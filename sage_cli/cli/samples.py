@@ -1,0 +1,632 @@
+"""`sage samples show|tokens|import`: completions in the terminal, whole or token by token."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import pyarrow as pa
+import torch
+import typer
+from rich.markup import escape
+from rich.text import Text
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+from typing_extensions import TypedDict
+
+from sage_cli.cli import completions
+from sage_cli.cli.console import console, emit, visible
+from sage_cli.cli.group import new_app
+from sage_cli.cli.live import Live, doing
+from sage_cli.cli.options import (
+    BenchmarkNames,
+    ConfigFile,
+    DryRun,
+    Json,
+    OtherTemplate,
+    Presets,
+    Rho,
+    RunRoot,
+    Sets,
+    Tau,
+    load_for_measuring,
+)
+from sage_cli.config.schema import SageConfig
+from sage_cli.config.specs import EvaluationSpec, RlSpec
+from sage_cli.errors import ConfigurationError, DataError, StoreError
+from sage_cli.evaluation.benchmarks import Benchmark, grader_for, load_benchmarks
+from sage_cli.evaluation.evaluate import Evaluation
+from sage_cli.evaluation.imported.foreign import ForeignFile
+from sage_cli.evaluation.imported.formats import FORMATS, detected, read_foreign
+from sage_cli.evaluation.imported.stored import (
+    Gathered,
+    gathered,
+    imported_run,
+    refuse_unreadable_golds,
+    store,
+)
+from sage_cli.evaluation.measure import PolicySampler, grade_rows
+from sage_cli.evaluation.stored import PolicySamples, StoredAnswer, stored_answers
+from sage_cli.grading.grades import STATUSES
+from sage_cli.guides import Guide
+from sage_cli.guides.guide import OptionalSignal
+from sage_cli.guides.token_values import token_values
+from sage_cli.methods.method import batch_of
+from sage_cli.models.planned import reference_of
+from sage_cli.models.policy import Policy, named_policy, named_run
+from sage_cli.models.signals import completion_signals, tilted_temperature
+from sage_cli.problems.template import PromptTemplate
+from sage_cli.progress import Progress
+from sage_cli.reports.token_report import ReportedCompletion, TokenReport
+from sage_cli.settings.sections.model import trained_dtype
+from sage_cli.store.files import write_json
+from sage_cli.store.run import Run, Runs
+from sage_cli.store.sample_parts import Completion, token_ids
+
+if TYPE_CHECKING:
+    from sage_cli.view.runs_view import GuideView
+
+app = new_app("Read completions, whole or token by token; import those of another program.")
+
+
+@app.command()
+def show(
+    run: Annotated[
+        str,
+        typer.Argument(
+            help="A run, RUN@step, a model folder or ORG/MODEL.", autocompletion=completions.runs
+        ),
+    ],
+    problem: Annotated[str | None, typer.Option(help="A prefix of a problem's id.")] = None,
+    grade: Annotated[
+        str | None, typer.Option(help="right, wrong, unparseable, timeout or error.")
+    ] = None,
+    training: Annotated[
+        bool, typer.Option("--training", help="What RUN's own training sampled.")
+    ] = False,
+    step: Annotated[
+        int | None, typer.Option(min=1, help="With --training: of this step alone.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, help="How many completions.")] = 8,
+    benchmark: BenchmarkNames = None,
+    preset: Presets = None,
+    config: ConfigFile = None,
+    set_: Sets = None,
+    runs: RunRoot = None,
+    json: Json = False,
+) -> None:
+    """Show stored completions with their problems and grades; nothing is sampled or graded.
+
+    `--json` has `samples` as {"problem": {"id": ..., "question": ..., "gold": ...}, "completion":
+    {"text": ..., "tokens": 12, ...}, "status": "right", "extracted": "4"}.
+    """
+    evaluation = {"benchmark": benchmark}
+    if step is not None and not training:
+        raise ConfigurationError("--step is of a training", "add --training")
+    settings = load_for_measuring([run], preset, config, set_, runs, evaluation=evaluation).config
+    if training:
+        _show_training(settings, run, problem, grade, step, limit, json=json)
+        return
+    from sage_cli.evaluation.evaluate import Evaluation
+
+    with doing(f"looking for stored completions of {run}"):
+        found = samples_show(Evaluation.of_config(settings), run, problem, grade, limit)
+    if json:
+        emit({"samples": found})
+        return
+    for one in found:
+        colour = "green" if one.status == "right" else "red"
+        answer = "no answer" if one.extracted is None else f"answer {one.extracted}"
+        told = visible(f"{answer}, gold {one.problem.gold}")
+        head = f"[{colour}]{one.status}[/]  {escape(told)}"
+        where = f"problem {one.problem.id}, seed {one.seed}, sample {one.completion.index}"
+        ended = ", truncated" if one.completion.finish_reason == "length" else ""
+        console.print(f"\n{head}  [dim]{escape(where)}{ended}[/]")
+        console.print(Text(visible(one.problem.question), style="bold"), soft_wrap=True)
+        console.print(Text(visible(one.completion.text)), soft_wrap=True)
+
+
+@app.command()
+def tokens(
+    run: Annotated[
+        str,
+        typer.Argument(
+            help="A run, RUN@step, a model folder or ORG/MODEL.", autocompletion=completions.runs
+        ),
+    ],
+    limit: Annotated[int, typer.Option(min=1, help="How many completions.")] = 4,
+    guide: Annotated[
+        str | None, typer.Option("--guide", help="Show this guide (default: the run's).")
+    ] = None,
+    tau: Tau = None,
+    rho: Rho = None,
+    html: Annotated[
+        Path | None, typer.Option("--html", help="Also write a page to this file.")
+    ] = None,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Keep the numbers with the run, for reports.")
+    ] = False,
+    benchmark: BenchmarkNames = None,
+    allow_template_mismatch: OtherTemplate = False,
+    preset: Presets = None,
+    config: ConfigFile = None,
+    set_: Sets = None,
+    runs: RunRoot = None,
+    json: Json = False,
+) -> None:
+    """Report what a guide does to completions, token by token; --html writes it as a page."""
+    evaluation = {
+        "benchmark": benchmark,
+        "limit": limit,
+        "allow_template_mismatch": allow_template_mismatch or None,
+    }
+    asked = [text for text in set_ or [] if text.startswith(("prompt.", "sampling."))]
+    own = load_for_measuring([run], preset, config, asked, runs).config
+    chosen, notes = _guide(own, run, guide)
+    settings = load_for_measuring(
+        [run],
+        preset,
+        config,
+        set_,
+        runs,
+        evaluation=evaluation,
+        guide={**chosen, **{k: v for k, v in (("tau", tau), ("rho", rho)) if v is not None}},
+        # only the guide is read, so any anchor that a guide can shape is valid
+        anchor={"kl": "reverse", "beta": own.anchor.beta or 1.0},
+    ).config
+    with Live() as live:
+        with live.doing("loading libraries"):
+            pass
+        report = token_report(settings, run, live, notes)
+    if html is not None:
+        from dataclasses import asdict
+
+        from sage_cli.view.page_file import write_page
+
+        view: GuideView = {"policy": report.policy, "report": asdict(report)}
+        write_page(settings.run.root, html, "guide", report.policy, view)
+    if keep:
+        store_with_run(report, run, settings.run.root)
+    if json:
+        emit(report)
+        return
+    _print_tokens(report)
+    if html is not None:
+        console.print(f"page: [bold]{html}[/]", soft_wrap=True)
+
+
+@app.command("import")
+def import_(
+    file: Annotated[Path, typer.Argument(help="The file that the other program wrote.")],
+    name: Annotated[str, typer.Option("--as", help="What to call the samples, as a run's id.")],
+    program: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            help="jsonl, lm-eval, lighteval or inspect (default: detected).",
+            autocompletion=completions.forms,
+        ),
+    ] = None,
+    score: Annotated[
+        str | None, typer.Option(help="Which of the program's scores is the verdict.")
+    ] = None,
+    runs: RunRoot = None,
+    dry_run: DryRun = False,
+    json: Json = False,
+) -> None:
+    """Store samples of another program; passk, compare, analyze and grade then take their name."""
+    from sage_cli.settings.sections.records import default_root
+
+    with Live() as live:
+        root = runs or default_root()
+        found = import_samples(root, file, name, program, score, live, write=not dry_run)
+    if json:
+        answer = {**found.as_json, "stored": not dry_run}
+        emit(answer)
+        return
+    console.print(f"{escape(visible(str(file)))} is {found.form}", soft_wrap=True)
+    for line in found.in_words:
+        console.print(escape(visible(line)), soft_wrap=True)
+    if dry_run:
+        return
+    there = " already" if found.was_there else ""
+    console.print(
+        f"[bold]{found.run.id}[/] is stored{there}: sage passk {found.run.id}", soft_wrap=True
+    )
+
+
+def _show_training(
+    settings: SageConfig,
+    name: str,
+    problem: str | None,
+    grade: str | None,
+    step: int | None,
+    limit: int,
+    *,
+    json: bool,
+) -> None:
+    from sage_cli.store.run import Runs
+
+    with doing(f"reading the completions of {name}"):
+        run = Runs(settings.run.root).find(name)
+        found = training_show(run, problem, grade, step, limit)
+    if json:
+        emit({"completions": found})
+        return
+    for one in found:
+        colour = "green" if one["grade"] == "right" else "red"
+        weight = one["advantage"]
+        told = f"gold {visible(one['gold'])}, " + (
+            "replaced" if weight is None else f"advantage {weight:+.3f}"
+        )
+        where = f"step {one['step']}, problem {one['problem']}"
+        console.print(f"\n[{colour}]{one['grade']}[/]  {escape(told)}  [dim]{escape(where)}[/]")
+        console.print(Text(visible(one["prompt"]), style="bold"), soft_wrap=True)
+        console.print(Text(visible(one["text"])), soft_wrap=True)
+
+
+def _guide(own: SageConfig, run: str, asked: str | None) -> tuple[dict[str, Any], list[str]]:
+    """The guide to show as settings of `guide`: asked for, the run's own, or branch."""
+    name = asked or (own.guide.name if own.guide.name != "none" else "branch")
+    if name == own.guide.name:
+        return {}, []  # as it is stored: whose package is missing is named when it is made
+    whose = "the preset's" if own.guides.get(name) else "the paper's"
+    why = "" if asked else f"{run} has no guide: "
+    return {"name": name}, [f"{why}{name} with {whose} values, where not set otherwise"]
+
+
+def _print_tokens(report: TokenReport) -> None:
+    from sage_cli.reports.token_report import completion_text, legend, strongest, to_rich
+
+    for number, one in enumerate(report.completions, 1):
+        colour = "green" if one.status == "right" else "red"
+        grade = f"[{colour}]{one.status}[/], gold {escape(one.gold)}"
+        console.print(f"\n[bold]{number}  {escape(one.question)}[/]  {grade}")
+        console.print(completion_text(one, report))
+        if found := strongest(one):
+            console.print(f"[dim]shaped most: {escape(found)}[/]")
+    coloured = console.color_system is not None and not console.no_color
+    console.print("", legend(report, coloured=coloured), "", sep="\n")
+    console.print(to_rich(report))
+
+
+class TrainingCompletion(TypedDict):
+    """A completion that a training sampled at a step, its grade, and the advantage it had.
+
+    The advantage is null if no loss read it, as where dynamic sampling replaced its group.
+    """
+
+    step: int
+    problem: str
+    prompt: str
+    gold: str
+    text: str
+    grade: str
+    advantage: float | None
+
+
+def samples_show(
+    evaluation: Evaluation, name: str, problem: str | None, grade: str | None, limit: int
+) -> list[StoredAnswer]:
+    """Return at most `limit` stored completions of a policy, in order of problems and samples.
+
+    `problem` is a prefix of an id. Raises StoreError if no such completion is stored.
+    """
+    _require_grade(grade)
+    spec, benchmarks = evaluation.spec, evaluation.benchmarks
+    policy = named_policy(name, Runs(evaluation.root), spec.model)
+    samples = evaluation.samples(policy)
+    ids = {
+        one.name: [id_ for id_ in one.golds if id_.startswith(problem or "")] for one in benchmarks
+    }
+    if not any(ids.values()):
+        raise DataError(
+            f"no problem of {spec.evaluation.benchmark} has an id that begins with '{problem}'",
+            "the CSV of `sage passk` and of suites lists them",
+        )
+    answers = list(islice(_wanted(samples, benchmarks, spec, ids, grade), limit))
+    if not answers:
+        graded = f"{grade} " if grade else ""
+        raise StoreError(
+            f"no {graded}completion of {policy.label} on {spec.evaluation.benchmark} is stored "
+            "under these settings",
+            f"`sage passk {name}` samples what is missing",
+        )
+    return answers
+
+
+def training_show(
+    run: Run, problem: str | None, grade: str | None, step: int | None, limit: int
+) -> list[TrainingCompletion]:
+    """Return at most `limit` completions of a training, in the order in which it sampled them.
+
+    Raises StoreError if none of these is kept.
+    """
+    _require_grade(grade)
+    rows = kept_completions(run).to_pylist()
+    wanted = (
+        row
+        for row in rows
+        if row["problem"].startswith(problem or "")
+        and grade in (None, row["grade"])
+        and step in (None, row["step"])
+    )
+    found = [
+        TrainingCompletion(
+            step=row["step"],
+            problem=row["problem"],
+            prompt=row["prompt"],
+            gold=row["gold"],
+            text=row["text"],
+            grade=row["grade"],
+            advantage=row["advantage"],
+        )
+        for row in islice(wanted, limit)
+    ]
+    if not found:
+        raise StoreError(
+            f"none of the {len(rows):,} completions of {run.id} is like that",
+            "leave out --step, --grade or --problem",
+        )
+    return found
+
+
+def kept_completions(run: Run) -> pa.Table:
+    """Return the completions of a training. Raises StoreError if they weren't kept."""
+    table = run.completions().read()
+    if not len(table):
+        raise StoreError(
+            f"{run.id} has not kept the completions of its training",
+            "train it again with --set tracking.rollouts=all --fresh",
+        )
+    return table
+
+
+def _require_grade(grade: str | None) -> None:
+    if grade is not None and grade not in STATUSES:
+        raise ConfigurationError(f"there is no grade '{grade}'", f"there are {', '.join(STATUSES)}")
+
+
+def _wanted(
+    samples: PolicySamples,
+    benchmarks: Sequence[Benchmark],
+    spec: EvaluationSpec,
+    ids: dict[str, list[str]],
+    grade: str | None,
+) -> Iterator[StoredAnswer]:
+    """Yield completions problem after problem, so that the first come before all are read."""
+    for benchmark in benchmarks:
+        for id_ in ids[benchmark.name]:
+            answers = stored_answers(samples, benchmark, spec, [id_], spec.evaluation.samples)
+            for answer in sorted(answers, key=lambda one: (one.seed, one.completion.index)):
+                if grade in (None, answer.status):
+                    yield answer
+
+
+@dataclass(frozen=True)
+class Imported:
+    """The run of imported samples, and what was read; `was_there` if it had been stored before."""
+
+    run: Run
+    form: str
+    file: ForeignFile
+    samples: Gathered
+    was_there: bool
+
+    @property
+    def in_words(self) -> list[str]:
+        """Return what was read, known and not, a line each."""
+        file, samples = self.file, self.samples
+        known = [f"{key} {value}" for key, value in file.settings.items() if value is not None]
+        total = sum(map(len, samples.samples.values()))
+        judged = (
+            f"{samples.right:,} of {total:,} right by {file.program}'s {file.score}"
+            if file.has_verdicts
+            else "no verdict for each sample: the golds are compared with our judge"
+        )
+        uneven = samples.n != samples.most
+        return [
+            f"{samples.in_words()}, {judged}",
+            *file.notes,
+            *(
+                [f"{samples.left_out} samples of repeated problems are left out"]
+                * bool(samples.left_out)
+            ),
+            *([f"the first {samples.n} samples of each problem are measured"] * uneven),
+            f"the file says: {', '.join(known) or 'no settings'}",
+            f"it doesn't say: {', '.join(file.unknown) or 'nothing is missing'}",
+        ]
+
+    @property
+    def as_json(self) -> dict[str, Any]:
+        """Return the answer of `--json`."""
+        total = sum(map(len, self.samples.samples.values()))
+        return {
+            "run": self.run.id,
+            "program": self.file.program,
+            "score": self.file.score,
+            "problems": len(self.samples.problems),
+            "samples": total,
+            "right": self.samples.right if self.file.has_verdicts else None,
+            "settings": {k: v for k, v in self.file.settings.items() if v is not None},
+            "unknown": list(self.file.unknown),
+            "notes": self.in_words,
+        }
+
+
+def import_samples(
+    root: Path,
+    path: Path,
+    name: str,
+    program: str | None,
+    score: str | None,
+    progress: Progress,
+    *,
+    write: bool = True,
+) -> Imported:
+    """Read a file and store its samples as the run `name`; without `write` nothing is stored.
+
+    What can't be used is an error before anything is written.
+    """
+    with progress.doing(f"reading {path}"):
+        file = read_foreign(path, program, score)
+        form = FORMATS[program or detected(path)].title
+        samples = gathered(file, path)
+        run = imported_run(root, name, samples)
+    with progress.doing("reading the golds"):
+        refuse_unreadable_golds(file, samples, path)
+    there = run.begun and run.finished
+    if write and not there:
+        with progress.doing(f"storing {samples.in_words()}"):
+            store(run, path, file, samples)
+    return Imported(run, form, file, samples, there)
+
+
+Ids = tuple[list[int], list[int]]
+"""Token ids of a prompt and of its completion."""
+
+
+def token_report(
+    config: SageConfig, name: str, progress: Progress, notes: Sequence[str] = ()
+) -> TokenReport:
+    """Return sample 0 of the first `evaluation.limit` problems under the configuration's guide.
+
+    `name` is a run, RUN@step or a model folder. Stored completions are used if the policy has
+    been measured under `sampling`; the others are sampled and stored. The problems are those of
+    the first benchmark of `evaluation.benchmark`.
+    """
+    guide = config.guide.for_training(config.rl.steps)
+    policy = named_policy(name, Runs(config.run.root), config.model)
+    with progress.doing(f"reading {config.evaluation.benchmark}"):
+        judge = config.grading.judge
+        benchmark = load_benchmarks(config.evaluation, config.data, judge)[0]
+    completions = _completions(policy, benchmark, config, progress)
+    grading = grader_for(benchmark.name, config.grading, config.prompt)
+    with progress.doing(f"grading {len(completions)} completions"), grading as grader:
+        grades = grade_rows(completions, benchmark, grader)
+    tokenizer = policy.tokenizer()
+    template = PromptTemplate.from_section(config.prompt, tokenizer)
+    ids = [
+        (
+            tokenizer(template.render(problem.question), add_special_tokens=False)["input_ids"],
+            token_ids(tokenizer, row, template.stop),
+        )
+        for problem, row in zip(benchmark.problems, completions, strict=True)
+    ]
+    with progress.doing(f"loading {policy.label}"):
+        model = policy.model()
+    signals = _signals(model, ids, config, progress)
+    right = [grade.status == "right" for grade in grades]
+    known: dict[OptionalSignal, Tensor | tuple[str, ...]] = {
+        "right_B": torch.tensor(right),
+        "problem_ids_B": tuple(problem.id for problem in benchmark.problems),
+    }
+    reference = None
+    if guide.reads_reference:
+        with progress.doing("loading the reference"):
+            recipe = RlSpec.of(config)
+            held = reference_of(policy, recipe, Runs(config.run.root))
+            frozen = held.model(dtype=trained_dtype(config.model))
+        reference = _signals(frozen, ids, config, progress)
+        if guide.tilts:
+            known["reference_tilted_logps_BT"] = _tilted(frozen, ids, right, guide, config)
+    step, calls = last_step(policy, config), batch_of(config.rl, config.rl.processes).accumulation
+    rows, summary = token_values(
+        signals,
+        guide,
+        guide.now(step, 0, calls),
+        reference,
+        [completion for _, completion in ids],
+        known,
+    )
+    reported = zip(benchmark.problems, completions, grades, ids, rows, strict=True)
+    return TokenReport(
+        policy=policy.label,
+        guide=guide.describe(),
+        step=step,
+        q_min=guide.q_min,
+        q_max=guide.q_max,
+        tau=getattr(guide, "tau", None) if guide.name == "branch" else None,
+        completions=tuple(
+            ReportedCompletion(
+                problem_id=problem.id,
+                question=problem.question,
+                gold=problem.gold,
+                status=grade.status,
+                extracted=grade.extracted,
+                tokens=tuple(tokenizer.decode([token]) for token in completed),
+                values=values,
+                retokenized=len(completed) != row.tokens,
+            )
+            for problem, row, grade, (_, completed), values in reported
+        ),
+        summary=summary,
+        notes=tuple(notes),
+    )
+
+
+def store_with_run(report: TokenReport, name: str, root: Path) -> None:
+    """Store a report in the folder of the run called `name`.
+
+    Raises ConfigurationError for a model that no run here made.
+    """
+    run = named_run(name, Runs(root))
+    if run is None:
+        raise ConfigurationError(
+            f"--keep stores numbers with a run, and no run here made {name}",
+            "leave out --keep; --json prints the same numbers",
+        )
+    write_json(run.guide, asdict(report))
+
+
+def last_step(policy: Policy, config: SageConfig) -> int:
+    """Return the optimiser step at which a policy's q was last computed, counted from 0.
+
+    For a policy that no RL run trained, it is the last of the schedule's steps. q is computed in
+    the first of the `rl.passes` passes over a batch.
+    """
+    steps = config.rl.steps
+    if policy.run is not None and policy.run.manifest.get("kind") == "rl":
+        records = policy.run.metrics.read()
+        steps = policy.checkpoint or (int(records[-1]["step"]) if records else steps)
+    return (steps - 1) // config.rl.passes * config.rl.passes
+
+
+def _completions(
+    policy: Policy, benchmark: Benchmark, config: SageConfig, progress: Progress
+) -> list[Completion]:
+    """Return sample 0 of each problem, from the policy's sample set or sampled into it."""
+    samples = PolicySamples.of_evaluation(policy, EvaluationSpec.of(config), config.run.root)
+    with PolicySampler(samples, config.sampling, progress) as sampler:
+        stored = sampler.sample(config.evaluation.seed, benchmark.problems, 1)
+    rows = {row.problem_id: row for row in stored.completions(benchmark.golds, 1)}
+    return [rows[problem.id] for problem in benchmark.problems]
+
+
+def _signals(
+    model: Any, ids: Sequence[Ids], config: SageConfig, progress: Progress
+) -> list[tuple[Tensor, Tensor]]:
+    model = model.to("cuda" if torch.cuda.is_available() else "cpu").eval()
+    progress.begin("read", len(ids), "completions")
+    signals = []
+    for prompt, completion in ids:
+        signals.append(completion_signals(model, prompt, completion, config.rollout.temperature))
+        progress.advance()
+    progress.end()
+    return signals
+
+
+def _tilted(
+    model: Any, ids: Sequence[Ids], right: Sequence[bool], guide: Guide, config: SageConfig
+) -> Tensor:
+    """Return the reference's log-probabilities, tilted by each row's exponent, padded."""
+    rows = [
+        completion_signals(
+            model, *row, tilted_temperature(config.rollout.temperature, guide.exponents[one])
+        )[0]
+        for row, one in zip(ids, right, strict=True)
+    ]
+    return pad_sequence(rows, batch_first=True)

@@ -1,1 +1,0 @@
-"""Commands that train, and that show methods and guides."""

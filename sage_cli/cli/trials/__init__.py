@@ -1,1 +1,0 @@
-"""Commands on sweeps and suites."""

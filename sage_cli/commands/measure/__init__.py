@@ -1,1 +1,0 @@
-"""Measure, compare and analyse policies."""

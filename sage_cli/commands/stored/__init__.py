@@ -1,1 +1,0 @@
-"""Move and export what is stored."""

@@ -1,1 +1,0 @@
-"""Train policies, and show what guides and equations do."""

@@ -1,1 +1,0 @@
-"""Carry out and report suites and sweeps."""

@@ -1,0 +1,310 @@
+"""Judges by name: of mathematics, of roles, of one's own function, of imported grades."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+from sage_cli.errors import ConfigurationError
+from sage_cli.grading.grades import Judged, Status
+from sage_cli.grading.mathematics.equality import Equality
+from sage_cli.grading.mathematics.notation import latex, normalise
+from sage_cli.settings.own_code import OwnFunction, blamed, load_plugin, names_code
+from sage_cli.settings.sections.evaluation import (
+    BUILT_IN_JUDGES,
+    EXTRACTIONS,
+    IMPORTED_JUDGE,
+    JUDGES_GROUP,
+    MODES,
+    Extraction,
+    judge_names,
+)
+
+
+class Judge(ABC):
+    """Compares an answer with a gold, both stripped plain text of at most 2,000 characters.
+
+    It says a status, or the share in [0, 1] of the answer that is right: 1 counts as right.
+
+    Judges are made without arguments and hold no state, because `full` runs in another process,
+    which finds the judge by name.
+    """
+
+    @abstractmethod
+    def quick(self, gold: str, answer: str, tolerance: float | None) -> Judged | None:
+        """Return the status if any text allows it in well under a millisecond, else None.
+
+        `tolerance` is relative and None where answers must be exact.
+        """
+
+    @abstractmethod
+    def full(self, gold: str, answer: str, tolerance: float | None, deadline: float) -> Judged:
+        """Return the status, at whatever cost; the process is killed after `deadline`.
+
+        `deadline` is of time.monotonic. TimeoutError counts as `timeout`, any other as `error`.
+        """
+
+    def warm_up(self) -> None:  # noqa: B027
+        """Load what `full` needs: once in each worker, before its memory and time are bounded."""
+
+
+class _WithMathVerify(Judge):
+    def warm_up(self) -> None:
+        """Load Math-Verify and sympy."""
+        from sage_cli.grading.mathematics import mathverify
+
+        mathverify.warm_up()
+
+
+class StrictMath(_WithMathVerify):
+    """Exact comparison first; Math-Verify decides the rest, behind guards."""
+
+    def quick(self, gold: str, answer: str, tolerance: float | None) -> Status | None:
+        """Return the status unless it takes computer algebra."""
+        if not normalise(answer):
+            return "unparseable"
+        equal = Equality(tolerance)(gold, answer)
+        return None if equal is None else _status(equal)
+
+    def full(self, gold: str, answer: str, tolerance: float | None, deadline: float) -> Status:
+        """Return the status, with Math-Verify where exact comparison leaves it open."""
+        from sage_cli.grading.mathematics import mathverify
+
+        if not normalise(answer):
+            return "unparseable"
+
+        def prove(gold: str, answer: str) -> bool:
+            return mathverify.equal(latex(gold), latex(answer), deadline)
+
+        try:
+            return _status(bool(Equality(tolerance, prove)(gold, answer)))
+        except mathverify.UnreadableError:
+            return "unparseable"
+
+
+class PlainMathVerify(_WithMathVerify):
+    """Math-Verify without guards, for comparison with published numbers; no tolerance."""
+
+    _search = False
+
+    def quick(self, gold: str, answer: str, tolerance: float | None) -> Status | None:  # noqa: ARG002
+        """Return None: every pair goes to Math-Verify."""
+        return None
+
+    def full(self, gold: str, answer: str, tolerance: float | None, deadline: float) -> Status:  # noqa: ARG002
+        """Return Math-Verify's status."""
+        from sage_cli.grading.mathematics import mathverify
+
+        return mathverify.recipe(gold, answer, deadline, search=self._search)
+
+
+class SearchingMathVerify(PlainMathVerify):
+    """The same for a whole completion, in which Math-Verify looks for the answer itself."""
+
+    _search = True
+
+
+def _status(equal: bool) -> Status:
+    return "right" if equal else "wrong"
+
+
+_GOLD = re.compile(r"(?<![\w'-])['-]*(\w[\w'-]*) is an? (\w+)")
+_DECORATION = re.compile(r"\\(?:text(?:bf|it|rm)?|mathrm|boxed)\b|[*{}$`]")
+
+
+class Roles(Judge):
+    """Right if every name has its role; wrong if one is missing, different or contradicted."""
+
+    def quick(self, gold: str, answer: str, tolerance: float | None) -> Status | None:  # noqa: ARG002
+        """Return the status, always."""
+        roles = read_gold(gold)
+        if not roles:
+            return "error"
+        assigned = _assignments(answer, tuple(roles))
+        if not assigned:
+            return "unparseable"
+        return "right" if assigned == set(roles.items()) else "wrong"
+
+    def full(self, gold: str, answer: str, tolerance: float | None, deadline: float) -> Status:  # noqa: ARG002
+        """Return the same status."""
+        return self.quick(gold, answer, tolerance) or "error"
+
+
+@lru_cache(maxsize=4096)
+def read_gold(gold: str) -> dict[str, str]:
+    """Role by name, both in lower case: `Ann is a knight, and Bob is a knave.`"""
+    return {name.lower(): role.lower() for name, role in _GOLD.findall(gold)}
+
+
+def _assignments(answer: str, names: tuple[str, ...]) -> set[tuple[str, str]]:
+    """Every (name, role) that the answer states; a name with two roles appears twice."""
+    text = _DECORATION.sub("", answer.lower())
+    return {
+        (name, role.removesuffix("s") if plural else role)
+        for match in _statements(names).finditer(text)
+        for name in re.findall(r"\w[\w'-]*", match["names"])
+        if name in names
+        for role, plural in [(match["role"], match["verb"] == "are")]
+    }
+
+
+@lru_cache(maxsize=1024)
+def _statements(names: tuple[str, ...]) -> re.Pattern[str]:
+    name = "(?:" + "|".join(map(re.escape, sorted(names, key=len, reverse=True))) + ")"
+    return re.compile(
+        rf"(?<![\w'-])(?P<names>{name}(?:(?:, and |, | and | & ){name})*)"
+        r"\s*(?P<verb>\bis\b|\bare\b|=|:|->|→|-)\s*(?:both |all )?(?:an? |the )?(?P<role>[a-z]+)"
+    )
+
+
+class FunctionJudge(Judge):
+    """Asks the function in a worker, which may be killed; it is loaded there and nowhere else.
+
+    True and False are right and wrong. A float is the share in [0, 1] that is right.
+    """
+
+    def __init__(self, function: OwnFunction) -> None:
+        function.require()
+        self.function = function
+        self._called: Callable[[str, str], Any] | None = None
+        self._refused: ConfigurationError | None = None
+
+    def warm_up(self) -> None:
+        """Load the function; where that fails, every answer is an error that says why."""
+        try:
+            self._called = self.function.load()
+        except ConfigurationError as error:
+            self._refused = error
+
+    def quick(self, gold: str, answer: str, tolerance: float | None) -> Status | None:  # noqa: ARG002
+        """Return None: every pair goes to a worker."""
+        return None
+
+    def full(self, gold: str, answer: str, tolerance: float | None, deadline: float) -> Judged:  # noqa: ARG002
+        """Return what the function says.
+
+        Raises ConfigurationError, with the line, for what it raises and for what is neither.
+        """
+        found = self._asked(answer, gold)
+        found = found.item() if hasattr(found, "item") else found
+        if isinstance(found, bool):
+            return "right" if found else "wrong"
+        if isinstance(found, int | float) and 0 <= found <= 1:
+            return float(found)
+        raise ConfigurationError(
+            f"{self.function} returns {found!r}, which is neither True or False nor in [0, 1]"
+        )
+
+    def _asked(self, answer: str, gold: str) -> Any:
+        """Return what the function returns; name it, and the line, in what it raises."""
+        if self._called is None:
+            raise self._refused or RuntimeError("the judge was not loaded")
+        try:
+            with blamed(str(self.function), self.function.module):
+                return self._called(answer, gold)
+        except ConfigurationError as error:
+            if isinstance(error.__cause__, TimeoutError):  # has a status of its own
+                raise error.__cause__ from None
+            raise
+
+
+class Verdicts(Judge):
+    """Gives `error`: only an imported sample has a verdict, which is read and not judged."""
+
+    def quick(self, gold: str, answer: str, tolerance: float | None) -> Status:  # noqa: ARG002
+        """Return `error`."""
+        return "error"
+
+    def full(self, gold: str, answer: str, tolerance: float | None, deadline: float) -> Status:  # noqa: ARG002
+        """Return `error`."""
+        return "error"
+
+
+def require_judge(judge: str | None) -> None:
+    """Raise ConfigurationError if new completions would be graded by verdicts that they lack."""
+    if judge == IMPORTED_JUDGE:
+        raise ConfigurationError(
+            f"grading.judge={IMPORTED_JUDGE} is the verdict that came with imported samples: it "
+            "grades nothing new",
+            "name a judge, as --set grading.judge=math, or leave it out",
+        )
+
+
+_NEXT_STEP = "register a subclass of sage_cli.grading.judges.Judge that defines quick and full"
+
+
+def find_judge(name: str, mode: str, extract: Extraction = "tags") -> Judge:
+    """The judge called `name`; under `math-verify`, mathematics is Math-Verify's alone.
+
+    A name with a colon is a function of one's own, which is found here and run in workers alone.
+
+    Raises ConfigurationError for an unknown name or mode, for a mode that doesn't search texts
+    under `text`, and for a plug-in that is no judge.
+    """
+    if mode not in MODES:
+        raise _unknown("grading mode", mode, MODES)
+    if extract not in EXTRACTIONS:
+        raise _unknown("way of extracting answers", extract, EXTRACTIONS)
+    if name == "math" and extract == "text" and mode != "math-verify":
+        raise ConfigurationError(
+            f"the grading mode '{mode}' compares answers; it doesn't search a text for one",
+            "grade 'text' in the mode math-verify, or extract tags-then-boxed",
+        )
+    match name:
+        case "math" if mode == "math-verify":
+            return SearchingMathVerify() if extract == "text" else PlainMathVerify()
+        case "math":
+            return StrictMath()
+        case "roles":
+            return Roles()
+        case _ if name == IMPORTED_JUDGE:
+            return Verdicts()
+    if names_code(name):
+        return FunctionJudge(OwnFunction.of(name))
+    if name in (known := judge_names()):
+        return plugin_judge(name)
+    raise _unknown("judge", name, known)
+
+
+def plugin_judge(name: str) -> Judge:
+    """The judge that a package registers as `name` in the entry-point group `sage_cli.judges`.
+
+    Raises ConfigurationError when none or two do, or when the registered object can't be imported,
+    can't be made without arguments or is no Judge.
+    """
+    plugin = load_plugin(JUDGES_GROUP, name)
+    if missing := sorted(getattr(plugin.object, "__abstractmethods__", ())):
+        raise plugin.refused(f"doesn't define {' and '.join(missing)}", _NEXT_STEP)
+    with plugin.blamed("can't be made without arguments", _NEXT_STEP):
+        judge = plugin.object()
+    if not isinstance(judge, Judge):
+        raise plugin.refused(f"makes a {type(judge).__name__} and not a Judge", _NEXT_STEP)
+    return judge
+
+
+def label_of(name: str) -> str:
+    """The judge's name, that of a function of one's own without the folders of its file."""
+    return OwnFunction.of(name).label if names_code(name) else name
+
+
+def package_of(name: str) -> str | None:
+    """The package and version of the plug-in judge `name`, as `chess-judges 0.3`; else None.
+
+    Of a function of one's own its name with the content hash of its file.
+    """
+    if name in (*BUILT_IN_JUDGES, IMPORTED_JUDGE):
+        return None
+    if names_code(name):
+        return OwnFunction.of(name).identity
+    plugin = load_plugin(JUDGES_GROUP, name)
+    return plugin.package or plugin.target
+
+
+def _unknown(kind: str, name: str, known: tuple[str, ...]) -> ConfigurationError:
+    return ConfigurationError(f"no {kind} is called '{name}'", "one of: " + ", ".join(known))
+
+
+__all__ = ["Judge"]

@@ -1,0 +1,280 @@
+"""The words of LaTeX and Unicode mathematics, and the one character or command each becomes."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from itertools import pairwise
+from unicodedata import normalize
+
+
+def words(text: str) -> frozenset[str]:
+    """The set of the words of `text`."""
+    return frozenset(text.split())
+
+
+FUNCTIONS = words("sin cos tan cot sec csc arcsin arccos arctan sinh cosh tanh ln log exp sqrt")
+
+_CHARACTERS = {
+    "−": "-", "–": "-", "—": "-", "‐": "-", "‑": "-", "×": "*", "·": "*", "⋅": "*",
+    "∙": "*", "÷": "/", "∕": "/",
+    "⁄": "/", "√": r"\sqrt ", "µ": r"\mu ", "∏": r"\prod ", "∑": r"\sum ", "′": "'", "、": ", ",
+    "。": ".", "⩾": "≥", "≧": "≥", "⩽": "≤", "≦": "≤", "º": "°", "˚": "°", "∧": ", ",
+    "∩": r"\cap ", "∅": r"\emptyset ", "∠": r"\angle ", "∛": r"\sqrt[3]", "ℝ": r"\mathbb{R}",
+    "\u00a0": " ", "\u2009": " ", "\u202f": " ", "\u200a": " ",
+    "\u2002": " ", "\u2003": " ", "\u200b": "", "\u2060": "", "\ufeff": "", "⟨": "(", "⟩": ")",
+    "″": "''", "…": r"\ldots ",
+}  # fmt: skip
+_LOWER_CASE = (
+    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi rho sigma tau "
+    "upsilon phi chi psi omega"
+)
+_LETTERS = "αβγδεζηθικλμνξρστυφχψω"
+_GREEK = {letter: f"\\{name} " for letter, name in zip(_LETTERS, _LOWER_CASE.split(), strict=True)}
+_FULL_WIDTH = {chr(code + 0xFEE0): chr(code) for code in range(0x21, 0x7F)}
+_DIRECTIONS = dict.fromkeys(map(chr, (0x200E, 0x200F, *range(0x202A, 0x202F))), "")
+_FRACTIONS = {
+    fraction: r"\frac{{{}}}{{{}}}".format(*normalize("NFKC", fraction).split("⁄"))
+    for fraction in "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞⅐⅑⅒"
+}
+_STYLED = {  # 𝟐, 𝑥, 𝜋: the bold, italic and other letters and digits of mathematics
+    chr(code): _GREEK.get(plain := normalize("NFKC", chr(code)), plain)
+    for code in range(0x1D400, 0x1D800)
+}
+ONE_CHARACTER = str.maketrans(
+    _CHARACTERS | _GREEK | _FULL_WIDTH | _DIRECTIONS | _FRACTIONS | _STYLED
+)
+"""What is no ASCII, and the ASCII or the single character that it becomes."""
+SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺", "0123456789-+")
+
+SYMBOLS = {
+    "cdot": "*", "times": "*", "ast": "*", "div": "/", "pm": "±", "mp": "∓", "le": "≤", "leq": "≤",
+    "leqslant": "≤", "ge": "≥", "geq": "≥", "geqslant": "≥", "ne": "≠", "neq": "≠", "lt": "<",
+    "gt": ">", "approx": "≈", "cup": "∪", "in": "∈", "infty": "∞", "pi": "π", "degree": "°",
+    "lor": "∨", "land": ", ", "lbrack": "[", "rbrack": "]", "lbrace": r"\{", "rbrace": r"\}",
+    "varnothing": r"\emptyset ", "langle": "(", "rangle": ")", "prime": "'",
+    "lvert": "|", "rvert": "|", "vert": "|", "mid": "|",
+    "quad": ", ", "qquad": ", ", "newline": ", ",
+}  # fmt: skip
+DROPPED = words(
+    "left right big Big bigg Bigg bigl bigr Bigl Bigr displaystyle textstyle limits boxed fbox "
+    "thinspace enspace space mathbf mathit mathsf mathtt bm boldsymbol bf sf tt large Large LARGE "
+    "huge Huge underline mathstrut"
+)
+TEXTS = words("text textbf textit textrm textnormal mbox mathrm hbox operatorname")
+
+GREEK = frozenset(
+    "\\" + name
+    for name in words(
+        "alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta iota kappa "
+        "lambda mu nu xi rho sigma tau upsilon phi varphi chi psi omega Gamma Delta Theta Lambda "
+        "Xi Pi Sigma Upsilon Phi Psi Omega hbar ell"
+    )
+)
+ACCENTS = words(r"\dot \ddot \vec \hat \bar \overline \tilde")
+_BACK = {
+    "*": r"\cdot ", "±": r"\pm ", "∓": r"\mp ", "≤": r"\le ", "≥": r"\ge ", "≠": r"\ne ",
+    "≈": r"\approx ", "∪": r"\cup ", "∈": r"\in ", "∞": r"\infty ", "π": r"\pi ",
+    "°": r"^{\circ}", "∨": r"\text{ or }", "%": r"\%",
+}  # fmt: skip
+AS_LATEX = str.maketrans(_BACK)
+
+_SYMBOL = re.compile(r"(?:\\[a-z]+ )?\\?[A-Za-z]+(?:_(?:\w|\{\w+\}))?'*(?:\([\w,.+-]*\))?")
+_ARGUMENT = re.compile(r"_(?:\w|\{[^{}]*\})|(?<=[A-Za-z])\((?:[-+]?[\w.]+,?)+\)")
+_INSIDE = re.compile(r"_(?:\w|\{[^{}]*\})|(?<=[A-Za-z])\([^()]*\)")
+_QUANTITY = re.compile(r"(?:\\(?!sqrt)[A-Za-z]+|[A-Za-z{}|:/' ])+")
+_FORMATTING = re.compile(
+    r"\\(?:begin|end) ?\{[a-z]*\}|\\(?:frac|sqrt|[a-z]*(?:sin|cos|tan)h?|cot|sec|csc|ln|log|exp|"
+    r"binom|dbinom|text|dot|ddot|vec|hat|bar|overline|langle|rangle)(?![A-Za-z])"
+)
+_LETTER = re.compile(r"\\[A-Za-z]+|[A-Za-z]")
+_NEGATED = re.compile(r"\\(?:not|neg|lnot)(?![A-Za-z])|(?<![A-Za-z])(?:not|never)(?![A-Za-z])")
+_NO_NAME = frozenset("<>≤≥≠≈,∨±%")
+
+
+def is_symbol(text: str) -> bool:
+    """Return True if `text` is one name, as x, x_1, f(3), AB, and no expression of several."""
+    return _SYMBOL.fullmatch(text) is not None and not _NEGATED.search(text)
+
+
+def is_quantity(text: str) -> bool:
+    r"""Return True if `text` names one number in any form, as |AB|, A:B, \frac{a}{b}, P(X=2).
+
+    Sums, powers and multiples don't: x+y=5 and x^2=4 are equations, not names for 5 and 4.
+    """
+    if is_symbol(text):
+        return True
+    rest = _INSIDE.sub("", text)
+    return bool(_QUANTITY.fullmatch(rest) and _LETTER.search(rest) and not _NEGATED.search(rest))
+
+
+def is_name(text: str) -> bool:
+    """Return True if a member of an equation names a value, as x, f(3), m+n, AB; not x+1."""
+    if text.startswith("(") and text.endswith(")"):
+        return all(map(is_name, text[1:-1].split(",")))
+    rest = _ARGUMENT.sub("", text)
+    if not _LETTER.search(rest) or _NEGATED.search(rest):
+        return False
+    return not any(c.isdigit() or c in _NO_NAME for c in rest)
+
+
+def defines(member: str, value: str) -> bool:
+    """Return True if a member names `value` and isn't part of it: p(x) in p(x)=x^2."""
+    return is_name(member) and not letters(_ARGUMENT.sub("", member)) & letters(value)
+
+
+def letters(text: str) -> frozenset[str]:
+    """The variables of an expression; e and i are numbers."""
+    return frozenset(_LETTER.findall(_FORMATTING.sub(" ", text))) - {"e", "i"}
+
+
+MAX_LENGTH = 2000
+"""No final answer of any benchmark is longer; golds have fewer than 300 characters."""
+
+_DOLLARS = re.compile(r"(?:\\\$|^\$(?=[^$]*$))\s*(\d++(?:(?:[,.]|\{,\})\d++)*+)(?!\s*[A-Za-z])")
+r"""\$5, and a $ before a number that no other closes: money, not LaTeX."""
+_POINTED = re.compile(r"<([^<>≤≥=]*,[^<>≤≥=]*)>")
+_COMMAND = re.compile(r"\\(?:\\|([A-Za-z]+)\s*|([(){}\[\],:; !$%]))")
+_WORD = re.compile(r"(?<![\\A-Za-z])(?:np\.|math\.)?([A-Za-z]+)(?![A-Za-z])")
+_SUPERSCRIPT = re.compile(r"[⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺]+")
+_BOX_AFTER_BOX = re.compile(r"\}[\s$]*\\(?:boxed|fbox)")
+_SYSTEM = re.compile(
+    r"(?:\\left\s*\\\{\s*)?\\begin\s*\{(cases|aligned|array)\}(?:\{[lcr]\})?([^&]*?)"
+    r"\\end\s*\{\1\}(?:\s*\\right\s*\.)?"
+)
+"""Lines below each other, as of a system of equations; with columns it is something else."""
+_COMMAS = re.compile(r",*(∨),*|,{2,}")
+_TEXT_OF_FUNCTION = re.compile(r"\\text\{\s*([a-z]+)\s*\}")
+_OR = re.compile(r"\\text\{\s*or\s*\}|(?<![A-Za-z\\])or(?![A-Za-z])")
+_AND = re.compile(r",?\s*(?:\\text\{\s*and\s*\}|(?<![A-Za-z\\])and(?![A-Za-z]))")
+_GROUPED = re.compile(r"(?<![\d.,A-Za-z^_{}])[1-9]\d{0,2}(?:,\d{3})+(?![\d{}]|,\d)")
+_SPACED = re.compile(r"(?<![\d.A-Za-z^_])[1-9]\d{0,2}(?: \d{3})+(?!\d| \d)")
+_IMAGINARY = re.compile(r"(?<![A-Za-z\\_])(?<!_\{)i(?![A-Za-z])")
+"""Set apart, because Math-Verify takes the i of 5i for a variable and that of 5 i for a number."""
+_SUBSCRIPT = re.compile(r"_(\d+|[A-Za-z])(?![A-Za-z])")
+_TIES_AFTER, _TIES_BEFORE = frozenset("+-*/=<>,{([^_&["), frozenset("+-*/=<>,})]^_&.")
+_USELESS_SPACE = re.compile(r"(?<![0-9A-Za-z.]) | (?![0-9A-Za-z.])")
+
+
+def gold_text(gold: object) -> str:
+    """A gold as text: 27.0 is 27, and what is neither text nor a number is empty."""
+    if isinstance(gold, float) and gold.is_integer() and abs(gold) < 1e15:
+        return str(int(gold))
+    return str(gold).strip() if isinstance(gold, str | int | float) else ""
+
+
+@lru_cache(maxsize=8192)
+def normalise(text: str) -> str:
+    """The normal form of a gold or an answer of at most MAX_LENGTH characters."""
+    text = (text if text.isascii() else _ascii(text)).replace(";", ", ")
+    if text.count(r"\boxed") > 1:
+        text = _BOX_AFTER_BOX.sub(r"},\\boxed", text)
+    if r"\begin" in text:
+        text = _SYSTEM.sub(r"\2", text)
+    text = re.sub(r"(?<=[\w)}])\*\*(?=[\w({+-])", "^", text).replace("**", "")
+    text = re.sub(r"\\!\s*", "", _one_line(text)).replace("{,}", ",")
+    text = text.replace("!=", "≠").replace("<=", "≤").replace(">=", "≥").replace("==", "=")
+    text = re.sub(r"\^\s*(?:\{\s*)?\\circ(?![A-Za-z])\s*\}?", "°", text)
+    if "$" in text:
+        text = _DOLLARS.sub(r"\1\\text{ dollars}", text)
+    text = _COMMAND.sub(_one_command, text).replace("$", "").replace("~", " ")
+    text = unwrapped(_trimmed(text))
+    if "," in text and not any(bracket in text for bracket in ("(", "[", r"\{", r"\langle")):
+        text = _GROUPED.sub(lambda m: m[0].replace(",", ""), text)  # 100, 200 stay two numbers
+    text = _TEXT_OF_FUNCTION.sub(lambda m: f"\\{m[1]} " if m[1] in FUNCTIONS else m[0], text)
+    text = " ".join(_WORD.sub(_one_word, text).split())  # or patterns try each of many spaces
+    text = _AND.sub(",", _OR.sub("∨", text))
+    text = _USELESS_SPACE.sub("", " ".join(text.split()))
+    if "∨" in text or ",," in text:
+        text = _COMMAS.sub(lambda m: m[1] or ",", text)
+    text = _SUBSCRIPT.sub(r"_{\1}", _roots_in_braces(text))
+    text = unwrapped(unwrapped(_trimmed(text))).replace(r"\{\}", r"\emptyset")
+    if pointed := _POINTED.fullmatch(text):
+        text = f"({pointed[1]})"
+    return _trimmed(_SPACED.sub(lambda m: m[0].replace(" ", ""), text))
+
+
+def _ascii(text: str) -> str:
+    text = _SUPERSCRIPT.sub(lambda m: "^{" + m[0].translate(SUPERSCRIPTS) + "}", text)
+    return text.translate(ONE_CHARACTER)
+
+
+def _roots_in_braces(text: str) -> str:
+    r"""\sqrt(2) and \sqrt13 as \sqrt{2} and \sqrt{13}, which is what is meant by them."""
+    place = text.find(r"\sqrt(")
+    while place >= 0:
+        end = closing(text, place + 5)
+        if end < 0:
+            break
+        text = f"{text[: place + 5]}{{{text[place + 6 : end]}}}{text[end + 1 :]}"
+        place = text.find(r"\sqrt(", place + 5)
+    return re.sub(r"\\sqrt ?(\d+)", r"\\sqrt{\1}", text)
+
+
+def _trimmed(text: str) -> str:
+    text = text.strip(" ,")
+    # 1, 2, ... goes on
+    return text[:-1].rstrip(" ,") if text[-1:] == "." and text[-2:-1] != "." else text
+
+
+def _one_line(text: str) -> str:
+    """Lines as the items of a list, unless an operator or bracket ties them together."""
+    lines = text.split("\n")
+    if len(lines) == 1 or r"\begin" in text:
+        return text
+    lines = [line for line in map(str.strip, lines) if line]
+    joined = lines[0] if lines else ""
+    for last, line in pairwise(lines):
+        tied = joined[-1] in _TIES_AFTER or line[0] in _TIES_BEFORE or joined.count("$") % 2
+        tied = tied or not last.strip("$") or not line.strip("$")
+        joined += (" " if tied else ", ") + line
+    return joined
+
+
+def latex(normal: str) -> str:
+    """LaTeX that reads as the normal form does."""
+    return _IMAGINARY.sub(" i ", normal).translate(AS_LATEX)
+
+
+def unwrapped(text: str) -> str:
+    """`text` without braces that enclose the whole of it."""
+    while text.startswith("{") and text.endswith("}") and closing(text, 0) == len(text) - 1:
+        text = text[1:-1].strip()
+    return text
+
+
+def closing(text: str, opening: int) -> int:
+    r"""The position at which the brace or bracket at `opening` closes; -1 if it never does."""
+    depth = 0
+    for place in range(opening, len(text)):
+        if text[place] in "{([":
+            depth += 1
+        elif text[place] in "})]":
+            depth -= 1
+            if depth == 0:
+                return place
+    return -1
+
+
+def _one_command(match: re.Match[str]) -> str:
+    name, character = match.groups()
+    if character is not None:
+        return {"{": r"\{", "}": r"\}", "%": "%", "$": ""}.get(character, " ")
+    if name is None:
+        return match[0] if r"\begin" in match.string else ", "
+    if name in SYMBOLS:
+        return SYMBOLS[name]
+    if name in DROPPED:
+        return " "
+    if name in TEXTS:
+        return r"\text"
+    return r"\frac " if name in ("dfrac", "tfrac", "cfrac") else f"\\{name} "
+
+
+def _one_word(match: re.Match[str]) -> str:
+    word = match[1]
+    if word in FUNCTIONS:
+        return f"\\{word} "
+    if word == "pi":
+        return "π"
+    return "∞" if word in ("infinity", "inf", "oo") else match[0]

@@ -1,0 +1,221 @@
+"""Numbers as people write them, read exactly, and arithmetic on them that can't run away."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+
+from sage_cli.grading.mathematics.notation import closing, unwrapped
+from sage_cli.grading.mathematics.units import read_unit
+
+Value = Fraction | complex
+
+_MAX_BITS = 4096
+
+
+def _bounded(value: Value) -> Value:
+    if isinstance(value, Fraction) and value.numerator.bit_length() > _MAX_BITS:
+        raise OverflowError("too many digits")
+    if isinstance(value, Fraction) and value.denominator.bit_length() > _MAX_BITS:
+        raise OverflowError("too many digits")
+    return value
+
+
+def total(values: Iterable[Value]) -> Value:
+    """The sum."""
+    result: Value = Fraction(0)
+    for value in values:
+        result = _bounded(result + value)
+    return result
+
+
+def product(factors: Iterable[tuple[bool, Value]]) -> Value:
+    """The product of factors, each with whether it divides."""
+    result: Value = Fraction(1)
+    for inverse, value in factors:
+        result = _bounded(result / value if inverse else result * value)
+    return result
+
+
+def power(base: Value, exponent: Value) -> Value:
+    """base to the exponent."""
+    if isinstance(base, Fraction) and isinstance(exponent, Fraction) and exponent.denominator == 1:
+        bits = max(base.numerator.bit_length(), base.denominator.bit_length())
+        if bits * abs(exponent) > _MAX_BITS:
+            raise OverflowError("too many digits")
+        return base ** int(exponent)
+    if isinstance(base, Fraction) and exponent == Fraction(1, 2):
+        return root(base, Fraction(2))
+    return complex(base) ** complex(exponent)
+
+
+def root(value: Value, degree: Value) -> Value:
+    """The principal root; real for the cube root of a negative fraction."""
+    if isinstance(value, Fraction) and degree == 2 and value >= 0:
+        top, bottom = math.isqrt(value.numerator), math.isqrt(value.denominator)
+        if top * top == value.numerator and bottom * bottom == value.denominator:
+            return Fraction(top, bottom)
+    if degree == 3 and isinstance(value, Fraction) and value < 0:
+        return -(complex(-value) ** (1 / 3))
+    return complex(value) ** (1 / complex(degree))
+
+
+def _small_integer(value: Value, most: int) -> int:
+    if not isinstance(value, Fraction) or value.denominator != 1 or not 0 <= value <= most:
+        raise ValueError("not a small natural number")
+    return int(value)
+
+
+def factorial(value: Value) -> Value:
+    """value! of a natural number up to 100."""
+    return Fraction(math.factorial(_small_integer(value, 100)))
+
+
+def binomial(top: Value, bottom: Value) -> Value:
+    """Choose `bottom` out of `top`, both natural numbers up to 200."""
+    return Fraction(math.comb(_small_integer(top, 200), _small_integer(bottom, 200)))
+
+
+def absolute(value: Value) -> Value:
+    """The absolute value."""
+    return abs(value) if isinstance(value, Fraction) else complex(abs(value))
+
+
+_MAX_EXPONENT = 1000
+
+_DECIMAL = r"(?:\d+(?:\.\d*)?|\.\d+)"
+_SIGNED = rf"[+-]? ?{_DECIMAL}"
+_POWER = r"10\^(?:\{ ?([+-]?\d+) ?\}|\( ?([+-]?\d+) ?\)|([+-]?\d+))"
+_TOP = rf"(?:\{{ ?({_SIGNED}) ?\}}|(\d))"
+_FRACTION = re.compile(rf"\\frac ?{_TOP} ?{_TOP}", re.ASCII)
+_SLASHED = re.compile(rf"({_DECIMAL}) ?/ ?({_DECIMAL})", re.ASCII)
+_MIXED_SLASHED = re.compile(r"(\d+) (\d+) ?/ ?(\d+)", re.ASCII)
+_REPEATING = re.compile(r"(\d*)\.(\d*)\\(?:overline|bar|dot) ?(?:\{(\d+)\}|(\d))", re.ASCII)
+_DOTTED = re.compile(r"(\d*)\.(\d*)\\dot ?\{?(\d)\}?(\d*)\\dot ?\{?(\d)\}?", re.ASCII)
+_GOES_ON = re.compile(r"(\d*)\.(\d{1,40})(?:\.\.\.|\\[lc]?dots)", re.ASCII)
+_PERIOD = re.compile(r"(\d*?)(?:(\d)\2{2,}|(\d{2,}?)\3+)", re.ASCII)
+"""Digits of which the last, three times at least, or the last few, twice at least, repeat."""
+_MINUTE = r"\^?\{?'\}?"
+_SEXAGESIMAL = re.compile(
+    rf"(\d+)° ?([0-5]?\d(?:\.\d+)?){_MINUTE}(?: ?([0-5]?\d(?:\.\d+)?)(?:{_MINUTE}{_MINUTE}|\"))?",
+    re.ASCII,
+)
+_PLAIN = re.compile(_DECIMAL, re.ASCII)
+_SCIENTIFIC = re.compile(r"[eE]([+-]?\d+)", re.ASCII)
+_TIMES_TEN = re.compile(r" ?\* ?10(?![\d.^])")
+_TIMES_POWER = re.compile(rf" ?\*? ?(?<=[* ]){_POWER}", re.ASCII)
+_ONLY_POWER = re.compile(_POWER, re.ASCII)
+
+
+@dataclass(frozen=True)
+class Number:
+    """An exact value; `value` counts a percent sign, `unit` names it."""
+
+    value: Fraction
+    unit: str = ""
+
+    @property
+    def bare(self) -> Fraction:
+        """The number as written, without the percent sign's hundredth."""
+        return self.value * 100 if self.unit == "%" else self.value
+
+
+@lru_cache(maxsize=8192)
+def read_number(text: str) -> Number | None:
+    """The number that the normalised `text` is, with at most a unit behind it; None otherwise."""
+    text = _without_parentheses(text)
+    sign = 1
+    while text[:1] in ("+", "-"):
+        sign, text = (-sign if text[0] == "-" else sign), text[1:].lstrip()
+        if text[:1] in ("+", "-"):
+            return None
+        text = _without_parentheses(text)
+    read = _unsigned(text)
+    if read is None:
+        return None
+    value, rest = read
+    unit = read_unit(rest.strip())
+    if unit is None:
+        return None
+    return Number(sign * value / (100 if unit == "%" else 1), unit)
+
+
+def _without_parentheses(text: str) -> str:
+    text = unwrapped(text)
+    while text[:1] == "(" and closing(text, 0) == len(text) - 1:
+        text = unwrapped(text[1:-1].strip())
+    if text.startswith(r"\text{") and closing(text, 5) == len(text) - 1:
+        return text[6:-1].strip()
+    return text
+
+
+def _unsigned(text: str) -> tuple[Fraction, str] | None:
+    """The value of the longest number at the start, and what follows it."""
+    if match := _FRACTION.match(text):
+        top, bottom = match[1] or match[2], match[3] or match[4]
+        return _ratio(top, bottom, text[match.end() :])
+    if match := _DOTTED.match(text):
+        return _repeated(match[1], match[2], match[3] + match[4] + match[5]), text[match.end() :]
+    if match := _REPEATING.match(text):
+        return _repeated(match[1], match[2], match[3] or match[4]), text[match.end() :]
+    if (match := _GOES_ON.match(text)) and (digits := _PERIOD.fullmatch(match[2])):
+        period = digits[2] or digits[3]
+        return _repeated(match[1], digits[1], period), text[match.end() :]
+    if match := _SEXAGESIMAL.match(text):
+        degrees, minutes, seconds = (Fraction(part or 0) for part in match.groups())
+        return degrees + minutes / 60 + seconds / 3600, f"°{text[match.end() :]}"
+    if match := _MIXED_SLASHED.match(text):
+        return _mixed(match[1], _ratio(match[2], match[3], text[match.end() :]))
+    if match := _SLASHED.match(text):
+        return _ratio(match[1], match[2], text[match.end() :])
+    if (match := _ONLY_POWER.match(text)) and (power := _power_of_ten(match)) is not None:
+        return power, text[match.end() :]
+    if not (match := _PLAIN.match(text)):
+        return None
+    value, rest = Fraction(match[0]), text[match.end() :]
+    if part_of_mixed := (_FRACTION.match(rest.lstrip()) if match[0].isdigit() else None):
+        top, bottom = part_of_mixed[1] or part_of_mixed[2], part_of_mixed[3] or part_of_mixed[4]
+        part = _ratio(top, bottom, rest.lstrip()[part_of_mixed.end() :])
+        return _mixed(match[0], part)
+    return _scaled(value, rest)
+
+
+def _mixed(whole: str, part: tuple[Fraction, str] | None) -> tuple[Fraction, str] | None:
+    """A mixed number has a whole part, and a fraction between 0 and 1."""
+    if part is None or not int(whole) or not 0 < part[0] < 1:
+        return None
+    return int(whole) + part[0], part[1]
+
+
+def _scaled(value: Fraction, rest: str) -> tuple[Fraction, str] | None:
+    if (match := _SCIENTIFIC.match(rest)) and not rest[match.end() :][:1].isalpha():
+        exponent = int(match[1])
+        if abs(exponent) > _MAX_EXPONENT:
+            return None
+        return value * Fraction(10) ** exponent, rest[match.end() :]
+    if match := _TIMES_POWER.match(rest):
+        power = _power_of_ten(match)
+        return None if power is None else (value * power, rest[match.end() :])
+    if match := _TIMES_TEN.match(rest):
+        return value * 10, rest[match.end() :]
+    return value, rest
+
+
+def _power_of_ten(match: re.Match[str]) -> Fraction | None:
+    exponent = int(next(group for group in match.groups() if group is not None))
+    return Fraction(10) ** exponent if abs(exponent) <= _MAX_EXPONENT else None
+
+
+def _ratio(top: str, bottom: str, rest: str) -> tuple[Fraction, str] | None:
+    numerator, denominator = (Fraction(part.replace(" ", "")) for part in (top, bottom))
+    return (numerator / denominator, rest) if denominator else None
+
+
+def _repeated(whole: str, fixed: str, period: str) -> Fraction:
+    """The number with these digits before the point, once behind it, and for ever."""
+    repeating = Fraction(int(period), 10 ** len(period) - 1)
+    return int(whole or "0") + (int(fixed or "0") + repeating) / Fraction(10 ** len(fixed))

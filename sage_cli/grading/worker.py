@@ -1,0 +1,95 @@
+"""The process that judges untrusted answers.
+
+    python -m sage_cli.grading.worker MB JUDGE MODE EXTRACT FOLDERS...
+
+It imports from FOLDERS what it doesn't find by itself, plug-in judges among it.
+One JSON object a line in, one out. It limits its own address space, and the kernel ends it when a
+task uses more processor time than it may, so that it doesn't outlive a parent that was killed.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import resource
+import signal
+import sys
+import time
+import warnings
+from typing import Any, cast
+
+from sage_cli.errors import SageError
+from sage_cli.grading.grades import is_judged
+from sage_cli.grading.judges import Judge, find_judge
+from sage_cli.settings.sections.evaluation import Extraction
+
+_GRACE_S = 2
+
+
+def main() -> None:
+    """Answer tasks until the pipe closes."""
+    replies = os.fdopen(os.dup(1), "w", encoding="ascii")
+    os.dup2(2, 1)  # what a library prints is no reply
+    logging.disable(logging.CRITICAL)
+    warnings.simplefilter("ignore")
+    megabytes, name, mode, extract, *folders = sys.argv[1:]
+    sys.path += [folder for folder in folders if folder not in sys.path]
+    judge = find_judge(name, mode, cast(Extraction, extract))
+    judge.warm_up()
+    allowance = int(megabytes) << 20
+    _limit_address_space(allowance)
+    idle = _peak_bytes()
+    _reply(replies, {"ready": True})
+    for line in sys.stdin:
+        task = json.loads(line)
+        reply = _judged(judge, task)
+        spent = reply["judged"] == "error" or _peak_bytes() - idle > allowance / 2
+        _reply(replies, {**reply, "spent": spent})
+
+
+def _judged(judge: Judge, task: dict[str, Any]) -> dict[str, Any]:
+    """What the judge says, and why a judge that isn't sage's says nothing."""
+    signal.setitimer(signal.ITIMER_PROF, task["timeout_s"] + _GRACE_S)
+    try:
+        deadline = time.monotonic() + task["timeout_s"]
+        found = judge.full(task["gold"], task["answer"], task["tolerance"], deadline)
+        if is_judged(found):
+            return {"judged": found}
+        return {"judged": "error", "failure": f"{str(found)[:200]!r} is no status"}
+    except TimeoutError:
+        return {"judged": "timeout"}
+    except (Exception, RecursionError) as error:  # sympy raises anything; MemoryError among it
+        if isinstance(error, SageError):  # names the function of one's own, and the line
+            return {"judged": "error", "failure": error.cause[:400]}
+        if type(judge).__module__.startswith("sage_cli."):
+            return {"judged": "error"}
+        return {"judged": "error", "failure": f"{type(error).__name__}: {str(error)[:200]}"}
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+
+
+def _limit_address_space(allowance: int) -> None:
+    try:
+        with open("/proc/self/statm", encoding="ascii") as statm:  # noqa: PTH123
+            size = int(statm.read().split()[0]) * resource.getpagesize()
+    except OSError:
+        size = _peak_bytes()
+    _, most = resource.getrlimit(resource.RLIMIT_AS)
+    limit = size + allowance
+    limit = limit if most == resource.RLIM_INFINITY else min(limit, most)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, most))
+
+
+def _peak_bytes() -> int:
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def _reply(replies: Any, reply: dict[str, Any]) -> None:
+    replies.write(json.dumps(reply) + "\n")
+    replies.flush()
+
+
+if __name__ == "__main__":
+    main()

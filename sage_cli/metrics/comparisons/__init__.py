@@ -1,1 +1,0 @@
-"""Models and methods compared: differences, crossings, support, rankings."""

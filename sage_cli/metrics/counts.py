@@ -1,0 +1,332 @@
+"""Counts of right samples per problem, and the statistics of single problems."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sage_cli.errors import MetricError
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class SampleGrades:
+    """Right or not for each sample, shape (P, N): a block of n columns per evaluation seed.
+
+    Column i of a block is sample i of that seed.
+    """
+
+    seeds: tuple[int, ...]
+    right_PN: BoolArray
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """n samples and c right ones per problem, of one model on one benchmark with one seed.
+
+    `n_P` and `c_P` may differ from problem to problem. `grades` are those of the single samples,
+    where all of them are known. Raises MetricError where a problem is named twice or c lies
+    outside 0..n.
+    """
+
+    problem_ids: tuple[str, ...]
+    n_P: IntArray
+    c_P: IntArray
+    grades: SampleGrades | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "problem_ids", tuple(self.problem_ids))
+        for name in ("n_P", "c_P"):
+            values_P = whole(getattr(self, name), name).copy()
+            values_P.flags.writeable = False
+            object.__setattr__(self, name, values_P)
+            if values_P.shape != (len(self.problem_ids),):
+                raise MetricError(
+                    f"{len(self.problem_ids)} problems, but {name} has shape {values_P.shape}"
+                )
+        if repeated := [id_ for id_, times in Counter(self.problem_ids).items() if times > 1]:
+            raise MetricError(f"problem '{repeated[0]}' is counted twice")
+        bad = np.flatnonzero((self.c_P < 0) | (self.c_P > self.n_P))
+        if bad.size:
+            id_, n, c = self.problem_ids[bad[0]], self.n_P[bad[0]], self.c_P[bad[0]]
+            raise MetricError(f"problem '{id_}': {c} right of {n} samples is impossible")
+
+    def __len__(self) -> int:
+        return len(self.problem_ids)
+
+    def ordered(self, problem_ids: Sequence[str]) -> Counts:
+        """The same counts in the order of `problem_ids`, which must name exactly these problems.
+
+        A problem that is missing on either side is a MetricError: the mean over the remaining ones
+        is a mean over other problems.
+        """
+        if tuple(problem_ids) == self.problem_ids:
+            return self
+        if differing := set(problem_ids) ^ set(self.problem_ids):
+            raise MetricError(
+                f"the problems differ: {len(differing)} are on one side only, "
+                f"first '{min(differing)}'",
+                "measure both on the same problems (same benchmark, same --limit)",
+            )
+        place = {id_: index for index, id_ in enumerate(self.problem_ids)}
+        index_P = np.array([place[id_] for id_ in problem_ids], int)
+        grades = self.grades and SampleGrades(self.grades.seeds, self.grades.right_PN[index_P])
+        return Counts(tuple(problem_ids), self.n_P[index_P], self.c_P[index_P], grades)
+
+
+Evaluations = Counts | Sequence[Counts]
+"""The counts of one model: of one evaluation, or one for each evaluation seed."""
+
+
+def each_seed(counts: Evaluations) -> list[Counts]:
+    """The counts of each evaluation seed."""
+    return [counts] if isinstance(counts, Counts) else list(counts)
+
+
+def pooled(counts: Sequence[Counts]) -> Counts:
+    """Several seeds of one model as one: n and c added up per problem."""
+    ids = counts[0].problem_ids
+    seeds = [seed.ordered(ids) for seed in counts]
+    known = [seed.grades for seed in seeds if seed.grades is not None]
+    grades = None
+    if len(known) == len(seeds):
+        names = tuple(name for block in known for name in block.seeds)
+        grades = SampleGrades(names, np.concatenate([block.right_PN for block in known], axis=1))
+    n_P, c_P = (np.sum([getattr(seed, name) for seed in seeds], axis=0) for name in ("n_P", "c_P"))
+    return Counts(ids, n_P, c_P, grades)
+
+
+def whole(values: Any, name: str) -> IntArray:
+    """`values` as integers; fractions are a MetricError."""
+    given = np.asarray(values)
+    if given.size and given.dtype.kind not in "iub":
+        finite = given.dtype.kind == "f" and bool(np.isfinite(given).all())
+        if not finite or not np.array_equal(given, np.trunc(given)):
+            raise MetricError(f"{name} must be whole numbers, not {values!r}")
+    return given.astype(np.int64)
+
+
+__all__ = [
+    "BoolArray",
+    "Counts",
+    "Evaluations",
+    "FloatArray",
+    "IntArray",
+    "SampleGrades",
+    "each_seed",
+    "pooled",
+    "whole",
+]
+
+
+def pass_at_k(n: ArrayLike, c: ArrayLike, k: ArrayLike) -> Any:
+    """The probability that at least one of k samples, without replacement from n, is right.
+
+    `n` samples of which `c` are right: numbers or arrays that broadcast together, one entry per
+    problem. `k`: a number or a 1-d array. The result has the shape of n and c, followed by that
+    of k; numbers all around give a float. Raises MetricError unless 0 <= c <= n and
+    1 <= k <= n for every problem.
+
+    Relative error below 1e-12 for n up to 10,000: the probabilities that the i-th sample is the
+    first right one are added up, without the cancellation of 1 - product or factorials to overflow.
+    """
+    n_, c_, k_ = whole(n, "n"), whole(c, "c"), whole(k, "k")
+    try:
+        n_, c_ = np.broadcast_arrays(n_, c_)
+    except ValueError:
+        raise MetricError(f"n has shape {n_.shape} and c has shape {c_.shape}") from None
+    _check(n_, c_, k_)
+    shape = n_.shape + k_.shape
+    if 0 in shape:
+        return np.zeros(shape)
+    # problems that share (n, c) share their curve, and few pairs differ: with n = 256, at most 257
+    stride = int(n_.max()) + 1
+    pairs_U, place_P = np.unique(n_.ravel() * stride + c_.ravel(), return_inverse=True)
+    ks_K, order_K = np.unique(k_.ravel(), return_inverse=True)
+    pass_KU = _curves(pairs_U // stride, pairs_U % stride, ks_K)
+    pass_UK = np.ascontiguousarray(pass_KU[order_K.ravel()].T)
+    result = pass_UK.take(place_P.ravel(), axis=0).reshape(shape)
+    return float(result) if shape == () else result
+
+
+def _curves(n_U: IntArray, c_U: IntArray, ks_K: IntArray) -> FloatArray:
+    """pass@k for ascending ks: one more sample adds (1 - pass) times its chance to be right.
+
+    Sample k is right with chance c / (n - k + 1) when none was before. When only right samples are
+    left that chance is 1 and pass is 0 or at least 1/2, so that 1 - pass has no rounding error,
+    pass becomes exactly 1 and stays there. Memory: a few rows, however large k is.
+    """
+    pass_KU = np.empty((len(ks_K), len(n_U)))
+    right_U, left_U = c_U.astype(float), n_U.astype(float)
+    pass_U, gain_U, chance_U = np.zeros(len(n_U)), np.empty(len(n_U)), np.empty(len(n_U))
+    row = 0
+    for k in range(1, int(ks_K[-1]) + 1):
+        np.divide(right_U, left_U, out=chance_U)
+        np.subtract(1.0, pass_U, out=gain_U)
+        gain_U *= chance_U
+        pass_U += gain_U
+        left_U -= 1
+        if k == ks_K[row]:
+            pass_KU[row] = pass_U
+            row += 1
+    return pass_KU
+
+
+def _check(n_: IntArray, c_: IntArray, k_: IntArray) -> None:
+    if k_.ndim > 1:
+        raise MetricError(f"k must be a number or a 1-d array, not of shape {k_.shape}")
+    if not n_.size or not k_.size:
+        return
+    if (bad := (n_ < 0) | (c_ < 0) | (c_ > n_)).any():
+        raise MetricError(f"c must lie in 0..n; got n = {n_[bad][0]}, c = {c_[bad][0]}")
+    if k_.min() < 1:
+        raise MetricError(f"k must be at least 1, not {k_.min()}")
+    if k_.max() > n_.min():
+        raise MetricError(
+            f"pass@{k_.max()} is undefined for a problem with {n_.min()} samples (k > n)",
+            f"ask for k up to {n_.min()}, or sample at least {k_.max()} per problem",
+        )
+
+
+def all_right_at_k(n_P: IntArray, c_P: IntArray, ks: Sequence[int]) -> FloatArray:
+    """Return pass^k, shape (P, K): the chance that all of k samples are right, C(c, k) / C(n, k).
+
+    Samples are drawn without replacement, so that it is unbiased (Yao et al. 2024,
+    https://arxiv.org/abs/2406.12045). Raises MetricError where k exceeds n.
+    """
+    return g_pass_at_k(n_P, c_P, ks, 1.0)
+
+
+def g_pass_at_k(n_P: IntArray, c_P: IntArray, ks: Sequence[int], tau: float) -> FloatArray:
+    """Return G-Pass@k, shape (P, K): the chance that at least tau k of k samples are right.
+
+    Hypergeometric, so without bias (Liu et al. 2024, https://arxiv.org/abs/2412.13147). One right
+    sample is the least that is asked for. Raises MetricError where k exceeds n or tau isn't above
+    0 and at most 1.
+    """
+    from scipy.stats import hypergeom
+
+    _check_share(tau)
+    n_P, c_P = np.asarray(n_P), np.asarray(c_P)
+    if bad := [k for k in ks if not 1 <= k <= int(n_P.min(initial=np.iinfo(int).max))]:
+        raise MetricError(
+            f"G-Pass@{bad[0]} is undefined for a problem with {n_P.min()} samples",
+            f"ask for k from 1 to {n_P.min()}, or sample more per problem",
+        )
+    ks_K = np.asarray(ks, int)
+    wanted_K = _least(tau, ks_K)
+    found_PK: FloatArray = hypergeom.sf(
+        wanted_K - 1, n_P[:, None], c_P[:, None], ks_K
+    )  # the chance of more than wanted - 1
+    return np.clip(found_PK, 0.0, 1.0)
+
+
+def covered_at(n_P: IntArray, c_P: IntArray, taus: Sequence[float]) -> FloatArray:
+    """Return Cover@tau by problem, 1 or 0, shape (P, tau): whether the share c/n is at least tau.
+
+    It is the plug-in: a problem whose chance lies near tau falls on either side by the noise of n
+    samples. Raises MetricError where a tau isn't above 0 and at most 1.
+    """
+    for tau in taus:
+        _check_share(tau)
+    n_P, c_P = np.asarray(n_P)[:, None], np.asarray(c_P)[:, None]
+    least_PT = np.stack([_least(tau, n_P[:, 0]) for tau in taus], axis=1)
+    covered_PT: FloatArray = (c_P >= least_PT).astype(float)
+    return covered_PT
+
+
+def _least(tau: float, of: IntArray) -> IntArray:
+    """Return the fewest right samples that are a share of tau; .3 of 10 is 3, not 4 by rounding."""
+    least: IntArray = np.maximum(1, np.ceil(tau * of - 1e-9)).astype(int)
+    return least
+
+
+def _check_share(tau: float) -> None:
+    if not 0 < tau <= 1:
+        raise MetricError(f"tau must be above 0 and at most 1, not {tau:g}", "ask for .5, say")
+
+
+RIGHT = "right"
+"""The class of all answers that were graded right, in any notation."""
+
+
+def maj_at_k(
+    votes: Mapping[str | None, int], ks: Sequence[int], *, resamples: int = 500, seed: int = 0
+) -> FloatArray:
+    """The chance (K,) that k of a problem's n samples, without replacement, elect the right answer.
+
+    `votes` counts the samples by answer: RIGHT, wrong ones by their text, None without an answer.
+    Ties are broken by lot. Exact at k = 1 and k = n; between them the mean over `resamples` random
+    orders of the samples, of which the first k vote. Raises MetricError where k exceeds n.
+    """
+    n, right = sum(votes.values()), votes.get(RIGHT, 0)
+    if bad := [k for k in ks if not 1 <= k <= n]:
+        raise MetricError(
+            f"maj@{bad[0]} is undefined for a problem with {n} samples", f"ask for k from 1 to {n}"
+        )
+    wrong = [count for answer, count in votes.items() if answer not in (RIGHT, None)]
+    votes_A = np.array([right, votes.get(None, 0), *wrong], int)
+    if not wrong:  # a single right vote wins
+        return np.asarray(pass_at_k(n, right, list(ks)))
+    first = _first_votes(votes_A, [k for k in ks if 1 < k < n], resamples, seed)
+    chances = {k: float(_elected(votes_RA).mean()) for k, votes_RA in first.items()}
+    chances |= {n: float(_elected(votes_A[None])[0]), 1: right / n}
+    return np.array([chances[k] for k in ks])
+
+
+def _first_votes(
+    votes_A: IntArray, ks: Sequence[int], resamples: int, seed: int
+) -> dict[int, IntArray]:
+    """For each k the votes (R, A) of the first k samples, in the same random orders for all k."""
+    if not ks:
+        return {}
+    kinds = len(votes_A)
+    samples_N = np.repeat(np.arange(kinds), votes_A)
+    order_RN = np.random.default_rng(seed).permuted(np.tile(samples_N, (resamples, 1)), axis=1)
+    order_RN += kinds * np.arange(resamples)[:, None]
+    by_k, votes_RA, before = {}, np.zeros((resamples, kinds), int), 0
+    for k in sorted(set(ks)):
+        more = np.bincount(order_RN[:, before:k].ravel(), minlength=resamples * kinds)
+        votes_RA = votes_RA + more.reshape(resamples, kinds)
+        by_k[k], before = votes_RA, k
+    return by_k
+
+
+def _elected(votes_RA: IntArray) -> FloatArray:
+    """The chance that the right answer, A's first, wins each election; A's second is no answer."""
+    right_R, others_RA = votes_RA[:, 0], votes_RA[:, 2:]
+    tied_R = 1 + (others_RA == right_R[:, None]).sum(axis=1)
+    wins_R = (right_R > 0) & (right_R >= others_RA.max(axis=1, initial=0))
+    chance_R: FloatArray = np.where(wins_R, 1 / tied_R, 0.0)
+    return chance_R
+
+
+def entropy_of_counts(counts: Sequence[int]) -> float:
+    """-sum f log f over the shares of counts, in nats; NaN where nothing was counted.
+
+    The plug-in value: low by about (kinds - 1) / 2n, so that equal n are to be compared.
+    """
+    count = np.array([count for count in counts if count], float)
+    if not len(count):
+        return float("nan")
+    share = count / count.sum()
+    return float(-(share * np.log(share)).sum() + 0.0)
+
+
+def distinct_of(counts: Sequence[int], k: int) -> float:
+    """The expected number of kinds among k samples without replacement (Hurlbert 1971).
+
+    NaN if k > n. A kind with c samples is met with the probability that pass@k gives it.
+    """
+    n = sum(counts)
+    if k > n:
+        return float("nan")
+    return float(pass_at_k(np.full(len(counts), n), np.array(counts, int), k).sum())

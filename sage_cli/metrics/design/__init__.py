@@ -1,1 +1,0 @@
-"""The design of a measurement: its precision and its power."""

@@ -1,0 +1,173 @@
+"""pass@k at equal pass@1, with its interval, for policies that are curves and not points.
+
+A lower temperature raises pass@1 and lowers pass@k, as training does. So a policy is a curve of
+(pass@1, pass@k) over temperatures, and is compared with another where both have the same pass@1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sage_cli.errors import MetricError
+from sage_cli.metrics.counts import FloatArray
+from sage_cli.metrics.intervals import Resampling, resampled_means, studentised
+
+UNREACHED_SHARE = 0.05
+"""An interval is refused where more of the resamples than this share don't reach the target."""
+NO_CHANGE = 1e-12
+"""Differences below it are rounding."""
+
+Curve = tuple[FloatArray, FloatArray]
+"""pass@1 and pass@k, both (R, T): R resamples of the problems, T ascending temperatures."""
+
+
+@dataclass(frozen=True, eq=False)
+class Gap:
+    """pass@k of a policy less that of another where both have the pass@1 `target_R`.
+
+    NaN where it isn't reached. `place_R` and `other_place_R` are places on the two curves, between
+    two temperatures, counted from 0.
+    """
+
+    target_R: FloatArray
+    difference_R: FloatArray
+    place_R: FloatArray
+    other_place_R: FloatArray
+
+
+def gap_over_temperatures(policy: Curve, other: Curve, at: int) -> Gap:
+    """Return the gap of two curves over ascending temperatures, on which pass@1 falls.
+
+    The target is the smaller of their pass@1 at the `at`-th temperature: each policy is taken as
+    it is, or at a higher temperature.
+    """
+    target_R = np.minimum(policy[0][:, at], other[0][:, at])
+    own_R, place_R = _reached(policy, target_R)
+    others_R, other_place_R = _reached(other, target_R)
+    return Gap(target_R, own_R - others_R, place_R, other_place_R)
+
+
+def _reached(curve: Curve, target_R: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return pass@k and the place where pass@1 has the target; NaN if nowhere.
+
+    pass@1 rises from the highest temperature to the lowest: the first place on that way counts.
+    """
+    accuracy_RT, pass_RT = (values_RT[:, ::-1] for values_RT in curve)
+    reached_RT = accuracy_RT >= target_R[:, None]
+    place_R = reached_RT.argmax(axis=1)
+    rows, before_R = np.arange(len(place_R)), np.maximum(place_R - 1, 0)
+    low_R, high_R = accuracy_RT[rows, before_R], accuracy_RT[rows, place_R]
+    rise_R = np.where(high_R > low_R, high_R - low_R, 1.0)
+    share_R = np.where(place_R > 0, (target_R - low_R) / rise_R, 0.0)
+    # a curve that begins above the target doesn't have it anywhere
+    known_R = reached_RT.any(axis=1) & ((place_R > 0) | (high_R == target_R))
+    share_R = np.where(known_R, share_R, np.nan)
+    passed_R = pass_RT[rows, before_R]
+    value_R = passed_R + share_R * (pass_RT[rows, place_R] - passed_R)
+    return value_R, accuracy_RT.shape[1] - 1 - (before_R + share_R)
+
+
+@dataclass(frozen=True, eq=False)
+class Points:
+    """pass@1 and pass@k of each problem, both (P, T): problems, ascending temperatures."""
+
+    accuracy_PT: FloatArray
+    pass_k_PT: FloatArray
+
+
+@dataclass(frozen=True)
+class EqualAccuracy:
+    """pass@k of a policy less that of another, where both have `accuracy` for pass@1.
+
+    `at` and `other_at` are the temperatures, interpolated, at which the two have that pass@1.
+    `unreached` of `resamples` do not reach it.
+    """
+
+    accuracy: float
+    difference: float
+    low: float
+    high: float
+    p: float
+    at: float
+    other_at: float
+    unreached: int
+    resamples: int
+
+
+@dataclass(frozen=True)
+class NotReached:
+    """The reason why policies can't be compared at equal pass@1."""
+
+    reason: str
+
+
+def equal_accuracy(
+    policy: Points, other: Points, temperatures: Sequence[float], at: int, how: Resampling
+) -> EqualAccuracy | NotReached:
+    """Return the policy's pass@k less the other's at equal pass@1.
+
+    `temperatures` ascend; the `at`-th is the evaluation's. The interval is about other problems of
+    the kind: the bootstrap-t interval of a mean, of the problems' jackknife pseudo-values, so the
+    target and the places are found again without each problem. NotReached where the pass@1 isn't
+    reached, or more than `UNREACHED_SHARE` of resampled problems don't reach it.
+    """
+    _refuse_unequal(policy, other)
+    problems = len(policy.accuracy_PT)
+    gap = _gap(policy, other, at, how)
+    difference = float(gap.difference_R[0])
+    if np.isnan(difference):
+        return NotReached("no temperature reaches it")
+    rest = slice(1 + problems, None)
+    unreached = int(np.isnan(gap.difference_R[rest]).sum())
+    left_out_P = gap.difference_R[1 : rest.start]
+    if unreached > UNREACHED_SHARE * how.resamples or np.isnan(left_out_P).any():
+        return NotReached(f"{unreached:,} of {how.resamples:,} resamples don't reach it")
+    half, p = _half_width(problems * difference - (problems - 1) * left_out_P, difference, how)
+    return EqualAccuracy(
+        accuracy=float(gap.target_R[0]),
+        difference=difference,
+        low=max(difference - half, -1.0),
+        high=min(difference + half, 1.0),
+        p=p,
+        at=_temperature(temperatures, float(gap.place_R[0])),
+        other_at=_temperature(temperatures, float(gap.other_place_R[0])),
+        unreached=unreached,
+        resamples=how.resamples,
+    )
+
+
+def _refuse_unequal(policy: Points, other: Points) -> None:
+    shapes = {one.accuracy_PT.shape for one in (policy, other)}
+    if len(shapes) > 1 or len(policy.accuracy_PT) < 2:
+        raise MetricError(
+            f"curves have the shapes {', '.join(map(str, sorted(shapes)))} of problems and "
+            "temperatures",
+            "measure both on the same two or more problems, at the same temperatures",
+        )
+
+
+def _gap(policy: Points, other: Points, at: int, how: Resampling) -> Gap:
+    """Return the gaps on all problems, without each of them, and on resampled ones."""
+    values = [part for one in (policy, other) for part in (one.accuracy_PT, one.pass_k_PT)]
+    columns_PC = np.concatenate(values, axis=1)
+    mean_C = columns_PC.mean(axis=0)
+    without_PC = mean_C + (mean_C - columns_PC) / (len(columns_PC) - 1)
+    drawn_RC = resampled_means(columns_PC, how)
+    rows_RC = np.concatenate([mean_C[None], without_PC, drawn_RC])
+    own_1_RT, own_k_RT, other_1_RT, other_k_RT = np.split(rows_RC, len(values), axis=1)
+    return gap_over_temperatures((own_1_RT, own_k_RT), (other_1_RT, other_k_RT), at)
+
+
+def _half_width(pseudo_P: FloatArray, difference: float, how: Resampling) -> tuple[float, float]:
+    """Return half the interval's width and the p-value of "no difference"."""
+    if np.ptp(pseudo_P) < NO_CHANGE:  # all problems alike: nothing varies
+        return 0.0, float(abs(difference) < NO_CHANGE)
+    found = studentised(pseudo_P[:, None], how)
+    return float(found.high_K[0] - found.low_K[0]) / 2, float(found.p_K[0])
+
+
+def _temperature(temperatures: Sequence[float], place: float) -> float:
+    return float(np.interp(place, np.arange(len(temperatures)), temperatures))

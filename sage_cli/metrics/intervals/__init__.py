@@ -1,1 +1,0 @@
-"""Confidence intervals of means, and the sources of their variance."""

@@ -1,0 +1,398 @@
+"""The population of problems that counts stand for, and the sampling noise of its pass@k."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sage_cli.metrics.comparison import Difference, Pool, SideRuns, by_run, error_over
+from sage_cli.metrics.counts import Counts, FloatArray, pass_at_k
+from sage_cli.metrics.intervals import (
+    beta_binomial_logs,
+    hypergeometric,
+    log_choose,
+    pooled_variance,
+    two_sided_p,
+    two_sided_reach,
+)
+
+SAMPLES = 6_000
+"""Log-odds that stand for the population."""
+RARE = 1e-6
+"""The nearest to 0 or 1 that a success probability is taken to be."""
+
+
+@dataclass(frozen=True, eq=False)
+class Population:
+    """A base's problems: samples of the log-odds of a right answer, and the fitted Beta's a, b.
+
+    Each counted problem stands for its posterior under the Beta distribution that fits all counts
+    best, so that neither 0 of 16 nor 16 of 16 is taken for a certainty.
+    """
+
+    logit_L: FloatArray
+    beta: tuple[float, float]
+
+    @classmethod
+    def of(
+        cls, counts: Counts, samples: int = SAMPLES, *, near: tuple[float, float] | None = None
+    ) -> Population:
+        """From a base's counts: equally many samples from each problem's posterior.
+
+        `near` is a Beta distribution in whose neighbourhood the fitted one is sought.
+        """
+        a, b = fit_beta(counts, near)
+        generator = np.random.default_rng(0)
+        each = max(1, samples // len(counts))
+        right_P, wrong_P = a + counts.c_P, b + counts.n_P - counts.c_P
+        p_L = generator.beta(right_P, wrong_P, size=(each, len(counts))).ravel()
+        p_L = generator.permutation(p_L)  # a stride through them then meets all problems
+        p_L = np.clip(p_L, RARE, 1 - RARE)
+        return cls(np.log(p_L) - np.log1p(-p_L), (a, b))
+
+    def shifted(self, shift: float, heterogeneity: float = 0.0) -> FloatArray:
+        """The log-odds after training, shape (L,); the same noise at every call."""
+        noise_L = np.random.default_rng(1).standard_normal(len(self.logit_L))
+        return self.logit_L + shift + heterogeneity * noise_L
+
+
+def fit_beta(counts: Counts, near: tuple[float, float] | None = None) -> tuple[float, float]:
+    """a, b of the Beta distribution of success probabilities that makes counts likeliest.
+
+    The beta-binomial likelihood is searched on a grid of mean and a + b that is refined three
+    times: to within 1 % of both. With `near` the first two grids, the widest, are left out.
+    """
+    (n_U, c_U), times_U = np.unique(np.stack([counts.n_P, counts.c_P]), axis=1, return_counts=True)
+    middle, reach, rounds, points = np.array([0.0, 1.0]), np.array([8.0, 6.0]), 4, 17
+    if near is not None:
+        a, b = near
+        middle, reach, rounds, points = np.log([a / b, a + b]), np.array([1.2, 1.2]), 2, 9
+    for _ in range(rounds):
+        steps = np.linspace(-1, 1, points)
+        grid = [middle + reach * np.array([x, y]) for x in steps for y in steps]
+        middle = max(grid, key=lambda at: beta_binomial_logs(*_shape(at), n_U, c_U) @ times_U)
+        reach = reach / 6 if near is None else reach / 4
+    return _shape(middle)
+
+
+def _shape(point: FloatArray) -> tuple[float, float]:
+    """a, b from the log-odds of their mean and the logarithm of their sum."""
+    mean, total = 1 / (1 + np.exp(-point[0])), np.exp(point[1])
+    return float(total * mean), float(total * (1 - mean))
+
+
+NEGLIGIBLE = 1e-12
+"""Probabilities below it are left out of a mean."""
+
+
+def estimator_variance(logit_L: FloatArray, n: int, ks: ArrayLike) -> FloatArray:
+    """The variance of pass@k's unbiased estimate from n samples, shape (L, K), exact.
+
+    The binomial distribution of c is summed over, at each success probability.
+    """
+    c_C = np.arange(n + 1)
+    log_right_L, log_wrong_L = -np.logaddexp(0, -logit_L), -np.logaddexp(0, logit_L)
+    log_LC = log_choose(n, c_C) + np.outer(log_right_L, c_C) + np.outer(log_wrong_L, n - c_C)
+    estimate_CK = pass_at_k(np.full(n + 1, n), c_C, np.asarray(ks))
+    mean_LK, square_LK = np.exp(log_LC) @ estimate_CK, np.exp(log_LC) @ estimate_CK**2
+    variance_LK: FloatArray = np.maximum(square_LK - mean_LK**2, 0)
+    return variance_LK
+
+
+def estimator_covariance(
+    a_L: FloatArray, b_L: FloatArray, n: int, ks: ArrayLike, correlation: float
+) -> FloatArray:
+    """The covariance of both sides' estimates of pass@k at log-odds a and b, shape (L, K), exact.
+
+    1 - estimate is the mean, over all k-subsets of the n samples, of "none of them is right". Two
+    subsets share h samples (hypergeometric), and a shared one is wrong on both sides with
+    probability q_a q_b + c, where c is the grades' covariance. So the covariance is
+    (q_a q_b)^k (E (1 + c / (q_a q_b))^h - 1). c is at most what the two probabilities allow.
+    """
+    wrong_L = -np.logaddexp(0, a_L) - np.logaddexp(0, b_L)
+    right_a, right_b = -np.expm1(-np.logaddexp(0, a_L)), -np.expm1(-np.logaddexp(0, b_L))
+    deviations_L = np.sqrt(right_a * (1 - right_a) * right_b * (1 - right_b))
+    most_L = np.minimum(right_a, right_b) - right_a * right_b
+    ratio_L = np.log1p(np.minimum(correlation * deviations_L, most_L) / np.exp(wrong_L))
+    columns = []
+    for k in np.asarray(ks).tolist():
+        shared_C, chance_C = hypergeometric(k, n - k, k)
+        likely_C = chance_C > NEGLIGIBLE
+        powers_LC = np.exp(k * wrong_L[:, None] + np.outer(ratio_L, shared_C[likely_C]))
+        columns.append(powers_LC @ chance_C[likely_C] - np.exp(k * wrong_L))
+    covariance_LK: FloatArray = np.maximum(np.stack(columns, axis=1), 0)
+    return covariance_LK
+
+
+POWER = 0.8
+"""The probability of detecting the smallest detectable difference."""
+
+
+@dataclass(frozen=True, eq=False)
+class Precision:
+    """A less B in mean pass@k at each k, its standard error and that error's degrees of freedom.
+
+    NaN where no error can be known: fewer than two problems, or no two that differ. `gap_PK` are
+    the problems' differences where these alone are the error, on one benchmark.
+    """
+
+    mean_K: FloatArray
+    error_K: FloatArray
+    freedom_K: FloatArray
+    gap_PK: FloatArray | None = None
+
+    def smallest(self, confidence: float = 0.95, power: float = POWER) -> FloatArray:
+        """The smallest true difference that a two-sided test finds with probability `power`.
+
+        (t[1 - alpha/2] + t[power]) standard errors (Bloom 1995, Evaluation Review 19(5), "minimum
+        detectable effects"): that far from 0 the estimate exceeds the test's threshold in `power`
+        of all repetitions, as long as the error is the same. NaN where that is more than 1, which
+        no difference can be.
+        """
+        smallest_K = self.error_K * (self._reach(1 - confidence) + self._reach(2 * (1 - power)))
+        return np.where(smallest_K <= 1, smallest_K, np.nan)
+
+    def detectable(self, difference: Difference, power: float = POWER) -> FloatArray:
+        """The same for the test of `difference`, whose interval may be wider than Student's.
+
+        Its test finds a difference once the interval's end on that side passes 0. So the smallest
+        one is the reach of that interval, and t[power] times the error of its end. That error is
+        smaller than that of the mean where few problems differ, since the reach grows with what
+        they add; the delta method takes off too much, as the skewness is an estimate itself, and
+        the middle of both is used. Simulated power at the stated value: docs/results/coverage.md.
+        """
+        reach_K = np.where(
+            self.mean_K < 0, difference.high_K - self.mean_K, self.mean_K - difference.low_K
+        )
+        students_K = self._reach(1 - difference.confidence) * self.error_K
+        end_K = self._end_error(np.minimum(reach_K, students_K))
+        smallest_K = reach_K + self._reach(2 * (1 - power)) * end_K
+        return np.where(smallest_K <= 1, smallest_K, np.nan)
+
+    def _end_error(self, reach_K: FloatArray) -> FloatArray:
+        """Between the error of the mean and that of mean - reach, the reach as its error varies.
+
+        With d the problems' deviations towards the mean, the latter is the error of
+        d - reach (d^2 / variance - 1) / 2. The reach is Student's at most: the part beyond is
+        there for unseen problems and doesn't vary.
+        """
+        if self.gap_PK is None:
+            return self.error_K
+        off_PK = (self.gap_PK - self.mean_K) * np.where(self.mean_K < 0, -1, 1)
+        variance_K = off_PK.var(axis=0, ddof=1)
+        scale_K = np.divide(reach_K, variance_K, out=np.zeros_like(reach_K), where=variance_K > 0)
+        end_PK = off_PK - scale_K * off_PK**2 / 2
+        end_K: FloatArray = end_PK.std(axis=0, ddof=1) / np.sqrt(len(off_PK))
+        return (self.error_K + end_K) / 2
+
+    def interval(self, confidence: float = 0.95) -> tuple[FloatArray, FloatArray]:
+        """Student's interval of the difference, within [-1, 1]."""
+        half_K = self._reach(1 - confidence) * self.error_K
+        return np.maximum(self.mean_K - half_K, -1), np.minimum(self.mean_K + half_K, 1)
+
+    def p(self) -> FloatArray:
+        """Two-sided p-values of "no difference" by Student's t; NaN without an error."""
+        return two_sided_p(self.mean_K / self.error_K, self.freedom_K)
+
+    def _reach(self, alpha: float) -> FloatArray:
+        """The t that |T| exceeds with probability `alpha`; NaN without an error."""
+        return two_sided_reach(alpha, self.freedom_K)
+
+
+def precision(
+    benchmarks: Sequence[tuple[SideRuns, SideRuns]], ks: Sequence[int], pool: Pool | None = None
+) -> Precision:
+    """The difference of two sides, and of its unweighted mean over several benchmarks.
+
+    Where a side has several training seeds the error is `seed_noise.error_over`'s, as in the
+    interval that `compare` prints; `pool` is as there. Else it is that of the problems, benchmark
+    by benchmark (their differences vary by their sampling as well), with Satterthwaite's (1946)
+    degrees of freedom.
+    """
+    sides = []
+    for a_runs, b_runs in benchmarks:
+        ids = a_runs[0][0].problem_ids
+        sides.append((by_run(a_runs, ids, ks), by_run(b_runs, ids, ks)))
+    gaps = [a_IPK.mean(axis=0) - b_IPK.mean(axis=0) for a_IPK, b_IPK in sides]
+    mean_K = np.mean([gap_PK.mean(axis=0) for gap_PK in gaps], axis=0)
+    several = max(map(len, sides[0])) > 1 and min(map(len, gaps)) > 1
+    error_K, freedom_K = error_over(sides, pool) if several else _problems_alone(gaps)
+    seen_K = error_K > 0
+    return Precision(
+        mean_K,
+        np.where(seen_K, error_K, np.nan),
+        np.where(seen_K, freedom_K, np.nan),
+        gaps[0] if len(gaps) == 1 and not several else None,
+    )
+
+
+def _problems_alone(gaps: Sequence[FloatArray]) -> tuple[FloatArray, FloatArray]:
+    """Standard error and degrees of freedom of the mean over benchmarks, for these very models."""
+    parts = [(pooled_variance([gap]) / (len(gap) * len(gaps) ** 2), len(gap) - 1) for gap in gaps]
+    variance_K = np.sum([part_K for part_K, _ in parts], axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        squares_K = np.sum([part_K**2 / max(f, 1) for part_K, f in parts], axis=0)
+        return np.sqrt(variance_K), variance_K**2 / squares_K
+
+
+HETEROGENEITY = 0.5
+"""Default deviation of the shifts of log-odds. Measured on the `tiny` preset, 60 problems x 256
+samples, less sampling noise: .57 and .52 between the base and RL runs with and without KL, close to
+0 between those runs."""
+CORRELATION = 0.36
+"""Default correlation of a base's and a trained policy's grades of a sample with the same random
+numbers, measured between a base and its RL policies."""
+COVARIANCE_SAMPLES = 150
+"""Log-odds over which the covariance is averaged: it varies slowly, and each of it is a sum."""
+SHIFTS = np.linspace(-6, 16, 111)
+"""Log-odds that are tried; from below 0, because heterogeneity alone moves the mean."""
+RESAMPLES = 40
+RESAMPLED_SAMPLES = 600
+COARSE = SHIFTS[::3]
+"""Samples and shifts for a resampled population: their error is small beside that of resampling."""
+LOGITS = np.linspace(-18, 18, 1441)
+"""Log-odds at which the estimator's variance is computed; between them it is interpolated."""
+
+
+@dataclass(frozen=True)
+class Design:
+    """The amount that is measured: `samples` per problem and evaluation seed, `seeds` of these."""
+
+    problems: int
+    samples: int
+    seeds: int = 1
+
+
+def smallest_changes(
+    population: Population,
+    designs: Sequence[Design],
+    ks: Sequence[int],
+    *,
+    loss: bool = False,
+    heterogeneity: float = HETEROGENEITY,
+    correlation: float = CORRELATION,
+    confidence: float = 0.95,
+    power: float = POWER,
+    shifts: FloatArray = SHIFTS,
+) -> FloatArray:
+    """The smallest mean gain (or `loss`) of pass@k that each design detects, shape (Q, K).
+
+    Detected: by a two-sided paired test at 1 - `confidence`, with probability `power`. In absolute
+    terms, as 0.03. NaN for k above the samples, for a single problem, and where even a policy
+    that is right (or wrong) everywhere would go unseen.
+    """
+    sign, ks_K = (-1 if loss else 1), np.asarray(ks)
+    moved = [population.shifted(sign * shift, heterogeneity) for shift in shifts]
+    before_LK = _solved(population.logit_L, ks_K)
+    change_ELK = (_solved(after_L, ks_K) - before_LK for after_L in moved)
+    moments = [(sign * gap_LK.mean(axis=0), gap_LK.var(axis=0)) for gap_LK in change_ELK]
+    mean_EK, between_EK = (np.array(part) for part in zip(*moments, strict=True))
+    smallest_QK = np.full((len(designs), len(ks_K)), np.nan)
+    for n in {design.samples for design in designs}:
+        known_K = ks_K <= n
+        if not known_K.any():
+            continue
+        sampling_EK = _sampling(population.logit_L, moved, n, ks_K[known_K], correlation)
+        for place, design in enumerate(designs):
+            if design.samples == n and design.problems > 1:
+                variance_EK = between_EK[:, known_K] + sampling_EK / design.seeds
+                errors_EK = np.sqrt(variance_EK / design.problems)
+                needed_EK = multiple(design.problems - 1, confidence, power) * errors_EK
+                smallest_QK[place, known_K] = _first_reached(mean_EK[:, known_K], needed_EK)
+    return smallest_QK
+
+
+def resampled_changes(
+    counts: Counts,
+    designs: Sequence[Design],
+    ks: Sequence[int],
+    *,
+    beta: tuple[float, float],
+    confidence: float = 0.95,
+    **assumed: Any,
+) -> FloatArray:
+    """Low and high ends of the smallest changes, shape (2, Q, K): the counted problems resampled.
+
+    The population is known from the counted problems alone; others of the kind would give another
+    answer. `beta` is the distribution that fits all of them; `assumed` are further options of
+    `smallest_changes`. An end of inf says that no change may be large enough.
+    """
+    generator, changes = np.random.default_rng(3), []
+    ids = tuple(map(str, range(len(counts))))
+    for _ in range(RESAMPLES):
+        place_P = generator.integers(0, len(counts), len(counts))
+        resampled = Counts(ids, counts.n_P[place_P], counts.c_P[place_P])
+        population = Population.of(resampled, RESAMPLED_SAMPLES, near=beta)
+        changes.append(
+            smallest_changes(
+                population, designs, ks, confidence=confidence, shifts=COARSE, **assumed
+            )
+        )
+    tail = (1 - confidence) / 2
+    ends = np.where(np.isnan(changes), np.inf, changes)
+    ends_2QK: FloatArray = np.quantile(ends, [tail, 1 - tail], axis=0, method="inverted_cdf")
+    return ends_2QK
+
+
+def multiple(freedom: ArrayLike, confidence: float = 0.95, power: float = POWER) -> FloatArray:
+    """The standard errors of a paired difference in the smallest one: t + t.
+
+    As `Precision.smallest`; 2.8 for many degrees of freedom at 95 % and 80 %.
+    """
+    degrees = np.asarray(freedom, dtype=float)
+    return two_sided_reach(1 - confidence, degrees) + two_sided_reach(2 * (1 - power), degrees)
+
+
+def _sampling(
+    before_L: FloatArray,
+    moved: Sequence[FloatArray],
+    n: int,
+    ks_K: FloatArray,
+    correlation: float,
+) -> FloatArray:
+    """The variance that n samples a side add to a problem's difference at each shift, (E, K)."""
+    noise_LK = _noise(n, tuple(ks_K.tolist()))
+
+    def mean_noise(logit_L: FloatArray) -> FloatArray:
+        return np.array([np.interp(logit_L, LOGITS, noise_L).mean() for noise_L in noise_LK.T])
+
+    after_EK = np.array([mean_noise(after_L) for after_L in moved])
+    sampling_EK: FloatArray = mean_noise(before_L) + after_EK
+    if not correlation:
+        return sampling_EK
+    some = slice(None, None, max(1, len(before_L) // COVARIANCE_SAMPLES))
+    covariances = [
+        estimator_covariance(before_L[some], after_L[some], n, ks_K, correlation).mean(axis=0)
+        for after_L in moved
+    ]
+    sampling_EK -= 2 * np.array(covariances)
+    return sampling_EK
+
+
+@lru_cache(maxsize=64)
+def _noise(n: int, ks: tuple[int, ...]) -> FloatArray:
+    """`estimator_variance` at `LOGITS`."""
+    return estimator_variance(LOGITS, n, ks)
+
+
+def _solved(logit_L: FloatArray, ks_K: FloatArray) -> FloatArray:
+    """The probability that k samples hold a right one, 1 - (1 - p)^k, shape (L, K)."""
+    return -np.expm1(np.multiply.outer(-np.logaddexp(0, logit_L), ks_K))
+
+
+def _first_reached(mean_EK: FloatArray, needed_EK: FloatArray) -> FloatArray:
+    """The mean change where it first is as large as needed; linear between shifts."""
+    change_K = np.full(mean_EK.shape[1], np.nan)
+    over_EK = mean_EK - needed_EK
+    for k, (mean_E, over_E) in enumerate(zip(mean_EK.T, over_EK.T, strict=True)):
+        reached = np.flatnonzero((over_E[1:] >= 0) & (over_E[:-1] < 0))
+        if reached.size:
+            u = int(reached[0])
+            part = over_E[u] / (over_E[u] - over_E[u + 1])
+            change_K[k] = mean_E[u] + part * (mean_E[u + 1] - mean_E[u])
+    return change_K

@@ -1,0 +1,183 @@
+"""A sweep's objective, problem by problem: the basis of its interval and its ranking."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sage_cli.metrics.comparison import SeedNoise
+from sage_cli.metrics.counts import BoolArray, Counts, FloatArray
+from sage_cli.metrics.intervals import (
+    USUAL,
+    Resampling,
+    gaffke,
+    pass_matrix,
+    two_sided_p,
+    two_sided_reach,
+)
+from sage_cli.settings.sections.sweep import Objective
+
+Measured = Sequence[Mapping[str, Counts]]
+"""A model's measurements: for each training seed, benchmark -> counts."""
+
+
+@dataclass(frozen=True, eq=False)
+class ObjectiveValues:
+    """Every model's value of every problem in every run, shape (I, P); I may differ.
+
+    Their mean over P is the objective: with several benchmarks, problems of the smaller ones count
+    for more, and `highest` is the most that a problem can reach.
+    """
+
+    models: tuple[FloatArray, ...]
+    highest: float
+
+    @property
+    def noise(self) -> SeedNoise | None:
+        """The noise between runs of one model, over all models; None where each has one run."""
+        if all(len(runs_IP) == 1 for runs_IP in self.models):
+            return None
+        return SeedNoise.seen([runs_IP[..., None] for runs_IP in self.models])
+
+
+def by_problem(objective: Objective, counts: Counts) -> FloatArray:
+    """Return the objective of each problem (P,), whose mean is the objective on that benchmark."""
+    ks, weights_K = list(objective.weights), np.array(list(objective.weights.values()))
+    values_P: FloatArray = pass_matrix(counts, ks) @ weights_K
+    return values_P
+
+
+def objective_values(objective: Objective, models: Sequence[Measured]) -> ObjectiveValues:
+    """`objective` of `models`; MetricError unless all were measured on the same problems."""
+    first = models[0][0]
+    problems = {name: len(counts) for name, counts in first.items()}
+    share = {name: sum(problems.values()) / (len(problems) * P) for name, P in problems.items()}
+
+    def of(run: Mapping[str, Counts]) -> FloatArray:
+        values = (
+            share[name] * by_problem(objective, run[name].ordered(counts.problem_ids))
+            for name, counts in first.items()
+        )
+        return np.concatenate(list(values))
+
+    return ObjectiveValues(
+        tuple(np.stack([of(run) for run in model]) for model in models),
+        float(sum(objective.weights.values()) * max(share.values())),
+    )
+
+
+def objective_intervals(
+    values: ObjectiveValues, how: Resampling = USUAL
+) -> tuple[tuple[float, float], ...]:
+    """For each model an interval of the result of other problems, and other seeds.
+
+    Where some model has several runs: Student's t, with the variance between runs pooled over all
+    models (`SeedNoise.error`). Else Gaffke's bounds, about these very models. NaN for one
+    problem.
+    """
+    top, noise = values.highest, values.noise
+    means_ZP = np.stack([runs_IP.mean(axis=0) for runs_IP in values.models])
+    if noise is None or means_ZP.shape[1] < 2:
+        band = gaffke(means_ZP.T, (0.0, top), how)
+        return tuple(zip(map(float, band.low_K), map(float, band.high_K), strict=True))
+    ends = []
+    for mean_P, runs_IP in zip(means_ZP, values.models, strict=True):
+        error_1, freedom_1 = noise.error(mean_P[:, None], 1 / len(runs_IP))
+        reach = float((two_sided_reach(1 - how.confidence, freedom_1) * error_1)[0])
+        mean = float(mean_P.mean())
+        ends.append((max(mean - reach, 0.0), min(mean + reach, top)))
+    return tuple(ends)
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The best model's place, and the places of all that may be as good, itself among them.
+
+    `error` is the median standard error of a difference from the best, NaN where there is none.
+    """
+
+    best: int
+    indistinguishable: tuple[int, ...]
+    error: float
+    confidence: float
+
+
+@dataclass(frozen=True)
+class Front:
+    """Places of the models that none is better than in both objectives, and of all that may be."""
+
+    best: tuple[int, ...]
+    indistinguishable: tuple[int, ...]
+
+
+def rank(values: ObjectiveValues, confidence: float = 0.95) -> Ranking:
+    """Compare every model with the `leading` one, on the same problems.
+
+    The model that looks best was lucky among all pairs: p-values are multiplied by the number of
+    pairs (Bonferroni), so that a model as good as all others is distinguished from any with
+    probability 1 - `confidence` at most.
+    """
+    best = leading(values)[0]
+    better_ZZ, error_ZZ = _compared(values, confidence)
+    known_Z = error_ZZ[best][error_ZZ[best] > 0]
+    error = float(np.median(known_Z)) if known_Z.size else np.nan
+    return Ranking(best, _places(~better_ZZ[best]), error, confidence)
+
+
+def leading(values: ObjectiveValues) -> list[int]:
+    """Return the models' places, the highest mean first."""
+    return sorted(range(len(values.models)), key=lambda place: -float(values.models[place].mean()))
+
+
+def pareto_front(objectives: Sequence[ObjectiveValues], confidence: float = 0.95) -> Front:
+    """The models that no other beats in all objectives, and those indistinguishable from them.
+
+    A model is distinguished where one of the front is significantly better in every objective;
+    each of those comparisons holds at `confidence` over all pairs, hence all of them together do.
+    """
+    means_ZO = np.array([[runs_IP.mean() for runs_IP in values.models] for values in objectives]).T
+    front = non_dominated(means_ZO)
+    better_ZZ = np.logical_and.reduce([_compared(values, confidence)[0] for values in objectives])
+    return Front(front, _places(~better_ZZ[list(front)].any(axis=0)))
+
+
+def non_dominated(values_ZO: FloatArray) -> tuple[int, ...]:
+    """Places of the models that no other matches in all objectives and beats in one."""
+    no_worse_ZZ = (values_ZO[:, None] >= values_ZO[None]).all(axis=2)
+    better_ZZ = (values_ZO[:, None] > values_ZO[None]).any(axis=2)
+    return _places(~(no_worse_ZZ & better_ZZ).any(axis=0))
+
+
+def _places(true_Z: Any) -> tuple[int, ...]:
+    return tuple(map(int, np.flatnonzero(true_Z)))
+
+
+def _compared(values: ObjectiveValues, confidence: float) -> tuple[BoolArray, FloatArray]:
+    """True where a model (row) is significantly better than another, and the errors, (Z, Z) each.
+
+    Paired by problem, Student's t; where models have several runs, with the noise of seeds pooled
+    over all models. Without an error there is no evidence.
+    """
+    means_ZP = np.stack([runs_IP.mean(axis=0) for runs_IP in values.models])
+    runs_Z = np.array([len(runs_IP) for runs_IP in values.models])
+    (Z, P), noise = means_ZP.shape, values.noise
+    better_ZZ, error_ZZ = np.zeros((Z, Z), dtype=bool), np.full((Z, Z), np.nan)
+    if P < 2:
+        return better_ZZ, error_ZZ
+    for place in range(Z):
+        gap_PZ = (means_ZP[place] - means_ZP).T
+        error_Z, freedom_Z = gap_PZ.std(axis=0, ddof=1) / np.sqrt(P), np.full(Z, P - 1.0)
+        if noise is not None:
+            for other, share in enumerate(1 / runs_Z[place] + 1 / runs_Z):
+                error_1, freedom_1 = noise.error(gap_PZ[:, [other]], share)
+                error_Z[other], freedom_Z[other] = error_1[0], freedom_1[0]
+            error_Z[place] = 0.0  # the same runs
+        gap_Z, known_Z = gap_PZ.mean(axis=0), error_Z > 0
+        p_Z = np.ones(Z)
+        p_Z[known_Z] = two_sided_p(gap_Z[known_Z] / error_Z[known_Z], freedom_Z[known_Z])
+        better_ZZ[place] = (p_Z * Z * (Z - 1) / 2 <= 1 - confidence) & (gap_Z > 0)
+        error_ZZ[place] = error_Z
+    return better_ZZ, error_ZZ

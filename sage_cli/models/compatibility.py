@@ -1,0 +1,255 @@
+"""Errors for policies that don't fit a command, before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from sage_cli.config.layers import UNIONS, leaves, settings
+from sage_cli.errors import ConfigurationError, StoreError
+from sage_cli.models.folders import (
+    Facts,
+    adapter_base,
+    differences,
+    facts_of_folder,
+    facts_of_section,
+    is_adapter,
+)
+from sage_cli.models.policy import Policy
+from sage_cli.problems.template import PromptTemplate
+from sage_cli.settings.sections.model import (
+    ModelSection,
+    PretrainedModel,
+    PromptSection,
+    ScratchModel,
+)
+from sage_cli.store.run import Run, Runs, run_of
+
+_MODEL: TypeAdapter[PretrainedModel | ScratchModel] = TypeAdapter(ModelSection)
+
+
+def refuse_other_template(
+    policy: Policy, template: PromptTemplate, *, allowed: bool, use: str
+) -> None:
+    """Refuse to use a model under another prompt than it was trained with, unless `allowed`.
+
+    `use` is what is being done, as "this evaluation".
+    """
+    trained = policy.template
+    if trained in (None, template.hash) or allowed:
+        return
+    unsaid = PromptSection().model_dump(mode="json")
+    before = {**unsaid, **(policy.own_settings.get("prompt") or {})}
+    now = template.section.model_dump(mode="json")
+    keys = [f"prompt.{key}" for key in unsaid if before[key] != now[key]]
+    raise ConfigurationError(
+        f"{policy.label} was trained with prompt template {trained}, and {use} uses "
+        f"{template.hash} ({', '.join(keys) or 'the tokenizer'} differs): results would "
+        "differ for that alone",
+        "drop the other prompt settings, or say --allow-template-mismatch",
+    )
+
+
+def refuse_unfit_start(
+    policy: Policy,
+    model: PretrainedModel | ScratchModel,
+    prompt: PromptSection,
+    *,
+    other_template: bool,
+) -> None:
+    """Refuse to train from a policy of another model than `model`, or trained under another prompt.
+
+    `other_template` allows the latter.
+    """
+    refuse_other_model(policy, model)
+    template = PromptTemplate.from_section(prompt, policy.tokenizer_facts)
+    refuse_other_template(policy, template, allowed=other_template, use="this training")
+
+
+def refuse_other_model(policy: Policy, model: PretrainedModel | ScratchModel) -> None:
+    """Refuse a model that isn't the configuration's, or one beside another's tokenizer.
+
+    A run is compared by its configured model, a folder by its shape, an adapter by its base. Facts
+    that are unknown without the network, as the shape of a model of the Hub, pass.
+    """
+    differing = differences(_facts(policy), facts_of_section(model))
+    if differing:
+        raise ConfigurationError(
+            f"{policy.label} is another model than the configuration's: {', '.join(differing)}",
+            f"take its own settings: --config {policy.run.folder / 'config.json'}, or its --preset"
+            if policy.run
+            else "describe it: --set model.kind=pretrained --set model.path=FOLDER, or a --preset",
+        )
+    entries = facts_of_folder(Path(policy.path)).get("vocab_size")
+    if entries is not None and (known := len(policy.tokenizer())) > entries:
+        raise ConfigurationError(
+            f"the tokenizer of {policy.label} has {known} entries, and its model "
+            f"{entries}: it is another model's",
+            "put the model's own tokenizer beside it",
+        )
+
+
+def refuse_adapter_in_full_tuning(policy: Policy, tuning: str) -> None:
+    """Refuse to tune every weight of what is an adapter on another model."""
+    if tuning == "full" and is_adapter(Path(policy.path)):
+        raise ConfigurationError(
+            f"{policy.label} is a LoRA adapter, and model.tuning is 'full'",
+            "use --set model.tuning=lora, or start from a model that was tuned in full",
+        )
+
+
+def _facts(policy: Policy) -> Facts:
+    """The facts of a policy: from its run, its adapter's base's run, or its folder."""
+    folder = Path(policy.path)
+    run = policy.run or _run_of_base(folder)
+    if run is None:
+        return facts_of_folder(folder)
+    section = run.config.get("model")
+    return facts_of_section(_MODEL.validate_python(section)) if section else {}
+
+
+def _run_of_base(folder: Path) -> Run | None:
+    return run_of(Path(adapter_base(folder))) if is_adapter(folder) else None
+
+
+def note_weights(run: Run) -> None:
+    """Write down what the weights are that a training has just left."""
+    run.note(weights=Policy.of_run(run).fingerprint)
+
+
+def require_own_weights(policy: Policy) -> None:
+    """Raise StoreError where a run's final model isn't what its training left."""
+    if policy.run is None or policy.checkpoint is not None:
+        return
+    left = policy.run.manifest.get("weights")
+    if left not in (None, policy.fingerprint):
+        raise StoreError(
+            f"{policy.run.model} has been changed: its training left weights {left}, and "
+            f"{policy.fingerprint} are there now",
+            f"restore them, or train {policy.run.id} again with --fresh; a changed model can be "
+            "used from a folder of its own",
+        )
+
+
+def require_same_parent(run: Run, parent: Policy) -> None:
+    """Raise StoreError where `run` began from other weights than `parent` has now."""
+    began_from = run.manifest.get("parent_weights")
+    if began_from not in (None, parent.fingerprint):
+        raise StoreError(
+            f"{run.id} began from weights {began_from} of {parent.label}, which has "
+            f"{parent.fingerprint} now",
+            f"restore {parent.label}, or begin again with --fresh",
+        )
+
+
+def require_childless(run: Run, runs: Runs) -> None:
+    """Raise StoreError where other runs grew from `run`, whose weights a new training may change.
+
+    They would be left without the weights that they began from.
+    """
+    if children := runs.children(run):
+        raise StoreError(
+            f"{', '.join(children)} grew from {run.id}: trained anew, it may end with other "
+            "weights, and what isn't finished of them couldn't go on",
+            "say --replace-parent to train it anew all the same, or remove them first",
+        )
+
+
+DETERMINING = {
+    "rl": ("model", "prompt", "data", "rl", "rollout", "anchor", "guide", "grading"),
+    "sft": ("model", "prompt", "data", "sft"),
+}
+"""By kind of run, the sections that its training reads."""
+_NOT_READ = {"rl": ("data.sft.",), "sft": ("data.rl.",)}
+NAMED_AT_MOST = 5
+"""Differing settings that a message names."""
+
+Settings = dict[str, Any]
+
+
+def refuse_several_methods(side: Sequence[Policy], other: Sequence[Policy], runs: Runs) -> None:
+    """Raise ConfigurationError if runs of one side differ in more than seeds.
+
+    Seeds are those of the training, and of data and SFT of the initial policy. Policies without
+    stored settings are passed over (`unchecked`). `other` is the other side, for the next step.
+    """
+    known = [one for one in side if method_settings(one, runs)]
+    for policy in known[1:]:
+        found = _differing(method_settings(known[0], runs), method_settings(policy, runs))
+        if found:
+            pairs = [f"sage compare {one.word} {other[0].word}" for one in side if other]
+            raise ConfigurationError(
+                f"{known[0].label} and {policy.label} are on one side of the comparison, which "
+                f"holds training seeds of one method, and they differ in {_named(found)}",
+                "compare them one by one: " + "; ".join(pairs or ["one run on each side"]),
+            )
+
+
+def unchecked(side: Sequence[Policy], runs: Runs) -> list[str]:
+    """Return the labels of a side's policies without stored settings; none if there is only one."""
+    return [one.label for one in side if len(side) > 1 and not method_settings(one, runs)]
+
+
+def method_settings(policy: Policy, runs: Runs) -> Settings:
+    """Return the settings that made a policy, without seeds; empty if nothing is stored of them."""
+    made = {} if policy.run is None else dict(_of_run(policy.run, runs))
+    if made and policy.checkpoint is not None:
+        made["checkpoint"] = policy.checkpoint
+    return made
+
+
+def _of_run(run: Run, runs: Runs) -> Iterator[tuple[str, Any]]:
+    kind = str(run.known.get("kind"))
+    if kind not in DETERMINING or not (run.folder / "config.json").is_file():
+        return
+    yield "kind", kind
+    schema, scratch = settings(), run.config.get("model", {}).get("kind") == "scratch"
+    # random weights are always trained in full: the tuning is RL's
+    unread = (
+        *_NOT_READ[kind],
+        *(("model.tuning", "model.lora.") if scratch and kind == "sft" else ()),
+    )
+    sections = {name: run.config[name] for name in DETERMINING[kind] if name in run.config}
+    for key, value in leaves(sections):
+        known = schema.get(key)
+        if key.endswith(".seed") or key.startswith(unread) or (known and known.cosmetic):
+            continue
+        yield key, value
+    parent = Run(runs.root / str(run.known.get("parent")))
+    if not parent.begun:
+        yield "initial policy", run.known.get("parent_weights") or run.known.get("parent")
+    else:
+        yield from ((f"initial policy: {key}", value) for key, value in _of_run(parent, runs))
+
+
+def _differing(a: Settings, b: Settings) -> dict[str, tuple[Any, Any]]:
+    """Return the settings in which two methods differ.
+
+    Of a section that holds different members (`guide.name`) only that is named. A setting that one
+    run lacks is newer than the run, which was trained as its default does.
+    """
+    schema = settings()
+    differing = {
+        key: (a.get(key), b.get(key))
+        for key in dict.fromkeys((*a, *b))
+        if a.get(key) != b.get(key) and ((key in a and key in b) or _key(key) not in schema)
+    }
+    chosen = {
+        key for key in differing for name, of in UNIONS.items() if _key(key) == f"{name}.{of}"
+    }
+    hidden = tuple(key.rpartition(".")[0] + "." for key in chosen)
+    return {k: v for k, v in differing.items() if k in chosen or not k.startswith(hidden)}
+
+
+def _key(key: str) -> str:
+    """Return the setting in `initial policy: sft.steps`."""
+    return key.rpartition(": ")[2]
+
+
+def _named(found: Mapping[str, tuple[Any, Any]]) -> str:
+    names = [f"{key} ({a} and {b})" for key, (a, b) in list(found.items())[:NAMED_AT_MOST]]
+    more = len(found) - len(names)
+    return ", ".join(names) + (f" and {more} more: `sage runs diff`" if more else "")

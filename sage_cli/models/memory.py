@@ -1,0 +1,317 @@
+"""A model's sizes, from its configuration alone, and how many numbers it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sage_cli.errors import DataError
+from sage_cli.models.folders import adapter_base, is_adapter, model_files, read_json
+from sage_cli.settings.sections.model import PretrainedModel, ScratchModel
+
+CHARACTERS, TAGS_AND_ENDS = 95, 6
+"""Printable characters; four tags, end and padding (`sage_cli.models.scratch`)."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A decoder of the Llama and Qwen kind: gated MLP, RMSNorm, grouped key-value heads."""
+
+    hidden: int
+    feed_forward: int
+    layers: int
+    heads: int
+    kv_heads: int
+    head_size: int
+    vocabulary: int
+    tied: bool
+    qkv_bias: bool
+
+    @property
+    def projections(self) -> dict[str, tuple[int, int]]:
+        """Inputs and outputs of a layer's matrices by name."""
+        queries, keys = self.heads * self.head_size, self.kv_heads * self.head_size
+        return {
+            "q_proj": (self.hidden, queries),
+            "k_proj": (self.hidden, keys),
+            "v_proj": (self.hidden, keys),
+            "o_proj": (queries, self.hidden),
+            "gate_proj": (self.hidden, self.feed_forward),
+            "up_proj": (self.hidden, self.feed_forward),
+            "down_proj": (self.feed_forward, self.hidden),
+        }
+
+    @property
+    def parameters(self) -> int:
+        """Weights of embedding, layers (two norms each) and head."""
+        matrices = sum(inner * outer for inner, outer in self.projections.values())
+        biases = (self.heads + 2 * self.kv_heads) * self.head_size if self.qkv_bias else 0
+        embeddings = (1 if self.tied else 2) * self.vocabulary * self.hidden
+        return embeddings + self.layers * (matrices + biases + 2 * self.hidden) + self.hidden
+
+    def adapter_parameters(self, rank: int, targets: Sequence[str]) -> int:
+        """LoRA's two matrices beside each target (Hu et al. 2021, section 4.1)."""
+        sides = [sum(self.projections[name]) for name in targets if name in self.projections]
+        return self.layers * rank * sum(sides)
+
+
+def _qwen2(
+    hidden: int, feed_forward: int, layers: int, heads: int, kv_heads: int, vocabulary: int,
+    *, tied: bool,
+) -> Shape:  # fmt: skip
+    return Shape(
+        hidden, feed_forward, layers, heads, kv_heads, hidden // heads, vocabulary, tied, True
+    )
+
+
+PUBLISHED = {
+    "Qwen/Qwen2.5-Math-7B": _qwen2(3584, 18944, 28, 28, 4, 152064, tied=False),
+    "deepseek-ai/DeepSeek-R1-Distill-Qwen-7B": _qwen2(3584, 18944, 28, 28, 4, 152064, tied=False),
+    "Qwen/Qwen2.5-3B-Instruct": _qwen2(2048, 11008, 36, 16, 2, 151936, tied=True),
+    "Qwen/Qwen2.5-Math-1.5B-Instruct": _qwen2(1536, 8960, 28, 12, 2, 151936, tied=True),
+}
+"""The shipped presets' models, as their config.json on the Hub has them: for where neither the
+Hub nor its cache is at hand."""
+
+
+def shape_of(section: PretrainedModel | ScratchModel) -> Shape | None:
+    """The shape of the configured model; None where nothing here tells it."""
+    if isinstance(section, ScratchModel):
+        characters = section.tokenizer == "characters"
+        return Shape(
+            section.hidden,
+            section.feed_forward,
+            section.layers,
+            section.heads,
+            section.heads,
+            section.hidden // section.heads,
+            (CHARACTERS if characters else section.vocabulary) + TAGS_AND_ENDS,
+            section.tie_embeddings,
+            True,
+        )
+    if section.path in PUBLISHED:
+        return PUBLISHED[section.path]
+    try:
+        return shape_in_files(model_files(section.path, section.revision))
+    except DataError:
+        return None
+
+
+def shape_in_files(folder: Path) -> Shape | None:
+    """The shape of the model, or of the adapter's base, whose small files are in `folder`."""
+    try:
+        below = model_files(adapter_base(folder)) if is_adapter(folder) else folder
+    except DataError:
+        return None
+    return shape_in(read_json(below / "config.json"))
+
+
+def shape_in(config: Mapping[str, Any]) -> Shape | None:
+    """The shape that the content of a config.json tells; None for another kind of model."""
+    try:
+        heads, hidden = int(config["num_attention_heads"]), int(config["hidden_size"])
+        return Shape(
+            hidden,
+            int(config["intermediate_size"]),
+            int(config["num_hidden_layers"]),
+            heads,
+            int(config.get("num_key_value_heads") or heads),
+            int(config.get("head_dim") or hidden // heads),
+            int(config["vocab_size"]),
+            bool(config.get("tie_word_embeddings", False)),
+            bool(config.get("attention_bias", config.get("model_type") == "qwen2")),
+        )
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+TILE_TOKENS, TILE_VOCABULARY = 4096, 32768
+"""TRL 1.16 projects to the vocabulary in tiles (`TOKEN_CHUNK_SIZE`, `_CHUNKED_LOGPROB_CHUNK_SIZE`):
+whole logits of a batch are never there."""
+OPTIMIZER_BYTES = {"adamw": 8.0, "adamw_8bit": 2.0 + 2 * 4 / 256}
+"""Of state for each trained number. AdamW: two moments in float32 (Loshchilov and Hutter 2019).
+8-bit: two bytes, and a float32 scale for each block of 256 of each moment (Dettmers et al. 2022;
+bitsandbytes' blocks)."""
+ADAPTER_BYTES = 4
+"""peft keeps adapters in float32 (`autocast_adapter_dtype`)."""
+
+
+@dataclass(frozen=True)
+class Widths:
+    """Bytes of a number: of the stored weights, and of matrix products."""
+
+    weights: int
+    products: int
+
+
+@dataclass(frozen=True)
+class TrainingSetup:
+    """A training setup: `adapter` counts LoRA's numbers, 0 if all weights are trained.
+
+    `shards` is over how many GPUs weights, gradients and optimiser are spread; `fused` says that
+    kernels work on a tile of logits in place, as Triton's do on a GPU.
+    """
+
+    widths: Widths
+    optimizer: str
+    checkpointing: bool
+    adapter: int = 0
+    reference: bool = True
+    shards: int = 1
+    fused: bool = True
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes by part: what is resident, and what each phase adds."""
+
+    resident: Mapping[str, int]
+    phases: Mapping[str, Mapping[str, int]]
+
+    @property
+    def largest_phase(self) -> str:
+        """The phase in which the most is in use."""
+        return max(self.phases, key=lambda name: sum(self.phases[name].values()))
+
+    @property
+    def peak(self) -> int:
+        """The most that is in use at once."""
+        return sum(self.resident.values()) + sum(self.phases[self.largest_phase].values())
+
+
+def training_state(shape: Shape, how: TrainingSetup) -> dict[str, int]:
+    """Weights, reference and optimiser: what a training keeps between steps.
+
+    The reference of a LoRA training is a second adapter, that of full tuning a second model. With
+    ZeRO-3 or FSDP2 each GPU holds its share (Rajbhandari et al. 2020, section 5).
+    """
+    weights = shape.parameters * how.widths.weights
+    trained = how.adapter or shape.parameters
+    adapter = how.adapter * ADAPTER_BYTES
+    return {
+        "weights": (weights + adapter) // how.shards,
+        "reference": (adapter or weights) * how.reference // how.shards,
+        "optimizer": int(trained * OPTIMIZER_BYTES[how.optimizer]) // how.shards,
+    }
+
+
+def update(
+    shape: Shape, how: TrainingSetup, rows: int, prompt: int, completion: int
+) -> dict[str, int]:
+    """Forward and backward pass of a micro-batch of `rows` texts.
+
+    Gradients have the type of the trained weights. Where weights are wider than products, autocast
+    keeps a copy of each in the products' type until the forward pass ends.
+    """
+    tokens = rows * (prompt + completion)
+    wide = how.widths.weights > how.widths.products and not how.adapter
+    gradients = how.adapter * ADAPTER_BYTES or shape.parameters * how.widths.weights
+    return {
+        "gradients": gradients // how.shards,
+        "cast weights": shape.parameters * how.widths.products * wide // how.shards,
+        "activations": activations(shape, how, tokens),
+        "logits": head(shape, how, tokens),
+    }
+
+
+def activations(shape: Shape, how: TrainingSetup, tokens: int) -> int:
+    """Bytes of activations that a backward pass needs.
+
+    Without checkpointing every layer's tensors; with it each layer's input, and the tensors of the
+    one that is recomputed (Chen et al. 2016). Beside them, the gradients of one layer: of gate,
+    up and their product (3 f), of the residual stream and a norm (2 h).
+    """
+    layer = tokens * layer_bytes(shape, how)
+    gradients = tokens * (3 * shape.feed_forward + 2 * shape.hidden) * how.widths.products
+    if not how.checkpointing:
+        return shape.layers * layer + gradients
+    stream = how.widths.products if how.adapter else how.widths.weights
+    return shape.layers * tokens * shape.hidden * stream + layer + gradients
+
+
+def layer_bytes(shape: Shape, how: TrainingSetup) -> int:
+    """Bytes that one layer keeps of one token for its backward pass.
+
+    Counted from Transformers' Qwen2 layer with scaled-dot-product attention, as Korthikanti et
+    al. (2022, section 4.1) count GPT's. In the products' type: the outputs of both norms (2 h),
+    queries and attention's output (2 a d), keys and values (2 k d), and of the MLP gate, its
+    SiLU, up and their product (4 f). In float32: each norm's input, and where norms are trained
+    its normalised input too.
+    """
+    queries, keys = shape.heads * shape.head_size, shape.kv_heads * shape.head_size
+    products = 2 * shape.hidden + 2 * queries + 2 * keys + 4 * shape.feed_forward
+    norms = 2 * shape.hidden * (1 if how.adapter else 2)
+    return products * how.widths.products + norms * 4
+
+
+def head(shape: Shape, how: TrainingSetup, tokens: int) -> int:
+    """TRL's fused head: a tile of logits in float32, the last hidden states and their gradient.
+
+    Torch without Triton takes three tiles: logits, their exponentials, gradients. Where the head
+    is trained its gradient is summed in float32.
+    """
+    tile = min(tokens, TILE_TOKENS) * min(shape.vocabulary, TILE_VOCABULARY) * 4
+    states = tokens * shape.hidden * (how.widths.products + 4)
+    gradient = 0 if how.adapter else shape.vocabulary * shape.hidden * 4
+    return tile * (1 if how.fused else 3) + states + gradient
+
+
+def kv_cache(shape: Shape, rows: int, tokens: int, width: int) -> int:
+    """Keys and values of `rows` texts: 2 Y k d numbers a token (Pope et al. 2022, section 3.3)."""
+    return rows * tokens * 2 * shape.layers * shape.kv_heads * shape.head_size * width
+
+
+def sampling(shape: Shape, width: int, rows: int, prompt: int, completion: int) -> dict[str, int]:
+    """A batch of `rows` texts while its last token is sampled.
+
+    Logits in the products' type and in float32, their exponentials, and the cumulative sums of
+    these in float64; one layer's keys and values are there twice while a token is appended.
+    """
+    tokens = prompt + completion
+    cache = kv_cache(shape, rows, tokens, width)
+    return {
+        "KV cache": cache + cache // shape.layers,
+        "logits": rows * shape.vocabulary * (width + 4 + 4 + 8),
+    }
+
+
+def training_memory(
+    shape: Shape,
+    how: TrainingSetup,
+    *,
+    rows: int,
+    rollouts: int,
+    prompt: int,
+    completion: int,
+    engine: int = 0,
+    sleeps: bool = False,
+) -> Memory:
+    """RL: `rollouts` completions sampled at once, trained on in micro-batches of `rows`.
+
+    `engine` is what another engine on the same GPU (vLLM) has for itself; 0: the model
+    samples. One that `sleeps` has it while it samples alone.
+    """
+    of_engine = {"vLLM": engine} if engine else {}
+    resident = training_state(shape, how) | ({} if sleeps else of_engine)
+    phases = {"update": update(shape, how, rows, prompt, completion)}
+    if engine and sleeps:
+        phases["rollout"] = of_engine
+    if not engine:
+        phases["rollout"] = sampling(shape, how.widths.products, rollouts, prompt, completion)
+    return Memory(resident, phases)
+
+
+def evaluation_memory(
+    shape: Shape, width: int, *, rows: int, prompt: int, completion: int
+) -> Memory:
+    """Evaluation by the transformers backend with `rows` texts in a forward pass."""
+    phases = {"sample": sampling(shape, width, rows, prompt, completion)}
+    return Memory({"weights": shape.parameters * width}, phases)
+
+
+def texts_in_engine(shape: Shape, width: int, room: int, tokens: int) -> int:
+    """The number of whole texts that fit in an engine of `room` bytes beside the weights."""
+    left = room - shape.parameters * width
+    return max(0, left // kv_cache(shape, 1, tokens, width))

@@ -1,0 +1,200 @@
+"""The planned run of a recipe, known from its settings and its parent alone.
+
+No weights are read, so that a plan can say exactly what is done and what is missing. What the
+weights really were is noted when a run ends (`sage_cli.models.compatibility`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from sage_cli.config.consent import consents
+from sage_cli.config.specs import RlSpec, SftSpec
+from sage_cli.errors import ConfigurationError
+from sage_cli.models.folders import adapter_base, fingerprint, is_adapter, require_model
+from sage_cli.models.policy import Policy, named_policy
+from sage_cli.problems.identity import demonstrations_identity, training_identity
+from sage_cli.settings.sections.model import (
+    PretrainedModel,
+    ScratchModel,
+    kernel_arguments,
+    trained_dtype,
+)
+from sage_cli.store.files import identity_of
+from sage_cli.store.manifest import FAILED, FINISHED, PRUNED
+from sage_cli.store.run import TORN, Run, Runs, run_of
+
+_HELD_BY = {"reverse": "kl", "forward": "forward-kl", "none": "no-kl"}
+
+
+def base_label(recipe: SftSpec) -> str:
+    """Return the label of an initial policy: its model, or its task for one from scratch."""
+    if isinstance(recipe.model, ScratchModel):
+        return Path(recipe.data.sft.name).stem.lower()
+    return Path(recipe.model.path).name.lower()
+
+
+def rl_label(recipe: RlSpec) -> str:
+    """Algorithm and what holds the policy: a guide's name, `kl`, `forward-kl` or `no-kl`."""
+    guide = recipe.guide.name
+    return f"{recipe.rl.algo}-{guide if guide != 'none' else _HELD_BY[recipe.anchor.kl]}"
+
+
+def planned_base(recipe: SftSpec, runs: Runs) -> Policy:
+    """The base of a recipe: a run's model, trained or not yet, or the model as it is.
+
+    Raises ConfigurationError where a model from scratch is not to be trained.
+    """
+    if recipe.sft.enabled:
+        return Policy.of_run(sft_run(recipe, runs), consent=consents(recipe.model))
+    if isinstance(recipe.model, PretrainedModel):
+        return Policy(recipe.model.path, section=recipe.model)
+    raise ConfigurationError(
+        "model.kind is 'scratch' and sft.enabled is false: random weights are no base for RL",
+        "use --set sft.enabled=true, or --init RUN",
+    )
+
+
+def sft_run(recipe: SftSpec, runs: Runs) -> Run:
+    """The run of a base, identified by model, prompt, SFT settings and demonstrations."""
+    determinants = {
+        "model": _start(recipe.model),
+        "prompt": recipe.prompt.determinants(),
+        "sft": recipe.sft.determinants(),
+        "data": demonstrations_identity(recipe.data, recipe.sft),
+    }
+    return runs.at("sft", base_label(recipe), identity_of("sft", determinants))
+
+
+def rl_run(
+    recipe: RlSpec,
+    parent: Policy,
+    runs: Runs,
+    processes: int,
+    pool: Mapping[str, Any] | None = None,
+) -> Run:
+    """The run of a policy that is trained by RL from `parent` in so many processes.
+
+    `pool` is what decides which problems were chosen by pass rates, if any were.
+    """
+    anchor, guide = recipe.anchor, recipe.guide
+    lora = recipe.model.lora.determinants() if recipe.model.tuning == "lora" else None
+    determinants = {
+        "parent": parent.identity,
+        "tuning": [recipe.model.tuning, trained_dtype(recipe.model), lora],
+        "compute": recipe.model.compute_dtype,
+        "prompt": recipe.prompt.determinants(),
+        # each process samples rollouts of its own
+        "rl": {**recipe.rl.determinants(), "processes": processes},
+        "rollout": recipe.rollout.determinants(),
+        "anchor": anchor.determinants() if anchor.kl != "none" else None,
+        "guide": guide.determinants() if guide.name != "none" else None,
+        "grading": recipe.grading.determinants(),
+        **({"kernels": kernels} if (kernels := kernel_arguments(recipe.model)) else {}),
+        "data": training_identity(recipe.data) | ({"pool": dict(pool)} if pool else {}),
+    }
+    return runs.at("rl", rl_label(recipe), identity_of("rl", determinants))
+
+
+def _start(model: PretrainedModel | ScratchModel) -> dict[str, Any]:
+    settings = {**model.determinants(), "dtype": trained_dtype(model)}
+    if isinstance(model, ScratchModel):
+        # random weights are always trained in full: the tuning is RL's
+        return {key: v for key, v in settings.items() if key not in ("tuning", "lora")}
+    require_model(model.path)
+    return {**settings, "path": None, "weights": fingerprint(model.path, model.revision)}
+
+
+def run_facts(run: Run) -> dict[str, Any]:
+    """The run's id and its state, for plans."""
+    return {"run": run.id, "state": state(run)}
+
+
+def base_facts(base: Policy) -> dict[str, Any]:
+    """The same for what RL begins with: a run, or a model taken as it is."""
+    return run_facts(base.run) if base.run else {"model": f"{base.path}, taken as it is"}
+
+
+def state(run: Run) -> str:
+    """Return the state of a run, for plans.
+
+    `finished`, `interrupted at step 9 of 20`, `running`, `failed: ...`, `not trained yet`, or
+    `pruned at step 9 of 20: ...`, if a sweep ended it; with the state of its replacement, if
+    one is being trained in its place.
+    """
+    if run.replacement.folder.is_dir():
+        return f"{_state(run)}; replacement {_state(run.replacement)}"
+    return _state(run)
+
+
+def _state(run: Run) -> str:
+    if not run.begun:
+        return "not trained yet"
+    if (torn := run.torn) is not None:
+        return f"{TORN}: {torn.cause}"
+    manifest, status = run.manifest, run.status
+    if status == FINISHED:
+        return status
+    records = run.metrics.read()
+    at = f" at step {records[-1]['step']} of {records[-1].get('of', '?')}" if records else ""
+    explained = status in (FAILED, PRUNED) and manifest.get("reason")
+    why = f": {manifest['reason']}" if explained else ""
+    return f"{status}{at}{why}"
+
+
+def reference_policy(start: Policy, recipe: RlSpec) -> Policy:
+    """The frozen model that `anchor.reference` means for a training from `start`.
+
+    `initial` is `start` itself. `base` is the model below its adapter, or the one that its run
+    began with; `start` again where there is neither, and under LoRA where it has no adapter yet.
+    Raises ConfigurationError where nothing but random weights came before.
+    """
+    folder = Path(start.path)
+    if recipe.anchor.reference == "initial":
+        return start
+    if is_adapter(folder):
+        below = adapter_base(folder)
+        return Policy(below, run_of(Path(below)), section=start.pretrained)
+    if recipe.model.tuning == "lora" or start.run is None:
+        return start
+    if start.pretrained is None:
+        raise ConfigurationError(
+            f"anchor.reference is 'base', and {start.label} began with random weights",
+            "use --set anchor.reference=initial",
+        )
+    return Policy(start.pretrained.path, section=start.pretrained)
+
+
+def reference_of(policy: Policy, recipe: RlSpec, runs: Runs) -> Policy:
+    """Return the frozen model that the policy of a run of RL was anchored to.
+
+    Raises ConfigurationError for a policy that was trained without a reference.
+    """
+    parent = policy.run.manifest.get("parent") if policy.run is not None else None
+    if parent is None:
+        raise ConfigurationError(
+            f"guide.signal is 'reference', and {policy.label} was trained without a reference",
+            "use --set guide.signal=policy",
+        )
+    known = any(run.id == parent for run in runs.all())
+    section = recipe.model if isinstance(recipe.model, PretrainedModel) else None
+    start = named_policy(parent, runs, section) if known else Policy(parent, section=section)
+    return reference_policy(start, recipe)
+
+
+def policy_and_reference(recipe: RlSpec, base: Policy) -> tuple[Any, Path | None]:
+    """The trainable policy, and the folder of a reference that isn't inside the policy itself."""
+    from sage_cli.models.load import attach_lora
+
+    model = base.model(
+        dtype=trained_dtype(recipe.model),
+        trainable=True,
+        kernels=kernel_arguments(recipe.model),
+    )
+    has_adapter = hasattr(model, "peft_config")
+    if recipe.model.tuning == "full":
+        held = recipe.anchor.kl == "reverse"
+        return model, reference_policy(base, recipe).folder if held else None
+    return (model if has_adapter else attach_lora(model, recipe.model.lora)), None

@@ -1,1 +1,0 @@
-"""Policies by name: runs, checkpoints, folders, Hub names; their compatibility."""

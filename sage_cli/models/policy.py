@@ -1,0 +1,454 @@
+"""Policies by name: a run, a checkpoint, a folder, a model of the Hub, with its settings."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from sage_cli.config.consent import HOW_TO_CONSENT, asks_for_code, consents
+from sage_cli.errors import AbsentModelError, ConfigurationError, StoreError
+from sage_cli.models.folders import (
+    TokenizerFacts,
+    fingerprint,
+    is_hub_name,
+    is_model_folder,
+    model_files,
+    pinned_revision,
+    read_json,
+    stored_dtype,
+    tokenizer_facts,
+    whole_model,
+)
+from sage_cli.settings.presets import preset_for, read_layer
+from sage_cli.settings.sections.model import PretrainedModel, ScratchModel
+from sage_cli.settings.sections.sampling import DecodingSection
+from sage_cli.store.manifest import IMPORTED
+from sage_cli.store.run import SEAL, Run, Runs, run_of
+
+SAGE_FILE = "sage.json"
+
+
+def exported_settings(folder: Path) -> dict[str, Any]:
+    """The settings under which an exported model is measured: `prompt`, and decoding.
+
+    Empty for a folder that `sage export` didn't write, or wrote from a model that no run made.
+    """
+    exported = settings_to_export(read_json(folder / SAGE_FILE))
+    return {section: settings for section, settings in exported.items() if settings}
+
+
+def exported_template(folder: Path) -> str | None:
+    """The hash of the prompt template that an exported model was trained under."""
+    template = read_json(folder / SAGE_FILE).get("template")
+    return str(template) if template else None
+
+
+def settings_to_export(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The prompt and decoding settings in a run's configuration or a `sage.json`.
+
+    Never the place of sampling: a received file names no servers.
+    """
+    sampling = config.get("sampling") or {}
+    decoding = {key: sampling[key] for key in DecodingSection.model_fields if key in sampling}
+    return {"prompt": config.get("prompt"), "sampling": decoding or None}
+
+
+def require_prompt(names: Sequence[str], sets: Sequence[str], *, others_settings: bool) -> None:
+    """Refuse models that don't say how they are prompted, unless `--set` does.
+
+    With `others_settings` the configuration is another model's: then the limit of tokens has to be
+    named as well. A prompt or a limit that was made for a model of another make would score the
+    model near 0 and say nothing.
+    """
+    lacking = [] if any(_sets(text, "prompt.") for text in sets) else ["prompt.format=chat"]
+    if others_settings and not any(_sets(text, "sampling.max_tokens") for text in sets):
+        lacking.append("sampling.max_tokens=2048")
+    if not names or not lacking:
+        return
+    preset = preset_for(names[0])
+    raise ConfigurationError(
+        f"no run here made {', '.join(names)}, and nothing says under which settings to measure "
+        "what somebody else made",
+        "add "
+        + " ".join(f"--set {setting}" for setting in lacking)
+        + " (chat is the model's own chat "
+        f"template; paper and plain need none), or --preset {preset or 'NAME'}",
+    )
+
+
+def refuse_other_path(names: Sequence[str], sets: Sequence[str]) -> None:
+    """Refuse a `model.path` that isn't what is measured."""
+    path = set_path(sets)
+    if names and path is not None and path not in names:
+        raise ConfigurationError(
+            f"model.path is '{path}', and {', '.join(names)} is to be measured",
+            f"name the model to measure in their place: {path}",
+        )
+
+
+def set_path(sets: Sequence[str]) -> str | None:
+    """The model that `--set model.path=...` names."""
+    paths = [text.partition("=")[2].strip() for text in sets if _sets(text, "model.path")]
+    return paths[-1] if paths else None
+
+
+def _sets(text: str, name: str) -> bool:
+    key = text.partition("=")[0].strip()
+    return key == name or (name.endswith(".") and key.startswith(name))
+
+
+PROBLEMS = "problems.jsonl"
+"""The file of an imported run with its problems: `question`, `gold`, and the program's `id`."""
+NO_GOLD = "(the imported file has no gold)"
+"""Stands for the gold of a problem that has none; only the program's verdicts count on it."""
+
+
+def stored_settings(run: Run) -> dict[str, Any]:
+    """Return a run's stored configuration; the benchmark of an imported one is its own problems.
+
+    They lie beside the configuration, so that a folder of runs may be moved, and the configuration
+    names no other file.
+    """
+    settings = read_layer(run.folder / "config.json")
+    if run.manifest.get("kind") != IMPORTED:
+        return settings
+    own = {"benchmark": str(run.folder / PROBLEMS), "fields": {}}
+    return {**settings, "evaluation": {**settings.get("evaluation", {}), **own}}
+
+
+def known_sampling(run: Run) -> dict[str, Any]:
+    """Return what the file of an imported run says of sampling: numbers and texts alone."""
+    said = (run.manifest.get("imported") or {}).get("settings") or {}
+    numbers = ("temperature", "top_p", "max_tokens", "seed")
+    return {
+        key: value
+        for key, value in said.items()
+        if isinstance(value, int | float if key in numbers else str | int | float)
+    }
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A model by folder or Hub name; the run it came from, unless no run made it.
+
+    `called` is a label of the user's for tables and legends. `consent` says whether code that
+    a run's model brings may be run; the run itself can't say so.
+    """
+
+    path: str
+    run: Run | None = None
+    section: PretrainedModel | None = None
+    checkpoint: int | None = None
+    called: str | None = None
+    consent: bool = False
+
+    @classmethod
+    def of_run(cls, run: Run, *, consent: bool = False) -> Policy:
+        """The model that a run ends with, trained or not yet."""
+        return cls(str(run.model), run, consent=consent)
+
+    @property
+    def word(self) -> str:
+        """Its name on a command line."""
+        if self.run is None:
+            return self.path
+        return self.run.id if self.checkpoint is None else f"{self.run.id}@{self.checkpoint}"
+
+    @property
+    def label(self) -> str:
+        """Its name in tables and legends."""
+        return self.called or (Path(self.path).name if self.run is None else self.word)
+
+    @property
+    def exists(self) -> bool:
+        """Return True if there is something to load; False for an unfinished run."""
+        return self.run is None or self.checkpoint is not None or self.run.finished
+
+    @property
+    def imported(self) -> bool:
+        """Return True if its samples are another program's, and it has no weights."""
+        return self.run is not None and self.run.manifest.get("kind") == IMPORTED
+
+    def require_weights(self) -> None:
+        """Raise StoreError if there is no model to sample, read or train from."""
+        if self.imported:
+            raise StoreError(
+                f"{self.label} holds imported samples and no model: nothing can be sampled, read "
+                "or trained from it",
+                "name a run or a model folder; passk, compare, grade and those analyses that need "
+                "no model take imported samples",
+            )
+
+    @property
+    def is_here(self) -> bool:
+        """Return True if it exists with its small files: a Hub model may never have been here."""
+        try:
+            return self.exists and self.files.is_dir()
+        except AbsentModelError:
+            return False
+
+    @property
+    def place(self) -> str:
+        """Its folder, or its name on the Hub with the commit."""
+        commit = None if Path(self.path).is_dir() else self._commit
+        return self.path if commit is None else f"{self.path}@{commit}"
+
+    @cached_property
+    def pretrained(self) -> PretrainedModel | None:
+        """The published model that it is or that its run grew from, where that is said."""
+        if self.section is not None:
+            return self.section
+        section = self._made_with.get("model") or {}
+        if section.get("kind") != "pretrained":
+            return None
+        return PretrainedModel.model_validate({**section, "trust_remote_code": self.consent})
+
+    @property
+    def loading(self) -> dict[str, Any]:
+        """The arguments of loading: the commit of a Hub model (or an adapter's base), and consent.
+
+        Raises StoreError for imported samples, and ConfigurationError for a run that was trained
+        with code that its model brings, where nothing says that it may be run.
+        """
+        self.require_weights()
+        model = self.pretrained or PretrainedModel()
+        if asks_for_code(self._made_with) and not model.trust_remote_code:
+            raise ConfigurationError(
+                f"{self.label} was trained with Python code that its model brings, which is run "
+                "only where that is said",
+                HOW_TO_CONSENT,
+            )
+        return {"revision": self._commit, "trust_remote_code": model.trust_remote_code}
+
+    @property
+    def _made_with(self) -> dict[str, Any]:
+        """Its run's settings; empty without a run that has begun."""
+        has_config = self.run is not None and (self.run.folder / "config.json").is_file()
+        return self.run.config if self.run is not None and has_config else {}
+
+    @property
+    def _commit(self) -> str | None:
+        return pinned_revision(self.path, self._revision)
+
+    @property
+    def _revision(self) -> str | None:
+        return self.pretrained.revision if self.pretrained else None
+
+    @cached_property
+    def files(self) -> Path:
+        """The folder with its small files. Raises DataError for a Hub model that can't be had."""
+        return model_files(self.path, self._revision)
+
+    @property
+    def folder(self) -> Path:
+        """The folder with its weights, fetched from the Hub where they aren't here yet."""
+        local = Path(self.path)
+        return local if local.is_dir() else whole_model(self.path, self._revision)
+
+    @property
+    def own_settings(self) -> dict[str, Any]:
+        """`prompt` and `sampling` as its run has them, or the `sage.json` of an exported model.
+
+        Empty for other models, which don't say how they are prompted.
+        """
+        if self.run is not None:
+            return settings_to_export(self.run.config)
+        return exported_settings(self.files)
+
+    @property
+    def template(self) -> str | None:
+        """The hash of the prompt template that it was trained under, as far as is known."""
+        if self.run is not None:
+            return self.run.manifest.get("template")
+        return exported_template(self.files)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """The fingerprint of its weights; read once."""
+        return fingerprint(self.path, self._revision)
+
+    @property
+    def identity(self) -> str:
+        """The name of a parent, known before it is trained.
+
+        A run's identity, with the step of a checkpoint; the fingerprint of a model that no run
+        with an identity made.
+        """
+        if self.run is None or self.run.identity is None:
+            return self.fingerprint
+        step = "" if self.checkpoint is None else f"@{self.checkpoint}"
+        return self.run.identity + step
+
+    @cached_property
+    def tokenizer_facts(self) -> TokenizerFacts | Any:
+        """End token and chat template, from files where they tell; else the tokenizer itself."""
+        return tokenizer_facts(self.files) or self.tokenizer()
+
+    def dtype(self, configured: str) -> str:
+        """The type that its weights are computed in under the setting `configured`."""
+        stored = stored_dtype(self.files) if configured == "auto" else None
+        return stored or configured
+
+    def tokenizer(self) -> Any:
+        """Its tokenizer."""
+        from sage_cli.models.load import load_tokenizer
+
+        return load_tokenizer(self.path, **self.loading)
+
+    def model(
+        self,
+        *,
+        dtype: str = "auto",
+        trainable: bool = False,
+        kernels: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Its weights, with the adapter where it has one; `kernels` are `kernel_arguments`."""
+        from sage_cli.models.load import load_model
+
+        return load_model(
+            self.path, dtype=dtype, trainable=trainable, kernels=kernels, **self.loading
+        )
+
+
+Model = PretrainedModel | ScratchModel | None
+"""The configured model: its `revision` holds for what no run made, its `trust_remote_code` for all.
+"""
+Labels = Mapping[str, str]
+"""Name that was typed -> what tables and figures are to call the model."""
+NO_LABELS: Labels = {}
+
+
+def distinct_policies(
+    names: Sequence[str], runs: Runs, model: Model = None, labels: Labels = NO_LABELS
+) -> list[Policy]:
+    """The policies of all `names`, each once; ConfigurationError where two have one label."""
+    named = [
+        replace(policy, called=labels.get(name))
+        for name in names
+        for policy in named_policies(name, runs, model)
+    ]
+    policies = list({policy.path: policy for policy in named}.values())
+    refuse_equal_labels(policies)
+    return policies
+
+
+def refuse_equal_labels(policies: Sequence[Policy]) -> None:
+    """Raise ConfigurationError where tables and figures would call two of `policies` the same."""
+    labels = Counter(policy.label for policy in policies)
+    alike = [policy.path for policy in policies if labels[policy.label] > 1]
+    if alike:
+        raise ConfigurationError(
+            f"these models would have the same name in tables and figures: {', '.join(alike)}",
+            "rename a folder, or call one something else where the command takes RUN=Label",
+        )
+
+
+def split_label(typed: str) -> tuple[str, str | None]:
+    """`RUN=Label` -> the name and what tables and figures are to call it.
+
+    Raises ConfigurationError for an empty label, and for one of several checkpoints.
+    """
+    name, equals, label = typed.rpartition("=")
+    if not equals or Path(typed).exists():
+        return typed, None
+    if not name or not label.strip():
+        raise ConfigurationError(
+            f"'{typed}' doesn't say what to call which model", "write RUN=Label, as rl-dapo=DAPO"
+        )
+    if name.endswith("@all"):
+        raise ConfigurationError(
+            f"'{typed}' gives several checkpoints one label", "label one of them, as RUN@40=Label"
+        )
+    return name, label.strip()
+
+
+class NoRunsError(StoreError):
+    """Nothing was named, and there is no finished run that could be meant."""
+
+
+def chosen_policies(
+    names: Sequence[str], runs: Runs, model: Model = None, labels: Labels = NO_LABELS
+) -> list[Policy]:
+    """The policies of `names`; without names that of the latest finished run.
+
+    Raises NoRunsError where there is none.
+    """
+    if names:
+        return distinct_policies(names, runs, model, labels)
+    latest = runs.latest()
+    if latest is None:
+        raise NoRunsError(
+            f"{runs.root.resolve()} holds no finished run to measure",
+            "name a run or a model folder, name the folder of runs with --runs, or say --train to "
+            "train the preset's base first",
+        )
+    return [Policy.of_run(latest, consent=consents(model))]
+
+
+def named_policies(name: str, runs: Runs, model: Model = None) -> list[Policy]:
+    """The policy called `name`, or all checkpoints and the end of a run for `RUN@all`."""
+    run_name, at, step = name.partition("@")
+    if not (at and step == "all"):
+        return [named_policy(name, runs, model)]
+    run = runs.find(run_name)
+    run.require_whole()
+    consent = consents(model)
+    checkpoints = [_checkpoint(run, str(step), consent) for step in checkpoint_steps(run)]
+    return checkpoints + ([Policy.of_run(run, consent=consent)] if run.finished else [])
+
+
+def named_run(name: str, runs: Runs) -> Run | None:
+    """The run that `name` or `name@step` means; None for a model that no run here made.
+
+    Raises StoreError where it is neither, and TornError where the run can't be read.
+    """
+    if Path(name).is_dir() and run_of(Path(name)) is None:
+        if is_model_folder(Path(name)):
+            return None
+        raise StoreError(
+            f"the folder {name} holds neither a run nor a model",
+            "name a run, or a Hugging Face folder with config.json and *.safetensors",
+        )
+    if is_hub_name(name):
+        return None
+    run = runs.find(name.partition("@")[0])
+    run.require_whole()
+    return run
+
+
+def named_policy(name: str, runs: Runs, model: Model = None) -> Policy:
+    """A run's final model, `RUN@step`'s checkpoint, any model folder, or a model of the Hub."""
+    run = named_run(name, runs)
+    if run is None:
+        configured = model if isinstance(model, PretrainedModel) else PretrainedModel()
+        revision = configured.revision if configured.path == name else None
+        section = configured.model_copy(update={"path": name, "revision": revision})
+        return Policy(name, section=section)
+    _, at, step = name.partition("@")
+    if at:
+        return _checkpoint(run, step, consents(model))
+    if not run.finished:
+        raise StoreError(
+            f"{run.id} is {run.status}, not finished",
+            "type its command again to continue it, or name a checkpoint as RUN@step",
+        )
+    return Policy.of_run(run, consent=consents(model))
+
+
+def checkpoint_steps(run: Run) -> list[int]:
+    """The steps at which `run` has checkpoints, ascending; what is being written is none yet."""
+    seals = run.checkpoints.glob(f"checkpoint-*/{SEAL}")
+    return sorted(int(seal.parent.name.split("-")[1]) for seal in seals)
+
+
+def _checkpoint(run: Run, step: str, consent: bool) -> Policy:
+    steps = checkpoint_steps(run)
+    if not step.isdigit() or int(step) not in steps:
+        known = ", ".join(map(str, steps)) or "none"
+        raise StoreError(f"{run.id} has no checkpoint at step '{step}'; it keeps {known}")
+    folder = run.checkpoints / f"checkpoint-{step}"
+    return Policy(str(folder), run, checkpoint=int(step), consent=consent)

@@ -1,1 +1,0 @@
-"""Estimates of memory and GPU hours before anything runs. No tensor library."""

@@ -1,1 +1,0 @@
-"""Tables, their text formats, and the published numbers."""

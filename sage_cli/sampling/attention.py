@@ -1,0 +1,476 @@
+"""Resources of a forward pass: rows that fit into memory, threads of an operation."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from inspect import signature
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import pad, scaled_dot_product_attention
+from transformers import AttentionInterface, AttentionMaskInterface
+from transformers.masking_utils import causal_mask_function
+
+from sage_cli.errors import SamplingError
+from sage_cli.models.memory import sampling, shape_in
+
+USED = 0.9
+"""Share of the free memory for rows: buffers grow by doubling."""
+PARAMETERS_PER_THREAD = 1_000_000
+_CPU = "DefaultCPUAllocator"
+"""In torch's message when the system has no memory; CUDA has an error class."""
+
+
+def fitting_rows(model: Any, prompt: int, completion: int) -> int | None:
+    """Return how many rows of prompt and completion tokens fit into free memory; at least 1.
+
+    None if the model's sizes or the free memory are unknown.
+    """
+    shape = shape_in(model.config.get_text_config().to_dict())
+    free = free_bytes(model.device)
+    if shape is None or free is None:
+        return None
+    row = sum(sampling(shape, model.dtype.itemsize, 1, prompt, completion).values())
+    return max(1, int(USED * free / row))
+
+
+def free_bytes(device: torch.device) -> int | None:
+    """Return the free bytes of a GPU or of this machine's memory; None if they are unknown."""
+    if device.type == "cuda":
+        cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return int(torch.cuda.mem_get_info(device)[0]) + cached
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return None
+    available = (int(line.split()[1]) for line in lines if line.startswith("MemAvailable:"))
+    kib = next(available, None)
+    return None if kib is None else kib * 1024
+
+
+def is_out_of_memory(error: RuntimeError) -> bool:
+    """Return True if `error` says that memory ran out, of a GPU or of this machine."""
+    return isinstance(error, torch.OutOfMemoryError) or _CPU in str(error)
+
+
+def release() -> None:
+    """Free memory without references."""
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
+@contextmanager
+def threads_for(model: Any) -> Iterator[None]:
+    """On the CPU, let torch use one thread per million parameters of `model`, at most as now.
+
+    Threads synchronise after each operation. If operations take microseconds, that costs more than
+    it saves as soon as another task, such as grading, needs a core.
+    """
+    before = torch.get_num_threads()
+    if model.device.type == "cpu":
+        parameters = sum(weight.numel() for weight in model.parameters())
+        torch.set_num_threads(max(1, min(before, parameters // PARAMETERS_PER_THREAD)))
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+Indices = np.ndarray[Any, np.dtype[np.int64]]
+
+
+def ranks(groups_B: Indices, groups: int) -> tuple[Indices, int]:
+    """Return each member's rank (B,) within its group, from 0, and the largest group's size.
+
+    >>> ranks(np.array([1, 0, 1]), groups=2)
+    (array([0, 0, 1]), 2)
+    """
+    sizes_G = np.bincount(groups_B, minlength=groups)
+    order_B = np.argsort(groups_B, kind="stable")
+    ranks_B = np.empty_like(order_B)
+    ranks_B[order_B] = np.arange(len(order_B)) - np.repeat(np.cumsum(sizes_G) - sizes_G, sizes_G)
+    return ranks_B, int(sizes_G.max(initial=1))
+
+
+@dataclass(frozen=True, eq=False)
+class PromptMemory:
+    """One prompt's keys and values, (H, T, D) in each layer."""
+
+    keys_Y: list[Tensor]
+    values_Y: list[Tensor]
+
+
+class PrefillMemory:
+    """Attention during the prefill of prompts of one length.
+
+    It records keys and values (B, H, T, D) by layer, and the `order` in which layers attend.
+    """
+
+    def __init__(self) -> None:
+        self.order: list[int] = []
+        self.layers: dict[int, tuple[Tensor, Tensor]] = {}
+
+    def prompt(self, row: int) -> PromptMemory:
+        """Return the memory of the prompt in `row`."""
+        layers = self.layers.values()
+        return PromptMemory(
+            [keys[row] for keys, _ in layers], [values[row] for _, values in layers]
+        )
+
+    def attend(self, layer: int, q_BHTD: Tensor, k_BHTD: Tensor, v_BHTD: Tensor) -> Tensor:
+        """Return the causal attention within each prompt."""
+        self.order.append(layer)
+        self.layers[layer] = k_BHTD, v_BHTD
+        out_BHTD = scaled_dot_product_attention(
+            q_BHTD, k_BHTD, v_BHTD, is_causal=True, scale=1.0, enable_gqa=True
+        )
+        return out_BHTD.transpose(1, 2)
+
+
+class SharedPrompts:
+    """The prompts of a cohort; all rows of a prompt attend to it in one matrix product.
+
+    Prompts are padded on the left to one length. Rows are placed in a (prompt, rank) rectangle, so
+    that the products of several prompts are one batch.
+    """
+
+    def __init__(self, prompts: Sequence[PromptMemory], groups_B: Indices) -> None:
+        lengths = [prompt.keys_Y[0].shape[1] for prompt in prompts]
+        self._keys_YGHTD = _stack([prompt.keys_Y for prompt in prompts], max(lengths))
+        self._values_YGHTD = _stack([prompt.values_Y for prompt in prompts], max(lengths))
+        self._bias_G11T = _padding_bias(lengths, self._keys_YGHTD)
+        self._problems = len(prompts)
+        self._place(groups_B)
+
+    def scores(self, layer: int, q_BHQD: Tensor) -> Tensor:
+        """Return the products (B, H, Q, T) of queries with their prompts' keys."""
+        scores_GHRT = self._by_problem(q_BHQD) @ self._keys_YGHTD[layer].transpose(-1, -2)
+        if self._bias_G11T is not None:
+            scores_GHRT = scores_GHRT + self._bias_G11T
+        return self._by_row(scores_GHRT, q_BHQD.shape[2])
+
+    def mix(self, layer: int, weights_BHQT: Tensor) -> Tensor:
+        """Return the weighted sums (B, H, Q, D) of the prompts' values."""
+        mixed_GHRD = self._by_problem(weights_BHQT) @ self._values_YGHTD[layer]
+        return self._by_row(mixed_GHRD, weights_BHQT.shape[2])
+
+    def take(self, sources_B: Indices) -> None:
+        """Give row b the prompt of row `sources_B[b]`."""
+        self._place(self._groups_B[sources_B])
+
+    def _place(self, groups_B: Indices) -> None:
+        self._groups_B = groups_B
+        if self._problems == 1:
+            return
+        ranks_B, self._width = ranks(groups_B, self._problems)
+        slots_B = groups_B * self._width + ranks_B
+        self._slots_B = torch.from_numpy(slots_B).to(self._keys_YGHTD.device)
+
+    def _by_problem(self, x_BHQD: Tensor) -> Tensor:
+        _, heads, queries, size = x_BHQD.shape
+        if self._problems > 1:
+            slots = x_BHQD.new_zeros((self._problems * self._width, heads, queries, size))
+            x_BHQD = slots.index_copy_(0, self._slots_B, x_BHQD)
+        x_GBHQD = x_BHQD.view(self._problems, -1, heads, queries, size)
+        return x_GBHQD.transpose(1, 2).reshape(self._problems, heads, -1, size)
+
+    def _by_row(self, x_GHRD: Tensor, queries: int) -> Tensor:
+        _, heads, _, size = x_GHRD.shape
+        x_GBHQD = x_GHRD.view(self._problems, heads, -1, queries, size).transpose(1, 2)
+        x_BHQD = x_GBHQD.reshape(-1, heads, queries, size)
+        return x_BHQD[self._slots_B] if self._problems > 1 else x_BHQD
+
+
+def _stack(prompts: list[list[Tensor]], length: int) -> Tensor:
+    """Return the prompts, padded on the left, as (Y, G, H, T, D)."""
+    padded = [[pad(x_HTD, (0, 0, length - x_HTD.shape[1], 0)) for x_HTD in p] for p in prompts]
+    return torch.stack([torch.stack(layers) for layers in padded], dim=1)
+
+
+def _padding_bias(lengths: list[int], like: Tensor) -> Tensor | None:
+    """Return (G, 1, 1, T), minus infinity where a prompt is padded; None without padding."""
+    longest = max(lengths)
+    if min(lengths) == longest:
+        return None
+    bias_GT = like.new_zeros((len(lengths), longest))
+    for row, length in enumerate(lengths):
+        bias_GT[row, : longest - length] = -torch.inf
+    return bias_GT[:, None, None, :]
+
+
+ROWS, BLOCK = 16, 32
+_SLOW_PRODUCT = 400
+"""CPU matrix products of fewer multiplications use torch's unblocked kernel, which is slower."""
+
+
+class AttentionMemory(Protocol):
+    """Computes attention of a layer and stores the keys and values for later tokens."""
+
+    def attend(self, layer: int, q_BHTD: Tensor, k_BHTD: Tensor, v_BHTD: Tensor) -> Tensor:
+        """Return the attention (B, T, heads, D) of queries that are already scaled."""
+        ...
+
+
+class OwnTokens:
+    """Buffers for the keys and values of sampled tokens, equally many in every row.
+
+    They grow by doubling rows and by blocks of tokens, never by concatenation, and a finished
+    cohort's are reused by the next.
+    """
+
+    def __init__(self, like: PromptMemory) -> None:
+        (heads, _, key_size), value_size = like.keys_Y[0].shape, like.values_Y[0].shape[-1]
+        shape = (len(like.keys_Y), ROWS, heads, BLOCK)
+        self._keys_YBHTD = like.keys_Y[0].new_zeros((*shape, key_size))
+        self._values_YBHTD = like.values_Y[0].new_zeros((*shape, value_size))
+        self._least = -(-_SLOW_PRODUCT // min(key_size, value_size))
+        self.length = 0
+
+    @property
+    def capacity(self) -> int:
+        """Rows that fit without growing."""
+        return self._keys_YBHTD.shape[1]
+
+    def begin(self, rows: int) -> None:
+        """Remove all tokens and make room for `rows` rows."""
+        self.length = 0
+        self._make_room(rows, 0)
+
+    def make_room(self) -> None:
+        """Make room for one more token."""
+        self._make_room(1, self.length + 1)
+
+    def put(self, layer: int, k_BHD: Tensor, v_BHD: Tensor) -> tuple[Tensor, Tensor]:
+        """Store one token of every row; return keys and values up to it, (B, H, T, D).
+
+        T can exceed the number of tokens by columns of older, finite content, which the caller
+        masks.
+        """
+        rows, now = k_BHD.shape[0], self.length
+        self._keys_YBHTD[layer, :rows, :, now] = k_BHD
+        self._values_YBHTD[layer, :rows, :, now] = v_BHD
+        seen = min(max(now + 1, self._least), self._keys_YBHTD.shape[3])
+        return self._keys_YBHTD[layer, :rows, :, :seen], self._values_YBHTD[layer, :rows, :, :seen]
+
+    def take(self, sources_B: Indices) -> None:
+        """Row b becomes what row `sources_B[b]` was; a row may be taken several times."""
+        self._make_room(len(sources_B), self.length)
+        changed = np.flatnonzero(sources_B != np.arange(len(sources_B)))
+        if not len(changed):
+            return
+        device = self._keys_YBHTD.device
+        to, origin = (torch.from_numpy(x).to(device) for x in (changed, sources_B[changed]))
+        for buffer_YBHTD in (self._keys_YBHTD, self._values_YBHTD):
+            buffer_YBHTD[:, to, :, : self.length] = buffer_YBHTD[:, origin, :, : self.length]
+
+    def _make_room(self, rows: int, tokens: int) -> None:
+        _, held_rows, _, held_tokens, _ = self._keys_YBHTD.shape
+        more_rows = max(rows - held_rows, held_rows) if rows > held_rows else 0
+        more_tokens = max(BLOCK, held_tokens // 2) if tokens > held_tokens else 0
+        if more_rows or more_tokens:
+            growth = (0, 0, 0, more_tokens, 0, 0, 0, more_rows)
+            self._keys_YBHTD = pad(self._keys_YBHTD, growth)
+            self._values_YBHTD = pad(self._values_YBHTD, growth)
+
+
+class CohortMemory:
+    """The memory of a cohort: its shared prompts and its rows' own tokens."""
+
+    def __init__(self, prompts: SharedPrompts, own: OwnTokens) -> None:
+        self.own, self._prompts = own, prompts
+
+    def attend(self, layer: int, q_BHTD: Tensor, k_BHTD: Tensor, v_BHTD: Tensor) -> Tensor:
+        """Return the attention of one new token per row to its prompt, its own past and itself."""
+        rows, heads, _, _ = k_BHTD.shape
+        keys_BHTD, values_BHTD = self.own.put(layer, k_BHTD[:, :, 0], v_BHTD[:, :, 0])
+        q_BHQD = q_BHTD.reshape(rows, heads, -1, q_BHTD.shape[-1])
+        own_BHQT = q_BHQD @ keys_BHTD.transpose(-1, -2)
+        own_BHQT[..., self.own.length + 1 :] = -torch.inf  # columns of an earlier cohort
+        prompt_BHQT = self._prompts.scores(layer, q_BHQD)
+        scores_BHQT = torch.cat([prompt_BHQT, own_BHQT], dim=-1)
+        # one softmax over prompt and own tokens, although their products are computed apart
+        weights_BHQT = torch.softmax(scores_BHQT, dim=-1, dtype=torch.float32).to(q_BHQD.dtype)
+        split = prompt_BHQT.shape[-1]
+        out_BHQD = weights_BHQT[..., split:] @ values_BHTD
+        out_BHQD += self._prompts.mix(layer, weights_BHQT[..., :split])
+        return out_BHQD.reshape(rows, 1, -1, out_BHQD.shape[-1])
+
+    def take(self, sources_B: Indices) -> None:
+        """Row b becomes what row `sources_B[b]` was."""
+        self.own.take(sources_B)
+        self._prompts.take(sources_B)
+
+
+class SideBySide:
+    """Several memories in one forward call, their rows one after another."""
+
+    def __init__(self, memories: Sequence[AttentionMemory], rows: Sequence[int]) -> None:
+        self._memories, self._rows = memories, list(rows)
+
+    def attend(self, layer: int, q_BHTD: Tensor, k_BHTD: Tensor, v_BHTD: Tensor) -> Tensor:
+        """Return the attention of all rows, each by its own memory."""
+        parts = zip(
+            self._memories,
+            torch.split(q_BHTD, self._rows),
+            torch.split(k_BHTD, self._rows),
+            torch.split(v_BHTD, self._rows),
+            strict=True,
+        )
+        return torch.cat([memory.attend(layer, q, k, v) for memory, q, k, v in parts])
+
+
+NAME = "sage_memory"
+_UNKNOWN_TO_IT = ("softcap", "s_aux", "indices", "block_indices", "position_bias")
+
+
+class MemoryModel:
+    """A causal model that attends through a given memory in each forward pass.
+
+    `reach` is the number of tokens of the longest text. Raises SamplingError, which names the
+    obstacle, for a model that is not plain causal attention over such texts.
+    """
+
+    def __init__(self, model: Any, reach: int) -> None:
+        self._model, self._reach = model, reach
+        whole = model.get_base_model() if hasattr(model, "peft_config") else model
+        self.device, self.name = model.device, type(whole).__name__
+        self.layers = int(model.config.get_text_config().num_hidden_layers)
+        self._takes = frozenset(signature(whole.forward).parameters)
+        for obstacle in obstacles(whole, reach):
+            raise self.unfit(obstacle)
+        if "position_ids" not in self._takes:
+            raise self.unfit("takes no position_ids")
+
+    @contextmanager
+    def attending(self) -> Iterator[MemoryModel]:
+        """Replace the model's attention while the block runs."""
+        before = self._model.config._attn_implementation
+        self._model.set_attn_implementation(NAME)
+        try:
+            yield self
+        finally:
+            self._model.set_attn_implementation(before)
+
+    def logits(self, memory: AttentionMemory, ids_BT: Tensor, **inputs: Any) -> Tensor:
+        """Return the logits (B, V) after each row's last token, by a forward pass with `memory`."""
+        if "logits_to_keep" in self._takes:
+            inputs["logits_to_keep"] = 1
+        now = _NOW.set((self, memory))
+        try:
+            output = self._model(input_ids=ids_BT, use_cache=False, **inputs)
+        except (TypeError, AttributeError) as error:  # it needs a mask or a cache
+            raise self.unfit(f"can't attend otherwise than it does ({error})") from error
+        finally:
+            _NOW.reset(now)
+        logits_BV: Tensor = output.logits[:, -1]
+        return logits_BV
+
+    def unfit(self, reason: str) -> SamplingError:
+        """Return the error for a model that the decoding loop cannot compute."""
+        return SamplingError(
+            f"the transformers backend can't sample from {self.name}: it {reason}",
+            "use --set sampling.backend=vllm or server for this architecture",
+        )
+
+    def require_plain(self, mask_function: Callable[..., Tensor], window: int | None) -> None:
+        """Raise SamplingError if a mask hides an earlier token of a text or shows a later one.
+
+        `mask_function(batch, head, query, key)` is True for keys that a query sees. The last query
+        and the first one decide: what hides nothing from these hides nothing from the others.
+        """
+        if mask_function is causal_mask_function:
+            return
+        all_T = torch.arange(self._reach, device=self.device)
+        zero = all_T[0]
+        last_sees_all = bool(mask_function(zero, zero, all_T[-1], all_T).all())
+        first_sees_itself_alone = not mask_function(zero, zero, zero, all_T[1:]).any()
+        if last_sees_all and first_sees_itself_alone:
+            return
+        if window is None:
+            raise self.unfit("attends through masks that aren't plainly causal")
+        raise self._too_short(f"windows or chunks of {window} tokens")
+
+    def require_no_window(self, window: int | None) -> None:
+        """Raise SamplingError if the attention function has a sliding window below the reach."""
+        if window is not None and window < self._reach:
+            raise self._too_short(f"windows of {window} tokens")
+
+    def _too_short(self, what: str) -> SamplingError:
+        return self.unfit(f"attends in {what}, and a text may have {self._reach}")
+
+
+def obstacles(model: Any, reach: int) -> Iterator[str]:
+    """Yield reasons why `model` cannot be sampled token by token, as the predicate of "it".
+
+    Its texts depend on more than the keys and values of earlier tokens: on a recurrent state, or on
+    the text's length by its positions. Changes beyond `reach` tokens are no obstacle.
+    """
+    config = model.config.get_text_config()
+    if getattr(model, "_is_stateful", False):
+        yield "keeps a recurrent state beside its attention"
+    for rope in _rotary_settings(config):
+        kind = rope.get("rope_type")
+        if kind not in ("dynamic", "longrope"):
+            continue
+        # beyond this length the encoding of all positions changes, also of stored keys
+        unchanged = config.max_position_embeddings
+        if kind == "longrope":
+            unchanged = rope.get("original_max_position_embeddings", unchanged)
+        if reach > unchanged:
+            yield (
+                f"encodes positions by '{kind}' RoPE, which changes beyond {unchanged} tokens, and "
+                f"a text may have {reach}"
+            )
+    scale = getattr(config, "floor_scale", None)
+    if scale is not None and getattr(config, "attn_temperature_tuning", False) and reach >= scale:
+        yield f"scales queries beyond {scale} tokens, and a text may have {reach}"
+
+
+def _rotary_settings(config: Any) -> list[Mapping[str, Any]]:
+    """Return the settings of RoPE, one for each kind of layer that has its own."""
+    rope = getattr(config, "rope_parameters", None) or {}
+    by_layer = all(isinstance(settings, Mapping) for settings in rope.values())
+    return list(rope.values()) if by_layer else [rope]
+
+
+_NOW: ContextVar[tuple[MemoryModel, AttentionMemory]] = ContextVar("the running forward pass")
+
+
+def _attend(
+    module: Any,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    *,
+    scaling: float | None = None,
+    sliding_window: int | None = None,
+    **extras: Any,
+) -> tuple[Tensor, None]:
+    model, memory = _NOW.get()
+    model.require_no_window(sliding_window)
+    if attention_mask is not None:
+        raise model.unfit("makes attention masks of its own")
+    for name in _UNKNOWN_TO_IT:
+        if extras.get(name) is not None:
+            raise model.unfit(f"attends with '{name}'")
+    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    return memory.attend(module.layer_idx, query * scale, key, value), None
+
+
+def _no_mask(
+    *, mask_function: Callable[..., Tensor], local_size: int | None = None, **_: Any
+) -> None:
+    _NOW.get()[0].require_plain(mask_function, local_size)
+
+
+AttentionInterface.register(NAME, _attend)
+AttentionMaskInterface.register(NAME, _no_mask)

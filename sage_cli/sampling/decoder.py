@@ -1,0 +1,514 @@
+"""The end of completions: end-of-sequence, the stop text, or the limit of tokens."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, groupby, islice
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sage_cli.errors import DivergedError, SamplingError
+from sage_cli.sampling.attention import (
+    CohortMemory,
+    Indices,
+    MemoryModel,
+    OwnTokens,
+    PrefillMemory,
+    PromptMemory,
+    SharedPrompts,
+    SideBySide,
+    is_out_of_memory,
+    ranks,
+    release,
+)
+from sage_cli.sampling.sampler import SampleRequest, SamplingParameters, sample_seed
+from sage_cli.store.sample_parts import Completion
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """A finished completion's text and why it ended: `stop` or `length`."""
+
+    text: str
+    reason: str
+
+
+class Stopping:
+    """Decodes a row only if its last token can have ended it."""
+
+    def __init__(
+        self,
+        tokenizer: PreTrainedTokenizerBase,
+        eos_ids: Sequence[int],
+        vocabulary: int,
+        stop: str | None,
+        max_tokens: int,
+    ) -> None:
+        self._tokenizer, self._stop, self._max_tokens = tokenizer, stop, max_tokens
+        self._eos_ids = frozenset(eos_ids)
+        self._may_end_V = np.zeros(vocabulary, dtype=bool)
+        self._may_end_V[list(eos_ids)] = True
+        if stop is not None:
+            self._may_end_V |= _may_complete(tokenizer, vocabulary, stop)
+
+    def may_end(
+        self, tokens_B: np.ndarray[Any, Any], count: int
+    ) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """Return the mask (B,) of rows to decode, by their last tokens and common length."""
+        mask_B: np.ndarray[Any, np.dtype[np.bool_]] = self._may_end_V[tokens_B]
+        return mask_B | (count >= self._max_tokens)
+
+    def endings(self, rows: Sequence[Sequence[int]]) -> list[Ending | None]:
+        """Return for each row of token ids its ending, or None if it continues."""
+        if not rows:
+            return []
+        texts = self._tokenizer.batch_decode(
+            rows, skip_special_tokens=True, clean_up_tokenization_spaces=False
+        )
+        return [self._ending(ids, text) for ids, text in zip(rows, texts, strict=True)]
+
+    def _ending(self, ids: Sequence[int], text: str) -> Ending | None:
+        if self._stop is not None and (at := text.find(self._stop)) >= 0:
+            return Ending(text[: at + len(self._stop)], "stop")
+        if ids[-1] in self._eos_ids:
+            return Ending(text, "stop")
+        return Ending(text, "length") if len(ids) >= self._max_tokens else None
+
+
+def _may_complete(
+    tokenizer: PreTrainedTokenizerBase, vocabulary: int, stop: str
+) -> np.ndarray[Any, Any]:
+    """Return the mask (V,) of tokens after which a text may newly contain `stop`.
+
+    Such a token contains `stop` or begins with a suffix of it. If `stop` is not ASCII, a character
+    of it may be spread over tokens, so all tokens count.
+    """
+    if not stop.isascii():
+        return np.ones(vocabulary, dtype=bool)
+    suffixes = tuple(stop[start:] for start in range(len(stop)))
+    texts = tokenizer.batch_decode(
+        [[token] for token in range(vocabulary)], clean_up_tokenization_spaces=False
+    )
+    return np.array([stop in text or text.startswith(suffixes) for text in texts])
+
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_MIX_1, _MIX_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+
+
+def uniforms(
+    seeds_S: np.ndarray[Any, np.dtype[np.uint64]], steps_S: np.ndarray[Any, np.dtype[np.int64]]
+) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Return a number in [0, 1 - 2^-52] per sample, a function of its seed and step alone.
+
+    It is the step-th output of SplitMix64 from the seed (Steele, Lea and Flood 2014, Fig. 17).
+    """
+    z_S = seeds_S + (steps_S.astype(np.uint64) + np.uint64(1)) * _GOLDEN
+    z_S = (z_S ^ (z_S >> np.uint64(30))) * _MIX_1
+    z_S = (z_S ^ (z_S >> np.uint64(27))) * _MIX_2
+    z_S = z_S ^ (z_S >> np.uint64(31))
+    uniforms_S: np.ndarray[Any, np.dtype[np.float64]] = (z_S >> np.uint64(12)) * 2.0**-52
+    return uniforms_S
+
+
+def choose_by_sample(
+    logits_BV: Tensor,
+    rows_S: Indices,
+    uniforms_S: np.ndarray[Any, np.dtype[np.float64]],
+    p: SamplingParameters,
+) -> Indices:
+    """Return token ids (S,). Samples may share rows: `rows_S` is each sample's row."""
+    ranks_S, most = ranks(rows_S, len(logits_BV))
+    uniforms_BN = np.zeros((len(logits_BV), most))
+    uniforms_BN[rows_S, ranks_S] = uniforms_S
+    tokens_S: Indices = choose(logits_BV, uniforms_BN, p).cpu().numpy()[rows_S, ranks_S]
+    return tokens_S
+
+
+def choose(
+    logits_BV: Tensor, uniforms_BN: np.ndarray[Any, np.dtype[np.float64]], p: SamplingParameters
+) -> Tensor:
+    """Return N token ids per row, (B, N), by inverting its cumulative distribution at each number.
+
+    Temperature, top-k, top-p and min-p are applied in the order of transformers' `generate`. At
+    temperature 0 the first of the most likely tokens is chosen. Raises DivergedError if a logit
+    that decides is NaN or infinite.
+    """
+    require_finite(logits_BV)
+    if p.temperature == 0:
+        return logits_BV.argmax(dim=-1, keepdim=True).expand(uniforms_BN.shape)
+    weights_BV = kept_weights(logits_BV, p)
+    cumulative_BV = weights_BV.cumsum(dim=-1, dtype=torch.float64)
+    targets_BN = torch.from_numpy(uniforms_BN).to(logits_BV.device) * cumulative_BV[:, -1:]
+    return torch.searchsorted(cumulative_BV, targets_BN, right=True)
+
+
+def require_finite(logits_BV: Tensor) -> None:
+    """Raise DivergedError if a row's largest logit is NaN or infinite; -inf below it is allowed."""
+    if not logits_BV.amax(dim=-1).isfinite().all():
+        raise DivergedError(
+            "the model gives NaN or infinity for the next token's logits: its weights are not "
+            "finite, or overflow",
+            "in training a lower learning rate may help; a checkpoint before the divergence can "
+            "still be used",
+        )
+
+
+def kept_weights(logits_BV: Tensor, p: SamplingParameters) -> Tensor:
+    """Return the tokens' weights at a positive temperature, the largest 1, and 0 for those cut."""
+    logits_BV = logits_BV.float() / p.temperature
+    weights_BV = (logits_BV - logits_BV.amax(dim=-1, keepdim=True)).exp_()
+    if 0 < p.top_k < weights_BV.shape[-1]:
+        kth_B1 = weights_BV.topk(p.top_k, dim=-1).values[:, -1:]
+        weights_BV.masked_fill_(weights_BV < kth_B1, 0.0)
+    if p.top_p < 1:
+        weights_BV = _nucleus(weights_BV, p.top_p)
+    if p.min_p > 0:
+        weights_BV.masked_fill_(weights_BV < p.min_p, 0.0)  # the largest weight is 1
+    return weights_BV
+
+
+def _nucleus(weights_BV: Tensor, top_p: float) -> Tensor:
+    """Return the weights of the most likely tokens whose mass reaches `top_p`, 0 for the others."""
+    sorted_BV, order_BV = weights_BV.sort(dim=-1, descending=True, stable=True)
+    before_BV = sorted_BV.cumsum(dim=-1, dtype=torch.float64) - sorted_BV
+    outside_BV = before_BV >= top_p * sorted_BV.sum(dim=-1, keepdim=True, dtype=torch.float64)
+    return weights_BV.scatter(-1, order_BV, sorted_BV.masked_fill(outside_BV, 0.0))
+
+
+def token_logps(logits_CV: Tensor, chosen_C: Tensor, p: SamplingParameters) -> Tensor:
+    """Return the log-probability (C,) that each chosen token is sampled, -inf where it is cut."""
+    if p.temperature == 0:
+        return torch.where(logits_CV.argmax(dim=-1) == chosen_C, 0.0, -torch.inf)
+    if p.top_p == 1 and p.top_k == 0 and p.min_p == 0:
+        scaled_CV = logits_CV.float() / p.temperature
+        chosen = scaled_CV.gather(1, chosen_C[:, None])[:, 0]
+        return chosen - scaled_CV.logsumexp(dim=-1)
+    weights_CV = kept_weights(logits_CV, p)
+    chosen = weights_CV.gather(1, chosen_C[:, None])[:, 0].double()
+    return chosen.log() - weights_CV.sum(dim=-1, dtype=torch.float64).log()
+
+
+PREFILL_TOKENS = 4096
+"""Tokens of prompts in a forward pass; a longer prompt is computed alone."""
+
+Ids = tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Prompt:
+    """A prompt after its prefill: its memory and the logits (V,) after its last token."""
+
+    ids: Ids
+    memory: PromptMemory
+    logits_V: Tensor
+
+
+def prefill(
+    model: MemoryModel, wanted: Collection[Ids], known: Mapping[Ids, Prompt]
+) -> dict[Ids, Prompt]:
+    """Return the wanted prompts by their token ids, after the prefill of those not in `known`.
+
+    Raises SamplingError for a model whose attention cannot be replaced.
+    """
+    prompts = {ids: known[ids] for ids in wanted if ids in known}
+    missing = sorted((ids for ids in wanted if ids not in known), key=len)
+    for length, group in groupby(missing, key=len):
+        same_length, size = list(group), max(1, PREFILL_TOKENS // length)
+        for start in range(0, len(same_length), size):
+            batch = _prefilled(model, same_length[start : start + size])
+            prompts |= {prompt.ids: prompt for prompt in batch}
+    return prompts
+
+
+def _prefilled(model: MemoryModel, batch: list[Ids]) -> Iterator[Prompt]:
+    """Yield prompts of one length, computed in one forward pass."""
+    memory = PrefillMemory()
+    logits_BV = model.logits(memory, torch.tensor(batch, device=model.device))
+    if memory.order != list(range(model.layers)):  # layers were skipped or repeated
+        raise model.unfit("has layers whose attention can't be replaced")
+    for row, ids in enumerate(batch):
+        yield Prompt(ids, memory.prompt(row), logits_BV[row])
+
+
+class Cohort:
+    """Samples of one or several prompts; all have equally many sampled tokens."""
+
+    def __init__(
+        self, samples: Sequence[tuple[Prompt, SampleRequest, int]], own: OwnTokens
+    ) -> None:
+        prompts = {prompt: row for row, prompt in enumerate(dict.fromkeys(s[0] for s in samples))}
+        self.samples = [(request, prompt.ids, index) for prompt, request, index in samples]
+        self.rows_S: Indices = np.array([prompts[prompt] for prompt, _, _ in samples])
+        self.seeds_S = np.array(
+            [sample_seed(r.seed, r.problem_id, index) for _, r, index in samples],
+            dtype=np.uint64,
+        )
+        memories = [prompt.memory for prompt in prompts]
+        shared = SharedPrompts(memories, np.arange(len(prompts)))
+        own.begin(len(prompts))
+        self.memory = CohortMemory(shared, own)
+        self.first_logits_BV = torch.stack([prompt.logits_V for prompt in prompts])
+        self._starts_B: Indices = np.array([len(prompt.ids) for prompt in prompts])
+        self._tokens_BT = np.zeros((len(prompts), 32), dtype=np.int64)
+        self.count = 0
+        """Tokens sampled so far, the same number for every sample."""
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    @property
+    def rows(self) -> int:
+        """The number of different texts so far, which the model computes."""
+        return len(self._starts_B)
+
+    @property
+    def last_tokens(self) -> Indices:
+        """The input of the next step, (B,)."""
+        return self._tokens_BT[:, self.count - 1]
+
+    @property
+    def positions(self) -> Indices:
+        """The positions of the last tokens, counted from the start of the prompt, (B,)."""
+        return self._starts_B + (self.count - 1)
+
+    def advance(self, tokens_S: Indices, stopping: Stopping) -> Iterator[Completion]:
+        """Give each sample its token; yield and remove those that it ends."""
+        # samples of one row and one token are one child: (row, token) is encoded as one number
+        base = int(tokens_S.max()) + 1
+        children_C, child_S = np.unique(self.rows_S * base + tokens_S, return_inverse=True)
+        parents_C, tokens_C = np.divmod(children_C, base)
+        self.count += 1
+        endings = self._endings(parents_C, tokens_C, stopping)
+        if endings:
+            alive_C = np.ones(len(children_C), dtype=bool)
+            alive_C[list(endings)] = False
+            for sample in np.flatnonzero(~alive_C[child_S]).tolist():
+                request, _, index = self.samples[sample]
+                ids, ending = endings[child_S[sample]]
+                yield Completion(
+                    request.problem_id,
+                    index,
+                    request.seed,
+                    ending.text,
+                    tokens=self.count,
+                    finish_reason=ending.reason,
+                    token_ids=ids,
+                )
+            child_S = self._drop(alive_C, child_S)
+            parents_C, tokens_C = parents_C[alive_C], tokens_C[alive_C]
+        self._settle(parents_C, tokens_C, child_S)
+
+    def _endings(
+        self, parents_C: Indices, tokens_C: Indices, stopping: Stopping
+    ) -> dict[int, tuple[tuple[int, ...], Ending]]:
+        """Return token ids and ending of each child that has ended."""
+        children = np.flatnonzero(stopping.may_end(tokens_C, self.count))
+        before_CT = self._tokens_BT[parents_C[children], : self.count - 1]
+        ids = np.column_stack([before_CT, tokens_C[children]]).tolist()
+        endings = zip(children.tolist(), ids, stopping.endings(ids), strict=True)
+        return {child: (tuple(row), ending) for child, row, ending in endings if ending}
+
+    def _drop(self, alive_C: np.ndarray[Any, np.dtype[np.bool_]], child_S: Indices) -> Indices:
+        """Remove the samples of ended children; return `child_S` as indices into the others."""
+        alive_S = alive_C[child_S]
+        self.samples = [self.samples[sample] for sample in np.flatnonzero(alive_S).tolist()]
+        self.seeds_S = self.seeds_S[alive_S]
+        renumbered_S: Indices = (np.cumsum(alive_C) - 1)[child_S[alive_S]]
+        return renumbered_S
+
+    def _settle(self, parents_C: Indices, tokens_C: Indices, child_S: Indices) -> None:
+        """Give each child a row: its parent's to the first child, a free one to the others.
+
+        Children are sorted by parent. Rows stay where they are if possible, since moving one copies
+        its keys and values.
+        """
+        children = len(parents_C)
+        first_C = np.diff(parents_C, prepend=-1) > 0
+        stays_C = first_C & (parents_C < children)
+        rows_C = parents_C.copy()
+        rows_C[~stays_C] = np.setdiff1d(np.arange(children), parents_C[stays_C])
+        sources_B = np.empty_like(parents_C)
+        sources_B[rows_C] = parents_C
+        if children != self.rows or not stays_C.all():
+            self.memory.take(sources_B)
+            self._starts_B, self._tokens_BT = self._starts_B[sources_B], self._tokens_BT[sources_B]
+        if self.count > self._tokens_BT.shape[1]:
+            self._tokens_BT = np.pad(self._tokens_BT, ((0, 0), (0, self.count)))
+        self._tokens_BT[rows_C, self.count - 1] = tokens_C
+        self.rows_S = rows_C[child_S]
+
+
+log = logging.getLogger(__name__)
+
+COHORTS = 4
+"""Cohorts in flight. One alone fits into a batch even if its samples share no row."""
+
+_Sample = tuple[SampleRequest, Ids, int]
+"""A request, its prompt's token ids, and an index."""
+
+
+class _Flight:
+    """Waiting samples, and the cohorts in flight with at most `rows` rows together.
+
+    `most` bounds the samples in flight. It starts at several times `rows`, because samples that
+    share rows cost nothing more, and is halved whenever too few do.
+    """
+
+    def __init__(self, tokenized: Sequence[tuple[SampleRequest, Ids]], rows: int) -> None:
+        self.waiting: Iterator[_Sample] = (
+            (request, ids, index) for request, ids in tokenized for index in request.indices
+        )
+        self.left = sum(len(request.indices) for request, _ in tokenized)
+        self.cohorts: list[Cohort] = []
+        self.clear(rows)
+
+    def clear(self, rows: int) -> None:
+        """Drop everything that holds memory; at most `rows` rows from here on."""
+        self.rows, self.most = rows, COHORTS * rows
+        self.cohorts = []
+        self.spare: list[OwnTokens] = []
+        self.prompts: dict[Ids, Prompt] = {}
+        self.taken: list[_Sample] = []
+
+    @property
+    def admits(self) -> int:
+        """The size of the next cohort; 0 if there is no room or no waiting sample."""
+        size = min(max(1, self.most // COHORTS), self.left)
+        return size if self.most - sum(map(len, self.cohorts)) >= size else 0
+
+    def take(self, size: int) -> list[_Sample]:
+        """Return the next samples, which wait again if the running step fails."""
+        self.taken, self.left = list(islice(self.waiting, size)), self.left - size
+        return self.taken
+
+    def give_back(self, samples: list[_Sample]) -> None:
+        """Let samples wait again, before all others; a sample does not depend on its turn."""
+        self.waiting, self.left = chain(samples, self.waiting), self.left + len(samples)
+
+    def evict(self) -> None:
+        """While there are too many rows, let the last cohort wait again and halve `most`."""
+        while len(self.cohorts) > 1 and sum(cohort.rows for cohort in self.cohorts) > self.rows:
+            self.give_back(self.cohorts.pop().samples)
+            self.most = max(self.rows, self.most // 2)
+
+    def drop_ended(self) -> None:
+        """Remove cohorts without samples, but keep their buffers for the next ones."""
+        ended = [cohort.memory.own for cohort in self.cohorts if not len(cohort)]
+        self.spare += [own for own in ended if own.capacity <= self.rows // COHORTS]
+        self.cohorts = [cohort for cohort in self.cohorts if len(cohort)]
+
+
+class Decoder:
+    """Samples requests with at most `batch_rows` rows in a forward pass.
+
+    When memory runs out, the number of rows is halved with a warning.
+    """
+
+    def __init__(self, stopping: Stopping, parameters: SamplingParameters, batch_rows: int) -> None:
+        self._stopping, self._parameters, self._batch_rows = stopping, parameters, batch_rows
+
+    @torch.inference_mode()
+    def run(
+        self,
+        model: MemoryModel,
+        tokenized: Sequence[tuple[SampleRequest, Ids]],
+        fitting_rows: int | None = None,
+    ) -> Iterator[list[Completion]]:
+        """Yield the completions that each step ends, of (request, prompt token ids) pairs.
+
+        Requests with the same prompt should be neighbours: they share its prefill. More samples are
+        admitted than there are rows, because samples share rows. If too few do, the last cohort
+        waits again and fewer samples are in flight from then on. If memory runs out, all samples in
+        flight wait again. `fitting_rows` estimates how many rows fit into memory. Raises
+        SamplingError if not even one does.
+        """
+        flight = _Flight(tokenized, min(self._batch_rows, fitting_rows or self._batch_rows))
+        while flight.left or flight.cohorts:
+            if not (size := flight.admits):
+                flight.evict()
+            running = [cohort.samples for cohort in flight.cohorts]
+            ended: list[Completion] | None = None
+            try:
+                ended = self._admit(model, flight, size) if size else self._step(model, flight)
+            except RuntimeError as error:
+                if not is_out_of_memory(error):
+                    raise
+            if ended is None:  # not in `except`: the traceback holds the step's tensors
+                self._restart(flight, running)
+                continue
+            flight.taken = []
+            flight.drop_ended()
+            yield ended
+
+    def _admit(self, model: MemoryModel, flight: _Flight, size: int) -> list[Completion]:
+        taken = flight.take(size)
+        flight.prompts = prefill(model, {ids for _, ids, _ in taken}, flight.prompts)
+        samples = [(flight.prompts[ids], request, index) for request, ids, index in taken]
+        own = flight.spare.pop() if flight.spare else OwnTokens(samples[0][0].memory)
+        cohort = Cohort(samples, own)
+        ended = self._advance([cohort], cohort.first_logits_BV)
+        flight.cohorts.append(cohort)
+        return ended
+
+    def _step(self, model: MemoryModel, flight: _Flight) -> list[Completion]:
+        return self._advance(flight.cohorts, _logits(model, flight.cohorts))
+
+    def _restart(self, flight: _Flight, running: list[list[_Sample]]) -> None:
+        """Start all samples in flight again, with half as many rows."""
+        if flight.rows == 1:
+            raise SamplingError(
+                "memory ran out with one completion at a time",
+                "lower sampling.max_tokens, or use a GPU with more memory; "
+                "sampling.backend=vllm with sampling.vllm.tensor_parallel_size spreads a model",
+            )
+        lost = [*chain.from_iterable(running), *flight.taken]
+        flight.clear(flight.rows // 2)
+        flight.give_back(lost)
+        self._batch_rows = flight.rows
+        release()
+        log.warning(
+            "memory ran out: %d samples start again, with %d rows at once from here on",
+            len(lost),
+            flight.rows,
+        )
+
+    def _advance(self, cohorts: list[Cohort], logits_BV: Tensor) -> list[Completion]:
+        """Sample a token for every sample; return the completions that it ends."""
+        # rows of the cohorts follow one another in `logits_BV`, so row numbers are shifted
+        starts = np.cumsum([0, *(cohort.rows for cohort in cohorts[:-1])])
+        rows_S = np.concatenate(
+            [cohort.rows_S + start for cohort, start in zip(cohorts, starts, strict=True)]
+        )
+        seeds_S = np.concatenate([cohort.seeds_S for cohort in cohorts])
+        counts_S = np.concatenate([np.full(len(cohort), cohort.count) for cohort in cohorts])
+        tokens_S = choose_by_sample(
+            logits_BV, rows_S, uniforms(seeds_S, counts_S), self._parameters
+        )
+        ends = np.cumsum([len(cohort) for cohort in cohorts[:-1]], dtype=np.int64)
+        split = zip(cohorts, np.split(tokens_S, ends), strict=True)
+        return [row for cohort, ids_S in split for row in cohort.advance(ids_S, self._stopping)]
+
+
+def _logits(model: MemoryModel, cohorts: list[Cohort]) -> Tensor:
+    """Return the logits (B, V) after each row's last token, which the memories store."""
+    tokens_B = np.concatenate([cohort.last_tokens for cohort in cohorts])
+    positions_B = np.concatenate([cohort.positions for cohort in cohorts])
+    for cohort in cohorts:
+        cohort.memory.own.make_room()
+    logits_BV = model.logits(
+        SideBySide([c.memory for c in cohorts], [c.rows for c in cohorts]),
+        torch.from_numpy(tokens_B).unsqueeze(1).to(model.device),
+        position_ids=torch.from_numpy(positions_B).unsqueeze(1).to(model.device),
+    )
+    for cohort in cohorts:
+        cohort.memory.own.length += 1
+    return logits_BV

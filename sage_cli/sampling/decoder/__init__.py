@@ -1,1 +1,0 @@
-"""The decoding loop on transformers models."""

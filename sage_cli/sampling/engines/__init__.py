@@ -1,1 +1,0 @@
-"""vLLM's engine, and several engines in processes."""

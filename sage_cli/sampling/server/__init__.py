@@ -1,1 +1,0 @@
-"""Sampling by OpenAI-compatible servers."""

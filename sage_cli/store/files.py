@@ -1,0 +1,199 @@
+"""Files and JSON that are wholly written or not at all, and hashes of what determines a result."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import math
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from sage_cli import RESULT_VERSION
+from sage_cli.errors import StoreError
+from sage_cli.json_value import json_value
+
+log = logging.getLogger(__name__)
+
+
+class TornError(StoreError):
+    """A file of sage that cannot be read because it is torn or was edited."""
+
+
+def read_object(path: Path, remedy: str) -> dict[str, Any]:
+    """Return the JSON object in `path`.
+
+    Raises FileNotFoundError, and TornError with `remedy` as the next step if the file is torn.
+    """
+    try:
+        held = json_value(path.read_bytes())
+        if not isinstance(held, dict):
+            raise ValueError("it holds no JSON object")
+    except ValueError as error:
+        raise TornError(f"{path} is torn or was edited: {error}", remedy) from None
+    return held
+
+
+def name_once(torn: TornError) -> None:
+    """Warn about a torn file, once in this process."""
+    warn_once(f"{torn.cause}; {torn.next_step}")
+
+
+@cache
+def warn_once(text: str) -> None:
+    """Warn about a file, once in this process."""
+    log.warning("%s", text)
+
+
+def json_text(value: Any) -> str:
+    """Return `value` as indented JSON with a newline.
+
+    Arrays become lists, dataclasses objects of their fields, unknown objects their text. JSON has
+    no NaN: an undefined statistic is null, and infinity the text "inf" or "-inf".
+    """
+    return _dumps(value, indent=2) + "\n"
+
+
+def compact_json(value: Any) -> str:
+    """Return `value` as `json_text` does, on one line."""
+    return _dumps(value, separators=(",", ":"))
+
+
+def _dumps(value: Any, **form: Any) -> str:
+    """Return JSON, written by the encoder in C unless there is a NaN or an infinity."""
+    settings: dict[str, Any] = {"ensure_ascii": False, "allow_nan": False, **form}
+    try:
+        return json.dumps(value, default=_unknown, **settings)
+    except ValueError:
+        return json.dumps(_plain(value), default=str, **settings)
+
+
+def _unknown(value: Any) -> Any:
+    plain = _plain(value)
+    return str(value) if plain is value else plain
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "tolist"):  # an array or a number of numpy, which is not imported for this
+        return _plain(value.tolist())
+    if is_dataclass(value):
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, dict):
+        return {key: _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else str(value)
+    return value
+
+
+PRIVATE = 0o600
+
+
+@contextmanager
+def replacing(path: Path, mode: int = 0o666) -> Iterator[Path]:
+    """Yield a temporary sibling to write to; on success it takes the place of `path`.
+
+    The umask applies to `mode`. An OSError without a file name gets that of `path`: a full disk
+    names no file.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # process ids repeat across the machines and containers that share a folder
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode))
+        yield temporary
+        _sync(temporary)
+        temporary.replace(path)
+        _sync(path.parent)
+    except OSError as error:
+        if error.errno is not None and error.filename is None:
+            error.filename = str(path)
+        raise
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def replacing_folder(folder: Path) -> Iterator[Path]:
+    """Yield an empty temporary sibling to fill; on success it takes the place of `folder`.
+
+    The earlier content of `folder` is deleted once the new one is in place; an error leaves it
+    unchanged. A crash between the two renames leaves it beside, as `.NAME.….old`.
+    """
+    folder = folder.resolve()
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    token = secrets.token_hex(4)
+    temporary = folder.with_name(f".{folder.name}.{token}.tmp")
+    old = folder.with_name(f".{folder.name}.{token}.old")
+    temporary.mkdir()
+    try:
+        yield temporary
+        for file in temporary.rglob("*"):
+            if file.is_file():
+                _sync(file)
+        if folder.exists():
+            folder.rename(old)
+        temporary.rename(folder)
+        shutil.rmtree(old, ignore_errors=True)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write `text` atomically as UTF-8.
+
+    Only its owner may read JSON that holds an address: it may name servers and databases.
+    """
+    mode = PRIVATE if path.suffix == ".json" and "://" in text else 0o666
+    with replacing(path, mode) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write `value` atomically as indented JSON."""
+    write_text(path, json_text(value))
+
+
+def private(path: str, flags: int) -> int:
+    """Open a file that only its owner may read, as `opener` of `open`: logs name services."""
+    return os.open(path, flags, PRIVATE)
+
+
+@contextmanager
+def storing(folder: Path) -> Iterator[None]:
+    """Turn an OSError of the block into a StoreError about `folder`: no space, no permission."""
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(
+            f"{folder} can't be written: {error.strerror or error}",
+            "mend that and run the same command again: what was stored until now is kept",
+        ) from error
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def identity_of(kind: str, determinants: Any) -> str:
+    """Return the hash of settings, data, parent and the code's result version, in hexadecimal."""
+    text = json.dumps([RESULT_VERSION, kind, determinants], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def key_of(determinants: Any) -> str:
+    """Return sixteen hexadecimal digits that name the folder of `determinants`."""
+    text = json.dumps(determinants, sort_keys=True, separators=(",", ":"), default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,301 @@
+"""A run's `ledger/` and `completions/`: how each prompt of each step of RL was answered."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from math import fsum
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from sage_cli.store.arrow_tables import empty_table
+from sage_cli.store.files import replacing, storing, warn_once
+from sage_cli.store.locks import Lease
+
+
+class StepFiles:
+    """The files of one schema in `folder`, whose rows have a `step`, by which they are sorted.
+
+    Every new file requires `lease`, that of the run. Processes that train together write files of
+    their own.
+    """
+
+    def __init__(
+        self, folder: Path, schema: pa.Schema, lease: Lease | None = None, process: int = 0
+    ) -> None:
+        self.folder, self.schema = folder, schema
+        self._lease, self._process = lease, process
+
+    def write(self, table: pa.Table) -> None:
+        """Write rows that come after all others. Raises StoreError."""
+        import pyarrow.parquet as pq
+
+        first, last = table["step"][0].as_py(), table["step"][-1].as_py()
+        file = self.folder / f"steps-{first:08d}-{last:08d}-{self._process}.parquet"
+        if self._lease is not None:
+            self._lease.require()
+        with storing(self.folder), replacing(file) as temporary:
+            pq.write_table(table, temporary, compression="zstd", write_page_checksum=True)
+
+    def rewind(self, step: int) -> None:
+        """Remove the rows of all processes after `step` (0 removes all)."""
+        for file in self._files():
+            table = self._read(file)
+            steps = [] if table is None else table["step"].to_pylist()
+            kept = sum(one <= step for one in steps)
+            if table is None or kept < len(table):
+                if table is not None and kept:
+                    process = int(file.stem.rpartition("-")[2])
+                    StepFiles(self.folder, self.schema, self._lease, process).write(
+                        table.slice(0, kept)
+                    )
+                file.unlink(missing_ok=True)
+
+    def read(self) -> pa.Table:
+        """Return all rows, file by file; a torn file is left out with one warning.
+
+        A column that only some files have is null in the rows of the others.
+        """
+        found = [table for file in self._files() if (table := self._read(file)) is not None]
+        return pa.concat_tables([empty_table(self.schema), *found], promote_options="default")
+
+    def _files(self) -> list[Path]:
+        return sorted(self.folder.glob("steps-*.parquet"))
+
+    def _read(self, file: Path) -> pa.Table | None:
+        """Return a file's rows; None if it is torn, was altered, or is of another layout."""
+        import pyarrow.parquet as pq
+
+        try:
+            table = pq.ParquetFile(file, page_checksum_verification=True).read()
+        except (OSError, pa.ArrowException):
+            table = None
+        if table is None or not self._has_layout(table.schema):
+            warn_once(f"{file} is torn or was altered: its steps are left out")
+            return None
+        return table
+
+    def _has_layout(self, schema: pa.Schema) -> bool:
+        return bool(schema.equals(self.schema))
+
+
+class PromptRow(NamedTuple):
+    """The completions of a problem that one generation batch sampled.
+
+    `n` of them were sampled; the next five count them by grade. `tokens` is the sum of their
+    lengths, `right_tokens` that of the right ones. `trained`: they were in the batch that was
+    trained on, and not replaced by other prompts. `rewards` are by name what each reward says of
+    those completions of which it says something.
+    """
+
+    problem: str
+    n: int
+    right: int
+    wrong: int
+    unparseable: int
+    timeout: int
+    error: int
+    tokens: int
+    right_tokens: int
+    trained: bool
+    rewards: Mapping[str, Sequence[float]] = {}
+
+
+COUNTED = PromptRow._fields[:-1]
+"""The columns besides the step and the rewards."""
+_TYPES = {"problem": pa.string(), "trained": pa.bool_()}
+LEDGER_SCHEMA = pa.schema(
+    [("step", pa.int32()), *((name, _TYPES.get(name, pa.int32())) for name in COUNTED)]
+)
+REWARD = "reward/"
+"""How the columns of rewards begin: `reward/NAME` is the mean over the completions of which the
+reward says something, null where it says nothing of any; `reward/NAME/n` counts them."""
+COUNT = "/n"
+
+
+def reward_columns(names: Iterable[str]) -> pa.Schema:
+    """Return the two columns of each reward."""
+    each = ((f"{REWARD}{name}", f"{REWARD}{name}{COUNT}") for name in names)
+    return pa.schema(
+        [field for mean, n in each for field in ((mean, pa.float64()), (n, pa.int32()))]
+    )
+
+
+def rewards_in(table: pa.Table) -> list[str]:
+    """Return the names of the rewards that a ledger has columns of."""
+    known = set(table.schema.names)
+    means = [name for name in table.schema.names if f"{name}{COUNT}" in known]
+    return [name.removeprefix(REWARD) for name in means]
+
+
+class TrainingLedger(StepFiles):
+    """Rows of a training; those since the last checkpoint are in memory.
+
+    New files have columns of `rewards`; earlier ones may lack them.
+    """
+
+    def __init__(
+        self, folder: Path, lease: Lease | None = None, rewards: Sequence[str] = ()
+    ) -> None:
+        super().__init__(folder, LEDGER_SCHEMA, lease)
+        self._rewards = rewards
+        self._waiting: list[tuple[int, PromptRow]] = []
+
+    def with_rewards(self, names: Sequence[str]) -> TrainingLedger:
+        """Return the ledger whose new files have columns of these rewards."""
+        return TrainingLedger(self.folder, self._lease, names)
+
+    def add(self, step: int, rows: Iterable[PromptRow]) -> None:
+        """Keep the rows of the generation batch that `step` is the first to train on."""
+        self._waiting += [(step, row) for row in rows]
+
+    def seal(self) -> None:
+        """Write what was added since the last call. Raises StoreError."""
+        if self._waiting:
+            schema = pa.unify_schemas([LEDGER_SCHEMA, reward_columns(self._rewards)])
+            rows = [{"step": step, **self._columns(row)} for step, row in self._waiting]
+            self.write(pa.Table.from_pylist(rows, schema=schema))
+            self._waiting = []
+
+    def _columns(self, row: PromptRow) -> dict[str, object]:
+        found = row._asdict()
+        said = found.pop("rewards")
+        for name in self._rewards:
+            values = said.get(name, ())
+            found[f"{REWARD}{name}"] = fsum(values) / len(values) if values else None
+            found[f"{REWARD}{name}{COUNT}"] = len(values)
+        return found
+
+    def _has_layout(self, schema: pa.Schema) -> bool:
+        table = empty_table(schema)
+        ours = pa.unify_schemas([LEDGER_SCHEMA, reward_columns(rewards_in(table))])
+        return bool(schema.equals(ours))
+
+
+AT_ONCE = 64 * 2**20
+"""Bytes of rows after which a file is written, before the next step's."""
+WAITING = 2
+"""Generation batches that may wait for the thread."""
+
+_LOGPS = pa.list_(pa.float32())
+COMPLETIONS_SCHEMA = pa.schema(
+    [
+        ("step", pa.int32()),
+        ("problem", pa.string()),
+        ("prompt", pa.string()),
+        ("gold", pa.string()),
+        ("text", pa.string()),
+        ("grade", pa.string()),
+        ("rewards", pa.list_(pa.float32())),
+        ("advantage", pa.float32()),
+        ("trained", pa.bool_()),
+        ("ids", pa.list_(pa.int32())),
+        ("policy_logps", _LOGPS),
+        ("reference_logps", _LOGPS),
+        ("engine_logps", _LOGPS),
+    ]
+)
+"""Log-probabilities are null where nothing computed them; the advantage, where no loss read it. A
+per-token advantage is stored as its mean. `rewards` are the weighted parts of the sum that is
+maximised: `rl.rewards` in their order, the grade if it isn't one of them, a punishment."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sampled:
+    """Completions B of one generation batch, with token arrays (B, T) padded on the right."""
+
+    step: int
+    problems: Sequence[str]
+    prompts: Sequence[str]
+    golds: Sequence[str]
+    texts: Sequence[str]
+    grades: Sequence[str]
+    trained: bool
+    lengths_B: np.ndarray
+    ids_BT: np.ndarray
+    rewards_BF: np.ndarray | None = None
+    advantage_B: np.ndarray | None = None
+    policy_logps_BT: np.ndarray | None = None
+    reference_logps_BT: np.ndarray | None = None
+    engine_logps_BT: np.ndarray | None = None
+
+    def table(self) -> pa.Table:
+        """Return the rows in the form of SCHEMA."""
+        count = len(self.texts)
+        rewards = [None] * count if self.rewards_BF is None else self.rewards_BF.tolist()
+        columns: dict[str, Any] = {
+            "step": [self.step] * count,
+            "problem": list(self.problems),
+            "prompt": list(self.prompts),
+            "gold": list(self.golds),
+            "text": list(self.texts),
+            "grade": list(self.grades),
+            "rewards": rewards,
+            "advantage": _known(self.advantage_B, count),
+            "trained": [self.trained] * count,
+            "ids": self._tokens(self.ids_BT, pa.int32()),
+            **{
+                name: self._tokens(getattr(self, f"{name}_BT"), pa.float32())
+                for name in ("policy_logps", "reference_logps", "engine_logps")
+            },
+        }
+        return pa.table(columns, schema=COMPLETIONS_SCHEMA)
+
+    def _tokens(self, values_BT: np.ndarray | None, of: pa.DataType) -> pa.Array:
+        """Return a list for each row, as long as its completion; null where it begins with NaN."""
+        if values_BT is None:
+            return pa.nulls(len(self.texts), pa.list_(of))
+        inside_BT = np.arange(values_BT.shape[1]) < self.lengths_B[:, None]
+        unknown_B = np.isnan(values_BT.astype(float)).any(axis=1, where=inside_BT)
+        offsets = np.concatenate([[0], np.cumsum(self.lengths_B)]).astype(np.int32)
+        flat = pa.array(values_BT[inside_BT].tolist(), of)
+        mask = pa.array(unknown_B.tolist())
+        return pa.ListArray.from_arrays(pa.array(offsets.tolist(), pa.int32()), flat, mask=mask)
+
+
+def _known(values_B: np.ndarray | None, count: int) -> list[float | None]:
+    if values_B is None:
+        return [None] * count
+    return [None if value != value else value for value in values_B.tolist()]
+
+
+class TrainingCompletions(StepFiles):
+    """The completions of one process of a training, on their way to files."""
+
+    def __init__(self, folder: Path, lease: Lease | None = None, process: int = 0) -> None:
+        super().__init__(folder, COMPLETIONS_SCHEMA, lease, process)
+        self._thread: ThreadPoolExecutor | None = None
+        self._waiting: deque[Future[None]] = deque()
+        self._tables: list[pa.Table] = []
+        self._step = 0
+
+    def add(self, sampled: Sampled) -> None:
+        """Have a generation batch's completions written. Raises StoreError of an earlier one."""
+        self._thread = self._thread or ThreadPoolExecutor(1)
+        while len(self._waiting) >= WAITING:
+            self._waiting.popleft().result()
+        self._waiting.append(self._thread.submit(self._take, sampled))
+
+    def seal(self) -> None:
+        """Wait until everything is on the disk. Raises StoreError."""
+        while self._waiting:
+            self._waiting.popleft().result()
+        self._flush()
+
+    def _take(self, sampled: Sampled) -> None:
+        """Keep rows in memory; a file is written only between steps, since these name it."""
+        begins = sampled.step != self._step
+        if begins and sum(table.nbytes for table in self._tables) >= AT_ONCE:
+            self._flush()
+        self._step = sampled.step
+        self._tables.append(sampled.table())
+
+    def _flush(self) -> None:
+        tables, self._tables = self._tables, []
+        if tables:
+            self.write(pa.concat_tables(tables))

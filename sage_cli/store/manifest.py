@@ -1,0 +1,215 @@
+"""The types of `runs/<id>/manifest.json`, and the surroundings that it records."""
+
+from __future__ import annotations
+
+import platform
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+from contextlib import suppress
+from functools import cache
+from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
+from typing import Any, NotRequired
+
+from typing_extensions import TypedDict
+
+from sage_cli import __version__
+from sage_cli.errors import ConfigurationError, StoreError
+from sage_cli.store.locks import PATIENCE_S, locked
+
+FINISHED, RUNNING, INTERRUPTED, FAILED = "finished", "running", "interrupted", "failed"
+IMPORTED = "imported"
+"""The kind of a run that holds samples of another program, and no weights."""
+PRUNED = "pruned"
+"""An interruption by a sweep, with its reason; the same command resumes the run."""
+
+
+class Surroundings(TypedDict):
+    """Versions, host and command of a computation; `commit` is None outside a checkout."""
+
+    versions: dict[str, str]
+    commit: str | None
+    host: str
+    command: str
+
+
+class ImportedFrom(TypedDict):
+    """The origin of imported samples.
+
+    `score` is the program's name of its verdicts, `settings` what the file says of sampling,
+    `unknown` what it doesn't say.
+    """
+
+    program: str
+    file: str
+    sha256: str
+    score: str | None
+    settings: dict[str, Any]
+    unknown: list[str]
+
+
+class Origin(TypedDict):
+    """The origin of a training.
+
+    `parent` is a run's id or a model's name, `parent_weights` its fingerprint, `template` the
+    prompt template's hash, `data` the files' versions or a name, `sweep` the sweep's name.
+    """
+
+    kind: str
+    parent: str | None
+    seed: int
+    template: str
+    parent_weights: NotRequired[str]
+    data: NotRequired[str | list[str]]
+    sweep: NotRequired[str | None]
+
+
+class Manifest(Origin, Surroundings):
+    """A run: its origin, surroundings and status.
+
+    It was `created` at its first start, `started` at its last start or resumption, and `asked` for
+    again when it was finished already. `seconds` sums all its parts, `weights` is the fingerprint
+    of the trained model, `imported` the origin of samples that another program took.
+    """
+
+    id: str
+    identity: str | None
+    status: str
+    reason: str | None
+    error: str | None
+    created: str
+    started: str
+    ended: NotRequired[str]
+    asked: NotRequired[str]
+    seconds: NotRequired[float]
+    weights: NotRequired[str]
+    imported: NotRequired[ImportedFrom]
+
+
+DISTRIBUTION = "sage-rlvr"
+RECORDED_PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate", "math-verify", "vllm")
+
+
+@cache
+def surroundings() -> Surroundings:
+    """Return versions, commit, host and command line, by which a result is reproduced."""
+    versions = {"sage": __version__, "python": platform.python_version()}
+    installed = {package: _installed(package) for package in RECORDED_PACKAGES}
+    versions |= {package: found for package, found in installed.items() if found is not None}
+    return {
+        "versions": versions,
+        "commit": _commit(),
+        "host": socket.gethostname(),
+        "command": " ".join(["sage", *sys.argv[1:]]),
+    }
+
+
+def _commit() -> str | None:
+    """Return the checkout's commit, with `+` if it has uncommitted changes; None without one."""
+    here = Path(__file__).resolve().parent
+    try:
+        described = subprocess.run(
+            ["git", "-C", str(here), "describe", "--always", "--dirty=+", "--abbrev=12"],
+            capture_output=True,
+            text=True,
+            timeout=5,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return described.stdout.strip()
+
+
+def require_tested_versions(distribution: str = DISTRIBUTION) -> str:
+    """Return the installed versions of the pinned requirements of `distribution`.
+
+    Requirements of extras count if they are installed. Raises ConfigurationError with the packages
+    of other versions and those that are missing.
+    """
+    from packaging.requirements import Requirement  # slow to import, and seldom asked for
+
+    try:
+        requirements = [Requirement(text) for text in requires(distribution) or ()]
+    except PackageNotFoundError:
+        raise ConfigurationError(
+            f"{distribution} is not installed as a package, so its tested versions are unknown",
+            "pip install -e . -c constraints.txt in its checkout",
+        ) from None
+    wrong, met = [], {}
+    for required in requirements:
+        name, specifier, installed = required.name, required.specifier, _installed(required.name)
+        if installed is None and "extra" in str(required.marker):
+            continue
+        if installed is None or not specifier.contains(installed, prereleases=True):
+            wrong.append(f"{name} {installed or 'is missing'} (tested: {specifier})")
+        elif str(specifier).startswith(("==", "~=")):
+            met[name] = installed
+    if wrong:
+        raise ConfigurationError(
+            ", ".join(wrong),
+            f"pip install {distribution} -c constraints.txt installs the tested versions",
+        )
+    return ", ".join(f"{name} {installed}" for name, installed in met.items())
+
+
+def _installed(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+LEAST_FREE = 1 << 30
+"""Bytes below which a training's checkpoints may not fit."""
+SHARED = ("nfs", "nfs4", "cifs", "smb3", "lustre", "beegfs", "gpfs", "ceph", "glusterfs", "9p")
+"""File systems that several hosts share."""
+_PROBE = ".sage-probe"
+_MOUNTS = Path("/proc/mounts")
+
+
+def require_storage(root: Path, least_free: int = LEAST_FREE) -> str:
+    """Return a description of the folder of runs after a lock was taken in it.
+
+    If the folder does not exist yet, its nearest existing parent is checked. Raises StoreError if
+    nothing can be written or locked there, or less than `least_free` bytes are free.
+    """
+    root = root.absolute()
+    folder = next(path for path in (root, *root.parents) if path.exists())
+    if not folder.is_dir():
+        raise StoreError(f"{folder} is a file", "name another folder with --runs or $SAGE_RUNS")
+    probe = folder / f"{_PROBE}-{secrets.token_hex(4)}"
+    try:
+        with locked(probe, PATIENCE_S):
+            pass
+    finally:
+        with suppress(OSError):
+            probe.unlink(missing_ok=True)
+    free = shutil.disk_usage(folder).free
+    if free < least_free:
+        raise StoreError(
+            f"{root} has {free / (1 << 30):.1f} GiB free, and checkpoints may not fit",
+            "make room there, or name another folder with --runs or $SAGE_RUNS",
+        )
+    kind = file_system(folder)
+    shared = f"{kind}, which other hosts may share" if kind in SHARED else kind or "local"
+    return f"{root}: {free / (1 << 30):.0f} GiB free, locks work, {shared}"
+
+
+def file_system(folder: Path, mounts: Path = _MOUNTS) -> str | None:
+    """Return the type of the file system of `folder`, such as `ext4`; None if it is unknown.
+
+    `mounts` has a line of device, mount point, type and options for each file system.
+    """
+    try:
+        lines = [line.split() for line in mounts.read_text().splitlines()]
+    except OSError:  # not Linux
+        return None
+    within = [
+        (len(words[1]), words[2])
+        for words in lines
+        if len(words) > 2 and folder.resolve().is_relative_to(words[1].replace("\\040", " "))
+    ]
+    return max(within)[1] if within else None

@@ -1,0 +1,229 @@
+"""metrics.jsonl: one JSON object per optimiser step, the authoritative record of a training.
+
+rollouts.jsonl has the same form: some completions of some steps, each a record.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+from sage_cli.json_value import json_value
+from sage_cli.store.files import storing, warn_once, write_text
+from sage_cli.store.locks import Lease
+
+SHOWN = 5
+"""Torn lines that a warning names by number."""
+END_BYTES = 16_384
+"""A record of a step has about one and a half thousand."""
+
+
+class MetricsFile:
+    """Append-only except for `rewind`, by which a resumed training repeats no step."""
+
+    def __init__(
+        self, path: Path, needs: Mapping[str, type] | None = None, lease: Lease | None = None
+    ) -> None:
+        """`needs` are the keys, with the types of their values, without which a line is torn.
+
+        `lease` is that of the run, which every record requires.
+        """
+        self.path, self._needs, self._lease = path, needs or {}, lease
+
+    def append(self, record: Mapping[str, Any]) -> None:
+        """Write one record as one line and flush it.
+
+        Raises StoreError if that fails, or if another process has taken the run over.
+        """
+        if self._lease is not None:
+            self._lease.require()
+        with storing(self.path.parent):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.open("a", encoding="utf-8") as handle:
+                handle.write(json.dumps(record, allow_nan=True) + "\n")
+
+    def read(self) -> list[dict[str, Any]]:
+        """Return all whole records in order; torn lines are left out with one warning.
+
+        There is no warning for a torn last line: it is being written, or was when the writer was
+        killed, and the resumed training writes it again.
+        """
+        records = list(map(self._record, self._lines()))
+        torn = [number for number, record in enumerate(records[:-1], start=1) if record is None]
+        if torn:
+            warn_once(_torn(self.path, torn))
+        return [record for record in records if record is not None]
+
+    def last(self, step: int) -> list[dict[str, Any]]:
+        """Return the records of `step`, the last one that was written; none if it has none."""
+        whole = filter(None, map(self._record, reversed(self._lines())))
+        return list(takewhile(lambda record: record["step"] == step, whole))[::-1]
+
+    def latest(self) -> dict[str, Any]:
+        """Return the last whole record; empty if there is none.
+
+        Only the end of the file is read, unless that has no whole record.
+        """
+        for lines in (self._last_lines(), self._lines()):
+            if record := next(filter(None, map(self._record, reversed(lines))), None):
+                return record
+        return {}
+
+    def rewind(self, step: int) -> None:
+        """Remove every record after optimiser step `step` (0 removes all).
+
+        If there is none, the file is not replaced, for programs that follow it.
+        """
+        if self.path.is_file():
+            records = [record for record in self.read() if record["step"] <= step]
+            text = "".join(json.dumps(record) + "\n" for record in records)
+            if text.encode() != self.path.read_bytes():
+                write_text(self.path, text)
+
+    def _lines(self) -> list[bytes]:
+        """Return the lines and the text after the last newline; none without a file."""
+        try:
+            return self.path.read_bytes().split(b"\n")
+        except FileNotFoundError:
+            return []
+
+    def _last_lines(self) -> list[bytes]:
+        """Return the lines that end in the last END_BYTES of the file and begin there, too."""
+        try:
+            with self.path.open("rb") as handle:
+                if handle.seek(0, os.SEEK_END) <= END_BYTES:
+                    return []
+                handle.seek(-END_BYTES, os.SEEK_END)
+                return handle.read().split(b"\n")[1:]
+        except FileNotFoundError:
+            return []
+
+    def _record(self, line: bytes) -> dict[str, Any] | None:
+        """Return a line's record; None if it is no JSON object with the needed keys."""
+        try:
+            record = json_value(line)
+        except ValueError:
+            return None
+        if not isinstance(record, dict):
+            return None
+        whole = all(isinstance(record.get(key), kind) for key, kind in self._needs.items())
+        return record if whole else None
+
+
+def _torn(path: Path, torn: list[int]) -> str:
+    numbers = ", ".join(map(str, torn[:SHOWN])) + (", ..." if len(torn) > SHOWN else "")
+    lines = f"lines {numbers} are" if len(torn) > 1 else f"line {numbers} is"
+    return f"{path} is torn or was edited: {lines} left out"
+
+
+RECORDED: Mapping[str, str] = {
+    "step": "The optimiser step, from 1.",
+    "of": "How many steps the training has.",
+    "loss": "The loss that was minimised, as the trainer reports it. Under RL it says nothing of "
+    "progress.",
+    "learning_rate": "The learning rate that the step began with.",
+    "grad_norm": "The gradient's norm before it is clipped.",
+    "mean_token_accuracy": "SFT: share of tokens that the model would have chosen itself.",
+    "entropy": "Mean entropy, in nats, of the distributions that completions' tokens were sampled "
+    "from.",
+    "entropy/p*": "Percentiles of these entropies over tokens: where a guide's tau lies.",
+    "reward": "Share of completions with a right answer (under `rlpr`, too).",
+    "reward/*": "Mean of a part of the reward, unweighted, over the completions that have it: one "
+    "of `rl.rewards` by its name, or `overlong`, the punishment of overlong completions.",
+    "reward/grade": "Mean of what the grade pays, with other rewards beside it or a named judge.",
+    "reward/total": "Mean of the weighted sum that is maximised, with other rewards or a named "
+    "judge.",
+    "grade/*": "Number of completions with that grade.",
+    "groups/zero_variance": "Share of prompts whose completions are all right or all wrong, which "
+    "teach nothing; with other rewards or a named judge, whose weighted sums are all equal.",
+    "groups/discarded": "Dynamic sampling: prompts that were sampled and left out for that reason.",
+    "groups/extra_generations": "Dynamic sampling: further generations that filled the batch.",
+    "groups/filtered": "RLPR: groups whose rewards deviate too little to teach.",
+    "groups/second_stage": "DARS: prompts that had a second stage of rollouts.",
+    "groups/rescued": "DARS: those of them that had no right answer before it and have one now.",
+    "groups/taught": "DARS: prompts with right and wrong completions, which the loss is over.",
+    "groups/held": "DPH-RL: problems of the batch that the divergence holds.",
+    "rollouts/extra": "DARS: completions of the second stage.",
+    "completions/length": "Mean number of tokens.",
+    "completions/clipped": "Share of completions that were cut off at the limit.",
+    "sampled/*": "Completions and tokens that were sampled for the step, those left out included.",
+    "clip_ratio": "Share of tokens whose ratio pi / pi_old was clipped; 0 with one update a batch. "
+    "As TRL computes it: a mean over tokens in each micro-batch, then a mean over micro-batches.",
+    "kl/reference": "Mean of log pi - log pi_ref over the sampled tokens (k1), without the guide.",
+    "kl/shaped": "Mean of log pi - log(q pi_ref), the pseudo-KL of Eq. 5 by k1: may be negative.",
+    "kl/k3": "The k3 term of the shaped anchor, as it stands in the loss under `k3`.",
+    "kl/head": "The reverse KL over each state's likeliest tokens, with its estimate past them "
+    "(`anchor.estimator=head`); the loss counts 1 - ln 2 a token in its place, with its gradient.",
+    "anchor/head_mass": "The policy's probability of those tokens.",
+    "kl/forward": "The cross-entropy on the reference's own completions (`anchor.kl=forward`).",
+    "divergence": "DPH-RL: mean divergence from the initial policy on the held problems' "
+    "completions; absent where the step has none of them.",
+    "mismatch/difference_mean": "vLLM: mean of |log pi - log pi_vllm| over the sampled tokens, of "
+    "the policy that sampled them in the trainer and in the engine.",
+    "mismatch/difference_max": "The largest of these differences.",
+    "mismatch/ratio_min": "The smallest importance ratio pi / pi_vllm, before it is cut off: of a "
+    "token, or of a completion under `sequence_*`.",
+    "mismatch/ratio_mean": "Their mean. It is about 1; where `importance_correction` is `none` and "
+    "tempered samples are truncated, it is the kept mass.",
+    "mismatch/ratio_max": "The largest of them.",
+    "mismatch/cut": "Share of ratios above `rollout.vllm.importance_cap`, which are cut off or "
+    "count nothing.",
+    "mismatch/kl": "KL(pi_vllm || pi) in nats a token, estimated by k3.",
+    "mismatch/kept_mass": "vLLM: mean probability of the tokens that min_p, top_p and top_k keep, "
+    "over at most 256 tokens a process.",
+    "guide/q_mean": "Mean of q over tokens.",
+    "guide/q_min": "The smallest q of the step.",
+    "guide/q_max": "The largest q of the step.",
+    "guide/shaped": "Share of tokens with a q other than 1.",
+    "guide/clamped": "Share of tokens whose q is held at `guide.q_min` or `guide.q_max`.",
+    "guide/log_q": "Mean of log q over tokens.",
+    "anchor/rows": "Share of tokens that the KL term acts on (`anchor.rows`).",
+    "anchor/equal_groups": "Share of the KL term (by k3) in groups that are all right or all "
+    "wrong, which the anchor alone moves; absent while policy and reference are the same.",
+    "anchor/beta": "The coefficient of the KL term at this step, where it is annealed.",
+    "reward/probability": "RLPR: the gold's mean probability in the answer's place.",
+    "reward/formed": "RLPR: share of completions in the asked form.",
+    "reward/repeating": "RLPR: share of completions that repeat themselves.",
+    "reward/deviation": "RLPR: mean deviation of the rewards within a group.",
+    "reward/spread": "RLPR: the running average of these deviations over the steps before, "
+    "by which the filter goes from step 11 on.",
+    "reward/paid": "RLPR: mean of the reward that the advantages are made of.",
+    "problems/tried": "Guided retries, first step: problems that were tried without a hint.",
+    "problems/failed": "Those of them without a right completion.",
+    "problems/retried": "Those of them that have a hint, and were tried again with it.",
+    "problems/rescued": "Those of them with a right completion then.",
+    "pairs/found": "Pairs of a completion that is right with the hint and one wrong without it.",
+    "pairs/margin": "DPO: mean of beta times log-ratio, of right completions less of wrong ones.",
+    "pairs/chosen": "Mean of beta times log pi / pi_ref of the pairs' right completions.",
+    "pairs/rejected": "The same of their wrong ones.",
+    "pairs/accuracy": "Share of pairs whose right completion has the higher log-ratio.",
+    "sft/examples": "Right completions that supervised fine-tuning took before DPO.",
+    "sft/loss": "Its loss at its last step.",
+    "entropy/coefficient": "The coefficient of the entropy bonus, where it adapts.",
+    "eval/pass@*": "pass@k on the validation problems, every `evaluation.every` steps.",
+    "time/generate_s": "Seconds of sampling completions, in the first process as all phases.",
+    "time/sync_s": "Seconds of handing weights to vLLM.",
+    "time/grade_s": "Seconds of grading.",
+    "time/reference_s": "Seconds of the reference's and earlier policies' log-probabilities.",
+    "time/loss_s": "Seconds of the loss with its gradients.",
+    "time/generated_tokens_per_s": "Tokens sampled by all processes, in the time that it took.",
+    "time/trained_tokens_per_s": "Tokens in the loss, in the step's time.",
+    "memory/peak_gib": "Peak memory of the step on the fullest GPU; without one, the process's.",
+    "memory/peak_gib/*": "The same of each process, where there are several.",
+    "time/step_s": "Seconds of the whole step.",
+    "time/validation_s": "Seconds of validation, apart from the step's.",
+}
+"""Key, or pattern of keys -> what it is."""
+
+
+def meaning(key: str) -> str | None:
+    """Return the meaning of a key of metrics.jsonl; None for an unknown key."""
+    exact = RECORDED.get(key)
+    if exact is not None:
+        return exact
+    return next((text for name, text in RECORDED.items() if fnmatchcase(key, name)), None)

@@ -1,0 +1,522 @@
+"""Names from a part that a person types."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from math import prod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from typing_extensions import Unpack
+
+from sage_cli.errors import BusyError, DivergedError, OutOfMemoryError, SageError, StoreError
+from sage_cli.store.files import TornError, name_once, read_object, write_json
+from sage_cli.store.locks import LAUNCHER, Lease, is_held, writer
+from sage_cli.store.manifest import (
+    FAILED,
+    FINISHED,
+    INTERRUPTED,
+    PRUNED,
+    RUNNING,
+    Origin,
+    surroundings,
+)
+from sage_cli.store.metrics import MetricsFile
+
+if TYPE_CHECKING:
+    from sage_cli.store.ledger import TrainingCompletions, TrainingLedger
+
+
+def full_name(
+    name: str,
+    known: Collection[str],
+    kind: str,
+    where: str,
+    listing: str,
+    described: Callable[[str], str] = str,
+) -> str:
+    """Return the one of `known` that is `name`, or that `name` is an unambiguous part of.
+
+    A prefix or suffix is preferred to a part in the middle. Raises StoreError with the names'
+    `kind`, `where` they were searched and the command of their `listing`; if several fit, each is
+    named by `described`.
+    """
+    if name in known:
+        return name
+    fitting = [full for full in known if full.startswith(name) or full.endswith(name)]
+    fitting = fitting or [full for full in known if name in full]
+    if len(fitting) == 1:
+        return fitting[0]
+    if fitting:
+        raise StoreError(
+            f"'{name}' fits {len(fitting)} {kind}s: {', '.join(map(described, sorted(fitting)))}",
+            f"name one of them by more of its {'id' if kind == 'run' else 'name'}",
+        )
+    close = get_close_matches(name, known, n=1)
+    raise StoreError(
+        f"there is no {kind} '{name}' {where}",
+        f"did you mean {close[0]}?" if close else f"{listing} lists all",
+    )
+
+
+@contextmanager
+def recorded(run: Run, config: Mapping[str, Any], origin: Origin) -> Iterator[Run]:
+    """Do as `Run.recording` says."""
+    new = not run.begun
+    try:
+        with _description(run, config, origin) as leased:
+            yield leased
+    except (OutOfMemoryError, DivergedError):
+        raise
+    except SageError:
+        if new and _has_done_nothing(run):
+            with suppress(OSError, StoreError):  # another process has taken over
+                run.clear()
+        raise
+
+
+def now() -> str:
+    """Return the time as manifests have it."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+@contextmanager
+def _description(run: Run, config: Mapping[str, Any], origin: Origin) -> Iterator[Run]:
+    with writer(run.folder) as lease:
+        _require_same_identity(run)
+        began, spent_s = time.monotonic(), float(run.manifest.get("seconds", 0.0))
+        write_json(run.folder / "config.json", config)
+        created = run.manifest.get("created", now())
+        run.note(
+            id=run.id,
+            identity=run.identity,
+            created=created,
+            started=now(),
+            status=RUNNING,
+            reason=None,
+            error=None,
+            **surroundings(),
+            **origin,
+        )
+
+        def close(status: str, reason: str | None = None, error: str | None = None) -> None:
+            lease.require()  # the status is now the business of the process that took over
+            seconds = round(spent_s + time.monotonic() - began, 3)
+            run.note(status=status, reason=reason, error=error, ended=now(), seconds=seconds)
+
+        try:
+            yield replace(run, lease=lease)
+        except BaseException as error:
+            with suppress(OSError, StoreError):  # a full disk must not hide its error
+                close(*_end(error))
+            raise
+        close(FINISHED)
+
+
+def _has_done_nothing(run: Run) -> bool:
+    """Return True if the run failed before it wrote any result."""
+    left = (run.metrics.path, run.checkpoints, run.model)
+    return run.known.get("status") == FAILED and not any(path.exists() for path in left)
+
+
+def _require_same_identity(run: Run) -> None:
+    if run.planned is None or not run.manifest:
+        return
+    if (recorded := run.manifest.get("identity")) != run.planned:
+        raise StoreError(
+            f"{run.folder} holds another run: its identity is {recorded}, not {run.planned}",
+            "move it elsewhere, or choose another folder with --runs",
+        )
+
+
+def _end(error: BaseException) -> tuple[str, str, str | None]:
+    """Return status and reason of a run that `error` ended, and the error's class if it failed."""
+    kind = type(error).__name__
+    if isinstance(error, KeyboardInterrupt):
+        return INTERRUPTED, str(error) or "interrupted by the user", None
+    if isinstance(error, SageError):
+        return FAILED, error.cause, kind
+    return FAILED, f"{kind}: {error}", kind
+
+
+TORN = "torn"
+"""The status of a run whose manifest or configuration cannot be read. It is never written."""
+STAGED = ".staged"
+"""The folder below the folder of runs in which replacements are trained."""
+SEAL = "sealed.json"
+"""The mark of a checkpoint whose files are all on disk."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A directory `runs/<id>/` with config.json, manifest.json, metrics.jsonl and model/.
+
+    `planned` is the identity that a recipe gives it, known before the directory exists; `lease`
+    is held by this process while `recording` lasts.
+    """
+
+    folder: Path
+    planned: str | None = field(default=None, compare=False, repr=False)
+    lease: Lease | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def id(self) -> str:
+        """The directory's name: kind, label and the first eight digits of the identity."""
+        return self.folder.name
+
+    @property
+    def identity(self) -> str | None:
+        """The hash of what determines its result; None for a run that no recipe names."""
+        return self.planned or self.manifest.get("identity")
+
+    @property
+    def model(self) -> Path:
+        """The trained model, an ordinary Hugging Face folder."""
+        return self.folder / "model"
+
+    @property
+    def checkpoints(self) -> Path:
+        """The folder of its checkpoints."""
+        return self.folder / "checkpoints"
+
+    @property
+    def metrics(self) -> MetricsFile:
+        """The run's metrics.jsonl."""
+        return MetricsFile(self.folder / "metrics.jsonl", {"step": int}, self.lease)
+
+    @property
+    def rollouts(self) -> MetricsFile:
+        """The run's rollouts.jsonl: some completions of RL with their grades."""
+        return MetricsFile(self.folder / "rollouts.jsonl", {"step": int}, self.lease)
+
+    @property
+    def ledger(self) -> TrainingLedger:
+        """Return the run's `ledger/`: how each prompt of each step of RL was answered."""
+        from sage_cli.store.ledger import TrainingLedger
+
+        return TrainingLedger(self.folder / "ledger", self.lease)
+
+    def completions(self, process: int = 0) -> TrainingCompletions:
+        """Return the run's `completions/`, which all processes read and each writes its own of."""
+        from sage_cli.store.ledger import TrainingCompletions
+
+        return TrainingCompletions(self.folder / "completions", self.lease, process)
+
+    @property
+    def guide(self) -> Path:
+        """The token report of its guide (`sage samples tokens --keep`)."""
+        return self.folder / "guide.json"
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """Its resolved configuration."""
+        return self._read("config.json")
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """Versions, commit, host, parent, status, timings; empty before the run is begun.
+
+        Raises TornError if it is torn or of another layout.
+        """
+        if not self.begun:
+            return {}
+        manifest = self._read("manifest.json")
+        if "status" not in manifest:
+            file = self.folder / "manifest.json"
+            raise TornError(f"{file} has no status: it is of another layout", self._remedy)
+        return manifest
+
+    @property
+    def known(self) -> dict[str, Any]:
+        """The manifest, or an empty one if it cannot be read."""
+        try:
+            return self.manifest
+        except TornError:
+            return {}
+
+    @property
+    def status(self) -> str:
+        """Its status; a run that says `running` and that no process writes was interrupted."""
+        return TORN if self.torn is not None else self.status_in(self.manifest)
+
+    def status_in(self, manifest: Mapping[str, Any]) -> str:
+        """Return the true status of a whole run with this manifest."""
+        status = str(manifest.get("status"))
+        return INTERRUPTED if status == RUNNING and not is_held(self.folder) else status
+
+    @property
+    def finished(self) -> bool:
+        """Return True if the run is finished and its files can be read."""
+        return self.status == FINISHED
+
+    @property
+    def begun(self) -> bool:
+        """Return True if it has a manifest, whole or torn."""
+        return (self.folder / "manifest.json").is_file()
+
+    @property
+    def torn(self) -> TornError | None:
+        """The error of its manifest or its configuration; None if both can be read."""
+        try:
+            _ = self.manifest, self._read("config.json") if self.begun else None
+        except TornError as error:
+            return error
+        except StoreError:  # no configuration: the manifest is enough to list the run
+            return None
+        return None
+
+    def require_whole(self) -> None:
+        """Raise TornError if its manifest or its configuration cannot be read."""
+        if (torn := self.torn) is not None:
+            raise torn
+
+    def note(self, **fields: Any) -> None:
+        """Add or change fields of the manifest, atomically."""
+        write_json(self.folder / "manifest.json", {**self.manifest, **fields})
+
+    def ask(self) -> None:
+        """Note that the finished run was asked for again: it is now the latest, and of no sweep."""
+        self.note(asked=now(), sweep=None)
+
+    def prune(self, reason: str) -> None:
+        """Note that a sweep ended it, unless it is finished, not begun, or being written."""
+        if self.known:
+            with suppress(BusyError), writer(self.folder):
+                if not self.finished:
+                    self.note(status=PRUNED, reason=reason)
+
+    @property
+    def replacement(self) -> Run:
+        """The run that `--fresh` trains in its place, of the same name for checkpoints, mirrors."""
+        return Run(self.folder.parent / STAGED / self.id, self.planned)
+
+    def clear(self) -> None:
+        """Delete the run. Raises BusyError while a process writes it."""
+        if self.folder.is_dir():
+            shutil.rmtree(self.set_aside())
+
+    def set_aside(self) -> Path:
+        """Rename the folder, so that a kill leaves a run whole or gone, and return its new path.
+
+        Raises BusyError while a process writes the run. Leftovers of an earlier kill are deleted.
+        """
+        aside = self.folder.with_name(f".{self.id}.old")
+        with writer(self.folder), writer(self.folder, LAUNCHER):
+            shutil.rmtree(aside, ignore_errors=True)
+            self.folder.rename(aside)
+        return aside
+
+    def recording(
+        self, config: Mapping[str, Any], **origin: Unpack[Origin]
+    ) -> AbstractContextManager[Run]:
+        """Yield the run with a lease of its directory, described and with a true status.
+
+        Configuration and manifest are written first; the status follows the block's end. What is
+        interrupted or fails can be resumed; an error before any work was done leaves nothing.
+        Raises StoreError if the directory holds a run of another identity.
+        """
+        return recorded(self, config, origin)
+
+    @property
+    def _remedy(self) -> str:
+        if self.folder.parent.name == STAGED:
+            return "run its command again with --fresh"
+        return f"put a whole copy of the file there, or `sage runs remove {self.id}`"
+
+    def _read(self, name: str) -> dict[str, Any]:
+        try:
+            return read_object(self.folder / name, self._remedy)
+        except FileNotFoundError:
+            raise StoreError(f"{self.folder} is not a run: it has no {name}") from None
+
+
+class Runs:
+    """All runs below one root directory."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def at(self, kind: str, label: str, identity: str) -> Run:
+        """Return the run of that identity, whether it exists or not."""
+        return Run(self.root / f"{kind}-{label}-{identity[:8]}", identity)
+
+    def all(self) -> list[Run]:
+        """Return every run, torn ones first, then the others from the oldest."""
+        return [run for runs in self._read() for run in runs]
+
+    def whole(self) -> list[Run]:
+        """Return every run whose manifest and configuration can be read, from the oldest."""
+        return self._read()[1]
+
+    def _read(self) -> tuple[list[Run], list[Run]]:
+        """Return the torn runs, with one warning each, and the others from the oldest."""
+        folders = sorted(path.parent for path in self.root.glob("[!.]*/manifest.json"))
+        read = [(run, run.torn) for run in map(Run, folders)]
+        for error in filter(None, (error for _, error in read)):
+            name_once(error)
+        torn, whole = ([run for run, e in read if (e is None) is ok] for ok in (False, True))
+        return torn, sorted(whole, key=lambda run: str(run.manifest.get("started")))
+
+    def children(self, run: Run) -> list[str]:
+        """Return the ids of the runs whose parent is `run`, from the oldest."""
+        return [other.id for other in self.whole() if other.manifest.get("parent") == run.id]
+
+    def latest(self) -> Run | None:
+        """Return the finished run of no sweep that was started or asked for last."""
+        own = [run for run in self.whole() if run.finished and not run.manifest.get("sweep")]
+        return max(own, key=_last_wanted, default=None)
+
+    def find(self, name: str) -> Run:
+        """Return the run called `name`: a folder, an id, or an unambiguous part of one.
+
+        A prefix or suffix is preferred to a part in the middle. Raises StoreError.
+        """
+        if (run := run_of(Path(name))) is not None:
+            return run
+        runs = {run.id: run for run in self.all()}
+        if not runs:
+            raise StoreError(
+                f"there is no run '{name}', nor any other in {self.root.resolve()}",
+                "go to the folder with `runs`, or name it by --runs FOLDER or $SAGE_RUNS",
+            )
+        described = {id_: _described(run) for id_, run in runs.items()}.__getitem__
+        return runs[full_name(name, runs, "run", f"in {self.root}", "`sage runs list`", described)]
+
+    def refuse_parent(self, run: Run) -> None:
+        """Raise StoreError if `run` is the parent of others."""
+        if children := self.children(run):
+            named = ", ".join(children)
+            raise StoreError(f"{run.id} is the parent of {named}", "remove those first")
+
+    def remove(self, run: Run) -> None:
+        """Delete a run. Raises StoreError while a process writes it, or if it has children."""
+        self.refuse_parent(run)
+        run.replacement.clear()
+        run.clear()
+
+
+def run_of(folder: Path) -> Run | None:
+    """Return the run whose directory `folder` is, or whose model's; None for any other folder."""
+    places = (folder, folder.parent) if folder.name == "model" else (folder,)
+    return next((run for run in map(Run, places) if run.begun), None)
+
+
+def _last_wanted(run: Run) -> str:
+    return max(str(run.manifest.get(field, "")) for field in ("started", "asked"))
+
+
+def _described(run: Run) -> str:
+    about = run.status, str(run.known.get("started", ""))[:16].replace("T", " ")
+    return f"{run.id} ({', '.join(filter(None, about))})"
+
+
+def stage_replacement(run: Run) -> Run:
+    """Return the empty run to train in place of `run`, which is `run` itself if it was not begun.
+
+    An earlier replacement is deleted. Raises StoreError while a process writes either run.
+    """
+    run.replacement.clear()
+    if not run.begun:
+        run.clear()
+        return run
+    with writer(run.folder), writer(run.folder, LAUNCHER):
+        run.replacement.folder.mkdir(parents=True)
+    return run.replacement
+
+
+def current(run: Run) -> Run:
+    """Return the run to resume: `run`, or the replacement that was staged for it.
+
+    Raises TornError if its manifest or its configuration cannot be read.
+    """
+    if not run.replacement.folder.is_dir():
+        run.require_whole()
+        return run
+    run.replacement.require_whole()
+    return settled(run.replacement) if run.replacement.finished else run.replacement
+
+
+def settled(run: Run) -> Run:
+    """Move the finished replacement `run` into place and return it; any other run is returned."""
+    target = Run(run.folder.parent.parent / run.id, run.planned)
+    if target.replacement != run:
+        return run
+    with writer(run.folder):
+        aside = target.set_aside() if target.folder.is_dir() else None
+        run.folder.rename(target.folder)
+    if aside is not None:
+        shutil.rmtree(aside, ignore_errors=True)
+    return target
+
+
+FOLDER = "evaluations"
+COUNTED = ("problems", "samples", "seeds")
+"""The figures whose product is the number of completions."""
+
+
+def record_evaluation(
+    run: Run, benchmark: str, figures: Mapping[str, Any], content: str | None = None
+) -> bool:
+    """Replace the benchmark's figures; return True if they changed.
+
+    `content` distinguishes benchmarks of one name. Figures over fewer completions than the recorded
+    ones are ignored: a quick evaluation does not replace a longer one. Torn files are replaced.
+    """
+    path = _file(run, benchmark, content)
+    figures = {**figures, **({"benchmark": benchmark, "content": content} if content else {})}
+    with suppress(FileNotFoundError, TornError):
+        earlier = _read(path)
+        if earlier == figures or _counted(figures) < _counted(earlier):
+            return False
+    write_json(path, figures)
+    return True
+
+
+def evaluation_figures(run: Run) -> dict[str, Any]:
+    """Return `eval/<benchmark>/pass@1` and so on, of all benchmarks that the run was measured on.
+
+    A torn file is left out with one warning.
+    """
+    figures: dict[str, Any] = {}
+    for path in sorted((run.folder / FOLDER).glob("*.json")):
+        try:
+            figures |= {f"eval/{path.stem}/{name}": value for name, value in _read(path).items()}
+        except TornError as error:
+            name_once(error)
+    return figures
+
+
+def name_in(figures: Mapping[str, Any], benchmark: str) -> str:
+    """Return the name in `evaluation_figures` of the benchmark that a command calls `benchmark`."""
+    keys = (key for key, value in figures.items() if value == benchmark)
+    names = (key.split("/")[1] for key in keys if key.endswith("/benchmark"))
+    return next(names, Path(benchmark).stem)
+
+
+def _file(run: Run, benchmark: str, content: str | None) -> Path:
+    """Return the benchmark's file, named by its content too if its name is another's."""
+    path = run.folder / FOLDER / f"{Path(benchmark).stem}.json"
+    with suppress(FileNotFoundError, TornError):
+        if content and _read(path).get("content") != content:
+            return path.with_name(f"{path.stem}-{content[:8]}.json")
+    return path
+
+
+def _read(path: Path) -> dict[str, Any]:
+    remedy = "remove it, and evaluate again"
+    figures = read_object(path, remedy)
+    try:
+        _counted(figures)
+    except (ArithmeticError, ValueError, TypeError) as error:
+        raise TornError(f"{path} is torn or was edited: {error}", remedy) from None
+    return figures
+
+
+def _counted(figures: Mapping[str, Any]) -> int:
+    return prod(int(figures.get(name, 1)) for name in COUNTED)

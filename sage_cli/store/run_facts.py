@@ -1,0 +1,266 @@
+"""Facts of runs, by the names that people use: settings, manifest, figures."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from difflib import get_close_matches
+from functools import cached_property
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import yaml
+
+from sage_cli.config.layers import leaves, settings, value_at
+from sage_cli.errors import ConfigurationError
+from sage_cli.json_value import json_value
+from sage_cli.store.files import storing, write_text
+from sage_cli.store.run import Run, evaluation_figures
+
+ABOUT = (
+    "id",
+    "kind",
+    "status",
+    "parent",
+    "seed",
+    "created",
+    "started",
+    "seconds",
+    "host",
+    "commit",
+    "command",
+    "template",
+    "sweep",
+    "reason",
+)
+"""The keys of a manifest that may be columns."""
+
+OF_RL = ("rl", "rollout", "anchor", "guide")
+"""Sections in the configuration of an initial policy that only RL reads."""
+
+OF_THE_METHOD = {
+    "sft": ("data.sft.name", "sft.learning_rate", "sft.steps", "sft.epochs"),
+    "rl": (
+        "rl.algo",
+        "rl.advantage",
+        "guide",
+        "anchor.kl",
+        "anchor.estimator",
+        "anchor.beta",
+        "rl.learning_rate",
+        "rl.steps",
+    ),
+}
+"""By kind of run, the settings or sections that say how it was trained."""
+
+_TYPICAL = ("time/step_s", "time/generated_tokens_per_s", "time/trained_tokens_per_s")
+_PHASES = ("generate", "sync", "grade", "reference", "loss")
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """A run's configuration as far as its kind reads it, its manifest's `about`, and its figures.
+
+    Figures are the last step's metrics and those of evaluations, such as `pass@1 on arithmetic`.
+    """
+
+    run: Run
+    config: Mapping[str, Any]
+    about: Mapping[str, Any]
+    figures: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, run: Run) -> RunFacts:
+        """Return the facts in a run's files. Raises StoreError if one of them is torn."""
+        config, read = run.config, run.manifest
+        manifest = {**read, "id": run.id, "status": run.status_in(read)}
+        unread = OF_RL if manifest.get("kind") == "sft" else ()
+        measured = {_of_benchmark(key): value for key, value in evaluation_figures(run).items()}
+        return cls(
+            run,
+            {key: section for key, section in config.items() if key not in unread},
+            {key: manifest.get(key) for key in ABOUT},
+            {**run.metrics.latest(), **measured},
+        )
+
+    @classmethod
+    def listed(cls, run: Run) -> RunFacts:
+        """Return the facts of a run; for a torn one id, status and the manifest if it is whole."""
+        torn = run.torn
+        if torn is None:
+            return cls.of(run)
+        manifest = {**run.known, "id": run.id, "status": run.status, "reason": torn.cause}
+        return cls(run, {}, {key: manifest.get(key) for key in ABOUT}, {})
+
+    @cached_property
+    def settings(self) -> Mapping[str, Any]:
+        """Its settings by dotted name."""
+        return dict(leaves(self.config))
+
+    @property
+    def method(self) -> dict[str, Any]:
+        """The settings of its method: algorithm, guide, anchor, learning rate."""
+        named = OF_THE_METHOD.get(str(self.about["kind"]), ())
+        return {
+            key: value
+            for name in named
+            for key, value in self.settings.items()
+            if f"{key}.".startswith(f"{name}.") and value is not None
+        }
+
+    def value(self, column: str) -> Any:
+        """Return a setting, a part of the manifest or a figure; None if the run has none."""
+        for group in (self.about, self.figures):
+            if column in group:
+                return group[column]
+        return value_at(self.config, column)
+
+
+def expanded(columns: str, runs: Sequence[RunFacts]) -> list[str]:
+    """Return the columns of `guide.tau,pass@1`, with a column of pass@1 for each benchmark.
+
+    Raises ConfigurationError for a column that is in neither the schema nor a run.
+    """
+    names: list[str] = []
+    for typed in filter(None, map(str.strip, columns.split(","))):
+        measured = [key for run in runs for key in run.figures if key.startswith(f"{typed} on ")]
+        names += list(dict.fromkeys(measured)) or [_known(typed, runs, "column")]
+    return names
+
+
+def selected(runs: Sequence[RunFacts], where: Sequence[str]) -> list[RunFacts]:
+    """Return the runs for which every `key=value` of `where` holds.
+
+    Raises ConfigurationError for a key that is in neither the schema nor a run.
+    """
+    conditions = []
+    for text in where:
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise ConfigurationError(
+                f"--where takes setting=value, not '{text}'",
+                "for example --where guide.name=branch",
+            )
+        conditions.append((_known(key.strip(), runs, "setting"), value.strip()))
+    return [run for run in runs if all(_is(run.value(key), value) for key, value in conditions)]
+
+
+def differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Return the values that differ, by name; None for a name that only one run has."""
+    return {
+        key: (a.get(key), b.get(key)) for key in dict.fromkeys((*a, *b)) if a.get(key) != b.get(key)
+    }
+
+
+def speed_figures(records: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Return median seconds and tokens per second of a step, each phase's share, peak memory.
+
+    Figures that the records lack are left out, such as those of phases in supervised training.
+    """
+    figures = {}
+    for name in _TYPICAL:
+        if values := [float(record[name]) for record in records if name in record]:
+            figures[name.replace("time/", "speed/")] = median(values)
+    timed = [record for record in records if "time/loss_s" in record]
+    if total_s := sum(record["time/step_s"] for record in timed):
+        for phase in _PHASES:
+            share = sum(record[f"time/{phase}_s"] for record in timed) / total_s
+            figures[f"speed/share/{phase}"] = share
+    if peaks := [float(r["memory/peak_gib"]) for r in records if "memory/peak_gib" in r]:
+        figures["memory/peak_gib"] = max(peaks)
+    return figures
+
+
+def _of_benchmark(key: str) -> str:
+    """Return `pass@1 on arithmetic` for `eval/arithmetic/pass@1`."""
+    _, benchmark, name = key.split("/", 2)
+    return f"{name} on {benchmark}"
+
+
+def _known(name: str, runs: Sequence[RunFacts], what: str) -> str:
+    known = {*settings(), *ABOUT, *(key for run in runs for key in (*run.settings, *run.figures))}
+    if name in known or name.startswith("pass@"):  # not measured yet: the column is empty
+        return name
+    close = get_close_matches(name, known, n=1)
+    raise ConfigurationError(
+        f"no run has a {what} '{name}'",
+        f"did you mean {close[0]}?" if close else "`sage config show` prints every setting",
+    )
+
+
+def _is(value: Any, asked: str) -> bool:
+    """Return True if a value is the typed one; numbers are compared as such (1e-5 is 0.00001)."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        try:
+            return float(asked) == value
+        except ValueError:
+            return False
+    return str(value) == asked or bool(value == yaml.safe_load(asked))
+
+
+log = logging.getLogger(__name__)
+NAME = "runs.jsonl"
+"""The file in a sweep's folder."""
+Value = float | int | str | bool
+
+
+@dataclass(frozen=True)
+class Entry:
+    """The values of a `point` by setting, the number of its training (from 0), and the run's id."""
+
+    point: Mapping[str, Value]
+    seed: int
+    run: str
+
+
+class SweepRuns:
+    """Append-only. A killed driver or a full disk tears one line, which is left out."""
+
+    def __init__(self, sweep: Path) -> None:
+        """`sweep` is the sweep's folder, which need not exist."""
+        self.path = sweep / NAME
+
+    def entries(self) -> list[Entry]:
+        """Return all whole lines in order."""
+        return [entry for entry in map(_entry, self._lines()) if entry is not None]
+
+    def append(self, entry: Entry) -> None:
+        """Write one line. Raises StoreError if that fails."""
+        line = json.dumps(asdict(entry)).encode() + b"\n"
+        with storing(self.path.parent):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.open("ab") as file:
+                file.write(line if self._ends_whole() else b"\n" + line)
+
+    def mend(self) -> None:
+        """Remove torn lines with a warning. Only the process that may write calls this."""
+        lines = self._lines()
+        whole = [line for line in lines if _entry(line) is not None]
+        if len(whole) < len(lines):
+            with storing(self.path.parent):
+                write_text(self.path, "".join(f"{line.decode()}\n" for line in whole))
+            torn = len(lines) - len(whole)
+            log.warning("%s had %d torn lines, which were removed", self.path, torn)
+
+    def _lines(self) -> list[bytes]:
+        return self.path.read_bytes().splitlines() if self.path.is_file() else []
+
+    def _ends_whole(self) -> bool:
+        with self.path.open("rb") as file:
+            if not file.seek(0, os.SEEK_END):
+                return True
+            file.seek(-1, os.SEEK_END)
+            return file.read() == b"\n"
+
+
+def _entry(line: bytes) -> Entry | None:
+    try:
+        entry = Entry(**json_value(line))
+    except (ValueError, TypeError):
+        return None
+    whole = isinstance(entry.point, dict) and type(entry.seed) is int and isinstance(entry.run, str)
+    return entry if whole else None

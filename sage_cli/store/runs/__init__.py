@@ -1,1 +1,0 @@
-"""Runs: directories, manifests, records, evaluations."""

@@ -1,1 +1,0 @@
-"""Sample sets: parts, index, claims, annotations."""

@@ -1,0 +1,166 @@
+"""Checkpoints that are either whole or ignored: sealed once every file is on the disk.
+
+The seal says which run wrote them, so that another run's are refused rather than gone on from.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from sage_cli.errors import Interrupted, StoreError
+from sage_cli.json_value import json_value
+from sage_cli.methods.method import Method
+from sage_cli.models.folders import differences, facts_of_folder, facts_of_path, shape
+from sage_cli.store.files import write_json
+from sage_cli.store.locks import Lease
+from sage_cli.store.run import SEAL, Run
+
+
+def seal(checkpoint: Path, lease: Lease | None = None) -> None:
+    """Flush every file to the disk, then write down sizes and run: from now on it counts.
+
+    Raises StoreError if another process has taken the run over, as `lease` shows.
+    """
+    if lease is not None:
+        lease.require()
+    sizes = {}
+    for file in sorted(path for path in checkpoint.rglob("*") if path.is_file()):
+        with file.open("rb") as handle:
+            os.fsync(handle.fileno())
+        sizes[str(file.relative_to(checkpoint))] = file.stat().st_size
+    write_json(checkpoint / SEAL, {"run": _run(checkpoint.parent), "files": sizes})
+
+
+def newest_sealed(folder: Path, model: Any = None) -> Path | None:
+    """The last whole checkpoint below `folder`; torn ones, as a kill leaves them, are removed.
+
+    Raises StoreError where one isn't this run's, or isn't of `model` as far as files show.
+    """
+    refuse_foreign(folder)
+    whole = []
+    for checkpoint in folder.glob("checkpoint-*"):
+        if _is_whole(checkpoint):
+            whole.append(checkpoint)
+        else:
+            shutil.rmtree(checkpoint)
+    newest = max(whole, key=step_of, default=None)
+    if newest is not None and model is not None:
+        _refuse_other_model(newest, model)
+    return newest
+
+
+def saved_step(folder: Path) -> int:
+    """The optimiser step of the last whole checkpoint below `folder`, 0 without one."""
+    return max(
+        (step_of(path) for path in folder.glob("checkpoint-*") if _is_whole(path)), default=0
+    )
+
+
+def interrupted(number: int, run: Run) -> Interrupted:
+    """Return the exception that ends a training after signal `number`, with its saved step."""
+    step = saved_step(run.checkpoints)
+    return Interrupted(number, f"{run.id} is saved at step {step}" if step else None)
+
+
+def prepare_resume(run: Run, rl: Method, model: Any = None) -> Path | None:
+    """The checkpoint of `model` to resume from; records of later steps are forgotten.
+
+    Raises StoreError where it was saved inside a generation batch.
+    """
+    checkpoint = newest_sealed(run.checkpoints, model)
+    if checkpoint is not None:
+        _refuse_inside_batch(checkpoint, rl)
+    for file in (run.metrics, run.rollouts, run.ledger, run.completions()):
+        file.rewind(step_of(checkpoint) if checkpoint else 0)
+    return checkpoint
+
+
+def refuse_foreign(folder: Path) -> None:
+    """Raise StoreError where a checkpoint below `folder` was written by another run."""
+    for checkpoint in sorted(folder.glob("checkpoint-*")):
+        run = _sealed(checkpoint).get("run", _run(folder))
+        if run != _run(folder):
+            raise StoreError(
+                f"{checkpoint} was written by {run}, another run than {_run(folder)}: its model "
+                "or prompt may be another",
+                f"remove {checkpoint}, or begin again with --fresh",
+            )
+
+
+def _refuse_other_model(checkpoint: Path, model: Any) -> None:
+    """An adapter is told by its base, a whole model by its shape."""
+    if hasattr(model, "peft_config"):
+        ours = facts_of_path(str(model.peft_config["default"].base_model_name_or_path))
+    else:
+        ours = shape(model.config.to_dict())
+    found = differences(facts_of_folder(checkpoint), ours)
+    if found:
+        raise StoreError(
+            f"{checkpoint} is of another model than the one that is trained: {', '.join(found)}",
+            f"remove {checkpoint}, or begin again with --fresh",
+        )
+
+
+def _refuse_inside_batch(checkpoint: Path, rl: Method) -> None:
+    """Raise StoreError for a checkpoint inside a batch, whose other completions are lost.
+
+    The last step's checkpoint is the finished policy, wherever it lies.
+    """
+    step, batch = step_of(checkpoint), rl.steps_per_batch
+    if step % batch == 0 or step >= rl.steps:
+        return
+    first = step - step % batch + 1
+    raise StoreError(
+        f"{checkpoint} was saved inside a generation batch, that of steps {first} to "
+        f"{first + batch - 1}, whose completions aren't stored: resumed from there, the training "
+        "would be another one",
+        f"remove {checkpoint}, and the training resumes from the one before it or begins again; "
+        "or type the command with --fresh",
+    )
+
+
+def rotate(folder: Path, keep: int | None, every: int = 1) -> None:
+    """Remove all sealed checkpoints but the last, and before it those of the last steps that are
+    multiples of `every`: `keep` in all, None for all of these.
+
+    What an interruption or the clock saved in between goes once it isn't the last any more, so that
+    it takes no other's place.
+    """
+    sealed = (path.parent for path in folder.glob(f"checkpoint-*/{SEAL}"))
+    before = sorted(sealed, key=step_of)[:-1]
+    regular = [checkpoint for checkpoint in before if step_of(checkpoint) % every == 0]
+    kept = regular if keep is None else regular[::-1][: keep - 1]
+    for checkpoint in set(before) - set(kept):
+        (checkpoint / SEAL).unlink()
+        shutil.rmtree(checkpoint)
+
+
+def step_of(checkpoint: Path) -> int:
+    """The optimiser step in a checkpoint's name."""
+    return int(checkpoint.name.rsplit("-", 1)[1])
+
+
+def _is_whole(checkpoint: Path) -> bool:
+    try:
+        sealed = _sealed(checkpoint)
+        sizes = sealed.get("files", sealed)  # at first a seal was the sizes alone
+        fitting = [(checkpoint / name).stat().st_size == size for name, size in sizes.items()]
+    except OSError:
+        return False
+    return bool(fitting) and all(fitting)
+
+
+def _sealed(checkpoint: Path) -> dict[str, Any]:
+    """Return the content of a checkpoint's seal; empty if there is none or it is torn."""
+    try:
+        sealed = json_value((checkpoint / SEAL).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return sealed if isinstance(sealed, dict) else {}
+
+
+def _run(checkpoints: Path) -> str:
+    return checkpoints.resolve().parent.name

@@ -1,1 +1,0 @@
-"""Checkpoints, interruptions and what a training needs to resume."""

@@ -1,0 +1,185 @@
+"""Training from a sealed checkpoint on: stopped between two steps, saved, and resumed."""
+
+from __future__ import annotations
+
+import errno
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import monotonic, perf_counter
+from typing import Any
+
+import torch
+from accelerate import PartialState
+from accelerate.utils import gather
+from transformers import PrinterCallback, Trainer, TrainerCallback
+
+from sage_cli.errors import TrainingError
+from sage_cli.store.locks import Lease
+from sage_cli.store.run import SEAL, Run
+from sage_cli.training.checkpoints import interrupted, rotate, seal
+from sage_cli.training.launch import is_launched
+from sage_cli.training.memory_errors import MemoryNeed, memory_explained
+from sage_cli.training.stop_signals import StopSignals
+
+SAVING_SHARE = 0.05
+"""The largest share of a training's time that checkpoints by the clock take."""
+
+
+class Interruption(TrainerCallback):  # type: ignore[misc]
+    """A trainer's callback; as a context, around the training, it hears the signals.
+
+    At every boundary, each `period` optimiser steps, all processes agree on what any of them
+    heard: to stop, with a checkpoint, or to save because `save_minutes` have passed since the last
+    one, or 19 times as long as that one took. Leaving the context raises Interrupted where the
+    training was stopped.
+    """
+
+    def __init__(self, run: Run, save_minutes: float, period: int = 1) -> None:
+        self.run, self.save_s, self.period = run, 60 * save_minutes, period
+        self._signals = StopSignals(patient=is_launched(), period=period)
+        self._saved_at = monotonic()
+        self._trainer: Any = None
+
+    def watch(self, trainer: Any) -> None:
+        """Be told of `trainer`'s steps."""
+        trainer.add_callback(self)
+        self._trainer = trainer
+
+    def __enter__(self) -> Interruption:
+        self._signals.__enter__()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        self._signals.__exit__(kind, *rest)
+        if kind is None and self._signals.number:
+            raise interrupted(self._signals.number, self.run)
+
+    def on_step_begin(self, _args: Any, state: Any, *_: Any, **__: Any) -> None:
+        """Know how far the boundary is, for whoever asks to stop within this step."""
+        self._signals.done(state.global_step, state.max_steps)
+
+    def on_step_end(self, _args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Ask the trainer for a checkpoint, and for the end, where this is a boundary."""
+        self._signals.done(state.global_step, state.max_steps)
+        if state.global_step % self.period:
+            return
+        late = monotonic() - self._saved_at >= wait_s(self.save_s, self._trainer.saving_s)
+        number, due = _highest(self._signals.number, int(late))
+        if number:
+            self._signals.number = number
+            control.should_training_stop = True
+        if number or due:
+            control.should_save = True
+
+    def on_save(self, *_: Any, **__: Any) -> None:
+        """Count the minutes from here."""
+        self._saved_at = monotonic()
+
+
+def wait_s(asked_s: float, saving_s: float) -> float:
+    """Seconds from a checkpoint that took `saving_s` to the next one by the clock.
+
+    As asked, or so many that saving takes SAVING_SHARE of the time: saving / (saving + waiting).
+    """
+    return max(asked_s, saving_s * (1 - SAVING_SHARE) / SAVING_SHARE)
+
+
+def _highest(*values: int) -> list[int]:
+    state = PartialState()
+    if state.num_processes == 1:
+        return list(values)
+    every = gather(torch.tensor([values], device=state.device))
+    highest: list[int] = every.amax(dim=0).tolist()
+    return highest
+
+
+_NEARLY_FULL_BYTES = 16 * 2**20
+
+
+@contextmanager
+def disk_explained(folder: Path, torn: Path) -> Iterator[None]:
+    """Turn a write that failed on a full disk into its cause; what was half written is removed."""
+    try:
+        yield
+    except Exception as error:
+        full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
+        if not full and shutil.disk_usage(folder).free > _NEARLY_FULL_BYTES:
+            raise
+        shutil.rmtree(torn, ignore_errors=True)
+        kept = any(folder.glob(f"checkpoint-*/{SEAL}"))
+        raise TrainingError(
+            f"the disk of {folder} is full: {torn.name} couldn't be written",
+            "make room and run the same command: it resumes from the last checkpoint"
+            if kept
+            else "make room and run the same command again",
+        ) from error
+
+
+class SealedCheckpoints(Trainer):  # type: ignore[misc]
+    """Comes before a trainer of TRL among the bases of a class."""
+
+    lease: Lease | None = None
+    """The lease of the run, without which no checkpoint is sealed; see `carry_out`."""
+    saving_s = 0.0
+    """How long the last checkpoint took."""
+
+    def __init__(self, *, keep_checkpoints: int | None, **arguments: Any) -> None:
+        self._keep_checkpoints = keep_checkpoints
+        super().__init__(**arguments)
+        self.remove_callback(PrinterCallback)
+
+    def create_model_card(self, *_: Any, **__: Any) -> None:
+        """No card: a run's manifest says what a checkpoint is."""
+
+    def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
+        """Save without TRL's copy of the adapter, which would be resumed in the policy's place."""
+        super()._save(output_dir, state_dict)
+        shutil.rmtree(Path(output_dir or self.args.output_dir) / "ref", ignore_errors=True)
+
+    def _complete(self, checkpoint: Path) -> None:
+        """Add what else belongs into a checkpoint, before it is sealed."""
+
+    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        began, folder = perf_counter(), Path(self.args.output_dir)
+        checkpoint = folder / f"checkpoint-{self.state.global_step}"
+        with disk_explained(folder, checkpoint):
+            super()._save_checkpoint(model, trial)
+            self.accelerator.wait_for_everyone()
+            if self.args.should_save:
+                self._complete(checkpoint)
+                seal(checkpoint, self.lease)
+                rotate(folder, self._keep_checkpoints, int(self.args.save_steps))
+        self.saving_s = perf_counter() - began
+
+
+def carry_out(
+    trainer: Any,
+    run: Run,
+    checkpoint: Path | None,
+    interruption: Interruption,
+    need: MemoryNeed,
+    *,
+    finished: bool,
+) -> None:
+    """Train from `checkpoint`; where that is the last one (`finished`), take its weights.
+
+    A trainer that went on from its last step would take one more. `need` explains a lack of
+    memory. Raises Interrupted where a signal stopped the training.
+    """
+    trainer.lease = run.lease  # which every checkpoint of the trainer requires
+    if finished:
+        trainer._load_from_checkpoint(str(checkpoint))
+        return
+    interruption.watch(trainer)
+    with memory_explained(need, run), interruption:
+        trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+
+
+def save_policy(trainer: Any, run: Run) -> None:
+    """Leave what was trained in `run.model`, without the trainer's own settings."""
+    with disk_explained(run.checkpoints, run.model):
+        trainer.save_model(str(run.model))
+    if trainer.accelerator.is_main_process:
+        (run.model / "training_args.bin").unlink(missing_ok=True)

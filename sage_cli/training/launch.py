@@ -1,0 +1,336 @@
+"""Several processes that train together: launched, met, and ended with their command."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from datetime import timedelta
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from sage_cli.config.schema import unfit_for
+from sage_cli.config.specs import RecordSpec
+from sage_cli.errors import ConfigurationError, StoreError, TrainingError
+from sage_cli.methods.method import Method
+from sage_cli.progress import Progress
+from sage_cli.settings.presets import accelerate_file
+from sage_cli.settings.sections.records import TrackingSection
+from sage_cli.settings.sharding import SHARDED, Sharding, distributed_type
+from sage_cli.store.files import private, write_json
+from sage_cli.store.locks import LAUNCHER, is_locked, writer
+from sage_cli.store.manifest import FAILED
+from sage_cli.store.run import Run
+from sage_cli.training.callbacks import OnStep, watched
+from sage_cli.training.checkpoints import interrupted, prepare_resume
+from sage_cli.training.stop_signals import StopSignals
+
+if TYPE_CHECKING:
+    from accelerate import PartialState
+
+PATIENCE = timedelta(days=1)
+"""How long processes wait for one that trains the base before they train together."""
+PROCESSES_VARIABLE = "SAGE_PROCESSES"
+"""Tells a launched process how many it was meant to be one of."""
+
+
+def world_size() -> int:
+    """Return the number of processes that train together, as the launcher says."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def is_launched() -> bool:
+    """Return True if a launcher started this process, so nothing is launched again."""
+    return "LOCAL_RANK" in os.environ and "WORLD_SIZE" in os.environ
+
+
+def require_all_processes() -> None:
+    """Raise TrainingError in a process that was to be one of several and is fewer of them."""
+    meant = int(os.environ.get(PROCESSES_VARIABLE, world_size()))
+    if world_size() != meant:
+        raise TrainingError(
+            f"the launcher started {world_size()} of {meant} processes: alone, they would train "
+            "another run than the one asked for",
+            "use another --accelerate configuration, or --processes N alone",
+        )
+
+
+def require_fit(rl: Method, tuning: str) -> None:
+    """Raise ConfigurationError under a launcher whose sharding can't train `rl` and `tuning`."""
+    if unfit := unfit_for(_launchers_sharding(), rl, tuning):
+        raise ConfigurationError("\n".join(unfit))
+
+
+def _launchers_sharding() -> Sharding | None:
+    """Return the sharding that accelerate states in the environment of its processes."""
+    if _launcher_says("ACCELERATE_USE_DEEPSPEED"):
+        return Sharding("DEEPSPEED", int(os.environ.get("ACCELERATE_DEEPSPEED_ZERO_STAGE", "2")))
+    if _launcher_says("ACCELERATE_USE_FSDP"):
+        return Sharding("FSDP", int(os.environ.get("FSDP_VERSION", "1")))
+    return None
+
+
+def require_alone(rl: Method) -> None:
+    """Raise ConfigurationError in one of several processes where the method is trained in one."""
+    if rl.trains_alone and world_size() > 1:
+        raise ConfigurationError(
+            f"rl.algo '{rl.algo}' trains in one process, and a launcher started {world_size()}",
+            "type the command without the launcher",
+        )
+
+
+def holds_all_weights() -> bool:
+    """Return True if this process holds the whole model, not a shard."""
+    return not any(map(_launcher_says, ("ACCELERATE_USE_FSDP", "ACCELERATE_USE_DEEPSPEED")))
+
+
+def _launcher_says(variable: str) -> bool:
+    return os.environ.get(variable, "false").lower() == "true"
+
+
+def processes_here(meant: int) -> int:
+    """Return the number of training processes on this machine; `meant` before they are launched."""
+    return int(os.environ.get("LOCAL_WORLD_SIZE", world_size())) if is_launched() else meant
+
+
+def join_processes() -> PartialState:
+    """This process's place among those launched with it; on CPUs they talk over gloo."""
+    import torch
+    from accelerate import PartialState
+
+    return PartialState(cpu=not torch.cuda.is_available(), timeout=PATIENCE)
+
+
+VARIABLE = "SAGE_WATCHDOG"
+"""Tells a launched process the folder that its command holds."""
+LOOK_S = 0.1
+_STOP = ".stop"
+
+
+@contextmanager
+def command_lock(folder: Path) -> Iterator[None]:
+    """Hold `folder` as the command whose processes train in it; only one may."""
+    with writer(folder, LAUNCHER):
+        stop = folder / _STOP
+        stop.unlink(missing_ok=True)
+        try:
+            yield
+        finally:
+            stop.unlink(missing_ok=True)
+
+
+def ask_to_stop(folder: Path, number: int) -> None:
+    """Pass the signal `number` on to the processes that train in `folder`."""
+    (folder / _STOP).write_text(str(number))
+
+
+def follow() -> Callable[[], bool]:
+    """In a launched process: from now on end with whom it was launched by, a command or a launcher.
+
+    It stops as well when a command of ours passes a signal on. Returns the question whether whom it
+    was launched by still lives.
+    """
+    held, parent = os.environ.get(VARIABLE), os.getppid()
+    folder = Path(held) if held is not None else None
+
+    def lives() -> bool:
+        return os.getppid() == parent if folder is None else _lives(folder)
+
+    threading.Thread(target=_follow, args=(lives, folder), daemon=True).start()
+    return lives
+
+
+@contextmanager
+def ended_with(lives: Callable[[], bool]) -> Iterator[None]:
+    """End what fails in here without a word when whom it was launched by is gone.
+
+    What a process meets then is the death of the others, which may have looked a moment earlier;
+    it says nothing of the training.
+    """
+    try:
+        yield
+    except BaseException:
+        if not lives():
+            os.kill(os.getpid(), signal.SIGKILL)
+        raise
+
+
+def is_followed() -> bool:
+    """Return True if this process was launched by a command that waits for it."""
+    return VARIABLE in os.environ
+
+
+def _follow(lives: Callable[[], bool], folder: Path | None) -> None:
+    passed_on = False
+    while lives():
+        if folder is not None and not passed_on and (number := _stop_signal(folder)):
+            passed_on = True
+            os.kill(os.getpid(), number)
+        time.sleep(LOOK_S)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _lives(folder: Path) -> bool:
+    try:
+        return is_locked(folder / LAUNCHER)
+    except StoreError:  # a file system that fails for the moment says nothing
+        return True
+
+
+def _stop_signal(folder: Path) -> int:
+    """The signal that was passed on; 0 while there is none, or it is being written."""
+    try:
+        return int((folder / _STOP).read_text())
+    except (OSError, ValueError):
+        return 0
+
+
+POLL_S = 0.1
+ALONE = ("NO", "MULTI_CPU")
+"""Types of accelerate configurations that start a single process and say nothing."""
+
+
+def accelerate_configuration(name: str) -> Path:
+    """The file called `name` (shipped, or a path), if it starts several processes here.
+
+    Raises ConfigurationError otherwise.
+    """
+    file = accelerate_file(name)
+    kind = distributed_type(file)
+    instead = "use --accelerate ddp, or --processes N alone: both run on CPUs too"
+    if kind in ALONE:
+        raise ConfigurationError(
+            f"{file} has distributed_type {kind}, with which accelerate starts a single process",
+            instead,
+        )
+    if kind in SHARDED and not _has_gpu():  # accelerate would run plain DDP, and say nothing
+        raise ConfigurationError(
+            f"--accelerate {name} ({kind}) shards a model over GPUs, and this machine has none",
+            instead,
+        )
+    if kind == "DEEPSPEED" and find_spec("deepspeed") is None:
+        raise ConfigurationError(
+            f"--accelerate {name} needs DeepSpeed, which isn't installed",
+            "pip install deepspeed, or use --accelerate fsdp2",
+        )
+    return file
+
+
+def _has_gpu() -> bool:
+    import torch
+
+    return torch.cuda.is_available()
+
+
+def train_together(
+    rl: Method,
+    record: RecordSpec,
+    run: Run,
+    init: str | None,
+    progress: Progress,
+    shown: Mapping[str, str],
+) -> None:
+    """Train `run` in `rl.processes` processes of this machine: this command under a launcher.
+
+    `shown` maps metrics to the names beside the bar.
+    """
+    stored = run.folder / "config.json"
+    words = ["sage_cli", "rl", "--config", str(stored), "--runs", str(record.root), *record.typed]
+    words += ["--init", init] if init else []
+    by = accelerate_configuration(rl.accelerate) if rl.accelerate else None
+    command = launch_command(rl.processes, words, by)
+    with ExitStack() as held:
+        with writer(run.folder):  # nothing is touched that somebody else is training
+            held.enter_context(command_lock(run.folder))
+            prepare_resume(run, rl)  # records to be forgotten go before anybody follows them
+            write_json(stored, record.settings)
+        # the first of the processes mirrors the run
+        silent = TrackingSection(wandb="off")
+        watch = held.enter_context(watched(run, silent, "rl", progress, shown))
+        run_together(command, rl.processes, run, watch.on_step, rl.steps_per_batch)
+
+
+def launch_command(
+    processes: int, module: Sequence[str], accelerate_file: Path | None = None
+) -> list[str]:
+    """The command that runs `python -m` `module` in `processes` processes on this machine."""
+    if accelerate_file is not None:
+        launcher = ["accelerate.commands.launch", "--config_file", str(accelerate_file)]
+        return [sys.executable, "-m", *launcher, "--num_processes", str(processes), "-m", *module]
+    launcher = ["torch.distributed.run", "--standalone", "--nproc_per_node", str(processes)]
+    return [sys.executable, "-m", *launcher, "-m", *module]
+
+
+def run_together(
+    command: Sequence[str], processes: int, run: Run, on_step: OnStep, period: int = 1
+) -> None:
+    """Run the processes of `launch_command` to their end and hear each new record of `run`.
+
+    What they print goes to processes.log. They live no longer than this process, which holds
+    `command_lock(run.folder)`. They can stop after a multiple of `period` steps. Raises
+    TrainingError if they fail, and Interrupted if a signal asked to stop: it is passed on and
+    waited for, a second one ends them at once.
+    """
+    # one thread each: two processes with two threads on two cores slow each other down sixfold
+    environment = {
+        **os.environ,
+        "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"),
+        PROCESSES_VARIABLE: str(processes),
+        VARIABLE: str(run.folder.resolve()),
+    }
+    log, metrics, started = run.folder / "processes.log", run.metrics.path, _started(run)
+    metrics.parent.mkdir(parents=True, exist_ok=True)
+    metrics.touch()
+    with (
+        StopSignals(patient=False, period=period) as signals,
+        open(log, "w", opener=private) as output,
+        metrics.open(encoding="utf-8") as lines,
+    ):
+        lines.seek(0, os.SEEK_END)
+        process = subprocess.Popen(
+            command, env=environment, stdout=output, stderr=output,
+            start_new_session=True,  # Ctrl-C is ours to pass on: a launcher would give 30 seconds
+        )  # fmt: skip
+        try:
+            while process.poll() is None:
+                if signals.number:
+                    ask_to_stop(run.folder, signals.number)
+                for record in _new_records(lines):
+                    signals.done(record["step"], record["of"])
+                    on_step(record)
+                time.sleep(POLL_S)
+        finally:
+            process.kill()  # the processes that it started follow their command
+            process.wait()
+        for record in _new_records(lines):
+            on_step(record)
+    failed = _started(run) != started and run.manifest["status"] == FAILED
+    if signals.number and not failed:
+        raise interrupted(signals.number, run)
+    if process.returncode:
+        why = f": {run.manifest['reason']}" if failed else ""
+        raise TrainingError(
+            f"a training process failed (exit code {process.returncode}){why}", f"{log} says why"
+        )
+
+
+def _started(run: Run) -> str | None:
+    return run.manifest.get("started")
+
+
+def _new_records(lines: TextIO) -> Iterator[dict[str, Any]]:
+    """Whole lines written since the last call; a line that is still being written waits."""
+    while True:
+        place = lines.tell()
+        line = lines.readline()
+        if not line.endswith("\n"):
+            lines.seek(place)
+            return
+        yield json.loads(line)

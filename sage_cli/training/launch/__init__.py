@@ -1,1 +1,0 @@
-"""Launching several processes, and what the machine can train."""

@@ -1,0 +1,222 @@
+"""The reference model: checked at step 0, and one that follows the policy (`anchor.ema`, resets).
+
+TRL's `sync_ref_model` averages too, with a full reference alone: under LoRA it has none. Averaging
+an adapter's A and B is not averaging their product: there the reference's update is approximate,
+and exact where a reset copies both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+from transformers import TrainerCallback
+
+from sage_cli.errors import TrainingError
+from sage_cli.guides.divergences import forward_cross_entropy
+from sage_cli.problems.problem import Problem
+from sage_cli.settings.sections.training import AnchorSection
+from sage_cli.store.sample_parts import Completion, token_ids
+
+FILE = "reference.safetensors"
+"""A checkpoint's file of the reference as it is at that step."""
+Weights = dict[str, Tensor]
+
+
+class MovingReference(TrainerCallback):  # type: ignore[misc]
+    """Moves a trainer's reference after optimiser steps, before checkpoints of them are saved."""
+
+    def __init__(self, trainer: Any, anchor: AnchorSection) -> None:
+        self._trainer, self._anchor = trainer, anchor
+        if trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled:
+            raise TrainingError(
+                "anchor.ema and anchor.reset_every move a reference that each process has whole, "
+                "and the launcher spreads it over all of them",
+                "choose `rl.accelerate` ddp, or leave them out",
+            )
+
+    def on_step_end(self, _arguments: Any, state: Any, *_: Any, **__: Any) -> None:
+        """Average or reset the reference, if this step is one for it."""
+        step, anchor = state.global_step, self._anchor
+        if anchor.ema is not None and step % anchor.ema_every == 0:
+            average(self.weights, self._policy, anchor.ema)
+        if anchor.reset_every is not None and step % anchor.reset_every == 0:
+            average(self.weights, self._policy, 0.0)
+            self._trainer.optimizer.state.clear()  # moments and their counts of steps
+
+    @property
+    def weights(self) -> Weights:
+        """The reference's own: all of a model's, or those of the adapter "ref"."""
+        if self._trainer.ref_model is not None:
+            return _parameters(self._trainer.accelerator.unwrap_model(self._trainer.ref_model))
+        return {
+            name.replace(".ref.", ".default."): weight
+            for name, weight in _parameters(self._model).items()
+            if ".ref." in name
+        }
+
+    def save(self, checkpoint: Path) -> None:
+        """Add the reference to a checkpoint."""
+        held = {name: weight.detach().cpu().contiguous() for name, weight in self.weights.items()}
+        save_file(held, checkpoint / FILE)
+
+    @torch.no_grad()
+    def load(self, checkpoint: Path) -> None:
+        """Take the reference from a checkpoint. Raises TrainingError if it has none that fits."""
+        file = checkpoint / FILE
+        held = load_file(file) if file.is_file() else {}
+        weights = self.weights
+        if held.keys() != weights.keys():
+            raise TrainingError(
+                f"{checkpoint} has not the reference that was moved until then",
+                f"remove {checkpoint}, and the training resumes from the one before it",
+            )
+        for name, weight in weights.items():
+            weight.copy_(held[name])
+
+    @property
+    def _model(self) -> Any:
+        return self._trainer.accelerator.unwrap_model(self._trainer.model)
+
+    @property
+    def _policy(self) -> Weights:
+        return _parameters(self._model)
+
+
+@torch.no_grad()
+def average(reference: Weights, policy: Weights, ema: float) -> None:
+    """P := ema P + (1 - ema) pi, weight by weight, in place (EMA-PG, arXiv 2602.04417).
+
+    With 0 it is a reset (ProRL, arXiv 2505.24864), with 1 nothing changes. A weight that equals the
+    policy's stays as it is, which the sum of two rounded products wouldn't grant.
+    """
+    for name, weight in reference.items():
+        weight.lerp_(policy[name].to(weight), 1 - ema)
+
+
+def _parameters(model: Any) -> Weights:
+    return dict(model.named_parameters())
+
+
+_CHECKED_ROWS = 4
+TOLERANCE = {torch.float64: 1e-6, torch.float32: 2e-4, torch.bfloat16: 5e-2, torch.float16: 1e-2}
+"""Nats a token by which the same weights may differ when other rows are computed beside them.
+
+On a GPU bfloat16 was seen to differ by 3.6e-3 on a small model; its 8 bits are 2^16 times coarser
+than float32's 24.
+"""
+
+
+def choose_reference(model: Any, reference: str) -> None:
+    """Make a LoRA policy's reference the adapter as it starts (`initial`) or no adapter (`base`).
+
+    TRL copies the adapter it is given to "ref" and holds the policy to that copy; without the
+    copy it switches the adapter off.
+    """
+    if reference == "base" and "ref" in getattr(model, "peft_config", {}):
+        model.delete_adapter("ref")
+
+
+def check_reference(trainer: Any, batch: dict[str, Any], reference: str) -> None:
+    """Compare the reference's log-probabilities with separately computed ones, before any update.
+
+    Under `initial` the reference is the policy itself as it starts, under `base` (LoRA) the model
+    with its adapter off. Raises TrainingError when they differ.
+    """
+    model = trainer.accelerator.unwrap_model(trainer.model)
+    adapted = hasattr(model, "disable_adapter")
+    if "ref_per_token_logps" not in batch or (reference == "base" and not adapted):
+        return
+    names = ("prompt_ids", "prompt_mask", "completion_ids", "completion_mask")
+    rows = {name: batch[name][:_CHECKED_ROWS] for name in names}
+    with model.disable_adapter() if reference == "base" else nullcontext():
+        expected_BT, _ = trainer.policy_signals(rows)
+    mask_BT = batch["completion_mask"][:_CHECKED_ROWS].bool()
+    found_BT = batch["ref_per_token_logps"][:_CHECKED_ROWS]
+    off = (found_BT - expected_BT)[mask_BT].abs().mean().item()
+    tolerance = TOLERANCE[arithmetic(trainer)]
+    if not off <= tolerance:
+        whose = "the policy as it starts" if reference == "initial" else "the base model"
+        raise TrainingError(
+            f"anchor.reference is '{reference}', but at step 0 the reference's log-probabilities "
+            f"differ from those of {whose} by {off:.3g} nats a token (tolerance {tolerance})",
+            "check that the reference's folder is the model the policy was loaded from",
+        )
+
+
+def arithmetic(trainer: Any) -> torch.dtype:
+    """The type in which products are computed: the trainer's autocast, else the weights' own."""
+    if trainer.args.bf16:
+        return torch.bfloat16
+    weights: torch.dtype = trainer.accelerator.unwrap_model(trainer.model).dtype
+    return weights
+
+
+class ReferenceCompletions:
+    """Token ids of the reference's completions as sampled: prompt number -> completions."""
+
+    def __init__(self, ids: Sequence[Sequence[Sequence[int]]]) -> None:
+        self.ids = [[torch.tensor(tokens) for tokens in completions] for completions in ids]
+
+    @classmethod
+    def encode(
+        cls,
+        problems: Sequence[Problem],
+        completions: Mapping[str, Sequence[Completion]],
+        tokenizer: Any,
+        stop: str | None,
+        rows: Sequence[int],
+    ) -> ReferenceCompletions:
+        """From stored completions by problem id, of the prompts `rows` that the training comes to.
+
+        End-of-sequence is there where it was sampled, and not after a text that ended at `stop`.
+        Raises TrainingError when one of those problems has none.
+        """
+        ids: list[list[Sequence[int]]] = [[] for _ in problems]
+        for row in rows:
+            problem = problems[row]
+            sampled = completions.get(problem.id, ())
+            if not sampled:
+                raise TrainingError(
+                    f"problem {problem.id} has no completion of the reference, which this training "
+                    "takes beforehand",
+                    "sample them for every problem of the training",
+                )
+            ids[row] = [token_ids(tokenizer, completion, stop) for completion in sampled]
+        return cls(ids)
+
+    def take(self, prompt_row_B: Tensor, turn_B: Tensor) -> tuple[Tensor, Tensor]:
+        """Ids and mask (B, T) of one completion per prompt, going round by `turn_B`."""
+        chosen = [
+            self.ids[row][turn % len(self.ids[row])]
+            for row, turn in zip(prompt_row_B.tolist(), turn_B.tolist(), strict=True)
+        ]
+        mask = [torch.ones_like(tokens) for tokens in chosen]
+        return pad_sequence(chosen, batch_first=True), pad_sequence(mask, batch_first=True)
+
+
+def forward_kl_loss(
+    trainer: Any, model: Any, batch: dict[str, Any], completions: ReferenceCompletions
+) -> Tensor:
+    """-log pi on one reference completion for each row of the micro-batch, in nats a token.
+
+    Row j of a prompt takes the prompt's completions in turn, from generation to generation, so
+    that every completion is used and a resumed run uses the same.
+    """
+    generation = trainer.state.global_step // trainer.rl.steps_per_batch
+    turn_B = batch["row_ids_B"] % trainer.num_generations + generation * trainer.num_generations
+    ids_BT, mask_BT = completions.take(batch["prompt_row_B"], turn_B)
+    ids_BT, mask_BT = ids_BT.to(batch["prompt_ids"]), mask_BT.to(batch["prompt_mask"])
+    logps_BT = trainer._get_per_token_logps_and_entropies(
+        model,
+        torch.cat([batch["prompt_ids"], ids_BT], dim=1),
+        torch.cat([batch["prompt_mask"], mask_BT], dim=1),
+        ids_BT.shape[1],
+    )[0]
+    return forward_cross_entropy(logps_BT, mask_BT)

@@ -1,0 +1,291 @@
+"""What completions are paid besides their grades: built-in rewards, and functions of one's own."""
+
+from __future__ import annotations
+
+import inspect
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from sage_cli.config.specs import RlSpec
+from sage_cli.errors import ConfigurationError, SageError, TrainingError
+from sage_cli.grading.grades import AnswerTags, extract
+from sage_cli.problems.problem import Problem
+from sage_cli.settings.own_code import OwnFunction, blamed, load_plugin, names_code
+from sage_cli.settings.sections.model import PromptSection
+from sage_cli.settings.sections.sampling import RolloutSection
+from sage_cli.settings.sections.training import BUILT_IN_REWARDS, GRADE, REWARDS_GROUP, Reward
+
+_SIGNAL = signal.SIGVTALRM
+"""Sent to the main thread alone. SIGALRM stays free: Math-Verify, for one, sets its own."""
+
+
+class _TimeIsUp(BaseException):
+    """Not an Exception, so that code which catches all of those doesn't swallow it."""
+
+
+@contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Raise TimeoutError from the block after `seconds`.
+
+    A call into compiled code is interrupted when it returns. Outside the main thread the block ends
+    by itself, and TimeoutError comes afterwards.
+    """
+    began = time.monotonic()
+    try:
+        with _interruption(seconds):
+            yield
+    except _TimeIsUp:
+        raise TimeoutError from None
+    if time.monotonic() - began > seconds:
+        raise TimeoutError
+
+
+@contextmanager
+def _interruption(seconds: float) -> Iterator[None]:
+    thread = threading.current_thread()
+    if thread is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(*_: Any) -> None:
+        raise _TimeIsUp
+
+    before = signal.signal(_SIGNAL, interrupt)
+    timer = threading.Timer(seconds, signal.pthread_kill, (thread.ident, _SIGNAL))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()  # a signal that is under way arrives while there is somebody to hear it
+        signal.signal(_SIGNAL, signal.SIG_IGN if before == signal.SIG_DFL else before)
+
+
+RewardFunction = Callable[..., Sequence[Any]]
+
+GIVEN = ("prompts", "completions", "completion_ids", "trainer_state")
+"""What a function is given besides columns; `trainer_state` as TRL gives it."""
+_LARGEST = 3.4e38
+"""Above it a 32-bit number is infinite."""
+_NEXT = (
+    "correct the function and type the command again; a changed file is another run, which begins "
+    "at step 0"
+)
+
+
+class CalledReward:
+    """TRL's reward function around one of one's own.
+
+    It is called as TRL calls it, `reward(prompts, completions, completion_ids, **columns)`, with
+    the columns of `rows`; a function without `**` gets those that it names. It returns a number or
+    None for each completion. `who` names it in messages, `module` is where it stands.
+
+    Raises ConfigurationError if it takes what there is not.
+    """
+
+    def __init__(
+        self,
+        who: str,
+        module: str,
+        function: RewardFunction,
+        rows: Sequence[Mapping[str, Any]],
+        timeout_s: float,
+    ) -> None:
+        self.who, self.module, self.function = who, module, function
+        self.rows, self.timeout_s = rows, timeout_s
+        self.__name__ = who
+        self._columns = tuple(dict.fromkeys(key for row in rows for key in row))
+        self._takes = self._parameters()
+
+    def __call__(self, *, row: Sequence[int], **given: Any) -> list[float | None]:
+        """Return the rewards of a batch; `row` are the numbers of its problems.
+
+        Raises TrainingError that names the function, its line and the completion.
+        """
+        texts = given["completions"]
+        arguments = {name: given[name] for name in GIVEN if name in given and name in self._takes}
+        for column in self._columns:
+            if column in self._takes:
+                arguments[column] = [self.rows[number].get(column) for number in row]
+        try:
+            with time_limit(self.timeout_s):
+                found = self._called(arguments)
+        except TimeoutError:
+            raise TrainingError(
+                f"{self.who} took longer than its {self.timeout_s:g} s for {len(texts)} "
+                f"completions{self._line}",
+                "make it faster, or raise timeout_s of this entry of rl.rewards",
+            ) from None
+        except SageError as error:
+            raise TrainingError(f"{error.cause}{self._culprit(arguments, texts)}", _NEXT) from error
+        return self._checked(found, texts)
+
+    def _called(self, arguments: Mapping[str, Any]) -> Any:
+        with blamed(self.who, self.module):
+            found = self.function(**arguments)
+            if not inspect.isawaitable(found):
+                return found
+            import asyncio  # a fortieth of a second, which dry runs would pay too
+
+            return asyncio.run(_awaited(found))
+
+    def _culprit(self, arguments: Mapping[str, Any], texts: Sequence[str]) -> str:
+        """Return which completion it fails on, found by giving it one after the other."""
+        try:
+            with time_limit(self.timeout_s):
+                for number in range(len(texts)):
+                    one = {
+                        name: value if name == "trainer_state" else [value[number]]
+                        for name, value in arguments.items()
+                    }
+                    try:
+                        self._called(one)
+                    except SageError:
+                        return f", at {_which(number, texts)}"
+        except TimeoutError:
+            pass
+        return f", at a batch of {len(texts)} completions and at none of them alone"
+
+    def _checked(self, found: Any, texts: Sequence[str]) -> list[float | None]:
+        found = found.tolist() if hasattr(found, "tolist") else found
+        if not isinstance(found, list | tuple) or len(found) != len(texts):
+            given = f"{len(found)} rewards" if isinstance(found, list | tuple) else f"{found!r:.80}"
+            raise TrainingError(
+                f"{self.who} returns {given} for {len(texts)} completions{self._line}",
+                f"return a list with a number or None for each completion; {_NEXT}",
+            )
+        return [self._number(value, number, texts) for number, value in enumerate(found)]
+
+    def _number(self, value: Any, number: int, texts: Sequence[str]) -> float | None:
+        value = value.item() if hasattr(value, "item") else value
+        if value is None:
+            return None
+        if isinstance(value, int | float) and abs(value) <= _LARGEST:
+            return float(value)
+        raise TrainingError(
+            f"{self.who} returns {value!r:.80} for {_which(number, texts)}{self._line}",
+            f"return a finite number, or None where there is no such reward; {_NEXT}",
+        )
+
+    def _parameters(self) -> frozenset[str]:
+        """Return which of the arguments that there are the function takes."""
+        known = (*GIVEN, *self._columns)
+        try:
+            parameters = inspect.signature(self.function).parameters.values()
+        except (TypeError, ValueError):  # compiled code may not say
+            return frozenset(known)
+        if any(one.kind is one.VAR_KEYWORD for one in parameters):
+            return frozenset(known)
+        needed = [one.name for one in parameters if one.default is one.empty]
+        if lacking := [name for name in needed if name not in known]:
+            raise ConfigurationError(
+                f"{self.who} takes '{lacking[0]}', and there is no such column{self._line}",
+                f"it is given {', '.join(known)}",
+            )
+        return frozenset(one.name for one in parameters).intersection(known)
+
+    @property
+    def _line(self) -> str:
+        """` (mine.py, line 3)`: where the function begins; empty if that can't be told."""
+        code = getattr(inspect.unwrap(self.function), "__code__", None)
+        if code is None:
+            return ""
+        return f" ({code.co_filename.rpartition('/')[2]}, line {code.co_firstlineno})"
+
+
+def problem_columns(problems: Sequence[Problem]) -> list[dict[str, Any]]:
+    """Return what is known of each problem: the columns of its source, question, gold and id."""
+    ours = (*GIVEN, "row", "origin")
+    return [
+        {key: value for key, value in one.meta.items() if key not in ours}
+        | {"question": one.question, "gold": one.gold, "problem_id": one.id}
+        for one in problems
+    ]
+
+
+async def _awaited(found: Any) -> Any:
+    return await found
+
+
+def _which(number: int, texts: Sequence[str]) -> str:
+    """`completion 3 of 16 ('6*7 is ...')`, counted from 0 as in a list."""
+    return f"completion {number} of {len(texts)}, counted from 0 ({texts[number][:60]!r})"
+
+
+def built_in(name: str, prompt: PromptSection, rollout: RolloutSection) -> RewardFunction:
+    """Return the reward `format` or `brevity` under these settings."""
+
+    def formed(completions: Sequence[str], **_: Any) -> list[float]:
+        return [float(has_form(text, prompt)) for text in completions]
+
+    def brevity(completion_ids: Sequence[Sequence[int]], **_: Any) -> list[float]:
+        return [length_left(len(ids), rollout.max_tokens) for ids in completion_ids]
+
+    functions: dict[str, RewardFunction] = {"format": formed, "brevity": brevity}
+    return functions[name]
+
+
+def has_form(text: str, prompt: PromptSection) -> bool:
+    r"""Return True if the answer stands where the prompt asks for it, once.
+
+    Under `prompt.answer: tags` the opening and the closing tag stand there once each, in this
+    order, with more than space between them and no more than space behind. Under `boxed` a closed
+    \boxed{} has something in it.
+    """
+    tags = AnswerTags(prompt.answer_open, prompt.answer_close)
+    answer = extract(text, tags, prompt.answer)
+    if answer is None or not answer.strip():
+        return False
+    if prompt.answer != "tags":
+        return True
+    once = text.count(tags.open) == text.count(tags.close) == 1
+    return once and not text.partition(tags.close)[2].strip()
+
+
+def length_left(tokens: int, limit: int) -> float:
+    """Return 1 - tokens / limit: 1 for nothing, 0 at `rollout.max_tokens`."""
+    return 1 - tokens / limit
+
+
+def called_reward(reward: Reward, spec: RlSpec, columns: Sequence[dict[str, Any]]) -> CalledReward:
+    """Return one of the rewards besides the grade, ready to be called."""
+    who, module = f"reward '{reward.label}'", "sage_cli.training.rewards"
+    function: RewardFunction
+    if names_code(reward.name):
+        own = OwnFunction.of(reward.name)
+        function, module, who = own.load(), own.module, f"{who} ({own})"
+    elif reward.name in BUILT_IN_REWARDS:
+        function = built_in(reward.name, spec.prompt, spec.rollout)
+    else:
+        plugin = load_plugin(REWARDS_GROUP, reward.name)
+        if not callable(plugin.object):
+            raise plugin.refused("is no function", "register reward(completions, **columns)")
+        function, module, who = plugin.object, plugin.target.partition(":")[0], str(plugin)
+    return CalledReward(who, module, function, columns, reward.timeout_s)
+
+
+def require_rewards(spec: RlSpec, problems: Sequence[Problem]) -> None:
+    """Load the functions of `rl.rewards`, before anything is trained.
+
+    Raises ConfigurationError as `paid_rewards` does.
+    """
+    columns = problem_columns(problems)
+    for one in spec.rl.paid:
+        if one.name != GRADE:
+            called_reward(one, spec, columns)
+
+
+def require_plugins(recipe: RlSpec) -> None:
+    """Name a guide, method or reward of others that can't be made, before anything is trained."""
+    recipe.guide.for_training(recipe.rl.steps)
+    recipe.rl.require_installed()
+    for reward in recipe.rl.paid:
+        if names_code(reward.name):
+            OwnFunction.of(reward.name).load()
+        elif reward.name not in BUILT_IN_REWARDS:
+            load_plugin(REWARDS_GROUP, reward.name)

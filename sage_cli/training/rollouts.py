@@ -1,0 +1,196 @@
+"""Rollouts: what refuses a configuration of them, who samples them, and those of the reference."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sage_cli.config.specs import RlSpec
+from sage_cli.errors import ConfigurationError, DataError, SamplingError, TrainingError
+from sage_cli.evaluation.measure import PolicySampler
+from sage_cli.evaluation.stored import PolicySamples
+from sage_cli.evaluation.training_pool import training_problems
+from sage_cli.json_value import json_value
+from sage_cli.models.folders import adapter_base, facts_of_path, is_adapter, read_json
+from sage_cli.models.planned import reference_policy
+from sage_cli.models.policy import Policy
+from sage_cli.problems.problem import Problem
+from sage_cli.progress import Progress
+from sage_cli.settings.passwords import secrets_of
+from sage_cli.settings.sections.sampling import NO_SERVER, LogprobsMode, RolloutSection
+from sage_cli.store.sample_parts import Completion
+from sage_cli.training.order import rows_seen
+from sage_cli.training.rl_inputs import RlJob
+
+if TYPE_CHECKING:
+    from sage_cli.training.rl_inputs import SampleRollouts
+
+
+def require_rollouts(rollout: RolloutSection, start: Policy, processes: int) -> None:
+    """Raise SageError where `processes` that train from `start` can't sample rollouts so.
+
+    A server is asked which model it serves, and which log-probabilities it returns.
+    """
+    if not rollout.may_use_vllm:
+        return
+    from sage_cli.training.rollout_engine import require_heads, settled_engine
+
+    settled = settled_engine(rollout, processes)
+    if settled.backend != "vllm":
+        return
+    require_heads(settled, _heads(start))
+    vllm = settled.vllm
+    if vllm.mode == "server":
+        if vllm.server_url is None:
+            raise ConfigurationError(f"rollout.vllm: {NO_SERVER}")
+        if secrets_of(vllm.server_url):  # TRL would ask without it, or keep it in checkpoints
+            raise ConfigurationError(
+                f"rollout.vllm.server_url {vllm.server_url} was given with a password, and "
+                "rollouts are requested without one",
+                "let the server listen where only the trainer reaches it, as on 127.0.0.1",
+            )
+        _require_served(vllm.server_url, _whole(start), vllm.server_model)
+        reshaped = settled.truncates or settled.temperature != 1  # else all modes are one
+        if vllm.importance_correction != "none" and reshaped:
+            _require_logprobs(vllm.server_url, settled.logprobs_mode)
+
+
+def sampled_rollouts(rollout: RolloutSection, seed: int, tokenizer: Any) -> SampleRollouts:
+    """Rollouts of the policy while it is trained, by the loop that samples evaluations.
+
+    They end where Transformers' `generate` ends them: at end-of-sequence alone. Raises
+    TrainingError for a model that the loop can't compute.
+    """
+    from sage_cli.sampling.sampler import SampleRequest, SamplingParameters
+    from sage_cli.sampling.transformers_sampler import TransformersSampler
+
+    parameters = SamplingParameters.from_section(rollout, stop=None)
+
+    def sample(
+        model: Any, prompts: Sequence[list[int]], batch: str, sampled: int
+    ) -> list[list[int]]:
+        requests = [
+            (SampleRequest(batch, "", (sampled + place,), seed), tuple(ids))
+            for place, ids in enumerate(prompts)
+        ]
+        found: list[list[int]] = [[]] * len(prompts)
+        sampler = TransformersSampler(model, tokenizer, parameters, len(prompts))
+        try:
+            for completion in sampler.sample_ids(requests):
+                found[completion.index - sampled] = list(completion.token_ids or ())
+        except SamplingError as error:
+            raise TrainingError(error.cause, "use --set rollout.backend=transformers") from error
+        return found
+
+    return sample
+
+
+def _whole(start: Policy) -> str:
+    """The model that an engine loads: below the adapter, where there is one."""
+    folder = Path(start.path)
+    return adapter_base(folder) if is_adapter(folder) else start.path
+
+
+def _heads(start: Policy) -> int | None:
+    heads = facts_of_path(_whole(start)).get("num_attention_heads")
+    return heads or read_json(start.files / "config.json").get("num_attention_heads")
+
+
+def _require_served(url: str, meant: str, named: str | None) -> None:
+    """Weights are handed over at every step, but into a model of another make they don't fit."""
+    from sage_cli.sampling.server_api import CONNECT_S, Login, ServerHttp, served_model
+
+    http = ServerHttp(CONNECT_S)
+    try:
+        served_model(http, Login.of(url), meant, named, setting="rollout.vllm.server_model")
+    finally:
+        http.close()
+
+
+def _require_logprobs(url: str, wanted: LogprobsMode) -> None:
+    """The ratio to a server's probabilities is of the distribution that the server was told of.
+
+    A server that doesn't tell is left to TRL, which refuses one without its development mode.
+    """
+    import httpx
+
+    from sage_cli.sampling.server_api import CONNECT_S, LIST_BYTES, Login, ServerHttp
+
+    http = ServerHttp(CONNECT_S)
+    try:
+        answer = http.ask(Login.of(url), "/server_info?config_format=json", LIST_BYTES)
+        found = json_value(answer.content)["vllm_config"]["model_config"]["logprobs_mode"]
+    except (httpx.RequestError, ValueError, LookupError, TypeError):
+        return
+    finally:
+        http.close()
+    if found != wanted:
+        raise SamplingError(
+            f"{url} returns {found}, and the importance ratio of these rollouts needs {wanted}",
+            f"start it again with `vllm serve ... --logprobs-mode {wanted}`, or use "
+            "--set rollout.vllm.importance_correction=none",
+        )
+
+
+def reference_samples(spec: RlSpec, start: Policy, root: Path) -> PolicySamples:
+    """The completions that a training from `start` takes beforehand, sampled or not.
+
+    Forward KL's are of the model that `anchor.reference` means, a method's own of `start`; their
+    seed is `rl.seed`.
+    """
+    sampled = reference_policy(start, spec) if spec.anchor.kl == "forward" else start
+    return PolicySamples.of_rollouts(sampled, spec, root)
+
+
+def samples_beforehand(spec: RlSpec) -> int:
+    """How many completions of each problem are sampled before the training; 0 where none are."""
+    forward = spec.anchor.kl == "forward"
+    return spec.anchor.reference_samples if forward else spec.rl.samples_beforehand
+
+
+def problems_held(problems: Sequence[Problem], spec: RlSpec) -> list[Problem]:
+    """The problems that the training comes to, whose completions are sampled beforehand."""
+    return [problems[row] for row in rows_seen(len(problems), spec.rl, spec.data.rl.order)]
+
+
+def sample_reference(job: RlJob, progress: Progress) -> None:
+    """Sample what a training takes beforehand and isn't stored, if it takes any."""
+    if count := samples_beforehand(job.spec):
+        samples = reference_samples(job.spec, job.start, job.record.root)
+        with PolicySampler(samples, job.sampling, progress) as sampler:
+            sampler.sample(job.spec.rl.seed, problems_held(job.problems, job.spec), count)
+
+
+def reference_facts(spec: RlSpec, start: Policy, root: Path) -> dict[str, str]:
+    """The completions that a training from `start` samples of its reference beforehand.
+
+    Nothing where it samples none, or where the problems aren't on this machine.
+    """
+    n = samples_beforehand(spec)
+    if not n:
+        return {}
+    try:
+        problems = problems_held(training_problems(spec, root), spec)
+    except DataError:
+        return {}
+    wanted = missing = n * len(problems)
+    samples = reference_samples(spec, start, root) if start.exists else None
+    if samples is not None and samples.policy.exists:
+        stored = samples.at(spec.rl.seed, read_only=True)
+        missing = stored.inventory().count_missing([problem.id for problem in problems], n)
+    said = f"{missing:,} of {wanted:,} to sample, {n} of each of {len(problems):,} problems"
+    return {"reference samples": said}
+
+
+def reference_completions(job: RlJob) -> dict[str, list[Completion]] | None:
+    """The stored completions of each problem, in the order of their indices; None without any."""
+    if not (count := samples_beforehand(job.spec)):
+        return None
+    found: defaultdict[str, list[Completion]] = defaultdict(list)
+    wanted = [problem.id for problem in problems_held(job.problems, job.spec)]
+    stored = reference_samples(job.spec, job.start, job.record.root).at(job.spec.rl.seed)
+    for completion in stored.completions(wanted, count):
+        found[completion.problem_id].append(completion)
+    return {id_: sorted(rows, key=lambda row: row.index) for id_, rows in found.items()}

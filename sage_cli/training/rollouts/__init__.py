@@ -1,1 +1,0 @@
-"""Rollouts: engines, their weights, and the order of prompts."""

@@ -1,0 +1,357 @@
+"""Records of batches and steps: figures, some completions to read, time by phase, peak memory."""
+
+from __future__ import annotations
+
+import math
+import resource
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import LogitsProcessorList, MinPLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
+
+from sage_cli.grading.grades import STATUSES
+from sage_cli.guides import Guide, NoGuide
+from sage_cli.guides.divergences import k3, log_ratio
+from sage_cli.guides.token_values import entropy_percentiles, guide_statistics
+from sage_cli.settings.sections.records import TrackingSection
+from sage_cli.store.run import Run
+from sage_cli.training.callbacks import OnStep
+from sage_cli.training.guide_signals import whole_texts
+from sage_cli.training.safeguards import Safeguards
+
+_NOISE = 1e-9
+"""Nats a token below which a divergence is rounding: before the first update there is none."""
+
+
+class TokenRecord:
+    """Flat per-token signals, so that statistics depend on neither micro-batches nor processes."""
+
+    def __init__(self) -> None:
+        self._parts: defaultdict[str, list[Tensor]] = defaultdict(list)
+
+    def add(self, mask_BT: Tensor, **signals_BT: Tensor) -> None:
+        """Keep the unmasked tokens of a micro-batch, by the signals' names."""
+        chosen_BT = mask_BT.bool()
+        for name, values_BT in signals_BT.items():
+            self._parts[name].append(values_BT[chosen_BT])
+
+    def drain(self, accelerator: Any) -> dict[str, Tensor]:
+        """The step's signals over all processes, in double precision on the CPU; then empty.
+
+        The main process has them; of the others each gets none.
+        """
+        flat = {name: torch.cat(parts) for name, parts in sorted(self._parts.items())}
+        self._parts.clear()
+        if accelerator.num_processes > 1:
+            flat = {name: _gather(values_T, accelerator) for name, values_T in flat.items()}
+        return {name: values_T.cpu().double() for name, values_T in flat.items()}
+
+
+def token_statistics(signals: dict[str, Tensor], guide: Guide) -> dict[str, float]:
+    """Entropy, the divergences from the reference and from the anchor, and what q did.
+
+    `kl/reference` is the mean of log pi - log pi_ref on the samples (Eq. 1), `kl/shaped` the same
+    less log q (Eq. 5), `kl/k3` the mean of TRL's own estimator (Eq. 38). Under the estimator `head`
+    `kl/head` is the mean of what the loss has in k3's place, and `anchor/head_mass` of the
+    policy's probability of the head.
+    """
+    entropy_T = signals.get("entropy", torch.empty(0))
+    found = {"entropy": entropy_T.mean().item() if len(entropy_T) else math.nan}
+    found |= {f"entropy/{name}": value for name, value in entropy_percentiles(entropy_T).items()}
+    if "reference" not in signals:
+        return found
+    logps_T, reference_T, log_q_T = (signals[name] for name in ("logps", "reference", "log_q"))
+    found["kl/reference"] = log_ratio(logps_T, reference_T).mean().item()
+    found["kl/shaped"] = log_ratio(logps_T, reference_T, log_q_T).mean().item()
+    k3_T = k3(logps_T, reference_T, log_q_T)
+    found["kl/k3"] = k3_T.mean().item()
+    if "head" in signals:
+        found["kl/head"] = signals["head"].mean().item()
+        found["anchor/head_mass"] = signals["head_mass"].mean().item()
+    found |= _shares_of_rows(k3_T, signals["held"], signals.get("equal"))
+    if not isinstance(guide, NoGuide):
+        found |= {f"guide/{k}": v for k, v in guide_statistics(log_q_T, guide).items()}
+    return found
+
+
+def _shares_of_rows(k3_T: Tensor, held_T: Tensor, equal_T: Tensor | None) -> dict[str, float]:
+    """The share of the KL term, by k3, in groups of equal grades, and of tokens that it acts on."""
+    found, term_T = {"anchor/rows": held_T.mean().item()}, k3_T * held_T
+    if equal_T is not None and term_T.sum() > _NOISE * len(term_T):
+        found["anchor/equal_groups"] = ((term_T * equal_T).sum() / term_T.sum()).item()
+    return found
+
+
+def _gather(values_T: Tensor, accelerator: Any) -> Tensor:
+    """Values of unequal count from all processes, in their order, in the main one; else none."""
+    counts = accelerator.gather(torch.tensor([len(values_T)], device=accelerator.device)).tolist()
+    padded_T = accelerator.pad_across_processes(values_T, dim=0)
+    if not accelerator.is_main_process:
+        torch.distributed.gather(padded_T)
+        return values_T[:0]
+    rows = [torch.empty_like(padded_T) for _ in counts]
+    torch.distributed.gather(padded_T, rows)
+    return torch.cat([row[:count] for row, count in zip(rows, counts, strict=True)])
+
+
+PLACES = 256
+"""Tokens of a process at which the kept mass is measured: logits of all would fill a GPU."""
+
+
+def add_mismatch(
+    tokens: TokenRecord, batch: Mapping[str, Any], logps_BT: Tensor, *, whole: bool
+) -> None:
+    """Keep a micro-batch's log-ratios pi_old / pi_engine; `whole`: also of each completion.
+
+    `logps_BT` are the policy's now, which sampled the batch where it carries no older ones. Tokens
+    without a log-probability of the engine (NaN) are left out.
+    """
+    old_BT = batch.get("old_per_token_logps", logps_BT)
+    log_ratio_BT = old_BT - batch["sampling_per_token_logps"]
+    known_BT = batch["completion_mask"].bool() & ~log_ratio_BT.isnan()
+    tokens.add(known_BT, mismatch=log_ratio_BT)
+    if whole:
+        sum_B1 = log_ratio_BT.where(known_BT, 0).sum(dim=1, keepdim=True)
+        tokens.add(torch.ones_like(sum_B1), mismatch_whole=sum_B1)
+
+
+def mismatch_statistics(signals: Mapping[str, Tensor], cap: float | None) -> dict[str, float]:
+    """Differences, ratios before they are cut, and the engine's divergence from the trainer.
+
+    The ratios are those that weigh the loss: of tokens, or of completions where those are known.
+    `cap` is their upper end, None where nothing is weighed. Empty without an engine's
+    log-probabilities.
+    """
+    log_ratio_T = signals.get("mismatch", torch.empty(0))
+    if not len(log_ratio_T):
+        return {}
+    ratio = signals.get("mismatch_whole", log_ratio_T).exp()
+    zero_T = torch.zeros_like(log_ratio_T)
+    found = {
+        "mismatch/difference_mean": log_ratio_T.abs().mean().item(),
+        "mismatch/difference_max": log_ratio_T.abs().max().item(),
+        "mismatch/ratio_min": ratio.min().item(),
+        "mismatch/ratio_mean": ratio.mean().item(),
+        "mismatch/ratio_max": ratio.max().item(),
+        "mismatch/kl": k3(zero_T, log_ratio_T).mean().item(),
+    }
+    return found if cap is None else found | {"mismatch/cut": (ratio > cap).double().mean().item()}
+
+
+@torch.no_grad()
+def kept_mass_record(trainer: Any, batch: Mapping[str, Any]) -> dict[str, float]:
+    """`mismatch/kept_mass`: the mean over some tokens of all processes, where tokens are left out.
+
+    The tokens are evenly spaced in the first micro-batch, from a place that moves with the step.
+    """
+    keep = truncation(trainer.min_p, trainer.top_k, trainer.top_p)
+    if "sampling_per_token_logps" not in batch or not keep:
+        return {}
+    rows = slice(trainer.args.per_device_train_batch_size)
+    ids, mask = (whole[rows] for whole in whole_texts(batch))
+    mask_BT, prompt = batch["completion_mask"][rows], batch["prompt_ids"].shape[1]
+    stride = -(-mask_BT.numel() // PLACES)
+    places = torch.arange(trainer.state.global_step % stride, mask_BT.shape[1], stride)
+    places = places.to(ids.device)
+    with trainer.accelerator.autocast():
+        found = trainer.model(
+            input_ids=ids,
+            attention_mask=mask,
+            logits_to_keep=prompt - 1 + places,  # a token's logits stand one place before it
+            use_cache=False,
+        )
+    logits = found.logits[mask_BT[:, places].bool()].float() / trainer.temperature
+    mass = kept_mass(logits, keep)
+    sums = torch.stack([mass.sum(), torch.tensor(float(len(mass)), device=mass.device)])
+    total, count = trainer.accelerator.reduce(sums, reduction="sum").tolist()
+    return {"mismatch/kept_mass": total / count} if count else {}
+
+
+def truncation(min_p: float | None, top_k: int, top_p: float) -> LogitsProcessorList:
+    """Return the settings that exclude tokens, in vLLM's order."""
+    return LogitsProcessorList(
+        [
+            *([MinPLogitsWarper(min_p)] if min_p else []),
+            *([TopKLogitsWarper(top_k)] if top_k else []),
+            *([TopPLogitsWarper(top_p)] if top_p < 1 else []),
+        ]
+    )
+
+
+def kept_mass(logits_TV: Tensor, keep: LogitsProcessorList) -> Tensor:
+    """The probability (T,) of the tokens that are kept, of logits at the rollouts' temperature."""
+    kept_TV = keep(None, logits_TV.clone()) > -torch.inf
+    mass_T: Tensor = logits_TV.softmax(dim=-1).where(kept_TV, 0).sum(dim=-1)
+    return mass_T
+
+
+def batch_record(status_PN: Tensor, length_B: Tensor, clipped_B: Tensor) -> dict[str, Any]:
+    """Statistics over all processes' completions, indices into STATUSES one row per prompt.
+
+    `reward` is the share of right answers; a group has zero variance when its grades agree.
+    """
+    right_PN = (status_PN == STATUSES.index("right")).float()
+    p_P = right_PN.mean(dim=1)
+    return {
+        "reward": right_PN.mean().item(),
+        **{
+            f"grade/{status}": int((status_PN == index).sum())
+            for index, status in enumerate(STATUSES)
+        },
+        "groups/zero_variance": ((p_P == 0) | (p_P == 1)).float().mean().item(),
+        "completions/length": length_B.float().mean().item(),
+        "completions/clipped": clipped_B.float().mean().item(),
+    }
+
+
+def unfinished(completion_ids_BT: Tensor, mask_BT: Tensor, end_ids: list[int]) -> Tensor:
+    """True (B,) for completions whose last token is no end of sequence."""
+    last_B1 = mask_BT.sum(dim=1, keepdim=True).clamp(min=1) - 1
+    final_B = completion_ids_BT.gather(1, last_B1).squeeze(1)
+    return ~torch.isin(final_B, torch.tensor(end_ids, device=final_B.device))
+
+
+def rollout_rows(
+    prompts: Sequence[Mapping[str, Any]],
+    completions: Sequence[str],
+    statuses: Sequence[str],
+    rewards_BF: Tensor,
+    group: int,
+    said: Sequence[Mapping[str, float | None]] = (),
+) -> list[dict[str, Any]]:
+    """The first completion of every prompt, where each prompt has `group` of them in a row.
+
+    `reward` is the sum over the reward functions F, as the advantage is computed from, `rewards`
+    what each of them says, where that is `said`.
+    """
+    rewards = rewards_BF.sum(dim=1).tolist()
+    rows = [
+        {
+            "prompt": row["prompt"],
+            "completion": text,
+            "gold": row["gold"],
+            "grade": status,
+            "reward": reward,
+        }
+        for row, text, status, reward in zip(prompts, completions, statuses, rewards, strict=True)
+    ]
+    rows = [row | {"rewards": one} for row, one in zip(rows, said, strict=True)] if said else rows
+    return rows[::group]
+
+
+class StepWriter:
+    """Writes `run`'s metrics and some rollouts of every `tracking.rollouts_every` steps.
+
+    The safeguards remember the steps that the run has already.
+    """
+
+    def __init__(
+        self, run: Run, tracking: TrackingSection, on_step: OnStep, *, stop_when_stuck: bool
+    ) -> None:
+        self.run, self.tracking, self.on_step = run, tracking, on_step
+        self.safeguards = Safeguards(stop=stop_when_stuck)
+        for earlier in run.metrics.read():
+            self.safeguards.count(earlier)
+
+    def write(self, record: Mapping[str, Any], rollouts: Sequence[Mapping[str, Any]]) -> None:
+        """Called in the main process alone."""
+        if (record["step"] - 1) % self.tracking.rollouts_every == 0:
+            wanted = self.tracking.rollouts
+            for row in rollouts if wanted == "all" else rollouts[:wanted]:
+                self.run.rollouts.append({"step": record["step"], **row})
+        self.run.metrics.append(record)  # last: who finds the step here finds its rollouts there
+        self.on_step(record)
+
+
+PHASES = ("generate", "sync", "grade", "reference", "loss")
+"""Sampling completions, handing weights to the engine, grading, log-probabilities of frozen and
+earlier policies, and the loss with its gradients. What is left of a step is mostly the optimiser's.
+"""
+_GIB = 2**30
+
+
+def settle_device() -> None:
+    """Wait for what was asked of the GPU, so that its time counts where it was asked."""
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
+class Phases:
+    """This process's seconds by phase; a phase inside another takes its time away from that."""
+
+    def __init__(
+        self,
+        settle: Callable[[], None] = settle_device,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._settle, self._clock = settle, clock
+        self._seconds: defaultdict[str, float] = defaultdict(float)
+        self._inside: list[float] = []
+
+    @contextmanager
+    def during(self, phase: str) -> Iterator[None]:
+        """Count the time inside as `phase`'s."""
+        began = self._clock()
+        self._inside.append(0.0)
+        try:
+            yield
+        finally:
+            self._settle()
+            took = self._clock() - began
+            self._seconds[phase] += took - self._inside.pop()
+            if self._inside:
+                self._inside[-1] += took
+
+    def record(self, step_s: float, sampled: int, trained: int) -> dict[str, float]:
+        """The step's seconds in all and by phase in this process, and tokens a second in all.
+
+        `trained` tokens are in the step's loss. `sampled` ones are all, replaced groups included,
+        in the time that sampling took.
+        """
+        seconds = self.drain()
+        sampling_s = seconds["generate"] + seconds["sync"]
+        rate = {"time/generated_tokens_per_s": sampled / sampling_s} if sampled else {}
+        return {
+            "time/step_s": step_s,
+            **{f"time/{phase}_s": value for phase, value in seconds.items()},
+            "time/trained_tokens_per_s": trained / step_s,
+            **rate,
+        }
+
+    def drain(self) -> dict[str, float]:
+        """The seconds of each phase since the last call."""
+        seconds, self._seconds = self._seconds, defaultdict(float)
+        return {phase: seconds[phase] for phase in PHASES}
+
+
+def peak_memory(accelerator: Any) -> dict[str, float]:
+    """`memory/peak_gib` since the last call, the highest of all processes; of each, if several.
+
+    That of each process's GPU; without one the process's own memory since it began.
+    """
+    peak = torch.tensor([_peak_bytes() / _GIB], device=accelerator.device)
+    every: list[float] = _gathered(peak, accelerator).tolist()
+    found = {"memory/peak_gib": max(every)}
+    if len(every) > 1:
+        found |= {f"memory/peak_gib/{rank}": value for rank, value in enumerate(every)}
+    return found
+
+
+def _gathered(values: Tensor, accelerator: Any) -> Tensor:
+    gathered: Tensor = accelerator.gather(values)
+    return gathered.reshape(-1)
+
+
+def _peak_bytes() -> int:
+    if torch.cuda.is_available():
+        peak = torch.cuda.max_memory_allocated()
+        torch.cuda.reset_peak_memory_stats()
+        return int(peak)
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

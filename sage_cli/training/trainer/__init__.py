@@ -1,1 +1,0 @@
-"""The trainers on TRL: anchor, advantages, records, optimisers."""

@@ -1,0 +1,325 @@
+"""Paired differences of the methods that a suite compares, and the verdicts on its claims."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from sage_cli.metrics import About
+from sage_cli.metrics.comparison import by_run
+from sage_cli.metrics.counts import FloatArray
+from sage_cli.metrics.intervals import Resampling, holm
+from sage_cli.metrics.power import POWER
+from sage_cli.reports.comparison import (
+    AVERAGE,
+    AVERAGE_NOTE,
+    DIFFERENCE_COLUMNS,
+    Contrast,
+    adjusted,
+    average_of,
+    cells_at,
+    contrast_json,
+    contrast_of,
+    difference_at,
+    fragile_notes,
+)
+from sage_cli.reports.document import Document, Figure
+from sage_cli.reports.figures import draw_dot_plot
+from sage_cli.reports.published import evaluation_tables, published_scores
+from sage_cli.reports.tables import UNDEFINED, Measure, Row, Table, columns, to_records
+from sage_cli.trials.suites.declaration import ALPHA, Claim, Verdict
+from sage_cli.trials.suites.results import MethodResult, Pair, PartResult
+
+
+@dataclass(frozen=True)
+class Decided:
+    """A claim with its measurement; `k` is the claim's, or the largest measured one.
+
+    `about` is what the measurement is about, None without a measurement; `subject` says it in
+    words.
+    """
+
+    claim: Claim
+    k: int
+    difference: Measure
+    detectable: float
+    p_holm: float
+    verdict: Verdict
+    about: About | None
+    subject: str
+
+
+def decide(result: PartResult, by_pair: Mapping[Pair, Mapping[str, Contrast]]) -> list[Decided]:
+    """Return every claim with its verdict; Holm's p is over the suite's claims."""
+    claims = result.suite.read_claims
+    if not claims:
+        return []
+    ks = [min(claim.k, result.ks[-1]) for claim in claims]
+    contrasts = [_claimed_contrast(claim, by_pair) for claim in claims]
+    adjusted = holm([_p_at(one, k) for one, k in zip(contrasts, ks, strict=True)]).tolist()
+    return [
+        _decided(claim, k, one, p_holm, turned=(claim.a, claim.b) not in by_pair)
+        for claim, k, one, p_holm in zip(claims, ks, contrasts, adjusted, strict=True)
+    ]
+
+
+def _p_at(one: Contrast | None, k: int) -> float:
+    """Return the unadjusted p at `k`; NaN without a measurement."""
+    return float("nan") if one is None else float(one.difference.p_K[one.difference.ks.index(k)])
+
+
+def _decided(claim: Claim, k: int, one: Contrast | None, p_holm: float, *, turned: bool) -> Decided:
+    """Return a claim with its contrast, which may be of b less a (`turned`)."""
+    if one is None:
+        nan = float("nan")
+        return Decided(claim, k, Measure(nan), nan, nan, Verdict.UNKNOWN, None, UNDEFINED)
+    gap, place = difference_at(one, k), one.difference.ks.index(k)
+    gap = _turned(gap) if turned else gap
+    verdict = claim.verdict(gap.value, p_holm, one.about)
+    smallest = float(one.smallest_K[place])
+    return Decided(claim, k, gap, smallest, p_holm, verdict, one.about, one.subject)
+
+
+def _claimed_contrast(
+    claim: Claim, by_pair: Mapping[Pair, Mapping[str, Contrast]]
+) -> Contrast | None:
+    """Return the claim's contrast, of a less b or b less a; None if it is not measured."""
+    pair = (claim.a, claim.b)
+    by_benchmark = by_pair.get(pair) or by_pair.get(pair[::-1], {})
+    if claim.benchmark is None:
+        return overall_contrast(by_benchmark)
+    return by_benchmark.get(claim.benchmark)
+
+
+def _turned(gap: Measure) -> Measure:
+    assert gap.interval is not None
+    low, high = gap.interval
+    return replace(gap, value=0.0 - gap.value, interval=(0.0 - high, 0.0 - low))
+
+
+def claims_table(claims: Sequence[Decided], result: PartResult) -> Table:
+    """Return a row per claim: verdict, subject, difference, and the published difference."""
+    heads = columns("claim, here, about, difference, detectable, p (Holm), paper")
+    rows = []
+    for one in claims:
+        at = "" if one.k == one.claim.k else f" (here pass@{one.k})"
+        numbers = (Measure(one.detectable), Measure(one.p_holm, digits=4, tiny=True))
+        verdict = (one.claim.text + at, one.verdict.value, one.subject, one.difference)
+        rows.append(Row((*verdict, *numbers, _published(one.claim, result))))
+    return Table("Claims", heads, tuple(rows))
+
+
+def _published(claim: Claim, result: PartResult) -> Measure | str:
+    """Return the published difference, averaged over benchmarks as in the paper."""
+    name = result.suite.published
+    if name not in evaluation_tables():
+        return UNDEFINED
+    assert name is not None
+    scores = published_scores(name)
+    sides = []
+    for label in (claim.a, claim.b):
+        by = scores.get(label) or (published_scores("table1")["base"] if label == "base" else {})
+        on = [claim.benchmark] if claim.benchmark else list(by)
+        values = [by[one][claim.k].value for one in on if one in by and claim.k in by[one]]
+        sides.append(sum(values) / len(values) if values else float("nan"))
+    return Measure(sides[0] - sides[1], signed=True)
+
+
+def claim_json(one: Decided) -> dict[str, Any]:
+    """Return a claim as JSON; `about` is null without a measurement."""
+    return {
+        "claim": one.claim.text,
+        "k": one.k,
+        "verdict": one.verdict.value,
+        "about": one.about,
+        **{f"difference {name}".strip(): value for name, value in one.difference.parts().items()},
+        "detectable": one.detectable,
+        "p_holm": one.p_holm,
+    }
+
+
+def claims_note(claims: Sequence[Decided]) -> list[str]:
+    """Return notes on the meaning of the verdicts."""
+    if not claims:
+        return []
+    many = f"{len(claims)} claim{'' if len(claims) == 1 else 's'}"
+    notes = [
+        f"holds: the difference has the claim's sign and Holm's p over the {many} is at most "
+        f"{ALPHA}; reversed: the other sign; indistinguishable: neither"
+    ]
+    if any(one.about == "models" for one in claims):
+        why = "said of trained models; a method with one training has no verdict"
+        notes.append(f"these models: {why}")
+    return notes
+
+
+def overall_contrast(by_benchmark: Mapping[str, Contrast]) -> Contrast | None:
+    """Return a pair's contrast on the benchmarks' average, or on the only benchmark."""
+    return by_benchmark.get(AVERAGE) or next(iter(by_benchmark.values()), None)
+
+
+Family = Mapping[tuple[str, str, str], Contrast]
+"""(method, other method, benchmark) -> their contrast."""
+ByMethod = Mapping[str, Mapping[str, FloatArray]]
+"""Label of a method -> benchmark -> pass@k of its runs, shape (T, P, K)."""
+
+
+def contrasts(result: PartResult) -> dict[Pair, dict[str, Contrast]]:
+    """Return pair of methods -> benchmark (and their average) -> contrast, unadjusted."""
+    pairs = result.suite.compared
+    if not pairs or not result.there:
+        return {}
+    most = result.ks[-1]
+    ks = sorted({*result.ks, *(min(claim.k, most) for claim in result.suite.read_claims)})
+    pool = _several_runs(result, ks)
+    by_pair: dict[Pair, dict[str, Contrast]] = {}
+    for a, b in pairs:
+        first, second = result.method(a), result.method(b)
+        if first is not None and second is not None and first is not second:
+            by_pair[a, b] = _contrast(first, second, ks, pool)
+    return by_pair
+
+
+def _several_runs(result: PartResult, ks: Sequence[int]) -> ByMethod:
+    """Return the runs of methods with several training seeds, for the variance between seeds."""
+    return {
+        one.label: {
+            name: by_run(runs, runs[0][0].problem_ids, ks)
+            for name in one.benchmarks
+            if (runs := one.side(name).runs)
+        }
+        for one in _repeated(result)
+    }
+
+
+def _repeated(result: PartResult) -> list[MethodResult]:
+    return [one for one in result.there if len(one.measured) > 1 and not one.is_base]
+
+
+def differences(result: PartResult) -> Document:
+    """Return the section of claims, if there are any, and of the pairs' differences."""
+    by_pair = contrasts(result)
+    claims = decide(result, by_pair)
+    flat = {(*pair, name): one for pair, by in by_pair.items() for name, one in by.items()}
+    family = adjusted(flat, result.ks) if flat else {}
+    tests = sum(int(np.isfinite(one.holm_K).sum()) for one in family.values())
+    tables = {"claims": claims_table(claims, result)} if claims else {}
+    if family:
+        tables["differences"] = _table(family, result.ks)
+    overall = {
+        pair: one for pair, by in by_pair.items() if (one := overall_contrast(by)) is not None
+    }
+    return Document(
+        name="claims",
+        title="What the paper claims, and what was found" if claims else "Differences",
+        data={
+            "claims": [claim_json(one) for one in claims],
+            "differences": [
+                {"a": a, "b": b, "benchmark": name, **contrast_json(one)}
+                for (a, b, name), one in family.items()
+            ],
+            "rows": [record for table in [*tables.values()][:1] for record in to_records(table)],
+        },
+        tables=tuple(tables.values()),
+        sheets=tables,
+        figures=(_forest(overall, _shown(result.ks)),) if overall else (),
+        notes=(
+            *claims_note(claims),
+            "detectable: the smallest true difference that these problems, samples and seeds would "
+            f"have shown in {POWER:.0%} of repetitions",
+            *([f"p (Holm) of the differences: over the {tests} of them"] if family else []),
+            *([f"average: {AVERAGE_NOTE}"] if len(result.benchmarks) > 1 else []),
+            *_fragile_notes(family, result.ks),
+            *_seeds_note(result),
+        ),
+    )
+
+
+def _shown(ks: Sequence[int]) -> Sequence[int]:
+    """Return the values of k that fit into tables and pictures."""
+    return ks if len(ks) <= 4 else (ks[0], ks[len(ks) // 2], ks[-1])
+
+
+def _contrast(
+    a: MethodResult, b: MethodResult, ks: Sequence[int], by_method: ByMethod
+) -> dict[str, Contrast]:
+    evaluation = a.trial.config.evaluation
+    shared = [name for name in a.benchmarks if name in b.benchmarks]
+    sides = [(a.side(name), b.side(name)) for name in shared]
+    # the variance of an average needs runs that were measured on all of its benchmarks
+    pool = [[by[name] for name in shared] for by in by_method.values() if by.keys() >= {*shared}]
+    how = Resampling(evaluation.confidence, evaluation.bootstrap)
+    by_benchmark = {}
+    for place, (name, (first, second)) in enumerate(zip(shared, sides, strict=True)):
+        runs = [[runs[place]] for runs in pool] or None
+        by_benchmark[name] = contrast_of(first, second, ks, runs, how)
+    if len(by_benchmark) > 1:
+        by_benchmark[AVERAGE] = average_of(sides, list(by_benchmark.values()), pool or None)
+    return by_benchmark
+
+
+def _forest(by_pair: Mapping[Pair, Contrast], ks: Sequence[int]) -> Figure:
+    draw = partial(draw_dot_plot, forest_panels(by_pair, ks), "difference", zero=True)
+    return Figure("differences", draw)
+
+
+def forest_panels(
+    by_pair: Mapping[Pair, Contrast], ks: Sequence[int]
+) -> dict[str, dict[str, dict[str, Measure]]]:
+    """Return a panel for each k, a row for each method, a point for each other method."""
+    panels: dict[str, dict[str, dict[str, Measure]]] = {f"pass@{k}": {} for k in ks}
+    for (a, b), one in by_pair.items():
+        for k in ks:
+            panels[f"pass@{k}"].setdefault(a, {})[f"less {b}"] = difference_at(one, k)
+    return panels
+
+
+def _table(family: Family, ks: Sequence[int]) -> Table:
+    differences = columns(f"a, b, {DIFFERENCE_COLUMNS}")
+    heads = (
+        *columns("methods, about, benchmark, k"),
+        *(replace(column, part=column.name) for column in differences),
+    )
+    shown = _shown(ks)
+    rows = []
+    for (a, b, benchmark), one in family.items():
+        for k in one.difference.ks:
+            if k in shown:
+                name = (f"{a} less {b}", one.subject, benchmark, k)
+                rows.append(Row((*name, *cells_at(one, k)), section=f"{a} {b}"))
+    return Table("Paired differences", heads, tuple(rows))
+
+
+def _fragile_notes(family: Family, ks: Sequence[int]) -> list[str]:
+    """Return warnings for pairs and benchmarks whose result rare, unseen losses could undo."""
+    return [
+        f"{a} less {b} on {benchmark}: {note}"
+        for (a, b, benchmark), one in family.items()
+        for note in fragile_notes(one.difference, ks)
+    ]
+
+
+def _seeds_note(result: PartResult) -> list[str]:
+    """Return notes on what is random in the differences, and on the pooled seeds."""
+    repeated = _repeated(result)
+    notes = []
+    if len(repeated) < len([one for one in result.there if not one.is_base]):
+        notes.append(
+            "two models, these models: a method with one training is not compared as a method; "
+            "another training seed gives another model"
+        )
+    if not repeated:
+        return notes
+    freedom = sum(len(one.measured) - 1 for one in repeated)
+    return [
+        *notes,
+        "methods: training seeds and problems are both random; method and this base: the base is "
+        "one fixed model, and another base may give another difference",
+        f"the variance between training seeds is pooled over {len(repeated)} "
+        f"method{'' if len(repeated) == 1 else 's'} ({freedom} degrees of freedom): it is assumed "
+        "that their seeds vary alike",
+    ]

@@ -1,0 +1,376 @@
+"""Sections of a suite's report: measurements, problems, runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from math import nan
+
+import numpy as np
+
+from sage_cli.metrics import curve, curve_ks, pooled
+from sage_cli.metrics.counts import FloatArray
+from sage_cli.metrics.intervals import Resampling
+from sage_cli.metrics.power import CORRELATION, HETEROGENEITY, Design
+from sage_cli.metrics.support import grade_correlation
+from sage_cli.models.planned import state
+from sage_cli.reports.document import Document, Figure
+from sage_cli.reports.evaluation import AVERAGE, evaluation_table, score
+from sage_cli.reports.figures import draw_heat_strip
+from sage_cli.reports.measurement import Provenance, grade_notes, record
+from sage_cli.reports.passk import Line, passk_document
+from sage_cli.reports.power import Base, Question, power_document
+from sage_cli.reports.published import evaluation_tables, other_table, published, published_scores
+from sage_cli.reports.tables import Cell, Column, Measure, Row, Scores, Table, columns, to_records
+from sage_cli.trials.cost import cost
+from sage_cli.trials.suites.results import MethodResult, PartResult
+from sage_cli.trials.suites.trials import PlannedSuite
+from sage_cli.trials.task import DONE, Replicate
+
+UNKNOWN = Measure(float("nan"))
+
+
+def measured(result: PartResult) -> Document:
+    """Return each method's pass@k on each benchmark, and the published numbers."""
+    ks, there = result.ks, result.there
+    # the ends of a curve: every k between them is in the curves' section
+    ks = ks if len(ks) <= 4 else (ks[0], ks[-1])
+    scores = {
+        one.shown: score({name: one.spread(name) for name in one.benchmarks}, ks) for one in there
+    }
+    tables = [_with_missing(evaluation_table("Measured", scores, notes=_notes(result)), result)]
+    printed = result.suite.published
+    if printed in evaluation_tables():
+        assert printed is not None
+        scores_of = published_scores(printed).items()
+        numbers = {label: by for label, by in scores_of if label in result.suite.methods}
+        tables.append(_beside(result, scores, numbers, ks, printed))
+        source = (f"{printed} of {published()['source']}",)
+        model = evaluation_tables()[printed]
+        tables.append(evaluation_table(f"Published, {model}", numbers, notes=source))
+    elif printed and (other := other_table(printed)) is not None:
+        tables.append(other)
+    seeds = [seeds for method in there for by in method.measured for seeds in by.values()]
+    rows = [one for of_policy in seeds for one in of_policy]
+    titles = {one.policy.label: one.title for method in result.methods for one in method.replicates}
+    return Document(
+        name="measured",
+        title="Measured and published",
+        data={
+            "k": list(ks),
+            "rows": to_records(tables[0]),
+            "measurements": [
+                record(one) | {"policy": one.policy, "benchmark": one.benchmark} for one in rows
+            ],
+            "same": dict(result.same),
+        },
+        tables=tuple(tables),
+        sheets={"measured": tables[0]},
+        notes=grade_notes([replace(one, policy=titles[one.policy]) for one in rows]),
+    )
+
+
+def published_alone(table: Table) -> Document:
+    """Return the document of a published table that is not of pass@k."""
+    return Document("published", "Published", {"rows": to_records(table)}, tables=(table,))
+
+
+def _with_missing(table: Table, result: PartResult) -> Table:
+    lost = [one for one in result.methods if not one.measured]
+    width = len(table.columns) - 1
+    rows = [Row((one.shown, *[UNKNOWN] * width), "missing") for one in lost]
+    return Table(table.title, table.columns, (*table.rows, *rows), table.notes)
+
+
+def _beside(
+    result: PartResult,
+    scores: Mapping[str, Scores],
+    printed: Mapping[str, Scores],
+    ks: Sequence[int],
+    name: str,
+) -> Table:
+    """Return averages over benchmarks, here and in the paper."""
+    model = evaluation_tables()[name]
+    printed_ks = sorted({k for by in printed.values() for one in by.values() for k in one})
+    columns = [Column("method"), *(Column(f"pass@{k}", "here") for k in ks)]
+    columns += [Column(f"pass@{k}", f"paper, {model}") for k in printed_ks]
+    rows = []
+    for label in result.suite.methods:
+        own = result.method(label)
+        here = [_mean(scores[own.shown], k) if own else UNKNOWN for k in ks]
+        there = [_mean(printed[label], k) if label in printed else UNKNOWN for k in printed_ks]
+        rows.append(Row((label, *here, *there)))
+    here_on = ", ".join(result.benchmarks) or "nothing yet"
+    on = ", ".join(next(iter(printed.values())))
+    notes = [f"here: the average over {here_on}; in the paper: over {on}"]
+    if set(result.benchmarks) != set(next(iter(printed.values()))):
+        notes.append("other models on other problems: compare the order of rows, not the numbers")
+    return Table("Beside the paper", tuple(columns), tuple(rows), tuple(notes))
+
+
+def _mean(scores: Scores, k: int) -> Measure:
+    """Return the average over benchmarks, with a deviation only for a single benchmark."""
+    if AVERAGE in scores:
+        return scores[AVERAGE].get(k, UNKNOWN)
+    values = [by[k] for by in scores.values() if k in by]
+    if len(values) == 1:
+        return values[0]
+    return Measure(sum(one.value for one in values) / len(values)) if values else UNKNOWN
+
+
+def _notes(result: PartResult) -> list[str]:
+    if not result.there:
+        return []
+    first = result.there[0].trial.config
+    trainings = max(len(one.measured) for one in result.there)
+    over = "training seeds" if trainings > 1 else "evaluation seeds"
+    notes = [
+        f"{first.evaluation.samples} samples per problem, evaluation seeds: "
+        f"{first.evaluation.seeds}, training seeds: {trainings}, temperature "
+        f"{first.sampling.temperature:g}; ± over {over}, of an initial policy over evaluation seeds"
+    ]
+    notes += [f"{label} is {other} under this model" for label, other in result.same.items()]
+    return notes
+
+
+def curves(result: PartResult) -> Document:
+    """Return the report of curves: a panel per benchmark, a line per method."""
+    lines = []
+    for method in result.there:
+        evaluation = method.trial.config.evaluation
+        ks = curve_ks(evaluation.samples, result.ks)
+        for benchmark in method.benchmarks:
+            counts = method.side(benchmark).counts
+            pooled = curve(counts, ks, Resampling(evaluation.confidence, evaluation.bootstrap))
+            lines.append(Line(method.label, benchmark, pooled))
+    return passk_document(lines, Provenance(), result.ks)
+
+
+def summary(result: PartResult) -> str:
+    """Return methods, problems, trainings and samples, or that nothing is measured yet."""
+    if not result.methods:
+        return ""
+    if not result.there:
+        labels = ", ".join(one.label for one in result.methods)
+        state = "not measured yet" if result.suite.measured else "nothing is measured"
+        return f"{labels}: {state}."
+    first = result.there[0]
+    problems = [
+        f"{_counted(len(seeds[0].counts), 'problem')} of {name}"
+        for name, seeds in first.measured[0].items()
+    ]
+    evaluation = first.trial.config.evaluation
+    trainings = [len(one.measured) for one in result.there if not one.is_base]
+    parts = [
+        *([f"{_range(trainings)} of each method"] if trainings else []),
+        f"{evaluation.samples} samples of each problem",
+        _counted(evaluation.seeds, "evaluation seed"),
+    ]
+    labels = ", ".join(one.label for one in result.there)
+    return f"{labels} on {' and '.join(problems)}: {', '.join(parts)}."
+
+
+def _range(trainings: list[int]) -> str:
+    """Return `3 trainings`, or `1 to 3 trainings` if some methods lack one."""
+    fewest, most = min(trainings), max(trainings)
+    beginning = "" if fewest == most else f"{fewest} to "
+    return beginning + _counted(most, "training")
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" + ("" if number == 1 else "s")
+
+
+def problems(result: PartResult, base: MethodResult) -> Document:
+    """Return a heat strip per benchmark and method, the base's on top."""
+    shares: dict[str, dict[str, FloatArray]] = {}
+    moved, each = [], []
+    sampled = int(pooled(base.side(base.benchmarks[0]).counts).n_P.min())
+    for benchmark in base.benchmarks:
+        counts = pooled(base.side(benchmark).counts)
+        before_P = counts.c_P / counts.n_P
+        shares[benchmark] = {base.label: before_P}
+        for method in result.there:
+            own = pooled(method.side(benchmark).counts).ordered(counts.problem_ids)
+            after_P = own.c_P / own.n_P
+            shares[benchmark][method.label] = after_P
+            each += [
+                Row((benchmark, id_, method.label, int(n), int(c)))
+                for id_, n, c in zip(own.problem_ids, own.n_P, own.c_P, strict=True)
+            ]
+            if method is not base:
+                moved.append(_moves(benchmark, method.label, before_P, after_P))
+    heads = columns("benchmark, method, never → solved, solved → never, rarer, more often")
+    table = Table("Problems by what became of them", heads, tuple(moved))
+    sheet = Table("", columns("benchmark, problem, method, n, c"), tuple(each))
+    return Document(
+        name="problems",
+        title="Problem by problem, before and after training",
+        data={"strips": shares},
+        tables=(table,),
+        sheets={"problems": sheet},
+        figures=(Figure("problems", partial(draw_heat_strip, shares)),),
+        notes=(
+            "a strip's cells are problems, from the base's rarest to its surest: the stronger, the "
+            "more of its samples are right; a problem that was never solved has no colour",
+            "never and solved are counts of samples, not of what could be: a problem that is "
+            f"solved once in {10 * sampled:,} samples mostly goes unseen in {sampled:,}",
+        ),
+    )
+
+
+def _moves(benchmark: str, method: str, before_P: FloatArray, after_P: FloatArray) -> Row:
+    """Return the numbers of problems gained, lost, and changed by more than a tenth."""
+    gained = int(((before_P == 0) & (after_P > 0)).sum())
+    lost = int(((before_P > 0) & (after_P == 0)).sum())
+    rarer = int((after_P < before_P - 0.1).sum())
+    oftener = int((after_P > before_P + 0.1).sum())
+    return Row((benchmark, method, gained, lost, rarer, oftener))
+
+
+def power(result: PartResult, base: MethodResult) -> Document:
+    """Return the smallest gains that these problems detect, and four times as many.
+
+    It is about a trained model against its base, not about training seeds.
+    """
+    evaluation = base.trial.config.evaluation
+    ks = result.ks if len(result.ks) <= 4 else (result.ks[0], result.ks[-1])
+    bases = []
+    for benchmark in base.benchmarks:
+        counts = pooled(base.side(benchmark).counts)
+        designs = tuple(
+            Design(times * len(counts), evaluation.samples, evaluation.seeds) for times in (1, 4)
+        )
+        together, like = _correlation(result, base, benchmark)
+        question = Question(
+            designs, ks, False, HETEROGENEITY, together, evaluation.confidence, like
+        )
+        bases.append(Base.of(base.label, benchmark, counts, question))
+    return power_document(bases, Provenance())
+
+
+def _correlation(
+    result: PartResult, base: MethodResult, benchmark: str
+) -> tuple[float, str | None]:
+    """Return the mean correlation of the base's grades with the methods', and its source.
+
+    Without paired grades it is the default.
+    """
+    counts = pooled(base.side(benchmark).counts)
+    correlations = [
+        grade_correlation(counts, pooled(run))
+        for method in result.there
+        if method is not base and benchmark in method.benchmarks
+        for run in method.side(benchmark).runs
+    ]
+    known = [one for one in correlations if not np.isnan(one)]
+    if not known:
+        return CORRELATION, None
+    return max(float(np.mean(known)), 0.0), "the methods at hand"
+
+
+def runs(result: PartResult) -> Document:
+    """Return a row for each training, the base's first."""
+    rows, spent_s = [], {}
+    for method in result.methods:
+        for one in method.replicates:
+            run = one.policy.run
+            manifest = run.known if run else {}
+            seconds = float(manifest.get("seconds", "nan"))
+            spent_s[one.policy.label] = seconds
+            of = one.config.sft if one.is_initial else one.config.rl
+            status = state(run) if run else "taken as it is"
+            number = (of.steps or "–") if run else "–"
+            minutes = Measure(seconds / 60, digits=1)
+            name: tuple[Cell, ...] = (method.label, one.seed + 1, one.policy.label)
+            rows.append(Row((*name, status, str(number), minutes)))
+    whole = sum(value for value in spent_s.values() if value == value)
+    heads = columns("method, seed, policy, state, steps, minutes")
+    table = Table("Policies", heads, tuple(rows))
+    return Document(
+        name="runs",
+        title="What was run",
+        data={"seconds": whole},
+        tables=(table,),
+        sheets={"runs": table},
+        notes=(f"{whole / 60:.1f} minutes of training in all, sampling and grading left out",),
+    )
+
+
+def tasks(plan: PlannedSuite) -> Document:
+    """Return the commands, their state, and the cost of all at most."""
+    rows = tuple(
+        Row((str(number), task.title, task.state, task.typed))
+        for number, task in enumerate(plan.tasks, 1)
+    )
+    heads = (Column(""), *columns("task, state, command"))
+    whole = cost(plan.tasks)
+    done = sum(row.cells[2] == DONE for row in rows)
+    return Document(
+        name="tasks",
+        title="Commands and cost",
+        data={"cost": whole, "done": done, "tasks": len(rows)},
+        tables=(Table(f"{done} of {len(rows)} tasks are done", heads, rows),),
+        notes=(f"all tasks from the beginning: {whole.describe()}",),
+    )
+
+
+@dataclass(frozen=True)
+class Spent:
+    """The cost of a training, or the mean of several; NaN if unknown."""
+
+    completions: float
+    tokens: float
+    seconds: float
+
+    @classmethod
+    def mean(cls, of: Sequence[Spent]) -> Spent:
+        """Return the mean over trainings; NaN of none."""
+        columns = zip(*((one.completions, one.tokens, one.seconds) for one in of), strict=True)
+        means = [sum(values) / len(of) for values in columns]
+        return cls(*means) if of else cls(nan, nan, nan)
+
+
+def spent(result: PartResult) -> Document:
+    """Return a row for each method, with ratios to the first method of `against`."""
+    first = result.suite.against[0]
+    costs = {one.label: of_method(one) for one in result.methods if not one.is_base}
+    beside = costs.get(result.same.get(first, first), Spent(nan, nan, nan))
+    rows = []
+    for label, one in costs.items():
+        ratios = (one.tokens / beside.tokens, one.seconds / beside.seconds)
+        counts = (Measure(one.completions, digits=0), Measure(one.tokens, digits=0))
+        seconds = Measure(one.seconds, digits=1)
+        rows.append(Row((label, *counts, seconds, *(Measure(value, digits=2) for value in ratios))))
+    heads = [*columns("method, completions, tokens, seconds")]
+    heads += [Column(name, f"times {first}'s") for name in ("tokens", "seconds")]
+    table = Table("Cost of a training", tuple(heads), tuple(rows))
+    return Document(
+        name="spent",
+        title="What the methods cost",
+        data={"rows": to_records(table)},
+        tables=(table,),
+        sheets={"spent": table},
+        notes=(
+            "completions and tokens that were sampled, those that dynamic sampling discarded "
+            "included; means over training seeds",
+            "seconds are of the wall's clock: tasks that run side by side take each other's",
+        ),
+    )
+
+
+def of_method(method: MethodResult) -> Spent:
+    """Return the mean over its finished trainings."""
+    return Spent.mean([_of_training(one) for one in method.replicates if one.policy.exists])
+
+
+def _of_training(one: Replicate) -> Spent:
+    run = one.policy.run
+    records = run.metrics.read() if run else []
+    completions, tokens = (
+        sum(float(one.get(f"sampled/{of}", nan)) for one in records) if records else nan
+        for of in ("completions", "tokens")
+    )
+    manifest = run.known if run else {}
+    return Spent(completions, tokens, float(manifest.get("seconds", nan)))

@@ -1,0 +1,208 @@
+"""From a suite, presets and `--set` to its trials, their tasks, and where its report will be."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+from sage_cli.config.layers import leaves
+from sage_cli.config.load import changed, load, typed
+from sage_cli.config.schema import SageConfig
+from sage_cli.errors import ConfigurationError
+from sage_cli.reports.figures import seeded
+from sage_cli.settings.ks import capped_ks
+from sage_cli.settings.sections.model import PretrainedModel
+from sage_cli.store.files import identity_of
+from sage_cli.trials.suites.declaration import PAPERS_PRESET, Method, Suite, with_included
+from sage_cli.trials.task import Replicate, StoredMeasurements, Task, TaskList, Trial, Words
+
+
+@dataclass(frozen=True)
+class Overrides:
+    """The words typed beside a suite: presets, `--set`, the number of seeds, flags."""
+
+    presets: tuple[str, ...] = ()
+    sets: tuple[str, ...] = ()
+    seeds: int | None = None
+    flags: Mapping[str, Mapping[str, Any]] | None = None
+    """Flags by section, as where tasks run."""
+    only: tuple[str, ...] = ()
+    """Labels of the methods that are done; () means all."""
+
+    def config(
+        self,
+        own_preset: str | None = None,
+        flags: Mapping[str, Any] | None = None,
+        sets: Sequence[str] = (),
+    ) -> SageConfig:
+        """The configuration of these settings; `sets` lie below what was typed with `--set`."""
+        every = {**(self.flags or {}), **(flags or {})}
+        written = json.dumps(every, default=str, sort_keys=True)
+        return _loaded(self.presets_with(own_preset), written, (*sets, *self.sets))
+
+    def presets_with(self, own: str | None) -> tuple[str, ...]:
+        """The presets, with `own` in the place of the paper's main one."""
+        return tuple(own if own and one == PAPERS_PRESET else one for one in self.presets)
+
+
+@cache
+def _loaded(presets: tuple[str, ...], flags_json: str, sets: tuple[str, ...]) -> SageConfig:
+    """A configuration; suites that are done together share a few."""
+    return load(presets, json.loads(flags_json), sets).config
+
+
+def trials_of(suite: Suite, overrides: Overrides) -> list[Trial]:
+    """The trials of a suite, one for each method; the initial policy has one replicate.
+
+    Raises ConfigurationError, with its label, for a method that cannot be configured.
+    """
+    trials = []
+    for label, method in suite.methods.items():
+        try:
+            trials.append(_trial(suite, label, method, overrides))
+        except ConfigurationError as error:
+            cause = f"suite {suite.name}, method {label}: {error.cause}"
+            raise ConfigurationError(cause, error.next_step) from None
+    return trials
+
+
+def _trial(suite: Suite, label: str, method: Method, overrides: Overrides) -> Trial:
+    own, choices = method.preset or suite.preset, method.choices
+    flags = {
+        "rl": {"algo": choices.get("algo")},
+        "guide": {"name": choices.get("guide")},
+        "anchor": {"kl": choices.get("kl")},
+    }
+    sets = [_assignment(key, value) for key, value in {**suite.settings, **method.settings}.items()]
+    plain = overrides.config(own, flags, sets)
+    papers = isinstance(plain.model, PretrainedModel)
+    measurement = _measurement(suite, plain, overrides, papers=papers) if suite.measured else {}
+    sets += [_assignment(key, value) for key, value in measurement.items()]
+    # the configuration that those words make on a command line, without reading presets again
+    first = changed(plain, measurement) if measurement else plain
+    words = Words(overrides.presets_with(own), choices, (*sets, *overrides.sets))
+    seeds = overrides.seeds or (suite.protocol.seeds if papers else suite.seeds)
+    number = 1 if method.is_base else seeds
+    replicates = [
+        replace(one, is_initial=method.is_base) for one in _replicates(label, number, first, words)
+    ]
+    return Trial(label, {**choices, **method.settings}, tuple(replicates))
+
+
+def _replicates(label: str, seeds: int, first: SageConfig, words: Words) -> Iterator[Replicate]:
+    for seed in range(seeds):
+        settings = {"rl.seed": first.rl.seed + seed} if seed else {}
+        sets = (*words.sets, *(_assignment(key, value) for key, value in settings.items()))
+        yield Replicate(
+            seeded(label, seed + 1) if seeds > 1 else label, seed,
+            changed(first, settings) if settings else first, replace(words, sets=sets),
+        )  # fmt: skip
+
+
+def _measurement(
+    suite: Suite, plain: SageConfig, overrides: Overrides, *, papers: bool
+) -> dict[str, Any]:
+    """The settings of a suite's measurement that `plain` and the user do not say.
+
+    These are the paper's protocol if its models are measured, and always the suite's k up to the
+    available samples.
+    """
+    now = dict(leaves(plain.model_dump(mode="json", include={"evaluation", "sampling"})))
+    said = {text.partition("=")[0].strip() for text in overrides.sets}
+    wanted = dict(suite.protocol.settings if papers else {})
+    samples = now if "evaluation.samples" in said else {**now, **wanted}
+    wanted["evaluation.k"] = capped_ks(suite.k, samples["evaluation.samples"])
+    return {key: value for key, value in wanted.items() if key not in said and now[key] != value}
+
+
+def _assignment(key: str, value: Any) -> str:
+    """`key=value` so that `--set` reads the value back."""
+    return f"{key}={typed(value)}"
+
+
+@dataclass(frozen=True)
+class Part:
+    """One of the suites that are done together, and its trials."""
+
+    suite: Suite
+    trials: Sequence[Trial]
+
+    @property
+    def replicates(self) -> list[Replicate]:
+        """The replicates of all trials."""
+        return [one for trial in self.trials for one in trial.replicates]
+
+    @cached_property
+    def same(self) -> Mapping[str, str]:
+        """Label -> an earlier method that leads to the same policies under these settings."""
+        same: dict[str, str] = {}
+        seen: dict[tuple[str, ...], str] = {}
+        for trial in self.trials:
+            policies = tuple(one.policy.label for one in trial.replicates)
+            other = seen.setdefault(policies, trial.label)
+            if other != trial.label:
+                same[trial.label] = other
+        return same
+
+    def want(self, tasks: TaskList) -> None:
+        """Add the tasks of the suite to the list, each after what it needs."""
+        for trial in self.trials:
+            for one in trial.replicates:
+                for task in self._wanted(trial, one, tasks):
+                    if self.suite.name not in task.wanted_by:
+                        task.wanted_by.append(self.suite.name)
+
+    def _wanted(self, trial: Trial, one: Replicate, tasks: TaskList) -> list[Task]:
+        suite, initial = self.suite, tasks.initial(one)
+        found = [initial] if initial is not None else []
+        if not trial.is_initial:
+            found.append(tasks.training(one, measure=suite.measured))
+        if suite.measured:
+            found.append(tasks.measurement(one))
+        if trial.is_initial:
+            return found
+        if suite.checkpoints:
+            found.append(tasks.checkpoints(one))
+        if suite.measured and one.config.guide.name != "none" and not one.seed:
+            found.append(tasks.token_report(one, trial.label))
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class PlannedSuite:
+    """The suites that are done together, the named one last, and their tasks in order."""
+
+    overrides: Overrides
+    config: SageConfig
+    parts: Sequence[Part]
+    tasks: Sequence[Task]
+    stored: StoredMeasurements
+
+    @property
+    def suite(self) -> Suite:
+        """The suite that was named."""
+        return self.parts[-1].suite
+
+    @cached_property
+    def folder(self) -> Path:
+        """Return the suite's folder, named by a hash of all that decides its results."""
+        tasks = sorted(f"{task.kind} {task.name}" for task in self.tasks)
+        sweeps = [part.suite.sweep for part in self.parts if part.suite.sweep]
+        identity = identity_of("suite", {"tasks": tasks, "sweeps": sweeps})
+        return self.config.run.root / "suites" / f"{self.suite.name}-{identity[:8]}"
+
+
+def planned(name: str, overrides: Overrides) -> PlannedSuite:
+    """The suite called `name` under these overrides; nothing is loaded or written."""
+    suites = [suite.only(overrides.only) for suite in with_included(name)]
+    config, stored = overrides.config(), StoredMeasurements()
+    parts = [Part(suite, trials_of(suite, overrides)) for suite in suites]
+    root = (overrides.flags or {}).get("run", {}).get("root")
+    tasks = TaskList(config, stored, ("--runs", str(root)) if root else ())
+    for part in parts:
+        part.want(tasks)
+    return PlannedSuite(overrides, config, parts, list(tasks.tasks.values()), stored)

@@ -1,0 +1,203 @@
+""""""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from shown_runs import stored_run
+
+from sage_cli.cli.compare import compare, compare_named, is_training
+from sage_cli.config.load import load
+from sage_cli.errors import ConfigurationError
+from sage_cli.evaluation.evaluate import Evaluation
+from sage_cli.metrics import Counts, about
+from sage_cli.models.policy import Policy
+from sage_cli.progress import Silent
+from sage_cli.store.run import Run
+
+P_P = np.random.default_rng(0).beta(1, 2, 24)
+
+
+def counts(seed: int, gain: float = 0.0) -> Counts:
+    c_P = np.random.default_rng(seed).binomial(16, P_P + gain * (1 - P_P))
+    return Counts(tuple(f"p{i}" for i in range(24)), np.full(24, 16), c_P)
+
+
+def counts_of(name: str) -> Mapping[str, Sequence[Counts]]:
+    """`good-1` and `base-2`, one run each with two evaluation seeds on one or two benchmarks."""
+    method, seed = name.split("-")
+    gain = 0.3 if method == "good" else 0.0
+    measured = [counts(10 * int(seed) + place, gain) for place in range(2)]
+    return {"aime": measured} if seed == "9" else {"aime": measured, "amc23": measured}
+
+
+def test_two_models() -> None:
+    found = compare_named(["good-1"], ["base-1"], counts_of, (1, 2, 4))
+    assert list(found) == ["aime", "amc23"]
+    one = found["aime"]
+    assert (one.a.label, one.b.label) == ("good-1", "base-1")
+    assert one.difference.mean_K[0] > 0
+    assert one.difference.p_K[0] < 0.01
+    np.testing.assert_allclose(
+        one.curves[0].mean_K - one.curves[1].mean_K, one.difference.mean_K, atol=1e-12
+    )
+    assert one.crossing is not None
+    assert one.support is not None
+    assert np.isnan(one.variances[0].training_seeds_K).all()
+
+
+def test_two_methods_on_the_benchmarks_that_all_runs_have() -> None:
+    found = compare_named(["good-1", "good-9"], ["base-1", "base-2", "base-3"], counts_of, (1,))
+    assert list(found) == ["aime"]
+    assert found["aime"].difference.runs == (2, 3)
+    assert found["aime"].crossing is None
+    assert found["aime"].a.label == "good-1 +1"
+    assert not np.isnan(found["aime"].variances[1].training_seeds_K).any()
+
+
+def test_a_method_against_a_base_counts_its_seeds_in() -> None:
+    names = (["good-1", "good-2"], ["base-1"])
+    found = compare_named(*names, counts_of, (1,), bases={"base-1"})["aime"]
+    assert found.difference.runs == (2, 1)
+    assert (found.a.base, found.b.base) == (False, True)
+    assert about(found.a, found.b) == "methods"
+    assert found.crossing is None
+    # one training of a method is a model; nobody knows what another seed would give
+    unknown = compare_named(*names, counts_of, (1,))["aime"]
+    assert about(unknown.a, unknown.b) == "models"
+
+
+def test_runs_of_rl_are_trainings_and_what_they_began_with_is_a_base(tmp_path: Path) -> None:
+    kinds = {}
+    for kind in ("sft", "rl"):
+        run = Run(tmp_path / kind)
+        with run.recording({}, kind=kind):
+            pass
+        kinds[kind] = is_training(Policy.of_run(run))
+    assert kinds == {"sft": False, "rl": True}
+    assert not is_training(Policy("a-model-of-somebody"))
+
+
+def test_nothing_in_common_is_refused() -> None:
+    elsewhere = {"a-1": {"aime": [counts(1)]}, "b-1": {"gsm8k": [counts(1)]}}
+    with pytest.raises(ConfigurationError, match="no benchmark in common"):
+        compare_named(["a-1"], ["b-1"], elsewhere.__getitem__, (1,))
+
+
+def test_sides_are_told_apart_and_a_run_is_not_compared_with_itself() -> None:
+    measured = {"x/counts.csv": {"": [counts(1)]}, "y/counts.csv": {"": [counts(2)]}}
+    found = compare_named(["x/counts.csv"], ["y/counts.csv"], measured.__getitem__, (1,))[""]
+    assert (found.a.label, found.b.label) == ("x/counts.csv", "y/counts.csv")
+    with pytest.raises(ConfigurationError, match="good-1 is on both sides"):
+        compare_named(["good-1", "good-2"], ["base-1", "good-1"], counts_of, (1,))
+
+
+def test_files_of_counts_are_compared_without_a_model(tmp_path: Path) -> None:
+    for name, gain in (("good", 0.3), ("base", 0.0)):
+        one = counts(1, gain)
+        rows = [{"problem": p, "n": 16, "c": int(c)} for p, c in zip(one.problem_ids, one.c_P)]  # noqa: B905
+        (tmp_path / f"{name}.json").write_text(json.dumps(rows))
+    config = load(sets=[f"run.root={tmp_path}/runs"]).config
+    files = [str(tmp_path / f"{name}.json") for name in ("good", "base")]
+    result = compare(Evaluation.of_config(config), files[:1], files[1:], None, Silent())
+    assert result.folder.parent == tmp_path / "runs" / "reports"
+    written = json.loads((result.folder / "compare.json").read_text(), parse_constant=pytest.fail)
+    found = written["comparisons"]["counts"]
+    assert found["k"] == list(range(1, 17))
+    assert found["sides"][0]["name"] == "good"
+    assert found["p"][0] < 0.01
+    assert found["sides"][0]["variance_components"]["sampling"][-1] is None  # k = 16 > n / 2
+    assert {path.name for path in result.folder.iterdir()} == {
+        "compare.json", "compare.md", "compare-counts.csv", "compare.tex", "compare.png",
+        "compare.svg",
+    }  # fmt: skip
+    assert "good against base on counts" in (result.folder / "compare.md").read_text()
+    again = compare(Evaluation.of_config(config), files[:1], files[1:], None, Silent())
+    assert again.folder == result.folder
+    assert (
+        compare(Evaluation.of_config(config), files[1:], files[:1], None, Silent()).folder
+        != result.folder
+    )
+    with pytest.raises(ConfigurationError, match="pass@32 is undefined with 16"):
+        compare(Evaluation.of_config(config), files[:1], files[1:], "1..32", Silent())
+
+
+def test_a_model_is_named_once(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="good-1 is named twice on one side"):
+        compare_named(["good-1", "good-1"], ["base-1", "base-2"], counts_of, (1,))
+    rows = [{"problem": f"p{i}", "n": 16, "c": int(c)} for i, c in enumerate(counts(1).c_P)]
+    for name in ("a.json", "copy.json"):
+        (tmp_path / name).write_text(json.dumps(rows))
+    (tmp_path / "b.json").write_text(json.dumps([{**row, "c": 8} for row in rows]))
+    a, copy, b = (str(tmp_path / name) for name in ("a.json", "copy.json", "b.json"))
+    config = load(sets=[f"run.root={tmp_path}/runs"]).config
+    with pytest.raises(
+        ConfigurationError, match=r"copy.json \(the same content as .*a.json\) is on"
+    ):
+        compare(Evaluation.of_config(config), [a], [copy], None, Silent())
+    with pytest.raises(ConfigurationError, match=r"the same content as .* is named twice on one"):
+        compare(Evaluation.of_config(config), [a, copy], [b, b], None, Silent())
+    assert not (tmp_path / "runs").exists()
+
+
+def test_weights_tell_models_apart_whatever_they_are_called(tmp_path: Path) -> None:
+    for name, weights in (("one", "same"), ("two", "same"), ("x/m", "x"), ("y/m", "y")):
+        folder = tmp_path / name
+        folder.mkdir(parents=True)
+        (folder / "config.json").write_text("{}")
+        (folder / "model.safetensors").write_text(weights)
+    config = load(sets=[f"run.root={tmp_path}/runs"]).config
+    one, two, x, y = (str(tmp_path / name) for name in ("one", "two", "x/m", "y/m"))
+    with pytest.raises(ConfigurationError, match=r"two \(the same content as .*one\) is on both"):
+        compare(Evaluation.of_config(config), [one], [two], None, Silent())
+    # two models of one name would be one in every table
+    with pytest.raises(ConfigurationError, match="the same name in tables and figures"):
+        compare(Evaluation.of_config(config), [x], [y], None, Silent())
+
+
+def test_sides_are_called_as_they_are_labelled() -> None:
+    named = compare_named(["base-1"], ["good-1"], counts_of, [1], labels=("Base", None))
+    (comparison,) = {(one.a.label, one.b.label) for one in named.values()}
+    assert comparison == ("Base", "good-1")
+    with pytest.raises(ConfigurationError, match="both sides would be called 'X'"):
+        compare_named(["base-1"], ["good-1"], counts_of, [1], labels=("X", "X"))
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_two_methods_on_one_side_are_no_seeds_of_one(tmp_path: Path, turned: bool) -> None:
+    root = tmp_path / "runs"
+    guided = {"anchor": {"kl": "reverse"}, "guide": {"name": "branch"}}
+    runs = [
+        stored_run(root, label, identity, settings={"rl": {"algo": "dapo"}, **settings}).id
+        for label, identity, settings in (
+            ("branch", "1", guided), ("kl", "2", {"anchor": {"kl": "reverse"}}), ("x", "3", {}),
+        )
+    ]  # fmt: skip
+    sides = (runs[2:], runs[:2]) if turned else (runs[:2], runs[2:])
+    config = load(sets=[f"run.root={root}"]).config
+    with pytest.raises(ConfigurationError, match=r"differ in guide.name \(branch and none\)"):
+        compare(Evaluation.of_config(config), *sides, None, Silent())
+    assert not (root / "reports").exists()
+
+
+def test_counts_of_several_seeds_are_told_to_be_unchecked(tmp_path: Path) -> None:
+    for name in ("one", "two", "base"):
+        rows = [
+            {"problem": f"p{i}", "n": 16, "c": int(c)} for i, c in enumerate(counts(len(name)).c_P)
+        ]
+        rows[0]["c"] = len(list(tmp_path.iterdir()))
+        (tmp_path / f"{name}.json").write_text(json.dumps(rows))
+    one, two, base = (str(tmp_path / f"{name}.json") for name in ("one", "two", "base"))
+    config = load(sets=[f"run.root={tmp_path}/runs"]).config
+    evaluation = Evaluation.of_config(config)
+    told = [
+        [note for note in compare(evaluation, a, [base], "1", Silent()).document.notes
+         if "isn't checked" in note]
+        for a in ([one, two], [one])
+    ]  # fmt: skip
+    assert [len(notes) for notes in told] == [1, 0]
+    assert told[0][0].startswith(f"{one}, {two}: no settings are stored")

@@ -1,0 +1,152 @@
+""""""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from told import Told
+
+from sage_cli.cli.power import power, whole_numbers
+from sage_cli.config.load import load
+from sage_cli.errors import ConfigurationError, DataError
+from sage_cli.evaluation.evaluate import Evaluation
+from sage_cli.progress import Silent
+
+
+@pytest.fixture
+def evaluation(tmp_path: Path) -> Evaluation:
+    return Evaluation.of_config(load(sets=[f"run.root={tmp_path}/runs"]).config)
+
+
+def counted(folder: Path, name: str, a: float = 0.4) -> str:
+    generator = np.random.default_rng(1)
+    right = generator.binomial(64, generator.beta(a, 1.0, 40))
+    path = folder / name
+    path.write_text("problem,n,c\n" + "".join(f"p{i},64,{c}\n" for i, c in enumerate(right)))
+    return str(path)
+
+
+def test_designs_against_smallest_gains(evaluation: Evaluation, tmp_path: Path) -> None:
+    asked = {"problems": "120,30", "samples": "16,64", "seeds": "1,3", "k": "1,16"}
+    report = power(evaluation, [counted(tmp_path, "base.csv")], Silent(), **asked)
+    assert {path.name for path in report.folder.iterdir()} == {
+        "power.json", "power.md", "power.csv", "power.tex", "power.png", "power.svg",
+    }  # fmt: skip
+    written = json.loads((report.folder / "power.json").read_text(), parse_constant=pytest.fail)
+    (base,) = written["bases"]
+    designs = [(one["problems"], one["samples"], one["seeds"]) for one in base["designs"]]
+    assert designs == [(p, n, s) for p in (30, 120) for n in (16, 64) for s in (1, 3)]
+    assert all(len(one["smallest"]) == 2 for one in base["designs"])
+    assert list(base["pass@k"]) == ["1", "16"]
+    table = report.document.tables[0]
+    assert table.title == "smallest detectable gain on counts from base"
+    assert [str(cell) for cell in table.rows[0].cells[:3]] == ["30", "16", "1"]
+    drawn = (report.folder / "power.svg").read_text()
+    for words in ("pass@1", "pass@16", "16 samples x 3 seeds", "64 samples x 1 seed", "problems"):
+        assert f"<!-- {words} -->" in drawn, words
+
+
+def test_every_answer_has_an_interval_and_says_what_it_assumes(
+    evaluation: Evaluation, tmp_path: Path
+) -> None:
+    asked = {"problems": "40", "samples": "64", "k": "1,16"}
+    base = counted(tmp_path, "base.csv")
+    report = power(evaluation, [base], Silent(), **asked)
+    (design,) = report.document.data["bases"][0]["designs"]
+    assert (design["low"] < design["smallest"]).all()
+    assert (design["smallest"] < design["high"]).all()
+    assert str(report.document.tables[0].rows[0].cells[3]).count("[") == 1
+    assert report.document.data["bases"][0]["correlation"] == 0.36
+    assert any("correlate 0.36" in note for note in report.document.tables[0].notes)
+    apart = power(evaluation, [base], Silent(), **asked, correlation=0.0)
+    (other,) = apart.document.data["bases"][0]["designs"]
+    assert (other["smallest"] > design["smallest"]).all()
+    assert apart.folder != report.folder
+    with pytest.raises(ConfigurationError, match="--correlation is 2"):
+        power(evaluation, [base], Silent(), correlation=2.0)
+    with pytest.raises(ConfigurationError, match=r"--correlation is 0\.5 beside --like rl-1"):
+        power(evaluation, [base], Silent(), correlation=0.5, like="rl-1")
+
+
+def test_losses_and_several_bases(evaluation: Evaluation, tmp_path: Path) -> None:
+    files = [counted(tmp_path, "base.csv"), counted(tmp_path, "other.csv", a=2.0)]
+    report = power(
+        evaluation, files, Silent(), problems="40", samples="64", loss=True, heterogeneity=0.0
+    )
+    assert report.document.data["change"] == "loss"
+    assert report.document.data["k"] == [1, 16]
+    assert list(report.document.sheets) == ["power-base-counts", "power-other-counts"]
+    first, second = (one["designs"][0]["smallest"] for one in report.document.data["bases"])
+    assert (first != second).any()
+    assert "smallest detectable loss" in report.document.title
+    drawn = (report.folder / "power.svg").read_text()
+    assert "<!-- other on counts -->" in drawn
+
+
+def test_without_numbers_it_is_as_many_problems_as_counted_and_more(
+    evaluation: Evaluation, tmp_path: Path
+) -> None:
+    document = power(evaluation, [counted(tmp_path, "base.csv")], Silent()).document
+    designs = document.data["bases"][0]["designs"]
+    assert sorted({one["problems"] for one in designs}) == [40, 80, 160]
+    assert sorted({one["samples"] for one in designs}) == [64, 256, 1024]
+    # 64 samples a problem are counted: pass@256 would rest on the fitted distribution
+    assert document.data["k"] == [1, 16]
+
+
+def test_k_above_the_counts_and_an_open_interval_are_explained(
+    evaluation: Evaluation, tmp_path: Path
+) -> None:
+    base = counted(tmp_path, "base.csv")
+    asked = {"problems": "40", "samples": "256"}
+    beyond = power(evaluation, [base], Silent(), **asked, k="1,256").document
+    (note,) = [note for note in beyond.tables[0].notes if "rests on the Beta" in note]
+    assert note.startswith("pass@256: 64 samples a problem are counted")
+    within = power(evaluation, [base], Silent(), **asked, k="1,16").document
+    assert not any("rests on the Beta" in note for note in within.tables[0].notes)
+    assert not any(note.startswith("inf: ") for note in within.notes)
+    # 30 easy problems and 10 hard ones: some resampled sets hold hardly a hard one to gain on
+    rows = [f"p{i},64,{32 if i < 30 else 1}" for i in range(40)]
+    (tmp_path / "split.csv").write_text("\n".join(["problem,n,c", *rows]))
+    asked = {"problems": "40", "samples": "64", "k": "16"}
+    split = power(evaluation, [str(tmp_path / "split.csv")], Silent(), **asked).document
+    assert np.isinf(split.data["bases"][0]["designs"][0]["high"]).any()
+    assert any(note.startswith("inf: on some resampled sets of problems") for note in split.notes)
+
+
+@pytest.mark.parametrize("text", ["30,,60", "0", "3.5", "many", "100001", ""])
+def test_numbers_that_are_none_are_named(text: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"--problems: '.*' is not a whole number"):
+        whole_numbers("--problems", text)
+
+
+def test_what_makes_no_sense_is_refused(evaluation: Evaluation, tmp_path: Path) -> None:
+    base = counted(tmp_path, "base.csv")
+    with pytest.raises(ConfigurationError, match="pass@128 is undefined with 64 samples"):
+        power(evaluation, [base], Silent(), samples="16,64", k="128")
+    with pytest.raises(ConfigurationError, match="--heterogeneity is -1"):
+        power(evaluation, [base], Silent(), heterogeneity=-1)
+    (tmp_path / "bad.csv").write_text("problem,n,c\na,3,4\n")
+    with pytest.raises(DataError, match="c = 4 is more than n = 3"):
+        power(evaluation, [str(tmp_path / "bad.csv")], Silent())
+
+
+def test_what_takes_long_is_said(evaluation: Evaluation, tmp_path: Path) -> None:
+    told = Told()
+    power(evaluation, [counted(tmp_path, "base.csv")], told, problems="30", samples="16")
+    assert told.done == [
+        "counting what is stored of the bases",
+        "finding what could be seen of base on counts",
+        "drawing and writing the report",
+    ]
+
+
+def test_a_warning_where_n_is_k(evaluation: Evaluation, tmp_path: Path) -> None:
+    base = counted(tmp_path, "base.csv")
+    alone = power(evaluation, [base], Silent(), samples="16,64", k="1,16").document
+    assert [note for note in alone.notes if "n = k = 16" in note and "n = 64" in note]
+    more = power(evaluation, [base], Silent(), samples="64", k="1,16").document
+    assert not [note for note in more.notes if "n = k" in note]

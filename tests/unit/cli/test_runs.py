@@ -1,0 +1,138 @@
+"""What `sage runs list --columns`, `runs diff` and `plot` say of runs."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import pytest
+
+from sage_cli.store.run import Runs, record_evaluation
+
+
+@pytest.fixture
+def made(tmp_path, sage):
+    """Two trainings that differ by guide and learning rate, the second one measured."""
+    runs = Runs(tmp_path / "empty" / "runs")
+    plain, branch = runs.at("rl", "dapo", "1" * 8), runs.at("rl", "dapo-branch", "2" * 8)
+    settings = {
+        plain.id: {"guide": {"name": "none"}, "rl": {"learning_rate": 1e-5, "steps": 2}},
+        branch.id: {
+            "guide": {"name": "branch", "tau": 1.2}, "rl": {"learning_rate": 2e-5, "steps": 2},
+        },
+    }  # fmt: skip
+    for run, last in ((plain, 0.25), (branch, 0.5)):
+        with run.recording(settings[run.id], kind="rl", parent=None, seed=7, template="0"):
+            run.metrics.append({"step": 1, "reward": 0.125, "kl/reference": 0.0})
+            run.metrics.append({"step": 2, "reward": last, "kl/reference": 0.01})
+    record_evaluation(branch, "amc23", {"pass@1": 0.375})
+    return plain, branch
+
+
+def rows(typed):
+    return list(csv.DictReader(io.StringIO(typed.stdout)))
+
+
+def test_columns_are_settings_and_figures(sage, made):
+    plain, _ = made
+    typed = sage("runs", "list", "--columns", "guide.tau,rl.learning_rate,pass@1,reward", "--csv")
+    assert typed.code == 0
+    first, second = rows(typed)
+    assert first == {
+        "id": plain.id, "guide.tau": "", "rl.learning_rate": "1e-05",
+        "pass@1 on amc23": "", "reward": "0.25",
+    }  # fmt: skip
+    assert (second["guide.tau"], second["pass@1 on amc23"]) == ("1.2", "0.375")
+
+
+def test_no_cell_of_the_csv_is_a_formula(sage, made):
+    made[0].note(host='=HYPERLINK("http://x")', seed=-7)
+    first, _ = rows(sage("runs", "list", "--columns", "host,seed", "--csv"))
+    assert (first["host"], first["seed"]) == ('\'=HYPERLINK("http://x")', "-7")
+
+
+def test_a_base_has_no_settings_of_the_rl_that_asked_for_it(sage, made):
+    base = Runs(made[0].folder.parent).at("sft", "base", "3" * 8)
+    settings = {"guide": {"name": "branch"}, "sft": {"steps": 5}}
+    with base.recording(settings, kind="sft", parent=None, seed=7, template="0"):
+        pass
+    shown = ("runs", "list", "--columns", "sft.steps", "--csv")
+    assert [row["id"] for row in rows(sage(*shown, "--where", "guide.name=branch"))] == [made[1].id]
+    assert [row["sft.steps"] for row in rows(sage(*shown))] == ["", "", "5"]
+
+
+def test_where_chooses_by_settings_and_by_the_manifest(sage, made):
+    plain, branch = made
+    for where, id_ in (("guide.name=branch", branch.id), ("rl.learning_rate=1e-5", plain.id)):
+        (row,) = json.loads(sage("runs", "list", "--where", where, "--json").stdout)["runs"]
+        assert row["id"] == id_
+    both = ("--where", "status=finished", "--where", "guide.name=none")
+    assert [row["id"] for row in rows(sage("runs", "list", *both, "--csv"))] == [plain.id]
+    assert "no run fits" in sage("runs", "list", "--where", "guide.name=token").words
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--where", "guide.nme=branch"), "did you mean guide.name?"),
+        (("--columns", "guide.taw"), "did you mean guide.tau?"),
+        (("--where", "branch"), "--where takes setting=value"),
+    ],
+)
+def test_an_unknown_setting_is_refused(sage, made, words, said):
+    typed = sage("runs", "list", *words)
+    assert typed.code == 2
+    assert said in typed.words
+
+
+def test_runs_diff(sage, made):
+    plain, branch = made
+    said = json.loads(sage("runs", "diff", plain.id, branch.id, "--json").stdout)
+    assert said["settings"] == {
+        "guide.name": ["none", "branch"],
+        "guide.tau": [None, 1.2],
+        "rl.learning_rate": [1e-5, 2e-5],
+    }
+    assert said["figures"]["reward"] == [0.25, 0.5]
+    assert said["figures"]["pass@1 on amc23"] == [None, 0.375]
+    assert "guide.name none branch" in sage("runs", "diff", plain.id, branch.id).words
+    typed = sage("runs", "diff", branch.id, "branch")
+    assert (typed.code, "are one run" in typed.words) == (2, True)
+
+
+def test_a_base_and_a_policy_are_compared_by_what_both_have_settings_of(sage, made):
+    base = Runs(made[0].folder.parent).at("sft", "base", "3" * 8)
+    with base.recording({"sft": {"steps": 5}}, kind="sft", parent=None, seed=7, template="0"):
+        pass
+    said = sage("runs", "diff", base.id, made[1].id).words
+    assert "only one of them has settings of guide, rl, sft" in said
+    assert "guide.tau" not in said
+
+
+def test_plot_draws_what_was_recorded(sage, made):
+    plain, branch = made
+    out = plain.folder.parent.parent / "figure.pdf"
+    typed = sage("runs", "plot", f"{plain.id}=plain", branch.id, "--y", "reward,kl/reference",
+                 "--out", out, "--json")  # fmt: skip
+    assert typed.code == 0
+    said = json.loads(typed.stdout)
+    assert [(one["quantity"], one["run"], one["value"]) for one in said["series"]] == [
+        ("reward", "plain", [0.125, 0.25]), ("reward", branch.id, [0.125, 0.5]),
+        ("kl/reference", "plain", [0.0, 0.01]), ("kl/reference", branch.id, [0.0, 0.01]),
+    ]  # fmt: skip
+    assert out.read_bytes().startswith(b"%PDF")
+    assert (said["name"], said["title"]) == ("plot", "reward, kl/reference")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--y", "rewrd"), "did you mean reward?"),
+        (("--out", "curve.gif"), "a picture ends in .pdf, .png, .svg"),
+    ],
+)
+def test_what_can_not_be_plotted(sage, made, words, said):
+    typed = sage("runs", "plot", made[0].id, *words)
+    assert typed.code == 2
+    assert said in typed.words

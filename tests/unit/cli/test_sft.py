@@ -1,0 +1,165 @@
+"""Which demonstrations `sage sft` keeps, and what it is told before anything is loaded."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import threading
+from typing import Any
+
+import pytest
+
+from sage_cli.cli import sft as workflow
+from sage_cli.cli import training_run
+from sage_cli.cli.sft import InitialPolicy
+from sage_cli.config.load import load
+from sage_cli.config.specs import SftSpec
+from sage_cli.errors import BusyError, ConfigurationError
+from sage_cli.models.planned import sft_run
+from sage_cli.models.scratch import save_scratch
+from sage_cli.progress import Silent
+from sage_cli.store.locks import writer
+from sage_cli.store.run import Runs
+from sage_cli.training import optimizers
+from sage_cli.training import sft as trainer
+
+SMALL = ["model.hidden=16", "model.layers=1", "model.heads=2", "model.feed_forward=32"]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A model with a tokenizer of characters."""
+    config = load(sets=SMALL).config
+    save_scratch(config.model, workflow.tags(config.prompt), [], tmp_path / "model")
+    return tmp_path / "model"
+
+
+@pytest.fixture
+def rows(tmp_path):
+    """Two short questions, one of them with a long solution."""
+    path = tmp_path / "rows.jsonl"
+    worked = [("1+1=?", "2", "one more than 1"), ("2+2=?", "4", "x" * 200)]
+    names = ("question", "gold", "working")
+    path.write_text(
+        "".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in worked)
+    )
+    return path
+
+
+def config(folder, rows, *sets):
+    return load(
+        sets=[
+            "model.kind=pretrained", f"model.path={folder}", "model.tuning=full",
+            f"data.sft.name={rows}", "data.sft.fields.working=working",
+            "data.sft.max_prompt_share=0.5", "sft.max_length=300", "sft.steps=2",
+            "tracking.wandb=off", f"run.root={folder.parent}/runs", "prompt.system=null", *sets,
+        ]
+    ).config  # fmt: skip
+
+
+def test_the_length_that_counts_is_the_questions_or_the_conversations(folder, rows):
+    def kept(*sets):
+        _, _, examples = workflow.sft_inputs(SftSpec.of(config(folder, rows, *sets)))
+        return [re.findall("<SOLUTION>(.*)</SOLUTION>", one.completion)[0] for one in examples]
+
+    # half of 300 tokens, a character (or tag) counting as one: questions have 5, the first
+    # conversation about 30, the second more than 200
+    assert kept() == ["2", "4"]
+    assert kept("data.sft.measured=conversation") == ["2"]
+    # plain prompt of 5 + <start> working of 15 <end> <SOLUTION> 2 </SOLUTION> + end: 26 tokens
+    exactly = ["data.sft.measured=conversation", "data.sft.max_prompt_share=1", "sft.max_length=8"]
+    assert kept(*exactly) == ["2", "4"]  # a share of 1 measures nothing
+    for length, left in ((52, ["2"]), (50, None)):
+        sets = ["data.sft.measured=conversation", f"sft.max_length={length}"]
+        if left is None:
+            with pytest.raises(ConfigurationError, match="no demonstration"):
+                kept(*sets)
+        else:
+            assert kept(*sets) == left
+
+
+@pytest.mark.parametrize(("setting", "loss"), [(None, "completion"), ("text", "text")])
+def test_what_the_loss_covers_is_a_setting(folder, rows, monkeypatch, setting, loss):
+    seen: list[Any] = []
+    monkeypatch.setattr(trainer, "train_sft", lambda *arguments: seen.extend(arguments[3]))
+    monkeypatch.setattr(training_run, "note_weights", lambda run: None)
+    sets = ["sft.optimizer=adamw", *([f"sft.loss={setting}"] if setting else [])]
+    workflow.SftTraining.of(config(folder, rows, *sets)).carry_out(Silent())
+    assert [example.loss for example in seen] == [loss, loss]
+
+
+def test_an_optimiser_that_cannot_run_is_refused_before_anything_is_written(
+    folder, rows, monkeypatch, tmp_path
+):
+    monkeypatch.setattr(optimizers, "find_spec", lambda _: None)
+    monkeypatch.setattr(workflow, "sft_inputs", lambda *_: pytest.fail("the training began"))
+    with pytest.raises(ConfigurationError, match="needs the package bitsandbytes"):
+        workflow.SftTraining.of(config(folder, rows, "sft.optimizer=adamw_8bit")).carry_out(
+            Silent()
+        )
+    assert not (tmp_path / "runs").exists()
+
+
+def test_what_takes_its_model_as_it_is_has_no_training_to_plan(folder, rows):
+    with pytest.raises(ConfigurationError, match=r"sft\.enabled is false"):
+        workflow.SftTraining.of(config(folder, rows, "sft.enabled=false"))
+
+
+class Hears(Silent):
+    """Lets go of what holds the run that is waited for, once it is said."""
+
+    def __init__(self, let_go):
+        self.let_go, self.lines = let_go, []
+
+    def say(self, text):
+        self.lines.append(text)
+        if text.startswith("waiting for"):
+            self.let_go()
+
+
+@pytest.mark.parametrize("ends", ["finished", "killed"])
+def test_a_base_that_another_process_trains_is_waited_for(tmp_path, monkeypatch, ends):
+    settings = load(sets=["tracking.wandb=off", f"run.root={tmp_path}/runs"]).config
+    run = sft_run(SftSpec.of(settings), Runs(settings.run.root))
+    held, may_end = threading.Event(), threading.Event()
+
+    def finish():
+        run.model.mkdir(parents=True)
+        (run.model / "model.safetensors").write_text("weights")
+        run.note(status="finished", kind="sft", id=run.id)
+        return run
+
+    def other():
+        with writer(run.folder):
+            held.set()
+            may_end.wait(60)
+            if ends == "finished":
+                finish()
+
+    taken_over = []
+    monkeypatch.setattr(
+        workflow.SftTraining, "carry_out", lambda *_: taken_over.append(1) or finish()
+    )
+    thread = threading.Thread(target=other)
+    thread.start()
+    assert held.wait(60)
+    hears = Hears(may_end.set)
+    assert InitialPolicy.of(settings).carry_out(hears).run == run
+    thread.join()
+    assert hears.lines[0].startswith(f"waiting for {run.id}, which process {os.getpid()} on ")
+    assert len(taken_over) == (ends == "killed")
+
+
+def test_a_base_whose_lock_another_process_took_first_is_waited_for_too(tmp_path, monkeypatch):
+    settings = load(sets=["tracking.wandb=off", f"run.root={tmp_path}/runs"]).config
+    run = sft_run(SftSpec.of(settings), Runs(settings.run.root))
+
+    def beaten(*_):
+        run.model.mkdir(parents=True)
+        (run.model / "model.safetensors").write_text("weights")
+        run.note(status="finished", kind="sft", id=run.id)
+        raise BusyError("it is being written by another process")
+
+    monkeypatch.setattr(workflow.SftTraining, "carry_out", beaten)
+    assert InitialPolicy.of(settings).carry_out(Silent()).run == run

@@ -1,0 +1,77 @@
+"""`sage suite` and `sage samples`: what they say before anything is run."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+PAPER = ("--preset", "qwen2.5-math-7b")
+
+
+def test_the_papers_plan_needs_neither_data_nor_models(sage):
+    typed = sage("suite", "plan", "paper", *PAPER, "--json")
+    assert typed.code == 0
+    found = json.loads(typed.stdout)
+    assert {task["state"] for task in found["tasks"]} == {"to do"}
+    assert found["tasks"][-1]["command"].startswith("sage sweep --space table6")
+    assert found["cost"] == found["left"]
+    assert found["cost"]["gpu_hours"] > 100
+    assert len(found["chosen"]) > 10
+    assert "the Hub wasn't asked" in found["notes"][1]
+    assert typed.written == []
+
+
+def test_a_plan_for_people_and_a_dry_run_say_the_same(sage):
+    typed = sage("suite", "plan", "demo")
+    assert typed.code == 0
+    commands = (
+        "sage sft --preset tiny",
+        "sage rl --measure --preset tiny --algo dapo --guide branch",
+    )
+    assert set(commands) < set(typed.stdout.splitlines())
+    assert "chosen" not in typed.words
+    assert sage("suite", "run", "demo", "--dry-run").words == typed.words
+
+
+def test_all_suites_are_listed(sage):
+    typed = sage("suite", "list")
+    assert "figure4" in typed.words
+    assert "sweep table6" in typed.words
+
+
+def test_a_suite_that_is_none(sage):
+    typed = sage("suite", "run", "tabel3")
+    assert typed.code == 2
+    assert "did you mean table3?" in typed.words
+
+
+@pytest.mark.parametrize(
+    ("analysis", "said"),
+    [
+        ("{name: supprt}", "did you mean support?"),
+        ("{name: lengths, options: {delta: '0.1'}}", "does not use --delta"),
+    ],
+)
+def test_an_analysis_that_cannot_be_is_refused_before_anything_runs(sage, tmp_path, analysis, said):
+    file = tmp_path / "mine.yaml"
+    file.write_text(f"title: mine\nmethods: {{base: base}}\nanalyses: [{analysis}]\n")
+    for verb in ("run", "report"):
+        typed = sage("suite", verb, str(file))
+        assert (typed.code, typed.written) == (2, [])
+        assert said in typed.words
+
+
+def test_a_report_of_nothing_has_a_row_for_every_method(sage):
+    typed = sage("suite", "report", "table4", "--seeds", "1", "--json")
+    assert typed.code == 0
+    (chapter,) = json.loads(typed.stdout)["chapters"]
+    rows = [row["model"] for row in chapter["sections"]["measured"]["rows"]]
+    assert rows == [f"{one} (not trained yet)" for one in ("base", "grpo", "grpo-branch")]
+    assert {one["verdict"] for one in chapter["sections"]["claims"]["claims"]} == {"not measured"}
+
+
+def test_samples_of_what_is_not_there(sage):
+    typed = sage("samples", "show", "nobody")
+    assert typed.code == 2
+    assert "there is no run 'nobody'" in typed.words

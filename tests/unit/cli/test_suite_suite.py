@@ -1,0 +1,101 @@
+"""What a suite's page says of its sweep."""
+
+from __future__ import annotations
+
+import pytest
+from sweep_cells import PASS_1, at, done
+from told import Told
+
+from sage_cli.cli import suite
+from sage_cli.cli.suite import report_suite, sweeps_of
+from sage_cli.progress import Silent
+from sage_cli.reports.document import Document
+from sage_cli.reports.measurement import Provenance
+from sage_cli.reports.sweeps.document import sweep_document
+from sage_cli.reports.sweeps.result import Axis
+from sage_cli.trials.suites.trials import Overrides, planned
+
+AXES = (
+    Axis("tau", "guide.tau", (0.8, 1.2, 2.0)),
+    Axis("rho", "guide.rho", (0.1, 0.3, 0.5)),
+)
+PRINTED = "Published: table6, Qwen2.5-Math-7B-Base"
+
+
+@pytest.fixture
+def overrides(tmp_path):
+    return Overrides(("tiny",), (), None, {"run": {"root": str(tmp_path / "runs")}})
+
+
+def sweep_folder(overrides):
+    (sweep,) = sweeps_of(planned("table6", overrides))
+    return sweep.folder
+
+
+def sections(page):
+    (chapter,) = page.report.document.data["chapters"]
+    return chapter["sections"]
+
+
+def test_the_page_of_table_6_shows_its_sweep_beside_the_printed_one(overrides):
+    trials = [
+        done(at(AXES, tau, rho), 3 * i + j)
+        for i, tau in enumerate(AXES[0].values)
+        for j, rho in enumerate(AXES[1].values)
+    ]
+    sweep_document(AXES, (PASS_1,), trials, Provenance()).write(sweep_folder(overrides))
+    page = report_suite("table6", overrides, Silent())
+    found = sections(page)
+    assert len(found["sweep"]["trials"]) == 9
+    assert found["published"]["rows"][4]["pass@1"] == 0.433  # the paper's choice
+    html = page.page.read_text(encoding="utf-8")
+    for said in ("sweep over tau, rho", PRINTED, "the paper takes tau 1.2, rho 0.3"):
+        assert said in html
+    assert '"sweep-heatmap":"\\u003c?xml' in html  # the picture itself
+    assert (page.page.parent / "sweep-heatmap.png").is_file()
+
+
+def test_analyses_are_told_what_method_and_training_a_run_is(tmp_path, monkeypatch):
+    file = tmp_path / "mine.yaml"
+    file.write_text(
+        "title: mine\nmeasured: false\nmethods: {base: base, grpo: grpo, again: grpo}\n"
+        "analyses: [{name: dynamics, methods: [grpo, again]}]\n"
+    )
+    overrides = Overrides(("tiny",), (), 2, {"run": {"root": str(tmp_path / "runs")}})
+    replicates = planned(str(file), overrides).parts[0].replicates
+    base, first, second, *_ = (one.policy for one in replicates)
+    for policy in (base, first):
+        with policy.run.recording({}, kind="rl"):
+            pass
+    heard = {}
+
+    def answer(asked, progress):
+        heard.update(names=asked.names, labels=asked.labels)
+        return Document("dynamics", "", {}), tmp_path
+
+    monkeypatch.setattr(suite, "answer", answer)
+    report_suite(str(file), overrides, Silent())
+    # the second training isn't there; `again` leads to the same runs, and its label comes later
+    assert set(heard["names"]) == {first.run.id}
+    assert heard["labels"] == {
+        base.run.id: "base", first.run.id: "grpo, seed 1", second.run.id: "grpo, seed 2"
+    }  # fmt: skip
+
+
+def test_without_an_outcome_the_page_says_so(overrides):
+    told = Told()
+    page = report_suite("table6", overrides, told)
+    assert told.done == [
+        "planning table6", "counting what is stored of table6", "computing curves and differences",
+        "drawing and writing the report", "writing the page",
+    ]  # fmt: skip
+    assert sections(page)["sweep"]["notes"] == ["the sweep has not ended yet"]
+    assert PRINTED in page.page.read_text(encoding="utf-8")
+
+
+def test_a_torn_outcome_is_named(overrides):
+    folder = sweep_folder(overrides)
+    folder.mkdir(parents=True)
+    (folder / "sweep.json").write_text('{"trials": [')
+    (note,) = sections(report_suite("table6", overrides, Silent()))["sweep"]["notes"]
+    assert "sweep.json is torn or was edited" in note

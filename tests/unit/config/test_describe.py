@@ -1,0 +1,54 @@
+"""What a run says of its objective."""
+
+from __future__ import annotations
+
+import pytest
+
+from sage_cli.config.describe import remarks
+from sage_cli.config.schema import SageConfig
+
+
+def said(**sections: object) -> list[str]:
+    return remarks(SageConfig.model_validate(sections))
+
+
+def test_estimator_and_reference_are_named():
+    (line,) = said(anchor={"estimator": "reward", "reference": "base", "beta": 0.1})
+    assert "beta 0.1" in line
+    assert "reference: base" in line
+    assert "estimator reward" in line
+
+
+@pytest.mark.parametrize(("estimator", "warned"), [("k3", 0), ("k3-corrected", 1), ("reward", 0)])
+def test_branch_is_warned_about_where_it_does_nothing(estimator: str, warned: int):
+    lines = said(guide={"name": "branch"}, anchor={"estimator": estimator})
+    assert sum(line.startswith("warning: branch") for line in lines) == warned
+
+
+def test_dropout_that_rl_leaves_out_is_said():
+    lora = {"tuning": "lora", "lora": {"dropout": 0.1}}
+    assert "model.lora.dropout 0.1 doesn't act in RL, which trains without dropout" in said(
+        model=lora
+    )
+    assert not any("dropout" in line for line in said(model={"tuning": "lora"}))
+    assert not any("dropout" in line for line in said(model=lora | {"tuning": "full"}))
+
+
+def test_no_anchor_and_forward_kl():
+    assert said(anchor={"kl": "none"}) == ["no KL anchor: no reference is loaded"]
+    assert "8 completions per prompt" in said(anchor={"kl": "forward"})[0]
+
+
+@pytest.mark.parametrize(
+    ("rl", "remarked"),
+    [
+        ({}, 0),
+        ({"epsilon_high": 0.28}, 1),
+        ({"epsilon_high": 0.28, "iterations": 2}, 0),
+        ({"epsilon_low": 0.1, "steps_per_generation": 2}, 0),
+        ({"epsilon_high": 0.28, "clip": False}, 0),
+    ],
+)
+def test_a_clip_range_that_cannot_act_is_remarked_on(rl: dict[str, object], remarked: int):
+    lines = said(rl=rl)
+    assert sum("0.2 / 0.28 never acts: with one update" in line for line in lines) == remarked

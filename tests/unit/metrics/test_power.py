@@ -1,0 +1,375 @@
+""""""
+
+from __future__ import annotations
+
+from itertools import product
+from math import comb
+
+import numpy as np
+import pytest
+from scipy.stats import betabinom, t, ttest_1samp
+
+from sage_cli.metrics import Counts, paired_difference, pass_at_k
+from sage_cli.metrics.comparison import method_difference
+from sage_cli.metrics.intervals import Resampling
+from sage_cli.metrics.power import (
+    CORRELATION,
+    Design,
+    Population,
+    estimator_covariance,
+    estimator_variance,
+    fit_beta,
+    multiple,
+    precision,
+    resampled_changes,
+    smallest_changes,
+)
+
+
+def test_the_estimators_variance_by_enumeration() -> None:
+    # n = 2, k = 1, p = 1/2: c/2 is 0, 1/2, 1 with chances 1/4, 1/2, 1/4: variance 1/8;
+    # k = 2: right unless c = 0: 3/4 x 1/4
+    np.testing.assert_allclose(estimator_variance(np.zeros(1), 2, [1, 2]), [[1 / 8, 3 / 16]])
+    n, k, p = 7, 3, 0.3
+    chances = [comb(n, c) * p**c * (1 - p) ** (n - c) for c in range(n + 1)]
+    values = pass_at_k(np.full(n + 1, n), np.arange(n + 1), k)
+    expected = np.dot(chances, values**2) - np.dot(chances, values) ** 2
+    found = estimator_variance(np.array([np.log(p / (1 - p))]), n, [k])
+    assert found[0, 0] == pytest.approx(expected, rel=1e-10)
+
+
+def test_the_estimators_covariance_by_enumeration() -> None:
+    # correlation 1 between equal policies: the variance
+    logit_G = np.log(np.array([0.1, 0.5, 0.02]) / np.array([0.9, 0.5, 0.98]))
+    np.testing.assert_allclose(
+        estimator_covariance(logit_G, logit_G, 16, [1, 4, 16], 1.0),
+        estimator_variance(logit_G, 16, [1, 4, 16]),
+        atol=1e-12,
+    )
+    # n = 2, p = 1/2 and 1/4, correlation .4: c = .4 sqrt(3)/8, and for k = 1 half of it.
+    # k = 2: both wrong twice: (3/8 + c)^2 - (3/8)^2
+    c = 0.4 * 3**0.5 / 8
+    found = estimator_covariance(np.zeros(1), np.log([1 / 3]), 2, [1, 2], 0.4)
+    np.testing.assert_allclose(found, [[c / 2, (3 / 8 + c) ** 2 - 9 / 64]], rtol=1e-12)
+    # .01 and .9 can't correlate by more than .01 / 10: what the one solves the other solves
+    rare = estimator_covariance(np.log([1 / 99]), np.log([9.0]), 1, [1], 1.0)
+    np.testing.assert_allclose(rare, [[0.01 - 0.009]], rtol=1e-9)
+
+
+ALL = 64
+
+
+def counts(c_P: np.ndarray, n: int = ALL) -> Counts:
+    return Counts(tuple(f"p{i}" for i in range(len(c_P))), np.full(len(c_P), n), c_P)
+
+
+def drawn(generator: np.random.Generator, logit_P: np.ndarray, n: int = ALL) -> Counts:
+    return counts(generator.binomial(n, 1 / (1 + np.exp(-logit_P))), n)
+
+
+def test_two_models_by_hand_and_as_a_paired_t_test() -> None:
+    # gaps of pass@1: 1/4, 1/4, -1/4, 1/2; mean 3/16, squares about it (1+1+49+25)/256 = 76/256
+    a, b = counts(np.array([2, 3, 1, 4]), 4), counts(np.array([1, 2, 2, 2]), 4)
+    found = precision([([[a]], [[b]])], (1,))
+    assert found.mean_K[0] == pytest.approx(3 / 16, abs=1e-15)
+    assert found.error_K[0] == pytest.approx(np.sqrt(76 / 256 / 3 / 4), rel=1e-12)
+    assert found.freedom_K[0] == pytest.approx(3, rel=1e-12)
+    expected = ttest_1samp(np.array([1, 1, -1, 2]) / 4, 0)
+    assert found.p()[0] == pytest.approx(expected.pvalue, rel=1e-9)
+    low_K, high_K = found.interval(0.95)
+    interval = expected.confidence_interval(0.95)
+    assert (low_K[0], high_K[0]) == pytest.approx((interval.low, interval.high), rel=1e-9)
+
+
+def test_what_has_no_error_is_undefined() -> None:
+    same = counts(np.array([1, 2, 3]), 4)
+    found = precision([([[same]], [[same]])], (1, 4))
+    for part_K in (found.error_K, found.smallest(), found.p(), *found.interval()):
+        assert np.isnan(part_K).all()
+    # gaps of 3/4 and -1/4: an error of 1/2 and 12.7 + 1.4 of it, which no difference can be
+    two = precision([([[counts(np.array([4, 0]), 4)]], [[counts(np.array([1, 1]), 4)]])], (1,))
+    assert two.error_K[0] == pytest.approx(0.5, abs=1e-15)
+    assert np.isnan(two.smallest()[0])
+    one = counts(np.array([1]), 4)
+    assert np.isnan(precision([([[one]], [[one]])], (1,)).error_K).all()
+
+
+def test_the_average_of_benchmarks_adds_their_variances() -> None:
+    generator = np.random.default_rng(0)
+    pairs = [[drawn(generator, generator.normal(0, 1.5, P)) for _ in range(2)] for P in (20, 45)]
+    each = [precision([([[a]], [[b]])], (1, 8)) for a, b in pairs]
+    both = precision([([[a]], [[b]]) for a, b in pairs], (1, 8))
+    np.testing.assert_allclose(both.mean_K, (each[0].mean_K + each[1].mean_K) / 2, rtol=1e-12)
+    np.testing.assert_allclose(
+        both.error_K, np.sqrt(each[0].error_K ** 2 + each[1].error_K ** 2) / 2, rtol=1e-12
+    )
+    # Satterthwaite (1946): (v1 + v2)^2 / (v1^2 / 19 + v2^2 / 44)
+    v1_K, v2_K = (one.error_K**2 for one in each)
+    np.testing.assert_allclose(
+        both.freedom_K, (v1_K + v2_K) ** 2 / (v1_K**2 / 19 + v2_K**2 / 44), rtol=1e-12
+    )
+
+
+@pytest.mark.parametrize(("problems", "n", "k"), [(30, 16, 1), (60, 64, 8)])
+@pytest.mark.slow
+def test_the_smallest_difference_is_detected_in_about_80_of_100_repetitions(
+    problems: int, n: int, k: int
+) -> None:
+    """With the test that `compare` prints, where the truth is what studies of it would state."""
+    generator = np.random.default_rng(problems + n + k)
+    population = generator.normal(-1, 1.6, 20_000)
+    estimates_C = pass_at_k(np.full(n + 1, n), np.arange(n + 1), k)
+
+    def studies(shift: float, count: int) -> tuple[np.ndarray, np.ndarray]:
+        logit_RP = generator.choice(population, (count, problems))
+        chances = (1 / (1 + np.exp(-logit_RP - s)) for s in (shift, 0.0))
+        a_RP, b_RP = (generator.binomial(n, chance_RP) for chance_RP in chances)
+        return a_RP, b_RP
+
+    def truth(shift: float) -> float:
+        after, before = (1 - (1 + np.exp(population + s)) ** -float(k) for s in (shift, 0.0))
+        return float((after - before).mean())
+
+    shift = 0.4
+    for _ in range(5):  # towards the shift whose true difference is the one stated
+        a_RP, b_RP = studies(shift, 2_000)
+        deviation_R = (estimates_C[a_RP] - estimates_C[b_RP]).std(axis=1, ddof=1)
+        stated = t.ppf([0.975, 0.8], problems - 1).sum() * deviation_R.mean() / np.sqrt(problems)
+        shift *= stated / truth(shift)
+    p, said = [], []
+    for a_P, b_P in zip(*studies(shift, 120), strict=True):
+        a, b = counts(a_P, n), counts(b_P, n)
+        p.append(paired_difference(a, b, (k,), Resampling(resamples=500)).p_K[0])
+        said.append(precision([([[a]], [[b]])], (k,)).smallest()[0])
+    assert np.mean(said) == pytest.approx(truth(shift), rel=0.05)
+    # 120 repetitions alone scatter by sqrt(.8 x .2 / 120) = .037
+    assert np.mean(np.array(p) <= 0.05) == pytest.approx(0.8, abs=0.1)
+
+
+def test_training_seeds_are_part_of_the_error() -> None:
+    """Simulated: the error is the deviation that repetitions show, with three seeds a side."""
+    generator = np.random.default_rng(5)
+    repetitions, P, T = 200, 40, 3
+    means, errors = [], []
+    for _ in range(repetitions):
+        logit_P = generator.normal(-1, 1.5, P)
+        sides = [
+            [[drawn(generator, logit_P + generator.normal(0, 0.4))] for _ in range(T)]
+            for _ in range(2)
+        ]
+        found = precision([(sides[0], sides[1])], (1,))
+        means.append(found.mean_K[0])
+        errors.append(found.error_K[0] ** 2)
+    # the deviation of 200 repetitions is known to within 1 / sqrt(400) = 5 %
+    assert np.sqrt(np.mean(errors)) == pytest.approx(np.std(means, ddof=1), rel=0.15)
+
+
+def test_what_is_detectable_belongs_to_the_interval_beside_it() -> None:
+    """Four runs that happen to be alike: the error is still the one that the interval has."""
+    generator = np.random.default_rng(11)
+    logit_P = generator.normal(-1, 1.5, 60)
+    sides = [[[drawn(generator, logit_P)] for _ in range(2)] for _ in range(2)]
+    found, shown = precision([(sides[0], sides[1])], (1, 8)), method_difference(*sides, (1, 8))
+    np.testing.assert_allclose(found.interval(), (shown.low_K, shown.high_K), rtol=1e-12)
+    assert (found.smallest() > (shown.high_K - shown.low_K) / 2).all()
+
+
+def test_what_is_detectable_against_a_base_counts_the_seeds_in() -> None:
+    generator = np.random.default_rng(12)
+    logit_P = generator.normal(-1, 1.5, 60)
+    runs = [[drawn(generator, logit_P + shift)] for shift in (0.2, 0.5, 0.8)]
+    base = [[drawn(generator, logit_P)]]
+    found, shown = precision([(runs, base)], (1,)), method_difference(runs, base, (1,))
+    np.testing.assert_allclose(found.interval(), (shown.low_K, shown.high_K), rtol=1e-9)
+    # three runs .3 logits apart: far wider than of the very models
+    models = paired_difference([run[0] for run in runs], base[0], (1,))
+    assert shown.high_K - shown.low_K > 1.5 * (models.high_K - models.low_K)
+
+
+def test_over_training_seeds_detectable_is_students() -> None:
+    generator = np.random.default_rng(11)
+    logit_P = generator.normal(-1, 1.5, 60)
+    sides = [[[drawn(generator, logit_P + 0.2 * seed)] for seed in range(2)] for _ in range(2)]
+    for a, b in (sides, sides[::-1]):
+        found, shown = precision([(a, b)], (1, 8)), method_difference(a, b, (1, 8))
+        np.testing.assert_allclose(found.detectable(shown), found.smallest(), rtol=1e-9)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_where_few_problems_differ_detectable_is_what_the_interval_can_find(sign: int) -> None:
+    """58 of 60 problems are equal: Student's error is tiny, and the test isn't Student's."""
+    gap_P = np.zeros(60, dtype=int)
+    gap_P[:2] = np.array([3, -2]) * sign
+    a, b = counts(32 + gap_P), counts(np.full(60, 32))
+    found, shown = precision([([[a]], [[b]])], (1,)), paired_difference(a, b, (1,))
+    reach = float(max((shown.high_K - shown.mean_K)[0], (shown.mean_K - shown.low_K)[0]))
+    assert found.smallest()[0] < 0.01 < 0.05 < reach
+    assert found.detectable(shown)[0] == pytest.approx(reach, rel=0.1)
+    assert found.detectable(shown)[0] > 5 * found.smallest()[0]
+
+
+def test_several_benchmarks_and_seeds_by_hand() -> None:
+    """pass@1 on two benchmarks, two runs a side; B is right as often in either run.
+
+    A's runs on the first: .5 .5 and 1 1 on two problems, on the second .5 .5 .5 and .5 .5 .5.
+    Means over benchmarks: .5 and .75, variance .03125; pooled with B's 0: .015625. Times
+    1/2 + 1/2 that is .015625 between runs. The gaps don't differ among problems, and nothing else
+    varies: the error is .125, with the two degrees of freedom of the runs.
+    """
+
+    def side(first: int, second: int) -> list[list[Counts]]:
+        return [[counts(np.full(2, c), 4)] for c in (first, second)]
+
+    def flat() -> list[list[Counts]]:
+        return [[counts(np.full(3, 2), 4)] for _ in range(2)]
+
+    found = precision([(side(2, 4), side(2, 2)), (flat(), flat())], (1,))
+    assert found.mean_K[0] == pytest.approx(0.125, abs=1e-15)
+    assert found.error_K[0] == pytest.approx(0.125, abs=1e-15)
+    assert found.freedom_K[0] == pytest.approx(2, abs=1e-12)
+
+
+EPSILON = 1e-9
+
+
+def base(problems: int = 200, n: int = 256, seed: int = 0) -> Counts:
+    """Counts of problems whose success probabilities are Beta(0.4, 1)."""
+    generator = np.random.default_rng(seed)
+    c_P = generator.binomial(n, generator.beta(0.4, 1.0, problems))
+    return Counts(tuple(f"p{i}" for i in range(problems)), np.full(problems, n), c_P)
+
+
+def probability(logit_L: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-logit_L))
+
+
+def together(
+    a_P: np.ndarray, b_P: np.ndarray, n: int, generator: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Right ones of two policies whose grades on a sample have the default correlation."""
+    covariance_P = np.minimum(
+        CORRELATION * np.sqrt(a_P * (1 - a_P) * b_P * (1 - b_P)),
+        np.minimum(a_P, b_P) - a_P * b_P,
+    )
+    both_P = a_P * b_P + covariance_P
+    chances_P4 = np.stack([both_P, a_P - both_P, b_P - both_P, 1 - a_P - b_P + both_P], axis=1)
+    c_P4 = generator.multinomial(n, np.clip(chances_P4, 0, 1))
+    return c_P4[:, 0] + c_P4[:, 1], c_P4[:, 0] + c_P4[:, 2]
+
+
+def test_shared_random_numbers_let_a_design_see_more() -> None:
+    population, designs = Population.of(base()), [Design(60, 16)]
+    apart, shared, closely = (
+        smallest_changes(population, designs, (1, 8), correlation=r)[0] for r in (0.0, 0.36, 0.75)
+    )
+    assert (closely < shared).all()
+    assert (shared < apart).all()
+
+
+@pytest.mark.slow
+def test_the_interval_holds_the_answer_that_all_problems_of_the_kind_would_give() -> None:
+    designs, ks, everything = [Design(60, 64)], (1, 16), base(20_000, 64, seed=3)
+    truth_K = smallest_changes(Population.of(everything, 20_000), designs, ks)[0]
+    held = []
+    for seed in range(12):
+        counted = base(60, 64, seed)
+        low_K, high_K = resampled_changes(counted, designs, ks, beta=Population.of(counted).beta)[
+            :, 0
+        ]
+        held.append((low_K <= truth_K) & (truth_K <= high_K))
+    assert np.mean(held) >= 0.8
+
+
+def test_standard_errors_of_the_smallest_difference() -> None:
+    for problems in (2, 30, 1_000):
+        expected = t.ppf([0.975, 0.8], problems - 1).sum()
+        assert multiple(problems - 1) == pytest.approx(expected, rel=1e-9)
+
+
+def test_the_fitted_beta_is_the_likeliest_and_near_the_truth() -> None:
+    counts = base(problems=400, n=64)
+    a, b = fit_beta(counts)
+    assert (a, b) == pytest.approx((0.4, 1.0), rel=0.2)
+
+    def likelihood(a: float, b: float) -> float:
+        return float(betabinom.logpmf(counts.c_P, counts.n_P, a, b).sum())
+
+    for x, y in product((0.95, 1, 1.05), repeat=2):
+        assert likelihood(a, b) >= likelihood(a * x, b * y) - EPSILON
+
+
+@pytest.mark.parametrize("right", [0, 16])
+def test_a_base_that_never_or_always_is_right_can_be_asked_about(right: int) -> None:
+    counts = Counts(tuple(f"p{i}" for i in range(30)), [16] * 30, [right] * 30)
+    smallest_QK = smallest_changes(
+        Population.of(counts), [Design(30, 16)], (1,), loss=right == 16, heterogeneity=0.0
+    )
+    assert 0 < smallest_QK[0, 0] < 0.5
+
+
+def test_more_of_anything_sees_more() -> None:
+    population, ks = Population.of(base()), (1, 8)
+    kinds = list(product((30, 120), (16, 64), (1, 3)))
+    found_QK = smallest_changes(population, [Design(*kind) for kind in kinds], ks)
+    smallest = dict(zip(kinds, found_QK, strict=True))
+    for P, n, S in kinds:
+        for more in ((120, n, S), (P, 64, S), (P, n, 3)):
+            assert (smallest[more] <= smallest[P, n, S] + EPSILON).all()
+    few, many = smallest[30, 16, 1][0], smallest[120, 16, 1][0]
+    # a quarter of the variance: half, but for the larger t of fewer problems and a change of p
+    assert many == pytest.approx(few / 2, rel=0.15)
+    alike = smallest_changes(population, [Design(30, 64)], ks, heterogeneity=0.0)[0]
+    assert (alike < smallest[30, 64, 1]).all()
+
+
+def test_what_cannot_be_seen_is_undefined() -> None:
+    population = Population.of(base())
+    found_QK = smallest_changes(population, [Design(1, 64), Design(5, 8), Design(5, 64)], (1, 64))
+    assert np.isnan(found_QK[0]).all()  # one problem says nothing of others
+    assert np.isnan(found_QK[1, 1])  # k > n
+    assert np.isnan(found_QK[2, 1])  # five problems, most of them solved: no room for a gain
+    assert found_QK[2, 0] > 0
+
+
+@pytest.mark.parametrize(
+    ("design", "k", "loss", "heterogeneity"),
+    [
+        (Design(60, 16), 1, False, 0.0),
+        (Design(30, 64, 2), 4, False, 0.5),
+        (Design(100, 64), 16, True, 0.5),
+    ],
+)
+@pytest.mark.slow
+def test_the_smallest_change_is_detected_in_about_80_of_100_repetitions(
+    design: Design, k: int, loss: bool, heterogeneity: float
+) -> None:
+    """Studies drawn from the fitted population, their true mean change being the stated one."""
+    population, generator = Population.of(base()), np.random.default_rng(design.problems)
+    ((stated,),) = smallest_changes(
+        population, [design], (k,), loss=loss, heterogeneity=heterogeneity
+    )
+    sign = -1 if loss else 1
+    before = 1 - (1 - probability(population.logit_L)) ** k
+    shifts = np.linspace(-1, 4, 101)
+    changes = [
+        sign * (1 - (1 - probability(population.shifted(sign * u, heterogeneity))) ** k - before)
+        for u in shifts
+    ]
+    means = np.array([change.mean() for change in changes])
+    shift = sign * float(np.interp(stated, means, shifts))
+    ids = tuple(map(str, range(design.problems)))
+    n_P = np.full(design.problems, design.samples)
+    detected, repetitions = 0, 600
+    for _ in range(repetitions):
+        logit_P = generator.choice(population.logit_L, design.problems)
+        moved_P = logit_P + shift + heterogeneity * generator.standard_normal(design.problems)
+        pairs = [
+            together(probability(moved_P), probability(logit_P), design.samples, generator)
+            for _ in range(design.seeds)
+        ]
+        trained, base_ = (
+            [Counts(ids, n_P, c_P) for c_P in side] for side in zip(*pairs, strict=True)
+        )
+        detected += precision([([trained], [base_])], (k,)).p()[0] <= 0.05
+    # repetitions alone scatter by .016; the test is Student's, the differences are skewed
+    assert 0.74 <= detected / repetitions <= 0.88

@@ -1,0 +1,217 @@
+"""Starts that don't fit the configuration: other prompts, models, bases of adapters, tokenizers."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from shown_runs import stored_run
+
+from sage_cli.cli.rl import RlTraining
+from sage_cli.cli.sft import tags
+from sage_cli.config.load import load
+from sage_cli.errors import ConfigurationError
+from sage_cli.models.compatibility import (
+    method_settings,
+    refuse_several_methods,
+    refuse_unfit_start,
+    unchecked,
+)
+from sage_cli.models.load import attach_lora, load_model, load_tokenizer
+from sage_cli.models.policy import Policy, named_policy
+from sage_cli.models.scratch import save_scratch
+from sage_cli.problems.template import PromptTemplate
+from sage_cli.progress import Silent
+from sage_cli.store.run import Run, Runs
+
+SIZE = ["model.hidden=16", "model.layers=1", "model.heads=2", "model.feed_forward=32"]
+
+
+def config(*sets):
+    return load(sets=[*SIZE, *sets]).config
+
+
+@pytest.fixture
+def runs(tmp_path):
+    return Runs(tmp_path / "runs")
+
+
+@pytest.fixture
+def run(runs):
+    """A finished base: random weights, trained as far as its manifest says."""
+    made, settings = runs.at("sft", "arithmetic", "1" * 8), config()
+    save_scratch(settings.model, tags(settings.prompt), [], made.model)
+    template = PromptTemplate.from_section(settings.prompt, load_tokenizer(made.model))
+    with made.recording(settings.model_dump(mode="json"), kind="sft", template=template.hash):
+        pass
+    return made
+
+
+def adapter_on(base, folder):
+    attach_lora(load_model(base), config().model.lora).save_pretrained(folder)
+    load_tokenizer(base).save_pretrained(folder)
+    return folder
+
+
+def start(policy, settings):
+    allowed = settings.rl.allow_template_mismatch
+    refuse_unfit_start(policy, settings.model, settings.prompt, other_template=allowed)
+
+
+def refusal(policy, settings):
+    with pytest.raises(ConfigurationError) as caught:
+        start(policy, settings)
+    return caught.value.cause
+
+
+def test_what_fits_passes(run, runs, tmp_path):
+    tuned = ["model.tuning=lora", "model.seed=9", "model.dtype=bfloat16", "rl.steps=3"]
+    start(named_policy(run.id, runs), config(*tuned))
+    copied = shutil.copytree(run.model, tmp_path / "copied")
+    for theirs in (
+        copied,
+        adapter_on(run.model, tmp_path / "a"),
+        adapter_on(copied, tmp_path / "b"),
+    ):
+        start(Policy(str(theirs)), config(*tuned))
+
+
+def test_another_prompt_is_named_and_can_be_asked_for(run, runs):
+    policy = named_policy(run.id, runs)
+    other = ["prompt.answer_open=<S>", "prompt.format=paper"]
+    said = refusal(policy, config(*other))
+    trained = run.manifest["template"]
+    now = PromptTemplate.from_section(config(*other).prompt, policy.tokenizer()).hash
+    assert f"{run.id} was trained with prompt template {trained}, and this training" in said
+    assert f"{now} (prompt.format, prompt.answer_open differs)" in said
+    start(policy, config(*other, "rl.allow_template_mismatch=true"))
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        (["model.hidden=32"], "hidden_size 16 and 32"),
+        (["model.layers=2", "model.feed_forward=64"], "size 32 and 64, num_hidden_layers 1 and 2"),
+        (["model.tokenizer=bpe"], "tokenizer characters and bpe of 1500"),
+    ],
+)  # fmt: skip
+def test_a_run_of_another_model(run, runs, changed, said):
+    assert said in refusal(named_policy(run.id, runs), config(*changed))
+
+
+def test_a_model_from_scratch_under_a_pretrained_configuration(run, runs, tmp_path):
+    sets = ["prompt.format=plain", "prompt.system=null"]
+    paper = load(["qwen2.5-math-7b"], sets=sets).config
+    adapter = adapter_on(run.model, tmp_path / "adapter")  # told by the run it was made for
+    for policy in (named_policy(run.id, runs), Policy(str(adapter))):
+        assert "kind scratch and pretrained" in refusal(policy, paper)
+
+
+def test_a_folder_and_an_adapters_base_of_another_shape(run, tmp_path):
+    copied = shutil.copytree(run.model, tmp_path / "copied")
+    wide = config("model.hidden=32")
+    assert "hidden_size 16 and 32" in refusal(Policy(str(copied)), wide)
+    # an adapter is told by its base: a folder by its shape, a run by what it says
+    for base in (copied, run.model):
+        adapter = adapter_on(base, tmp_path / f"adapter-{base.parent.name}")
+        assert "hidden_size 16 and 32" in refusal(Policy(str(adapter)), wide)
+
+
+def test_an_adapter_of_another_model_of_the_hub(run, tmp_path):
+    adapter = adapter_on(run.model, tmp_path / "adapter")
+    file = adapter / "adapter_config.json"
+    settings = json.loads(file.read_text())
+    file.write_text(json.dumps(settings | {"base_model_name_or_path": "Qwen/Other"}))
+    paper = load(["qwen2.5-math-7b"]).config
+    assert "path Qwen/Other and Qwen/Qwen2.5-Math-7B" in refusal(Policy(str(adapter)), paper)
+    assert "kind pretrained and scratch" in refusal(Policy(str(adapter)), config())
+
+
+def test_the_tokenizer_of_a_larger_vocabulary(run, tmp_path):
+    copied = shutil.copytree(run.model, tmp_path / "copied")
+    tokenizer = load_tokenizer(copied)
+    tokenizer.add_tokens([f"<extra{number}>" for number in range(5)])
+    tokenizer.save_pretrained(copied)
+    said = refusal(Policy(str(copied)), config())
+    assert "the tokenizer of copied has 106 entries, and its model 101" in said
+
+
+def test_rl_refuses_before_it_writes(run, runs):
+    before = sorted(runs.root.rglob("*"))
+    other = config(f"run.root={runs.root}", "prompt.answer_open=<S>")
+    with pytest.raises(ConfigurationError, match="prompt template"):
+        RlTraining.of(other, init=run.id).carry_out(Silent())
+    assert sorted(runs.root.rglob("*")) == before
+
+
+BRANCH = {"anchor": {"kl": "reverse"}, "guide": {"name": "branch"}}
+
+
+def trained(root: Path, identity: str, parent: Run, **settings: Any) -> Policy:
+    """A run of RL with those settings; `rl.seed` is its own."""
+    told = {"rl": {"algo": "dapo", "seed": int(identity, 16)}, **settings}
+    run = stored_run(root, "dapo", identity, parent=parent.id, settings=told)
+    return Policy.of_run(run)
+
+
+def start_one_method(root: Path, identity: str, **sft: Any) -> Run:
+    settings = {
+        "sft": {"seed": int(identity, 16), **sft},
+        "data": {"arithmetic": {"seed": int(identity, 16)}},
+    }
+    return stored_run(root, "arithmetic", identity, kind="sft", settings=settings)
+
+
+def test_seeds_of_the_training_and_of_the_initial_policy_may_differ(tmp_path: Path) -> None:
+    runs = Runs(tmp_path)
+    seeds = {"data": {"arithmetic": {"seed": 7}}}
+    one = trained(tmp_path, "1", start_one_method(tmp_path, "a"), **BRANCH)
+    # another width of the grading's pool changes no result
+    other = trained(
+        tmp_path, "2", start_one_method(tmp_path, "b"), **BRANCH, **seeds, grading={"workers": 2}
+    )
+    assert method_settings(one, runs)["guide.name"] == "branch"
+    refuse_several_methods([one, other], [one], runs)
+
+
+def test_other_settings_are_named_with_their_values_and_the_way_to_compare(tmp_path: Path) -> None:
+    parent = start_one_method(tmp_path, "a")
+    one = trained(tmp_path, "1", parent, **BRANCH)
+    other = trained(tmp_path, "2", parent, anchor={"kl": "none"})
+    with pytest.raises(ConfigurationError) as error:
+        refuse_several_methods([one, other], [Policy.of_run(parent)], Runs(tmp_path))
+    # the guide's own settings go without saying
+    assert error.value.cause.endswith(
+        "differ in anchor.kl (reverse and none), guide.name (branch and none)"
+    )
+    assert error.value.next_step == (
+        "compare them one by one: "
+        f"sage compare {one.word} {parent.id}; sage compare {other.word} {parent.id}"
+    )
+
+
+def test_initial_policies_are_seeds_of_one_too(tmp_path: Path) -> None:
+    one = trained(tmp_path, "1", start_one_method(tmp_path, "a"))
+    other = trained(tmp_path, "2", start_one_method(tmp_path, "b", steps=10))
+    with pytest.raises(ConfigurationError, match=r"initial policy: sft.steps \(875 and 10\)"):
+        refuse_several_methods([one, other], [], Runs(tmp_path))
+
+
+def test_a_checkpoint_is_of_its_step(tmp_path: Path) -> None:
+    parent = start_one_method(tmp_path, "a")
+    one, other = (trained(tmp_path, identity, parent) for identity in "12")
+    at = [Policy(one.path, one.run, checkpoint=step) for step in (10, 20)]
+    with pytest.raises(ConfigurationError, match=r"checkpoint \(10 and 20\)"):
+        refuse_several_methods(
+            [at[0], Policy(other.path, other.run, checkpoint=20)], [], Runs(tmp_path)
+        )
+
+
+def test_a_model_without_settings_is_passed_over_and_named(tmp_path: Path) -> None:
+    run = trained(tmp_path, "1", start_one_method(tmp_path, "a"))
+    sides = [run, Policy("org/model")], [Policy("org/other")]
+    refuse_several_methods(*sides, Runs(tmp_path))
+    assert [unchecked(side, Runs(tmp_path)) for side in sides] == [["model"], []]

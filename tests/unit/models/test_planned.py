@@ -1,0 +1,349 @@
+"""Runs are named by their settings and their parent, before anything is trained or loaded."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from huggingface_hub import constants
+
+from sage_cli.cli.sft import tags
+from sage_cli.config.consent import consents
+from sage_cli.config.load import load
+from sage_cli.config.specs import RlSpec, SftSpec
+from sage_cli.errors import ConfigurationError, DataError, StoreError
+from sage_cli.models.compatibility import note_weights, require_own_weights, require_same_parent
+from sage_cli.models.folders import fingerprint
+from sage_cli.models.load import attach_lora, load_model, load_tokenizer
+from sage_cli.models.planned import (
+    planned_base,
+    policy_and_reference,
+    reference_policy,
+    rl_run,
+    sft_run,
+    state,
+)
+from sage_cli.models.policy import Policy
+from sage_cli.models.scratch import save_scratch
+from sage_cli.store.run import Run, Runs
+from sage_cli.training.rollouts import reference_samples
+
+
+@pytest.fixture
+def runs(tmp_path):
+    return Runs(tmp_path / "runs")
+
+
+def config(*sets):
+    return load(sets=sets).config
+
+
+def base_id(runs, *sets):
+    return sft_run(SftSpec.of(config(*sets)), runs).id
+
+
+def policy_id(runs, *sets, processes=1):
+    settings = config("guide.name=branch", *sets)
+    base = planned_base(SftSpec.of(settings), runs)
+    return rl_run(RlSpec.of(settings), base, runs, processes).id
+
+
+def test_nothing_needs_to_be_there(runs):
+    assert base_id(runs).startswith("sft-arithmetic-")
+    assert policy_id(runs).startswith("rl-grpo-branch-")
+    assert not runs.root.exists()
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "sft.save_every=3", "tracking.wandb=off", "run.root=elsewhere", "sampling.batch_rows=5",
+        "rl.steps=9", "guide.tau=0.1", "model.tuning=lora", "sweep.retries=4", "grading.workers=3",
+    ],
+)  # fmt: skip
+def test_what_does_not_concern_a_base_leaves_it_alone(runs, setting):
+    given = ("guide.name=branch", setting) if setting.startswith("guide") else (setting,)
+    assert base_id(runs, *given) == base_id(runs)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    ["sft.steps=3", "model.hidden=32", "model.seed=4", "prompt.answer_open=<A>", "sft.seed=9",
+     "data.arithmetic.seed=2"],
+)  # fmt: skip
+def test_what_makes_a_base_names_it_and_what_grows_from_it(runs, setting):
+    assert base_id(runs, setting) != base_id(runs)
+    assert policy_id(runs, setting) != policy_id(runs)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    ["rl.save_every=3", "rl.keep_checkpoints=9", "rl.stop_when_stuck=false", "sweep.retries=3",
+     "evaluation.samples=3", "sampling.temperature=0.2", "tracking.group=x", "grading.workers=2",
+     "rl.allow_template_mismatch=true", "model.lora.rank=2"],
+)  # fmt: skip
+def test_what_changes_no_training_keeps_its_run(runs, setting):
+    assert policy_id(runs, setting) == policy_id(runs)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    ["rl.steps=3", "rl.seed=9", "guide.tau=0.1", "anchor.beta=0.5", "rollout.max_tokens=9",
+     "grading.mode=math-verify", "rl.learning_rate=1e-3", "model.tuning=lora",
+     "rl.steps_per_generation=2", "model.compute_dtype=bfloat16"],
+)  # fmt: skip
+def test_every_setting_of_a_training_names_its_run(runs, setting):
+    assert policy_id(runs, setting) != policy_id(runs)
+
+
+def test_processes_draw_rollouts_of_their_own(runs):
+    assert policy_id(runs, processes=2) != policy_id(runs, processes=1)
+
+
+def test_a_base_that_is_taken_as_it_is(runs):
+    theirs = ("model.kind=pretrained", "model.path=a/b", "sft.enabled=false")
+    other = load(sets=[*theirs, "model.revision=v1"]).config
+    policy = planned_base(SftSpec.of(other), runs)
+    assert (policy.path, policy.run) == ("a/b", None)
+    assert policy.loading == {"revision": "v1", "trust_remote_code": False}
+    moved = planned_base(SftSpec.of(load(sets=[*theirs, "model.revision=v2"]).config), runs)
+    assert policy.identity != moved.identity
+    with pytest.raises(ConfigurationError, match="random weights are no base"):
+        planned_base(SftSpec.of(config("sft.enabled=false")), runs)
+
+
+def finish(run, content="weights"):
+    """What a training leaves, as far as it matters here."""
+    with run.recording({}, kind="sft"):
+        run.model.mkdir(parents=True, exist_ok=True)
+        (run.model / "model.safetensors").write_text(content)
+        note_weights(run)
+
+
+def test_a_finished_parent_has_the_identity_that_was_planned(runs):
+    run = sft_run(SftSpec.of(config()), runs)
+    before = policy_id(runs)
+    finish(run)
+    assert Run(run.folder).identity == run.identity
+    assert Policy.of_run(Run(run.folder)).identity == run.identity
+    assert policy_id(runs) == before
+
+
+def test_a_run_without_an_identity_is_told_by_its_weights(runs):
+    run = Run(runs.root / "sft-arithmetic-00000000")
+    finish(run)
+    assert run.identity is None
+    assert Policy.of_run(run).identity == Policy.of_run(run).fingerprint
+
+
+def test_a_checkpoint_is_another_parent_than_the_end(runs):
+    run = sft_run(SftSpec.of(config()), runs)
+    finish(run)
+    checkpoint = Policy(str(run.checkpoints / "checkpoint-5"), run, checkpoint=5)
+    assert checkpoint.identity == f"{run.identity}@5"
+
+
+def test_changed_weights_are_refused_by_name(runs):
+    run = sft_run(SftSpec.of(config()), runs)
+    finish(run)
+    require_own_weights(Policy.of_run(run))
+    (run.model / "model.safetensors").write_text("others")
+    with pytest.raises(StoreError, match=f"{run.model} has been changed"):
+        require_own_weights(Policy.of_run(run))
+
+
+def test_a_child_that_meets_other_weights_of_its_parent_refuses(runs):
+    parent, child = sft_run(SftSpec.of(config()), runs), runs.at("rl", "x", "1" * 16)
+    finish(parent)
+    base = Policy.of_run(parent)
+    with child.recording({}, kind="rl", parent=parent.id, parent_weights=base.fingerprint):
+        pass
+    require_same_parent(child, base)
+    finish(parent, "trained again elsewhere")
+    with pytest.raises(StoreError, match=f"{child.id} began from weights {base.fingerprint} of"):
+        require_same_parent(child, Policy.of_run(parent))
+
+
+def test_the_state_of_a_run_in_words(runs):
+    run = runs.at("rl", "x", "1" * 16)
+    assert state(run) == "not trained yet"
+    with pytest.raises(KeyboardInterrupt), run.recording({}, kind="rl"):  # noqa: PT012
+        run.metrics.append({"step": 9, "of": 20})
+        raise KeyboardInterrupt
+    assert state(run) == "interrupted at step 9 of 20"
+    with pytest.raises(StoreError), run.recording({}, kind="rl"):
+        raise StoreError("no room")
+    assert state(run) == "failed at step 9 of 20: no room"
+    run.note(status="pruned", reason="below the median at step 9")
+    assert state(run) == "pruned at step 9 of 20: below the median at step 9"
+    with run.recording({}, kind="rl"):
+        pass
+    assert state(run) == "finished"
+
+
+@pytest.mark.slow
+def test_planning_loads_no_model_library(tmp_path):
+    program = (
+        "import sys; from sage_cli.cli.app import app; import typer\n"
+        "try: app(['rl', '--guide', 'branch', '--dry-run', '--runs', sys.argv[1]])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'torch', 'transformers', 'trl', 'peft', 'wandb', 'datasets'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "not trained yet" in done.stdout
+
+
+SIZE = ["model.hidden=16", "model.layers=1", "model.heads=2", "model.feed_forward=32"]
+COMMITS = {"v1": "1" * 40, "v2": "2" * 40}
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory):
+    """A model in the Hub's format, its weights in bfloat16 as most are stored."""
+    config, folder = load(sets=SIZE).config, tmp_path_factory.mktemp("published")
+    save_scratch(config.model, tags(config.prompt), [], folder)
+    load_model(folder, dtype="bfloat16").save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def hub(published, tmp_path, monkeypatch):
+    """A cache of the Hub that holds two revisions of some/model, the second with other weights."""
+    place = tmp_path / "hub/models--some--model"
+    for revision, commit in COMMITS.items():
+        (place / "refs").mkdir(parents=True, exist_ok=True)
+        (place / "refs" / revision).write_text(commit)
+        snapshot = shutil.copytree(published, place / "snapshots" / commit)
+        if revision == "v2":
+            model = load_model(published)
+            with torch.no_grad():
+                model.model.norm.weight.mul_(2)
+            model.save_pretrained(snapshot)
+    (place / "refs/main").write_text(COMMITS["v2"])
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    return place
+
+
+def pretrained(path, *sets):
+    names = ["model.kind=pretrained", f"model.path={path}", "rl.optimizer=adamw"]
+    return RlSpec.of(load(sets=[*names, *sets]).config)
+
+
+def trained(runs, recipe, save):
+    """A base's run, as far as its files show."""
+    run = runs.at("sft", "base", "1" * 16)
+    with run.recording({"model": recipe.model.model_dump(mode="json")}, kind="sft"):
+        save(run.model)
+    return Policy.of_run(run, consent=consents(recipe.model))
+
+
+FULL, LORA = "model.tuning=full", "model.tuning=lora"
+BASE = "anchor.reference=base"
+
+
+def test_after_warm_up_in_full_base_is_the_model_as_published(published, tmp_path):
+    recipe = pretrained(published, FULL, BASE)
+    start = trained(
+        Runs(tmp_path), recipe, lambda folder: load_model(published).save_pretrained(folder)
+    )
+    assert reference_policy(start, recipe).path == str(published)
+    assert reference_policy(start, pretrained(published, FULL)) is start
+    as_it_is = Policy(str(published), section=recipe.model)
+    assert reference_policy(as_it_is, recipe) is as_it_is
+
+
+def test_the_trainer_is_given_that_models_folder(published, tmp_path):
+    def save(folder):
+        model = load_model(published)
+        with torch.no_grad():
+            model.model.norm.weight.mul_(3)
+        model.save_pretrained(folder)
+
+    for sets, expected in (((FULL, BASE), published), ((FULL,), None)):
+        recipe = pretrained(published, *sets)
+        start = trained(Runs(tmp_path / str(len(sets))), recipe, save)
+        model, folder = policy_and_reference(recipe, start)
+        assert folder == (expected or Path(start.path))
+        # weights that are stored in bfloat16 are trained in float32
+        assert {weight.dtype for weight in model.parameters()} == {torch.float32}
+
+
+def test_below_an_adapter_is_the_model_it_lies_on(published, tmp_path):
+    recipe = pretrained(published, LORA, BASE, "model.trust_remote_code=true")
+    start = trained(
+        Runs(tmp_path),
+        recipe,
+        lambda folder: attach_lora(load_model(published), recipe.model.lora).save_pretrained(
+            folder
+        ),
+    )
+    below = reference_policy(start, recipe)
+    assert (below.path, below.run) == (str(published), None)
+    assert below.loading["trust_remote_code"] is True
+    unasked = reference_policy(Policy.of_run(start.run), recipe)
+    assert unasked.loading["trust_remote_code"] is False  # its run's word isn't enough
+
+
+def test_forward_kl_is_drawn_from_it(published, tmp_path):
+    def save(folder):
+        adapted = attach_lora(load_model(published), pretrained(published, LORA).model.lora)
+        adapted.save_pretrained(folder)
+        load_tokenizer(published).save_pretrained(folder)
+
+    forward = "anchor.kl=forward"
+    start = trained(Runs(tmp_path), pretrained(published, LORA), save)
+    paths = [
+        reference_samples(pretrained(published, LORA, forward, *sets), start, tmp_path).policy.path
+        for sets in ((), (BASE,))
+    ]
+    assert paths == [start.path, str(published)]
+
+
+def test_random_weights_are_no_reference(published, tmp_path):
+    with pytest.raises(ConfigurationError, match="a model from scratch has random weights"):
+        load(sets=[BASE])
+    load(sets=[BASE, LORA])  # the base without its adapter
+    load(sets=[BASE, "anchor.kl=none"])
+    scratch = RlSpec.of(load(sets=SIZE).config)
+    start = trained(
+        Runs(tmp_path), scratch, lambda folder: load_model(published).save_pretrained(folder)
+    )
+    with pytest.raises(ConfigurationError, match="began with random weights"):
+        reference_policy(start, pretrained(published, FULL, BASE))
+
+
+def test_a_reference_of_the_hub_is_read_at_its_revision(hub):
+    recipe = pretrained("some/model", FULL, "sft.enabled=false", "model.revision=v1")
+    start = Policy("some/model", section=recipe.model)
+    model, folder = policy_and_reference(recipe, start)
+    assert folder == hub / "snapshots" / COMMITS["v1"]
+    norms = [loaded.model.norm.weight.mean().item() for loaded in (model, load_model(folder))]
+    assert norms == [1, 1]  # main's are 2
+    with pytest.raises(DataError, match="'other/model' is no folder here"):
+        _ = Policy("other/model").folder
+
+
+def test_an_adapter_on_a_model_of_the_hub_is_read_at_the_runs_revision(hub, tmp_path):
+    recipe = pretrained("some/model", LORA, "model.revision=v1")
+
+    def save(folder):
+        base = Policy("some/model", section=recipe.model)
+        attach_lora(base.model(), recipe.model.lora).save_pretrained(folder)
+        base.tokenizer().save_pretrained(folder)
+        settings = json.loads((folder / "adapter_config.json").read_text())
+        assert settings["base_model_name_or_path"] == "some/model"
+
+    start = trained(Runs(tmp_path), recipe, save)
+    assert start.loading == {"revision": "v1", "trust_remote_code": False}
+    assert start.model().base_model.model.model.norm.weight.mean().item() == 1
+    assert start.fingerprint == fingerprint(start.path, "v1") != fingerprint(start.path)

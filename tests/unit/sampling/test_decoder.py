@@ -1,0 +1,277 @@
+"""When a completion ends."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from random_model import random_model
+from transformers import PreTrainedTokenizerBase
+from transformers.generation.logits_process import (
+    LogitsProcessorList,
+    MinPLogitsWarper,
+    TemperatureLogitsWarper,
+    TopKLogitsWarper,
+    TopPLogitsWarper,
+)
+
+from sage_cli.errors import DivergedError
+from sage_cli.models.scratch import bpe_tokenizer, character_tokenizer
+from sage_cli.models.signals import batches, completion_logits
+from sage_cli.sampling.decoder import (
+    Ending,
+    Stopping,
+    choose,
+    choose_by_sample,
+    token_logps,
+    uniforms,
+)
+from sage_cli.sampling.sampler import SamplingParameters
+
+STOP = "</SOLUTION>"
+
+
+@pytest.fixture(scope="module")
+def bpe() -> PreTrainedTokenizerBase:
+    """Merges across the stop text's borders: its last characters share tokens with others."""
+    words = ["ON>>", "ION>\n", "x</S", "</SOLUTION", "UTION>.", ">>", "LUT"]
+    return bpe_tokenizer([" ".join(words)] * 50, 400, tags=())
+
+
+def test_text_up_to_the_stop_is_kept_and_the_rest_cut(bpe: PreTrainedTokenizerBase) -> None:
+    stopping = Stopping(bpe, [bpe.eos_token_id], len(bpe), STOP, 50)
+    ids = bpe.encode(f"a{STOP}>> b")
+    assert stopping.endings([ids]) == [Ending(f"a{STOP}", "stop")]
+    assert stopping.endings([]) == []
+
+
+def test_end_of_sequence_and_limit(tokenizer: PreTrainedTokenizerBase) -> None:
+    eos = tokenizer.eos_token_id
+    stopping = Stopping(tokenizer, [eos], len(tokenizer), STOP, 4)
+    three, four = tokenizer.encode("abc"), tokenizer.encode("abcd")
+    assert stopping.endings([three, [*three, eos], four]) == [
+        None,
+        Ending("abc", "stop"),
+        Ending("abcd", "length"),
+    ]
+    last_B = np.array([three[-1], eos, tokenizer.encode(STOP)[-1]])
+    assert stopping.may_end(last_B, 3).tolist() == [False, True, True]
+    assert stopping.may_end(last_B, 4).tolist() == [True, True, True]
+
+
+@settings(max_examples=200)
+@given(before=st.text("</SOLUTION> .\nx", max_size=12), after=st.text(">/.\n x", max_size=4))
+def test_no_token_that_completes_the_stop_is_overlooked(
+    bpe: PreTrainedTokenizerBase, before: str, after: str
+) -> None:
+    stopping = Stopping(bpe, [bpe.eos_token_id], len(bpe), STOP, 10_000)
+    ids = bpe.encode(before + STOP + after)
+    first = next(end for end in range(1, len(ids) + 1) if STOP in bpe.decode(ids[:end]))
+    assert stopping.may_end(np.array([ids[first - 1]]), first).all()
+
+
+def test_with_a_stop_that_is_not_ascii_every_token_is_looked_at(
+    tokenizer: PreTrainedTokenizerBase,
+) -> None:
+    stopping = Stopping(tokenizer, [], len(tokenizer), "。", 100)
+    assert stopping.may_end(np.arange(len(tokenizer)), 1).all()
+
+
+Pair = tuple[tuple[int, ...], tuple[int, ...]]
+"""Token ids of a prompt, and of a text that follows it."""
+
+
+def parameters(
+    temperature: float = 1.0, top_p: float = 1.0, top_k: int = 0, min_p: float = 0.0
+) -> SamplingParameters:
+    return SamplingParameters(temperature, top_p, top_k, min_p, 8, None)
+
+
+def test_uniforms_are_splitmix64() -> None:
+    # The generator's published outputs for seed 1234567 (Vigna's splitmix64.c), top 52 bits.
+    outputs = [
+        6457827717110365317,
+        3203168211198807973,
+        9817491932198370423,
+        4593380528125082431,
+        16408922859458223821,
+    ]
+    seeds_B = np.full(5, 1234567, dtype=np.uint64)
+    expected_B = [(output >> 12) / 2**52 for output in outputs]
+    assert uniforms(seeds_B, np.arange(5)).tolist() == expected_B
+
+
+def test_uniforms_of_neighbouring_seeds_and_steps_are_uniform_and_uncorrelated() -> None:
+    seeds_B, steps_B = np.meshgrid(np.arange(400, dtype=np.uint64), np.arange(50))
+    u_ST = uniforms(seeds_B.ravel(), steps_B.ravel()).reshape(50, 400)
+    # 20,000 numbers: the Kolmogorov-Smirnov statistic passes 1.95 / sqrt(20000) = 0.0138 once
+    # in a thousand; a correlation has standard deviation 1 / sqrt(20000) = 0.007.
+    sorted_N = np.sort(u_ST.ravel())
+    assert np.abs(sorted_N - (np.arange(20_000) + 0.5) / 20_000).max() < 0.0138
+    for axis in (0, 1):
+        a, b = np.take(u_ST, range(49), axis), np.take(u_ST, range(1, 50), axis)
+        assert abs(np.corrcoef(a.ravel(), b.ravel())[0, 1]) < 0.03
+
+
+@pytest.mark.parametrize(
+    ("temperature", "top_k", "top_p", "min_p"),
+    [
+        (1.0, 0, 1.0, 0.0),
+        (0.3, 0, 1.0, 0.01),
+        (1.7, 5, 1.0, 0.0),
+        (1.0, 0, 0.7, 0.0),
+        (0.9, 7, 0.8, 0.1),
+        (1.0, 999, 0.05, 0.0),
+    ],
+)
+def test_the_distribution_is_that_of_generate(
+    temperature: float, top_k: int, top_p: float, min_p: float
+) -> None:
+    torch.manual_seed(0)
+    logits_1V = 2 * torch.randn(1, 12)
+    warpers = LogitsProcessorList([TemperatureLogitsWarper(temperature)])
+    if top_k:
+        warpers.append(TopKLogitsWarper(top_k))
+    if top_p < 1:
+        warpers.append(TopPLogitsWarper(top_p))
+    if min_p:
+        warpers.append(MinPLogitsWarper(min_p))
+    expected_V = warpers(None, logits_1V).softmax(-1)[0].numpy()
+    # Inverting a distribution on a regular grid of N numbers hits a token N p times, give or
+    # take one, so the frequencies are exact to 1 / N.
+    grid = 20_000
+    u_N = (np.arange(grid) + 0.5) / grid
+    p = parameters(temperature, top_p, top_k, min_p)
+    drawn_1N = choose(logits_1V, u_N[None], p).numpy()
+    frequencies_V = np.bincount(drawn_1N[0], minlength=12) / grid
+    assert np.abs(frequencies_V - expected_V).max() < 1.5 / grid + 1e-6
+    assert not frequencies_V[expected_V == 0].any()
+
+
+@given(st.lists(st.floats(-60, 60), min_size=1, max_size=40), st.sampled_from([0.0, 0.5]))
+def test_the_extreme_uniforms_choose_possible_tokens(logits: list[float], min_p: float) -> None:
+    logits_BV = torch.tensor([logits, logits])
+    extremes_BN = np.array([[0.0, 1 - 2.0**-52], [1 - 2.0**-52, 0.0]])
+    drawn_BN = choose(logits_BV, extremes_BN, parameters(min_p=min_p))
+    weights_V = (logits_BV[0] - logits_BV[0].max()).exp()
+    assert (weights_V[drawn_BN] > 0).all()
+    assert (weights_V[drawn_BN] >= min_p).all()
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf"), float("-inf")])
+def test_a_model_that_gives_no_distribution_has_diverged(temperature: float, wrong: float) -> None:
+    """A single -inf forbids a token; a row of nothing else is no distribution."""
+    whole, broken = [0.0, float("-inf"), 1.0], [wrong] * 3
+    how = parameters(temperature=temperature)
+    assert choose(torch.tensor([whole]), np.array([[0.999]]), how).item() == 2
+    with pytest.raises(DivergedError, match="NaN or infinity for the next token"):
+        choose(torch.tensor([whole, broken]), np.array([[0.5], [0.5]]), how)
+
+
+def test_temperature_zero_takes_the_first_most_likely_token() -> None:
+    logits_BV = torch.tensor([[0.0, 3.0, 3.0], [5.0, 1.0, 2.0]])
+    drawn_BN = choose(logits_BV, np.array([[0.9, 0.1], [0.9, 0.1]]), parameters(temperature=0.0))
+    assert drawn_BN.tolist() == [[1, 1], [0, 0]]
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.floats(0, 0.999)), min_size=1, max_size=30))
+def test_samples_that_share_a_row_draw_as_if_each_had_its_own(
+    samples: list[tuple[int, float]],
+) -> None:
+    torch.manual_seed(1)
+    logits_BV = torch.randn(5, 7)
+    rows_S = np.array([row for row, _ in samples])
+    u_S = np.array([u for _, u in samples])
+    p = parameters(temperature=0.8, top_k=5)
+    alone = choose(logits_BV[rows_S], u_S[:, None], p)[:, 0]
+    assert choose_by_sample(logits_BV, rows_S, u_S, p).tolist() == alone.tolist()
+
+
+DECODINGS = [
+    SamplingParameters(1.0, 1.0, 0, 0.0, 8, None),
+    SamplingParameters(0.7, 1.0, 0, 0.0, 8, None),
+    SamplingParameters(1.3, 0.8, 0, 0.0, 8, None),
+    SamplingParameters(1.0, 1.0, 5, 0.0, 8, None),
+    SamplingParameters(1.0, 0.9, 20, 0.05, 8, None),
+    SamplingParameters(0.0, 1.0, 0, 0.0, 8, None),
+]
+
+
+@pytest.fixture(scope="module")
+def model() -> Any:
+    tokenizer = character_tokenizer(["<SOLUTION>", "</SOLUTION>"])
+    sizes = {"hidden_size": 16, "intermediate_size": 32, "max_position_embeddings": 64}
+    made = random_model(tokenizer, seed=5, std=None, tie_word_embeddings=False, **sizes)
+    with torch.no_grad():
+        made.lm_head.weight.mul_(60)
+    return made.eval()
+
+
+def plain(model: Any, pair: Pair, p: SamplingParameters) -> float:
+    """One text, one token at a time, in double precision, as the papers define the cuts."""
+    prompt, text = list(pair[0]), pair[1]
+    total = 0.0
+    for token in text:
+        with torch.inference_mode():
+            logits = model(torch.tensor([prompt])).logits[0, -1].double().numpy()
+        if p.temperature == 0:
+            total += 0.0 if logits.argmax() == token else -np.inf
+        else:
+            weights = np.exp((logits - logits.max()) / p.temperature)
+            if p.top_k:
+                weights[weights < np.sort(weights)[-p.top_k]] = 0
+            shares = weights / weights.sum()
+            order = np.argsort(-shares)
+            before = np.cumsum(shares[order]) - shares[order]
+            weights[order[before >= p.top_p]] = 0
+            weights[weights < p.min_p * weights.max()] = 0
+            chance = weights[token] / weights.sum()
+            total += np.log(chance) if chance else -np.inf
+        prompt.append(token)
+    return total
+
+
+def text_logps(
+    model: Any, pairs: list[Pair], decodings: tuple[SamplingParameters, ...]
+) -> np.ndarray:
+    """The log-probability of sampling each text after its prompt, shape (D, pairs)."""
+    found: dict[Pair, list[float]] = {}
+    for batch in batches(pairs, model.config.vocab_size):
+        with torch.inference_mode():
+            for pair, read in zip(batch, completion_logits(model, batch), strict=True):
+                found[pair] = [float(token_logps(*read, one).double().sum()) for one in decodings]
+    return np.array([found[pair] for pair in pairs]).T
+
+
+def test_all_texts_of_two_tokens_have_probability_one_together(model: Any) -> None:
+    size = model.config.vocab_size
+    pairs = [((3, 4, 5), text) for text in product(range(size), repeat=2)]
+    logps_DR = text_logps(model, pairs, DECODINGS)
+    assert np.exp(logps_DR).sum(axis=1) == pytest.approx(np.ones(len(DECODINGS)), abs=1e-4)
+
+
+def test_each_decoding_is_that_of_plain_code(model: Any) -> None:
+    """Prompts and texts of several lengths, so that rows are padded."""
+    generator = np.random.default_rng(2)
+    size, pairs = model.config.vocab_size, []
+    for place in range(40):
+        prompt = tuple(generator.integers(0, size, 1 + place % 5).tolist())
+        with torch.inference_mode():  # likely tokens, so that cuts leave some texts
+            text, ids = [], list(prompt)
+            for _ in range(1 + place % 4):
+                best = model(torch.tensor([ids])).logits[0, -1].topk(8).indices
+                token = int(best[generator.integers(0, 2 + place % 7)])
+                text.append(token)
+                ids.append(token)
+        pairs.append((prompt, tuple(text)))
+    found = text_logps(model, pairs, DECODINGS)
+    expected = np.array([[plain(model, pair, p) for pair in pairs] for p in DECODINGS])
+    assert np.isfinite(expected).any(axis=1).all()
+    assert np.isinf(expected[2:]).any(axis=1).all()  # something is cut by each
+    np.testing.assert_allclose(found, expected, atol=2e-4)

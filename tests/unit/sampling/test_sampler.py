@@ -1,0 +1,207 @@
+"""From the configuration to a backend that samples."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from peft import LoraConfig, get_peft_model
+from transformers import PreTrainedTokenizerBase
+
+from sage_cli.config.schema import SageConfig
+from sage_cli.errors import ConfigurationError, DataError, SamplingError
+from sage_cli.sampling import vllm_sampler
+from sage_cli.sampling.sampler import (
+    Sampler,
+    SampleRequest,
+    SamplerSetup,
+    SamplingParameters,
+    build_sampler,
+    chosen_backend,
+    sample_seed,
+)
+from sage_cli.settings.sections.sampling import SamplingSection
+from sage_cli.store.sample_parts import Completion
+
+SECTION = SamplingSection(temperature=0.0, max_tokens=12, batch_rows=8)
+PARAMETERS = SamplingParameters.from_section(SECTION, stop="</SOLUTION>")
+REQUESTS = [SampleRequest("p", "1+1=", (0, 1))]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, model: Any, tokenizer: PreTrainedTokenizerBase) -> Path:
+    model.save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    return tmp_path / "model"
+
+
+def texts(path: Path) -> list[str]:
+    with build_sampler(setup(path)) as sampler:
+        assert sampler.provenance["engine"].startswith("transformers ")
+        return [completion.text for completion in sampler.sample(REQUESTS)]
+
+
+def setup(path: Path, section: SamplingSection = SECTION) -> SamplerSetup:
+    return SamplerSetup(path, PARAMETERS, section)
+
+
+def test_a_folder_and_an_adapter_on_it_are_sampled_from(
+    folder: Path, make_model: Any, tokenizer: PreTrainedTokenizerBase
+) -> None:
+    adapter = folder.parent / "adapter"
+    base = make_model()
+    base.config.name_or_path = base.name_or_path = str(folder)
+    adapted = get_peft_model(
+        base, LoraConfig(target_modules=["q_proj", "up_proj"], init_lora_weights=False)
+    )
+    adapted.save_pretrained(adapter)
+    tokenizer.save_pretrained(adapter)
+    assert len(texts(adapter)) == 2
+    assert texts(adapter) != texts(folder)
+
+
+def test_what_is_not_a_model_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="nowhere"):
+        build_sampler(setup(tmp_path / "nowhere"))
+
+
+@pytest.mark.parametrize(
+    ("gpu", "installed", "auto", "obstacle"),
+    [
+        (False, None, "transformers", "is not installed"),
+        (True, None, "transformers", "is not installed"),
+        (False, "0.31.0", "transformers", "needs a GPU"),
+        (False, "0.31.0 (cpu)", "transformers", None),
+        (True, "0.31.0", "vllm", None),
+    ],
+)
+def test_auto_and_what_stands_in_the_way_of_vllm(
+    monkeypatch: pytest.MonkeyPatch,
+    folder: Path,
+    gpu: bool,
+    installed: str | None,
+    auto: str,
+    obstacle: str | None,
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu)
+    monkeypatch.setattr(vllm_sampler, "installed_vllm", lambda: installed)
+    assert chosen_backend(SamplingSection(backend="auto")) == auto
+    assert chosen_backend(SamplingSection(backend="server")) == "server"
+    assert chosen_backend(SamplingSection(servers=("http://one/v1",))) == "server"
+    if obstacle is None:
+        assert vllm_sampler.vllm_obstacle() is None
+    else:
+        with pytest.raises(SamplingError, match=obstacle):
+            build_sampler(setup(folder, SamplingSection(backend="vllm")))
+
+
+def test_an_engine_is_never_forked_from_a_process_that_has_asked_for_gpus(
+    monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
+    """Torch asks the driver, which a fork can't use again; vLLM forks unless it is told."""
+
+    def engine(*_: Any, **__: Any) -> None:
+        raise RuntimeError(f"starts by {os.environ['VLLM_WORKER_MULTIPROC_METHOD']}")
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(vllm_sampler, "installed_vllm", lambda: "0.31.0")
+    monkeypatch.setitem(sys.modules, "vllm", SimpleNamespace(LLM=engine, __spec__=None))
+    monkeypatch.setitem(sys.modules, "vllm.lora", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "vllm.lora.request", SimpleNamespace(LoRARequest=None))
+    monkeypatch.setattr(vllm_sampler, "find_spec", lambda _: None)
+    monkeypatch.setenv("VLLM_WORKER_MULTIPROC_METHOD", "")
+    monkeypatch.delenv("VLLM_WORKER_MULTIPROC_METHOD")
+    with pytest.raises(SamplingError, match="starts by spawn"):
+        build_sampler(setup(folder, SamplingSection(backend="vllm")))
+
+
+def test_a_server_without_an_address_is_refused(folder: Path) -> None:
+    with pytest.raises(SamplingError, match="no server"):
+        build_sampler(setup(folder, SamplingSection(backend="server")))
+
+
+class Echo(Sampler):
+    """Answers with the prompt: what another package might register."""
+
+    def __init__(self, setup: SamplerSetup) -> None:
+        self.setup, self.closed = setup, False
+
+    @property
+    def provenance(self) -> Mapping[str, str]:
+        return {"engine": "echo"}
+
+    def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
+        for request in requests:
+            for index in request.indices:
+                seed = sample_seed(request.seed, request.problem_id, index)
+                text = f"{self.setup.options['greeting']} {request.prompt} {seed}"[:60]
+                yield Completion(request.problem_id, index, request.seed, text, 3, "stop")
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def registered(monkeypatch: pytest.MonkeyPatch, target: Any) -> None:
+    point = EntryPoint("echo", f"package:{target.__name__}", "sage_cli.samplers")
+    monkeypatch.setattr("sage_cli.settings.own_code.entry_points", lambda **_: (point,))
+    monkeypatch.setattr(EntryPoint, "load", lambda _: target)
+
+
+def test_a_registered_sampler_is_called_with_all_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    registered(monkeypatch, Echo)
+    section = SamplingSection(backend="echo", options={"greeting": "hello"})
+    assert chosen_backend(section) == "echo"
+    given = setup(Path("anywhere"), section)
+    with build_sampler(given) as sampler:
+        assert isinstance(sampler, Echo)
+        assert sampler.setup == given
+        (first, _) = sampler.sample(REQUESTS)
+        assert first.text.startswith("hello 1+1= ")
+    assert sampler.closed
+
+
+def test_what_is_no_sampler_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    registered(monkeypatch, list)
+    monkeypatch.setattr(EntryPoint, "load", lambda _: lambda setup: [setup])
+    with pytest.raises(ConfigurationError, match=r"sampler 'echo' \(package:list\) makes a list"):
+        build_sampler(setup(Path("anywhere"), SamplingSection(backend="echo")))
+
+
+def test_a_sampler_that_cannot_be_made_is_named_with_its_options(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def make(setup: SamplerSetup) -> Sampler:
+        raise KeyError("greeting")
+
+    registered(monkeypatch, make)
+    section = SamplingSection(backend="echo", options={"greting": "hello"})
+    said = r"sampler 'echo' \(package:make\) .* the options greting='hello': KeyError: 'greeting'"
+    with pytest.raises(ConfigurationError, match=said) as caught:
+        build_sampler(setup(Path("anywhere"), section))
+    assert "sampling.options.NAME=VALUE" in str(caught.value.next_step)
+    monkeypatch.setattr("sage_cli.settings.own_code.entry_points", lambda **_: ())
+    said = "no installed package registers the sampler 'echo'"
+    with pytest.raises(ConfigurationError, match=said) as caught:
+        build_sampler(setup(Path("anywhere"), section))
+    assert "--set sampling.backend=NAME" in str(caught.value.next_step)
+
+
+def test_an_unknown_backend_is_refused_with_those_that_are_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    registered(monkeypatch, Echo)
+    known = "known: auto, transformers, vllm, server, echo"
+    with pytest.raises(ValueError, match=f"unknown sampler 'vlm'; {known}"):
+        SamplingSection(backend="vlm")
+
+
+def test_options_without_a_backend_that_reads_them_are_refused() -> None:
+    with pytest.raises(ValueError, match="'auto' reads none"):
+        SageConfig.model_validate({"sampling": {"options": {"beam": 3}}})

@@ -1,0 +1,55 @@
+"""Choosing among servers."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+from sage_cli.sampling.server import REST_S, Balance
+
+
+def test_requests_go_to_the_least_busy_server() -> None:
+    balance = Balance(["a", "b", "c"])
+    with ExitStack() as stack:
+        opened = [stack.enter_context(balance.chosen()) for _ in range(6)]
+        assert sorted(opened) == ["a", "a", "b", "b", "c", "c"]
+        with balance.chosen() as seventh:
+            pass
+        with balance.chosen() as eighth:
+            assert eighth == seventh
+
+
+def test_a_server_that_failed_rests_and_comes_back() -> None:
+    now_s = 100.0
+    balance = Balance(["a", "b"], clock=lambda: now_s)
+    balance.failed("a")
+    with ExitStack() as stack:
+        assert {stack.enter_context(balance.chosen()) for _ in range(5)} == {"b"}
+        now_s += REST_S
+        with balance.chosen() as server:
+            assert server == "a"
+
+
+def test_when_all_have_failed_the_first_to_recover_is_asked() -> None:
+    now_s = 0.0
+    balance = Balance(["a", "b"], clock=lambda: now_s)
+    balance.failed("b")
+    now_s = 1.0
+    balance.failed("a")
+    with balance.chosen() as server:
+        assert server == "b"
+
+
+def test_how_long_all_servers_have_asked_to_be_left_alone() -> None:
+    now_s = 0.0
+    balance = Balance(["a", "b"], clock=lambda: now_s)
+    balance.failed("a", asked_s=8.0)
+    assert not balance.all_rest()
+    assert balance.asked_s() == 0.0  # b may be asked
+    balance.failed("b", asked_s=3.0)
+    assert balance.all_rest()
+    assert balance.asked_s() == 3.0
+    now_s = 4.0
+    assert balance.all_rest()  # b's failure is only four seconds old
+    assert balance.asked_s() == 0.0
+    now_s = REST_S
+    assert not balance.all_rest()

@@ -1,0 +1,454 @@
+"""One writer per directory, across processes."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import other_host
+import pytest
+
+from sage_cli.errors import StoreError
+from sage_cli.store import locks
+from sage_cli.store.locks import (
+    EXPIRY_S,
+    LAUNCHER,
+    HeldError,
+    Lease,
+    driver,
+    foreign_holder,
+    holder_of,
+    is_held,
+    locked,
+    writer,
+)
+from sage_cli.store.metrics import MetricsFile
+
+HOLD = """
+import sys
+from pathlib import Path
+from sage_cli.store.locks import writer
+with writer(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def holder(tmp_path):
+    """Another process that holds the folder until it is killed or its stdin closes."""
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(tmp_path)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        assert process.stdout.readline() == "held\n"
+        yield process
+        process.kill()
+
+
+def test_a_second_process_is_refused_with_the_firsts_name(tmp_path, holder):
+    with pytest.raises(StoreError, match=f"process {holder.pid} on ") as caught, writer(tmp_path):
+        pass
+    assert str(tmp_path) in caught.value.cause
+
+
+def test_a_killed_holder_holds_nothing(tmp_path, holder):
+    holder.kill()
+    holder.wait()
+    with writer(tmp_path):
+        assert f'"pid": {os.getpid()}' in (tmp_path / ".lock.lease").read_text()
+    assert not (tmp_path / ".lock.lease").exists()
+
+
+def test_the_same_process_is_refused_too_and_the_end_frees_it(tmp_path):
+    with writer(tmp_path), pytest.raises(StoreError, match="being written"), writer(tmp_path):
+        pass
+    with writer(tmp_path):
+        pass
+
+
+@pytest.mark.parametrize(
+    "number", [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.ENOSPC]
+)
+def test_a_lock_that_cannot_be_had_is_not_somebody_elses(tmp_path, monkeypatch, number):
+    def refuse(*_):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.raises(StoreError) as caught, writer(tmp_path):
+        pass
+    assert os.strerror(number) in caught.value.cause
+    assert "being written" not in caught.value.cause
+    with pytest.raises(StoreError, match=os.strerror(number)):
+        is_held(tmp_path)
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with (
+        pytest.raises(StoreError, match=r"file/run/\.lock can't be locked"),
+        writer(tmp_path / "file" / "run"),
+    ):
+        pass
+
+
+def test_a_look_tells_and_creates_nothing(tmp_path, holder):
+    assert is_held(tmp_path)
+    holder.kill()
+    holder.wait()
+    assert not is_held(tmp_path)
+    assert not is_held(tmp_path / "absent")
+    (tmp_path / "empty").mkdir()
+    assert not is_held(tmp_path / "empty")
+    assert list((tmp_path / "empty").iterdir()) == []
+
+
+def test_looks_do_not_meet_and_refuse_no_writer(tmp_path):
+    with writer(tmp_path):
+        pass
+    (tmp_path / ".lock").chmod(0o444)  # somebody else's
+    with (tmp_path / ".lock").open("rb") as other:
+        fcntl.flock(other, fcntl.LOCK_SH)  # another process looks just now
+        assert not is_held(tmp_path)
+
+
+def test_a_cleared_folder_is_let_go(tmp_path):
+    folder = tmp_path / "run"
+    with writer(folder):
+        for file in folder.iterdir():
+            file.unlink()
+        folder.rmdir()
+    assert not is_held(folder)
+
+
+@pytest.mark.parametrize(
+    ("number", "advice"),
+    [
+        (errno.EPERM, "you may not write there"),
+        (errno.EROFS, "read-only"),
+        (errno.ENOSPC, "make room"),
+        (errno.EDQUOT, "quota"),
+        (errno.ENOLCK, r"no locks \(flock\)"),
+        (errno.EOPNOTSUPP, r"no locks \(flock\)"),
+        (errno.EIO, "^choose another folder"),
+    ],
+)
+def test_what_to_do_depends_on_what_was_refused(tmp_path, monkeypatch, number, advice):
+    def refuse(*_):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.raises(StoreError) as caught, writer(tmp_path):
+        pass
+    assert re.search(advice, caught.value.next_step)
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS])
+def test_a_lock_file_that_cannot_be_made_is_not_somebody_elses(tmp_path, monkeypatch, number):
+    def refuse(path, *_, **__):
+        raise OSError(number, os.strerror(number), path)
+
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(StoreError) as caught, writer(tmp_path):
+        pass
+    assert os.strerror(number) in caught.value.cause
+    assert "being written" not in caught.value.cause
+
+
+def test_a_folder_is_held_by_who_has_others_write_in_it(tmp_path):
+    with writer(tmp_path, LAUNCHER):
+        assert is_held(tmp_path)
+        with writer(tmp_path):  # one of those others
+            assert is_held(tmp_path)
+        with (
+            pytest.raises(StoreError, match="being written by process"),
+            writer(tmp_path, LAUNCHER),
+        ):
+            pass
+    assert not is_held(tmp_path)
+
+
+SIGN = ".lock.lease"
+
+
+@contextmanager
+def on_host(name, folder, order="write"):
+    """A process on another host, and the first line that it says."""
+    command = [sys.executable, other_host.__file__, str(folder), name, order]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            yield process, process.stdout.readline().strip()
+        finally:
+            process.kill()
+
+
+def answer(process):
+    process.stdin.write("\n")
+    process.stdin.flush()
+    return process.stdout.readline().strip()
+
+
+def silent(folder, seconds):
+    """Let the holder's last heartbeat be so old."""
+    then = time.time() - seconds
+    os.utime(folder / SIGN, (then, then))
+
+
+def test_a_holder_on_another_host_is_refused_by_name_and_age(tmp_path):
+    with on_host("b", tmp_path) as (other, said):
+        assert said == "held"
+        assert is_held(tmp_path)
+        with pytest.raises(StoreError) as caught, writer(tmp_path):
+            pass
+        named = rf"written by process {other.pid} on b, since \d{{4}}-.* UTC \(last heartbeat \d s"
+        assert re.search(named, caught.value.cause)
+        other.stdin.close()
+        other.wait()
+    assert not is_held(tmp_path)
+    with writer(tmp_path), on_host("c", tmp_path, "look") as (_, said):
+        assert said.startswith(f"True process {os.getpid()} on ")
+
+
+def test_a_killed_holder_of_another_host_counts_until_it_was_silent_for_long(tmp_path):
+    with on_host("b", tmp_path) as (other, _):
+        other.kill()
+        other.wait()
+    silent(tmp_path, EXPIRY_S - 5)
+    with pytest.raises(StoreError, match=r"on b, .*last heartbeat 2[5-9] s ago"), writer(tmp_path):
+        pass
+    silent(tmp_path, EXPIRY_S + 1)
+    assert not is_held(tmp_path)
+    with writer(tmp_path):
+        assert json.loads((tmp_path / SIGN).read_text())["pid"] == os.getpid()
+    assert not (tmp_path / SIGN).exists()
+
+
+@pytest.mark.parametrize("jump_s", [3600, -3600], ids=["forward", "back"])
+def test_who_lives_keeps_the_lock_when_the_file_servers_clock_jumps(tmp_path, jump_s):
+    """As if it had: a file server's clock can't be set here, the file's time can."""
+    with on_host("b", tmp_path) as (other, _):
+        silent(tmp_path, jump_s)
+        assert not is_held(tmp_path)  # nobody can tell at once
+        with pytest.raises(StoreError, match=r"written by process .* on b"), writer(tmp_path):
+            pass
+        assert is_held(tmp_path)  # its next heartbeat has told
+        assert answer(other) == "written"
+
+
+def test_who_died_before_the_clock_was_set_back_holds_nobody_up(tmp_path):
+    with on_host("b", tmp_path) as (other, _):
+        other.kill()
+        other.wait()
+    silent(tmp_path, -3600)
+    with writer(tmp_path):
+        assert json.loads((tmp_path / SIGN).read_text())["pid"] == os.getpid()
+
+
+def test_a_killed_holder_of_this_host_counts_for_nothing(tmp_path):
+    with pytest.MonkeyPatch.context() as patch:  # it can't be asked to leave its file behind
+        patch.setattr(Lease, "drop", lambda self: None)
+        with writer(tmp_path):
+            pass
+    assert (tmp_path / SIGN).exists()  # fresh, and nobody has the lock
+    assert not is_held(tmp_path)
+    with writer(tmp_path):
+        assert is_held(tmp_path)
+
+
+def test_a_frozen_holder_that_was_taken_over_writes_no_more(tmp_path):
+    with on_host("b", tmp_path) as (frozen, _):
+        assert answer(frozen) == "written"
+        frozen.send_signal(signal.SIGSTOP)
+        silent(tmp_path, EXPIRY_S + 1)
+        with on_host("c", tmp_path) as (second, said):
+            assert said == "held"
+            frozen.send_signal(signal.SIGCONT)
+            said = answer(frozen)
+            assert f"was taken over by process {second.pid} on c" in said
+            assert "sent no heartbeat for 30 s" in said
+            frozen.wait()
+            assert answer(second) == "written"  # whose file the loser has left alone
+    records = MetricsFile(tmp_path / "metrics.jsonl").read()
+    assert [(record["host"], record["step"]) for record in records] == [("b", 1), ("c", 1)]
+
+
+def test_who_was_taken_over_and_finds_nobody_left_writes_no_more_either(tmp_path):
+    with writer(tmp_path) as hold:
+        (tmp_path / SIGN).unlink()  # as the end of the other one does
+        with pytest.raises(StoreError, match="taken over by another process"):
+            hold.require()
+
+
+@pytest.mark.parametrize("torn", ["", '{"host": "b", "bo', "[]", "process 7 on b", "\xff"])
+def test_a_torn_sign_is_somebodys_while_it_is_fresh(tmp_path, torn):
+    (tmp_path / ".lock").touch()
+    (tmp_path / SIGN).write_bytes(torn.encode("latin-1"))
+    assert holder_of(tmp_path) == "another process"
+    with pytest.raises(StoreError, match="written by another process"), writer(tmp_path):
+        pass
+    silent(tmp_path, EXPIRY_S + 1)
+    with writer(tmp_path):
+        pass
+
+
+def test_age_is_told_by_the_file_servers_clock(tmp_path, monkeypatch):
+    with on_host("b", tmp_path):
+        monkeypatch.setattr(time, "time", lambda: 4e9)  # this host's is years ahead
+        assert is_held(tmp_path)
+        assert list(tmp_path.glob(".*.tmp")) == []
+
+
+def test_who_may_only_read_looks_by_its_own_clock(tmp_path, monkeypatch):
+    with on_host("b", tmp_path):
+        opened = Path.open
+
+        def refuse(path, mode="r", *rest, **named):
+            if mode != "r" and mode != "rb":
+                raise PermissionError(13, "Permission denied", str(path))
+            return opened(path, mode, *rest, **named)
+
+        monkeypatch.setattr(Path, "open", refuse)
+        assert is_held(tmp_path)
+        now_s = time.time()
+        monkeypatch.setattr(time, "time", lambda: now_s + 2 * EXPIRY_S)
+        assert not is_held(tmp_path)
+
+
+def test_signs_of_life_go_on_and_follow_a_folder_that_moves(tmp_path, monkeypatch):
+    monkeypatch.setattr(locks, "HEARTBEAT_S", 0.01)
+    folder, moved = tmp_path / "a", tmp_path / "b"
+    with writer(folder):
+        folder.rename(moved)
+        silent(moved, 1000)
+        while time.time() - (moved / SIGN).stat().st_mtime > EXPIRY_S:
+            time.sleep(0.01)  # a beat that never comes is the test's own time limit
+    assert not (moved / SIGN).exists()
+
+
+def test_of_two_that_take_over_at_once_the_last_one_has_it(tmp_path, monkeypatch):
+    sign = tmp_path / SIGN
+    sign.write_text("torn")
+    silent(tmp_path, EXPIRY_S + 1)
+    first, second = Lease(sign), Lease(sign)
+    settle = time.sleep
+
+    def overtaken(seconds):
+        """While the first waits, the second, which saw the same silence, takes the lock too."""
+        monkeypatch.setattr(time, "sleep", settle)
+        monkeypatch.setattr(locks, "foreign_holder", lambda _: None)
+        second.take()
+
+    monkeypatch.setattr(time, "sleep", overtaken)
+    with pytest.raises(HeldError):
+        first.take()
+    assert not second.lost
+    first.drop()
+    assert sign.exists()
+    second.drop()
+    assert not sign.exists()
+
+
+def test_a_lock_is_waited_for_as_long_as_was_said(tmp_path):
+    with on_host("b", tmp_path) as (other, _):
+        threading.Timer(0.2, other.stdin.close).start()
+        with locked(tmp_path / ".lock", 60):
+            assert foreign_holder(tmp_path / SIGN) is None
+
+
+def test_a_study_has_one_driver_who_is_named(tmp_path):
+    with (
+        driver(tmp_path, "tau-rho-1"),
+        pytest.raises(StoreError) as caught,
+        driver(tmp_path, "tau-rho-1"),
+    ):
+        pass
+    assert re.match(
+        rf"tau-rho-1 is driven by process {os.getpid()} on .*, since ", str(caught.value)
+    )
+
+
+def old(path, seconds=2 * EXPIRY_S):
+    then = time.time() - seconds
+    os.utime(path, (then, then))
+    return path
+
+
+def test_the_next_writer_sweeps_what_killed_ones_left(tmp_path):
+    """Signs of life whose locks are free, and old halves of files; nothing else."""
+    killed = "from pathlib import Path; import os, sys; from sage_cli.store.locks import *\n" \
+             "with driver(Path(sys.argv[1]), 'study'), writer(Path(sys.argv[1]), LAUNCHER):\n" \
+             "    os.kill(os.getpid(), 9)"  # fmt: skip
+    subprocess.run([sys.executable, "-c", killed, str(tmp_path)], check=False)
+    left = [".driver.lease", ".launcher.lease"]
+    assert sorted(path.name for path in tmp_path.glob(".*.lease")) == left
+    (tmp_path / "tasks").mkdir()
+    halves = [tmp_path / ".state.json.0a.tmp", tmp_path / "tasks/.rl-a.json.0b.tmp"]
+    for half in (*halves, tmp_path / ".young.tmp", tmp_path / "kept.tmp"):
+        half.write_text("half")
+    old(tmp_path / "kept.tmp")
+    for half in halves:
+        old(half)
+    with writer(tmp_path):
+        assert [path.name for path in tmp_path.glob(".*.lease")] == [SIGN]
+    assert not any(half.exists() for half in halves)
+    assert (tmp_path / ".young.tmp").exists()
+    assert (tmp_path / "kept.tmp").exists()
+
+
+def test_signs_of_the_living_are_left_alone(tmp_path):
+    with driver(tmp_path, "study"):
+        sign = (tmp_path / ".driver.lease").read_text()
+        with writer(tmp_path):
+            assert (tmp_path / ".driver.lease").read_text() == sign
+    with on_host("b", tmp_path):
+        sign = (tmp_path / SIGN).read_text()
+        with driver(tmp_path, "study"):
+            assert (tmp_path / SIGN).read_text() == sign
+
+
+def test_a_sign_that_a_full_disk_left_empty_holds_nobody_up_for_long(tmp_path):
+    sign = tmp_path / ".driver.lease"
+    sign.touch()
+    with pytest.raises(StoreError, match="study is driven by"), driver(tmp_path, "study"):
+        pass  # it may be one that is being written
+    old(sign, locks.HEARTBEAT_S + 1)
+    with driver(tmp_path, "study"):
+        assert json.loads(sign.read_text())["pid"] == os.getpid()
+
+
+def test_a_full_disk_leaves_no_empty_sign(tmp_path, monkeypatch):
+    opened = Path.open
+
+    class Full:
+        def __init__(self, file):
+            self.file = file
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            self.file.close()
+
+        def write(self, _):
+            raise OSError(28, "No space left on device")
+
+    def full(path, mode="r", *rest, **named):
+        file = opened(path, mode, *rest, **named)
+        return Full(file) if mode == "xb" else file
+
+    monkeypatch.setattr(Path, "open", full)
+    with pytest.raises(StoreError, match="No space left"), driver(tmp_path, "study"):
+        pass
+    assert not (tmp_path / ".driver.lease").exists()

@@ -1,0 +1,553 @@
+"""Run directories: what the manifest says after every kind of end, and finding one again."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from sage_cli.errors import (
+    ConfigurationError,
+    DataError,
+    Interrupted,
+    OutOfMemoryError,
+    StoreError,
+    TrainingError,
+)
+from sage_cli.store.files import identity_of
+from sage_cli.store.locks import LAUNCHER, writer
+from sage_cli.store.run import (
+    Run,
+    Runs,
+    current,
+    evaluation_figures,
+    name_in,
+    record_evaluation,
+    run_of,
+    settled,
+    stage_replacement,
+)
+from sage_cli.training.checkpoints import seal
+
+
+@pytest.fixture
+def runs(tmp_path):
+    return Runs(tmp_path / "runs")
+
+
+def made(runs, kind="rl", label="dapo-branch", identity="0123456789abcdef", **fields):
+    run = runs.at(kind, label, identity)
+    with run.recording({"rl": {"steps": 3}}, kind=kind, **({"parent": None, "seed": 1} | fields)):
+        run.metrics.append({"step": 1})
+    return run
+
+
+def test_a_finished_run_says_what_made_it(runs):
+    run = made(runs, parent="sft-x-1")
+    assert run.id == "rl-dapo-branch-01234567"
+    assert run.config == {"rl": {"steps": 3}}
+    manifest = run.manifest
+    assert (manifest["status"], manifest["reason"], manifest["parent"]) == (
+        "finished", None, "sft-x-1",
+    )  # fmt: skip
+    assert manifest["seconds"] >= 0
+    assert {"created", "started", "ended", "versions", "commit", "host", "command"} <= set(manifest)
+    assert {"sage", "python", "torch", "trl", "math-verify"} <= set(manifest["versions"])
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "reason"),
+    [
+        (KeyboardInterrupt(), "interrupted", "interrupted by the user"),
+        (Interrupted(signal.SIGINT), "interrupted", "interrupted by the user"),
+        (Interrupted(signal.SIGTERM), "interrupted", "interrupted by SIGTERM"),
+        (TrainingError("all clipped", "longer"), "failed", "all clipped"),
+        (ZeroDivisionError("division by zero"), "failed", "ZeroDivisionError: division by zero"),
+        (SystemExit(3), "failed", "SystemExit: 3"),
+    ],
+)
+def test_other_ends_are_recorded_with_their_reason_and_raised(runs, error, status, reason):
+    run = runs.at("rl", "a", "1" * 16)
+    with pytest.raises(type(error)), run.recording({}, kind="rl"):  # noqa: PT012
+        assert run.manifest["status"] == "running"
+        run.metrics.append({"step": 1})
+        raise error
+    assert (run.manifest["status"], run.manifest["reason"]) == (status, reason)
+    assert not run.finished
+    with run.recording({}, kind="rl"):  # taken up again
+        assert run.manifest["reason"] is None
+    assert run.finished
+
+
+@pytest.mark.parametrize("kind", [ConfigurationError, DataError, StoreError, TrainingError])
+def test_a_refusal_before_anything_was_done_leaves_no_run(runs, kind):
+    finished, refused = made(runs), runs.at("rl", "dapo-branch", "1" * 16)
+    with pytest.raises(kind), refused.recording({}, kind="rl"):
+        raise kind("not so")
+    assert not refused.folder.exists()
+    assert runs.find("dapo") == finished
+
+
+def test_what_was_begun_before_or_tells_something_stays(runs):
+    run = runs.at("rl", "a", "1" * 16)
+    for error in (OutOfMemoryError("full"), ConfigurationError("not so")):
+        with pytest.raises(type(error)), run.recording({}, kind="rl"):
+            raise error
+        assert (run.status, run.manifest["reason"]) == ("failed", error.cause)
+    run.clear()
+    with pytest.raises(StoreError), run.recording({}, kind="rl"):  # noqa: PT012
+        run.checkpoints.mkdir()
+        raise StoreError("the disk is full")
+    assert run.status == "failed"
+
+
+def test_time_adds_up_over_resumptions_and_creation_stays(runs):
+    run = made(runs)
+    first = run.manifest
+    run.note(seconds=100.0)
+    made(runs)
+    assert 100.0 <= run.manifest["seconds"] < 160
+    assert run.manifest["created"] == first["created"]
+    assert run.manifest["started"] > first["started"]
+
+
+def test_a_run_that_is_being_written_refuses_a_second_writer(runs):
+    run = runs.at("rl", "a", "1" * 16)
+    with run.recording({"by": "first"}, kind="rl"):
+        with pytest.raises(StoreError, match="being written"), run.recording({}, kind="rl"):
+            pass
+        assert run.config == {"by": "first"}  # the second wrote nothing
+        with pytest.raises(StoreError, match="being written"):
+            run.clear()
+    run.clear()
+    assert not run.folder.exists()
+    run.clear()  # nothing there: nothing to do
+
+
+@pytest.mark.parametrize("status", ["interrupted", "finished", None])
+def test_only_a_run_that_was_begun_and_has_not_finished_is_pruned(runs, status):
+    run = runs.at("rl", "dapo", "1" * 8)
+    if status:
+        run.note(status=status)
+        with writer(run.folder):
+            run.prune("it lags")  # somebody goes on with it
+        assert run.manifest == {"status": status}
+    run.prune("it lags")
+    expected = {"status": "pruned", "reason": "it lags"} if status == "interrupted" else None
+    assert run.manifest == (expected or ({"status": status} if status else {}))
+    assert run.folder.exists() == bool(status)
+
+
+def test_find_by_what_stands_within_an_id(runs):
+    first = made(runs, label="dapo-branch", identity="aaaa1111")
+    second = made(runs, label="dapo-none", identity="bbbb2222")
+    assert runs.find("branch") == first
+    assert runs.find("none-bb") == second
+    when = [run.manifest["started"][:16].replace("T", " ") for run in (first, second)]
+    second.note(status="failed")
+    with pytest.raises(StoreError) as caught:
+        runs.find("dapo")
+    assert caught.value.cause == (
+        f"'dapo' fits 2 runs: {first.id} (finished, {when[0]}), {second.id} (failed, {when[1]})"
+    )
+    third = made(runs, kind="branch", label="grpo", identity="cccc3333")
+    assert runs.find("branch") == third  # a beginning goes before what stands within
+    with pytest.raises(StoreError, match="there is no run 'dapo-token'"):
+        runs.find("dapo-token")
+
+
+@pytest.mark.parametrize("file", ["manifest.json", "config.json"])
+@pytest.mark.parametrize("content", [b'{"status": "fini', b"[]", b"3", b"\xff{}", b"[" * 100_000])
+def test_a_torn_run_costs_itself_alone(runs, file, content, caplog):
+    base = made(runs, kind="sft", label="base", identity="bbbb0000")
+    run, other = made(runs), made(runs, identity="aaaa1111", parent=base.id)
+    run.note(asked="9999")  # the latest, if it could be read
+    (run.folder / file).write_bytes(content)
+    assert runs.all() == [run, base, other]
+    assert runs.whole() == [base, other]
+    assert runs.latest() == other
+    assert runs.children(base) == [other.id]
+    (said,) = caplog.messages
+    assert f"{run.folder / file} is torn or was edited" in said
+    assert said.endswith(f"put a whole copy of the file there, or `sage runs remove {run.id}`")
+
+    assert (run.status, run.finished, run.begun) == ("torn", False, True)
+    with pytest.raises(StoreError, match=rf"{file} is torn"):
+        current(runs.at("rl", "dapo-branch", "0123456789abcdef"))
+    runs.remove(runs.find(run.id))
+    assert runs.all() == [base, other]
+
+
+def test_a_torn_run_is_replaced_by_one_that_is_trained_anew(runs):
+    run = made(runs)
+    (run.folder / "manifest.json").write_bytes(b"{")
+    anew = stage_replacement(run)
+    with anew.recording({}, kind="rl"):
+        assert run.torn is not None
+    assert settled(anew).finished
+
+
+def test_a_torn_run_that_was_begun_anew_names_no_removal_of_the_old_one(runs):
+    anew = stage_replacement(made(runs))
+    with anew.recording({}, kind="rl"):
+        pass
+    (anew.folder / "manifest.json").write_bytes(b"{")
+    with pytest.raises(StoreError, match="torn") as caught:
+        current(made(runs))
+    assert caught.value.next_step == "run its command again with --fresh"
+
+
+def test_a_folder_without_a_configuration_is_no_run(runs):
+    with pytest.raises(StoreError, match=r"no config\.json"):
+        _ = Run(runs.root / "nothing").config
+
+
+def test_find_by_id_part_or_folder(runs):
+    first = made(runs, identity="aaaa1111")
+    second = made(runs, identity="bbbb2222")
+    base = made(runs, kind="sft", label="arithmetic", identity="cccc3333")
+    assert runs.find(first.id) == first
+    assert runs.find("sft") == base
+    assert runs.find("bbbb2222") == second
+    assert runs.find(str(second.folder)) == second
+    second.model.mkdir()
+    assert run_of(second.model) == second
+    assert run_of(second.checkpoints) is None
+    with pytest.raises(
+        StoreError, match=rf"'rl' fits 2 runs: {first.id} \(.*\), {second.id} \("
+    ) as caught:
+        runs.find("rl")
+    assert caught.value.next_step == "name one of them by more of its id"
+    with pytest.raises(StoreError, match="there is no run 'rl-dapo-brnch-aaaa1111'") as caught:
+        runs.find("rl-dapo-brnch-aaaa1111")
+    assert caught.value.next_step == f"did you mean {first.id}?"
+
+
+def test_latest_is_finished_and_no_trial(runs):
+    assert runs.latest() is None
+    base = made(runs, kind="sft", identity="1" * 8)
+    assert runs.latest() == base
+    trained = made(runs, identity="2" * 8)
+    trial = made(runs, identity="3" * 8, sweep="tau-rho-1")
+    with pytest.raises(KeyboardInterrupt), runs.at("rl", "a", "4" * 8).recording({}, kind="rl"):
+        raise KeyboardInterrupt
+    assert runs.latest() == trained
+    assert [run.id[-8:] for run in runs.all()] == ["1" * 8, "2" * 8, "3" * 8, "4" * 8]
+    base.ask()
+    assert runs.latest() == base
+    time.sleep(0.002)  # times are kept in milliseconds
+    trial.ask()
+    assert runs.latest() == trial
+
+
+def test_remove_refuses_parents_and_runs_at_work(runs):
+    base = made(runs, kind="sft", identity="1" * 8)
+    trained = made(runs, identity="2" * 8, parent=base.id)
+    with pytest.raises(StoreError, match=f"{base.id} is the parent of {trained.id}"):
+        runs.remove(base)
+    with writer(trained.folder), pytest.raises(StoreError, match="being written"):
+        runs.remove(trained)
+    assert trained.finished
+    runs.remove(trained)
+    runs.remove(base)
+    assert runs.all() == []
+
+
+def test_identity_is_the_same_in_every_process():
+    """Hash randomisation, insertion order and number types must not show."""
+    program = (
+        "from sage_cli.store.files import identity_of;"
+        "print(identity_of('rl', {'rl': {'seed': 1, 'lr': 1e-5}, 'tags': ['a'], 'beta': None}))"
+    )
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True,
+        ).stdout.strip()
+        for seed in ("0", "1")
+    }  # fmt: skip
+    here = identity_of("rl", {"beta": None, "tags": ("a",), "rl": {"lr": 1e-5, "seed": 1}})
+    assert found == {here}
+
+
+def test_identity_tells_apart_what_determines_a_result(monkeypatch):
+    one = identity_of("rl", {"seed": 1})
+    assert one != identity_of("rl", {"seed": 2})
+    assert one != identity_of("sft", {"seed": 1})
+    monkeypatch.setattr("sage_cli.store.files.RESULT_VERSION", 10**6)
+    assert one != identity_of("rl", {"seed": 1})
+
+
+def test_the_manifest_is_json_for_other_programs(runs):
+    run = made(runs)
+    assert json.loads((run.folder / "manifest.json").read_text()) == run.manifest
+
+
+def test_a_killed_run_is_interrupted_and_a_held_one_runs(tmp_path):
+    run = Run(tmp_path / "rl-x-1")
+    with run.recording({}, kind="rl"):
+        assert run.status == "running"
+    run.note(status="running")  # as a SIGKILL leaves it: the kernel has dropped the lock
+    assert run.status == "interrupted"
+
+
+def test_a_disk_too_full_for_the_manifest_hides_no_cause(runs, monkeypatch):
+    run = runs.at("rl", "a", "1" * 16)
+    with pytest.raises(TrainingError, match="the cause"), run.recording({}, kind="rl"):  # noqa: PT012
+        monkeypatch.setattr(Run, "note", full)
+        raise TrainingError("the cause")
+    monkeypatch.undo()
+    assert run.status == "interrupted"
+
+
+def full(*_, **__):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_what_was_set_aside_is_no_run(runs):
+    run = made(runs)
+    aside = run.set_aside()
+    assert (aside / "manifest.json").is_file()
+    assert runs.all() == []
+    made(runs)
+    run.clear()
+    assert list(runs.root.iterdir()) == []
+
+
+def test_a_run_that_was_taken_over_is_recorded_no_further(runs):
+    run = runs.at("rl", "a", "6" * 64)
+    with pytest.raises(StoreError, match="taken over"), run.recording({}, kind="rl") as leased:  # noqa: PT012
+        for file in (leased.metrics, leased.rollouts):
+            file.append({"step": 1})
+        (run.folder / ".lock.lease").unlink()  # as the end of the process that took over does
+        for file in (leased.metrics, leased.rollouts):
+            with pytest.raises(StoreError, match="taken over by another process"):
+                file.append({"step": 2})
+        with pytest.raises(StoreError, match="taken over by another process"):
+            seal(run.checkpoints / "checkpoint-1", leased.lease)
+        leased.metrics.append({"step": 2})
+    assert [record["step"] for record in run.metrics.read()] == [1]
+    assert run.status == "interrupted"  # which that process says otherwise
+
+
+def test_a_directory_of_another_layout_is_refused_by_name(runs, caplog):
+    run = made(runs)
+    manifest = run.manifest
+    for lacking, refused in (("status", run.require_whole), ("identity", lambda: resume(run))):
+        kept = {key: value for key, value in manifest.items() if key != lacking}
+        (run.folder / "manifest.json").write_text(json.dumps(kept))
+        with pytest.raises(StoreError, match=re.escape(str(run.folder))):
+            refused()
+    (run.folder / "manifest.json").write_text(json.dumps({"id": run.id, "state": "done"}))
+    assert [(listed.id, listed.status) for listed in runs.all()] == [(run.id, "torn")]
+    assert "has no status: it is of another layout" in caplog.text
+    assert runs.whole() == []
+    assert runs.latest() is None
+
+
+def resume(run):
+    """Train `run` again under its identity."""
+    with run.recording({}, kind="rl"):
+        pass
+
+
+class KilledError(BaseException):
+    pass
+
+
+@pytest.fixture
+def old(runs):
+    """A finished run."""
+    run = runs.at("rl", "a", "1" * 16)
+    train(run, "old")
+    return run
+
+
+def train(run, weights):
+    with run.recording({}, kind="rl"):
+        run.model.mkdir(parents=True)
+        (run.model / "weights").write_text(weights)
+
+
+def weights(run):
+    return (run.model / "weights").read_text()
+
+
+def test_the_old_run_stays_until_the_new_one_is_finished(runs, old):
+    new = stage_replacement(old)
+    assert (new.id, new.identity) == (old.id, old.identity)
+    assert current(old) == new
+    with pytest.raises(KilledError), new.recording({}, kind="rl"):  # noqa: PT012
+        assert (weights(old), old.finished, runs.latest()) == ("old", True, old)
+        raise KilledError
+    assert current(old) == new
+    assert settled(old) == old
+    train(new, "new")
+    assert settled(new) == old
+    assert (weights(old), current(old), runs.all()) == ("new", old, [old])
+    assert [path.name for path in runs.root.iterdir() if path.name != ".staged"] == [old.id]
+    assert list((runs.root / ".staged").iterdir()) == []
+
+
+def test_a_fresh_start_forgets_an_earlier_one(old):
+    train(stage_replacement(old), "half")
+    assert not stage_replacement(old).model.exists()
+    assert weights(old) == "old"
+
+
+def test_where_there_is_nothing_to_keep_there_is_no_place_beside(runs):
+    run = runs.at("rl", "a", "2" * 16)
+    assert stage_replacement(run) == run
+    (run.checkpoints / "checkpoint-3").mkdir(parents=True)  # of a run that noted nothing
+    assert stage_replacement(run) == run
+    assert not run.folder.exists()
+    assert current(run) == run
+    train(run, "first")
+    assert settled(run) == run
+
+
+@pytest.mark.parametrize("moment", range(1, 5))
+def test_a_kill_at_any_moment_of_the_exchange_leaves_a_whole_run(old, monkeypatch, moment):
+    """The exchange is two renames and a deletion; each is done or not when the kill comes."""
+    new = stage_replacement(old)
+    train(new, "new")
+    done = 0
+
+    def killing(action):
+        def act(*arguments, **named):
+            nonlocal done
+            done += 1
+            if done == moment:
+                raise KilledError
+            return action(*arguments, **named)
+
+        return act
+
+    with monkeypatch.context() as patched:
+        patched.setattr("pathlib.Path.rename", killing(type(old.folder).rename))
+        patched.setattr("shutil.rmtree", killing(__import__("shutil").rmtree))
+        # the first deletion is of what an earlier kill may have left: nothing here
+        with pytest.raises(KilledError):
+            settled(new)
+    found = current(old)
+    assert (found, found.finished, weights(found)) == (old, True, "new")
+
+
+@pytest.mark.parametrize("name", [".lock", LAUNCHER])
+def test_a_run_that_is_being_written_is_neither_forgotten_nor_replaced(old, name):
+    new = stage_replacement(old)
+    with writer(new.folder, name), pytest.raises(StoreError, match="being written"):
+        stage_replacement(old)
+    train(new, "new")
+    with writer(old.folder, name), pytest.raises(StoreError, match="being written"):
+        settled(new)
+    with writer(old.folder, name), pytest.raises(StoreError, match="being written"):
+        stage_replacement(old)
+    assert weights(old) == "old"
+
+
+def test_in_the_working_directory_too(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run = Run(Runs(type(tmp_path)()).root / "rl-a-1")
+    train(run, "old")
+    new = stage_replacement(run)
+    train(new, "new")
+    assert settled(new) == run
+    assert weights(run) == "new"
+
+
+def test_removing_a_run_removes_what_was_begun_anew(runs, old):
+    stage_replacement(old)
+    runs.remove(old)
+    assert not old.replacement.folder.exists()
+    assert not old.folder.exists()
+
+
+def test_the_last_evaluation_of_each_benchmark_counts(run):
+    assert evaluation_figures(run) == {}
+    assert record_evaluation(run, "aime", {"pass@1": 0.1, "pass@8": 0.4})
+    assert record_evaluation(run, "data/mine.jsonl", {"pass@1": 0.3})
+    assert record_evaluation(run, "aime", {"pass@1": 1 / 3})
+    # pass@8 went with the evaluation that it belonged to
+    assert evaluation_figures(run) == {"eval/aime/pass@1": 1 / 3, "eval/mine/pass@1": 0.3}
+
+
+def test_the_same_figures_are_nothing_new(run):
+    assert record_evaluation(run, "aime", {"pass@1": 0.1 + 0.2, "grading": "strict"})
+    assert not record_evaluation(run, "aime", {"pass@1": 0.1 + 0.2, "grading": "strict"})
+    assert record_evaluation(run, "aime", {"pass@1": 0.1 + 0.2, "grading": "math-verify"})
+
+
+def over(problems, samples, seeds=1, value=0.5):
+    return {"pass@1": value, "problems": problems, "samples": samples, "seeds": seeds}
+
+
+@pytest.mark.parametrize("less", [over(3, 4), over(60, 4), over(3, 256), over(60, 1, seeds=5)])
+def test_a_measurement_over_fewer_completions_is_not_kept(run, less):
+    assert record_evaluation(run, "aime", over(60, 256, value=0.25))
+    assert not record_evaluation(run, "aime", less)
+    assert evaluation_figures(run)["eval/aime/pass@1"] == 0.25
+
+
+def test_one_over_as_many_or_more_takes_its_place(run):
+    record_evaluation(run, "aime", over(60, 256))
+    # 60 x 256 = 15,360 = 60 x 128 x 2; then 15,420 = 60 x 257
+    for figures in (over(60, 128, seeds=2), over(60, 257)):
+        assert record_evaluation(run, "aime", figures)
+        assert evaluation_figures(run)["eval/aime/samples"] == figures["samples"]
+    assert record_evaluation(run, "amc23", over(3, 4))  # of another benchmark
+
+
+@pytest.mark.parametrize("torn", ['{"pass@1": 0.', "[]", '"text"', '{"samples": null}', "\udc80"])
+def test_a_torn_file_is_named_once_and_replaced_and_others_count(run, torn, caplog):
+    record_evaluation(run, "aime", over(60, 256))
+    record_evaluation(run, "amc23", over(40, 8))
+    path = run.folder / "evaluations" / "aime.json"
+    path.write_bytes(torn.encode(errors="surrogateescape"))
+    for _ in range(2):
+        assert set(evaluation_figures(run)) == {f"eval/amc23/{name}" for name in over(40, 8)}
+    (said,) = caplog.messages
+    assert f"{path} is torn or was edited" in said
+    assert said.endswith("remove it, and evaluate again")
+    assert record_evaluation(run, "aime", over(3, 4))
+    assert evaluation_figures(run)["eval/aime/problems"] == 3
+
+
+def test_two_files_of_one_name_have_records_of_their_own(run):
+    one, other = "a" * 16, "b" * 16
+    assert record_evaluation(run, "a/test.jsonl", over(60, 256, value=0.25), one)
+    assert record_evaluation(run, "b/test.jsonl", over(3, 4, value=0.75), other)
+    assert not record_evaluation(run, "a/test.jsonl", over(3, 4), one)
+    assert record_evaluation(run, "b/test.jsonl", over(3, 8, value=0.5), other)
+    found = evaluation_figures(run)
+    for file, name, value in (
+        ("a/test.jsonl", "test", 0.25), ("b/test.jsonl", "test-bbbbbbbb", 0.5),
+    ):  # fmt: skip
+        assert name_in(found, file) == name
+        assert (found[f"eval/{name}/pass@1"], found[f"eval/{name}/benchmark"]) == (value, file)
+    assert name_in(found, "c/test.jsonl") == "test"
+
+
+def test_a_record_that_names_no_content_is_of_another_benchmark(run):
+    record_evaluation(run, "a/test.jsonl", over(60, 256))
+    assert record_evaluation(run, "a/test.jsonl", over(3, 4), "a" * 16)
+    names = sorted(path.name for path in (run.folder / "evaluations").iterdir())
+    assert names == ["test-aaaaaaaa.json", "test.json"]
+
+
+@pytest.mark.parametrize("first", ["amc23", "mine/amc23.jsonl"])
+def test_a_file_that_has_a_registered_name(run, first):
+    content = {"amc23": "amc23", "mine/amc23.jsonl": "c" * 16}
+    second = next(name for name in content if name != first)
+    record_evaluation(run, first, over(40, 8, value=0.25), content[first])
+    record_evaluation(run, second, over(40, 8, value=0.75), content[second])
+    found = evaluation_figures(run)
+    assert found["eval/amc23/pass@1"] == 0.25
+    assert found[f"eval/amc23-{content[second][:8]}/pass@1"] == 0.75

@@ -1,0 +1,86 @@
+"""What products are computed in, and what becomes of weights that are too coarse for updates."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from sage_cli.errors import ConfigurationError
+from sage_cli.settings.sections.model import PretrainedModel
+from sage_cli.training.hardware import precision, require_hardware
+
+
+def on(monkeypatch, *, gpu, bf16=False):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu)
+    # an old GPU emulates it
+    supported = lambda including_emulation=True: bf16 or including_emulation  # noqa: E731
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", supported)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "Some GPU")
+
+
+@pytest.mark.parametrize(
+    ("gpu", "has_bf16", "compute_dtype", "bf16"),
+    [
+        (False, False, "auto", False), (False, False, "bfloat16", True),
+        (True, True, "auto", True), (True, True, "float32", False), (True, True, "bfloat16", True),
+        (True, False, "auto", False), (True, False, "float32", False),
+    ],
+)  # fmt: skip
+def test_products_are_bfloat16_where_asked_or_where_the_gpu_has_it(
+    monkeypatch, gpu, has_bf16, compute_dtype, bf16
+):
+    on(monkeypatch, gpu=gpu, bf16=has_bf16)
+    assert precision(compute_dtype) == {"use_cpu": not gpu, "bf16": bf16}
+
+
+def test_a_gpu_without_bfloat16_is_named(monkeypatch):
+    on(monkeypatch, gpu=True)
+    with pytest.raises(ConfigurationError, match="the Some GPU doesn't have it"):
+        precision("bfloat16")
+
+
+def model(**settings):
+    return PretrainedModel.model_validate(settings)
+
+
+def test_bfloat16_weights_on_a_gpu_without_it_are_refused(monkeypatch):
+    on(monkeypatch, gpu=True)
+    require_hardware(model(), 1)
+    with pytest.raises(ConfigurationError, match=r"model\.dtype is 'bfloat16', and the Some GPU"):
+        require_hardware(model(dtype="bfloat16"), 1)
+    with pytest.raises(ConfigurationError, match=r"model\.compute_dtype is 'bfloat16'"):
+        require_hardware(model(compute_dtype="bfloat16"), 1)
+    on(monkeypatch, gpu=True, bf16=True)
+    require_hardware(model(dtype="bfloat16"), 1)
+
+
+def test_a_gpu_each(monkeypatch):
+    on(monkeypatch, gpu=True, bf16=True)
+    require_hardware(model(), 2)
+    with pytest.raises(ConfigurationError, match=r"3 processes take a GPU each, and .* has 2"):
+        require_hardware(model(), 3)
+    on(monkeypatch, gpu=False)
+    require_hardware(model(), 3)  # CPUs are shared
+
+
+def test_what_is_lost_in_bfloat16():
+    """AdamW at 1e-6 on weights of deviation .02, a constant gradient: each step is 1e-6.
+
+    bfloat16 has 8 bits: between 2^e and 2^(e+1) values are 2^(e-7) apart, and a step counts where
+    it is above half of that. 1e-6 > 2^(e-8) holds up to e = -12, so for |w| < 2^-11 = 4.88e-4:
+    of normal weights 2 x 4.88e-4 / (.02 sqrt(2 pi)) = .0195. Decay (1e-8 of a weight) is nothing.
+    """
+    generator = torch.Generator().manual_seed(0)
+    start = torch.randn(100_000, generator=generator) * 0.02
+    gradient = torch.where(torch.rand(100_000, generator=generator) < 0.5, -1.0, 1.0)
+    changed = {}
+    for dtype in (torch.float32, torch.bfloat16):
+        weight = torch.nn.Parameter(start.to(dtype))
+        before = weight.detach().clone()
+        optimizer = torch.optim.AdamW([weight], lr=1e-6, weight_decay=0.01)
+        weight.grad = gradient.to(dtype)
+        optimizer.step()
+        changed[dtype] = (weight != before).float().mean().item()
+    assert changed[torch.bfloat16] == pytest.approx(0.0195, abs=0.002)
+    assert changed[torch.float32] > 0.99

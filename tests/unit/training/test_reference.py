@@ -1,0 +1,369 @@
+"""References that follow the policy, through real trainings."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from toy_policy import PROMPTS, adapted, reference_completions
+from transformers import TrainerCallback
+from trl import GRPOTrainer
+
+from sage_cli.errors import ConfigurationError, TrainingError
+from sage_cli.models.load import attach_lora, load_model
+from sage_cli.settings.sections.model import LoraSection
+from sage_cli.settings.sections.training import SftSection
+from sage_cli.store.run import Run
+from sage_cli.store.sample_parts import Completion
+from sage_cli.training.order import rows_seen
+from sage_cli.training.reference import ReferenceCompletions, average
+from sage_cli.training.sft import Example, train_sft
+
+LORA = {"tuning": "lora", "lora": {"dropout": 0.0}}
+
+
+class Snapshots(TrainerCallback):
+    """Policy and reference after each step, and how many weights the optimiser remembers."""
+
+    def __init__(self, trainer: Any) -> None:
+        self.trainer = trainer
+        self.policy: list[dict[str, Any]] = []
+        self.reference: list[dict[str, Any]] = []
+        self.remembered: list[int] = []
+
+    def take(self) -> None:
+        moving = self.trainer.moving
+        self.reference.append({k: v.detach().clone() for k, v in moving.weights.items()})
+        self.policy.append({k: moving._policy[k].detach().clone() for k in moving.weights})
+
+    def on_step_end(self, *_: Any, **__: Any) -> None:
+        self.take()
+        self.remembered.append(len(self.trainer.optimizer.state))
+
+
+def watched(bench: Any, config: Any, **changed: Any) -> Snapshots:
+    """A whole training, step by step, from its start."""
+    trainer = bench.trainer(config, **changed)
+    seen = Snapshots(trainer)
+    seen.take()
+    trainer.add_callback(seen)
+    trainer.train()
+    return seen
+
+
+def test_an_average_is_that_of_the_formula() -> None:
+    reference = {"w": torch.tensor([1.0], dtype=torch.float64)}
+    for policy in (2.0, 3.0, 4.0):
+        average(reference, {"w": torch.tensor([policy], dtype=torch.float64)}, 0.9)
+    # .9 + .2 = 1.1; .99 + .3 = 1.29; 1.161 + .4 = 1.561
+    assert reference["w"].item() == pytest.approx(1.561, abs=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("ema", [0.9, 0.99])
+def test_a_reference_that_is_the_policy_stays_so(dtype: Any, ema: float) -> None:
+    policy = {"w": torch.linspace(-3, 3, 1000).to(dtype)}
+    reference = {"w": policy["w"].clone()}
+    average(reference, policy, ema)
+    assert torch.equal(reference["w"], policy["w"])
+
+
+@pytest.mark.parametrize("model", [{}, {"model": LORA}], ids=["full", "lora"])
+def test_the_reference_is_the_average_of_the_policies(bench: Any, configure: Any, model: Any):
+    config = configure(anchor={"ema": 0.7, "ema_every": 2}, rl={"steps": 5}, **model)
+    changed = {"model": adapted(bench, config)} if model else {}
+    seen = watched(bench, config, **changed)
+    for name, first in seen.reference[0].items():
+        expected = first.double()
+        for step in range(1, 6):
+            if step % 2 == 0:
+                expected = 0.7 * expected + 0.3 * seen.policy[step][name].double()
+            torch.testing.assert_close(
+                seen.reference[step][name].double(), expected, atol=1e-6, rtol=0
+            )
+    moved = [(seen.policy[5][k] - seen.reference[5][k]).abs().max() for k in seen.reference[0]]
+    assert max(moved) > 1e-4
+
+
+@pytest.mark.parametrize("model", [{}, {"model": LORA}], ids=["full", "lora"])
+def test_a_reset_makes_the_policy_the_reference_and_forgets_moments(
+    bench: Any, configure: Any, model: Any
+):
+    config = configure(anchor={"reset_every": 2}, rl={"steps": 4}, **model)
+    changed = {"model": adapted(bench, config)} if model else {}
+    seen = watched(bench, config, **changed)
+    for name, first in seen.reference[0].items():
+        assert torch.equal(seen.reference[1][name], first)
+        assert torch.equal(seen.reference[2][name], seen.policy[2][name])
+        assert torch.equal(seen.reference[3][name], seen.policy[2][name])
+    assert seen.remembered[0] > 0
+    assert seen.remembered[1] == 0
+    assert seen.remembered[2] == seen.remembered[0]
+
+
+def test_the_divergence_after_a_reset_is_from_the_new_reference(bench: Any, configure: Any):
+    """Steps are on-policy here: in the step after a reset both are the same."""
+    rl = {"steps": 4, "warmup_ratio": 0}
+    records = bench.run(configure(anchor={"reset_every": 2}, rl=rl))
+    found = [record["kl/k3"] for record in records]
+    assert found[0] == pytest.approx(0, abs=1e-9)
+    assert found[1] > 1e-6
+    assert found[2] == pytest.approx(0, abs=1e-9)
+    assert found[3] > 1e-6
+    assert "anchor/equal_groups" not in records[0]
+    assert 0 <= records[1]["anchor/equal_groups"] < 1
+
+
+def test_an_average_with_one_changes_nothing_to_the_bit(bench: Any, configure: Any):
+    policies = {}
+    for name, anchor in (("fixed", {}), ("averaged", {"ema": 1.0})):
+        model = load_model(bench.base, trainable=True)
+        bench.run(configure(anchor=anchor), name, model=model)
+        policies[name] = model.state_dict()
+    for name, weight in policies["fixed"].items():
+        assert torch.equal(weight, policies["averaged"][name])
+
+
+def test_the_learning_rates_schedule_goes_on_after_a_reset(bench: Any, configure: Any):
+    rl = {"steps": 4, "warmup_ratio": 0}
+    rates = {}
+    for name, anchor in (("plain", {}), ("reset", {"reset_every": 2})):
+        records = bench.run(configure(anchor=anchor, rl=rl), name)
+        rates[name] = [record["learning_rate"] for record in records]
+    assert rates["reset"] == rates["plain"]
+    assert rates["plain"][0] > rates["plain"][3]
+
+
+@pytest.mark.parametrize("ema", [0, -0.1, 1.5])
+def test_a_weight_outside_of_its_range_is_refused(configure: Any, ema: float):
+    with pytest.raises(ValueError, match=r"anchor\.ema"):
+        configure(anchor={"ema": ema})
+
+
+def test_a_checkpoint_that_lost_its_reference_is_refused(bench: Any, configure: Any):
+    config = configure(anchor={"ema": 0.9}, rl={"steps": 4, "save_every": 2, "save_minutes": 99})
+    bench.run(config)
+    checkpoint = bench.folder / "run/checkpoints/checkpoint-2"
+    (checkpoint / "reference.safetensors").unlink()
+    trainer = bench.trainer(config)
+    with pytest.raises(TrainingError, match="has not the reference that was moved"):
+        trainer.moving.load(checkpoint)
+
+
+@pytest.mark.parametrize(
+    ("anchor", "said"),
+    [
+        ({"reset_every": 4}, "the training ends after 4 steps: the reset would never come"),
+        ({"ema": 0.9, "reference": "base"}, "another model than the policy: it can't follow it"),
+        ({"ema": 0.9, "kl": "none"}, "there is no reverse KL to the policy's own completions"),
+        ({"rows": "wrong", "kl": "forward"}, "anchor.rows is wrong, and there is no reverse KL"),
+        ({"reset_every": 2, "beta": 0}, "anchor.kl is 'reverse', anchor.beta 0"),
+    ],
+)
+def test_what_can_not_be_is_refused_with_the_way_out(configure: Any, anchor: Any, said: str):
+    with pytest.raises(ValueError, match=re.escape(said)) as caught:
+        configure(anchor=anchor)
+    assert "(use " in str(caught.value)
+
+
+def test_how_often_without_an_average_is_refused(configure: Any):
+    with pytest.raises(ValueError, match=r"anchor\.ema is not set"):
+        configure(anchor={"ema_every": 3})
+
+
+def shifted(base: Path, folder: Path, factor: float) -> Path:
+    """The base with logits a little off, as coarse arithmetic makes them."""
+    model = load_model(base)
+    with torch.no_grad():
+        model.lm_head.weight.mul_(factor)
+    model.save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("compute_dtype", "accepted", "refused"),
+    # a factor of 1.005 moves the completions' log-probabilities by some 3e-3 nats, as bfloat16 was
+    # seen to do on a GPU, and others in proportion
+    [("float32", 1.0, 1.0005), ("bfloat16", 1.005, 1.3)],
+)
+def test_the_tolerance_follows_the_arithmetic(
+    bench: Any, configure: Any, tmp_path: Path, compute_dtype: str, accepted: float, refused: float
+):
+    model = {"kind": "pretrained", "tuning": "full", "compute_dtype": compute_dtype}
+    config = configure(model=model, rl={"steps": 1})
+    (record,) = bench.run(config, "near", reference=shifted(bench.base, tmp_path / "n", accepted))
+    assert abs(record["kl/reference"]) < 0.05
+    with pytest.raises(TrainingError, match=r"differ .* nats a token \(tolerance"):
+        bench.run(config, "far", reference=shifted(bench.base, tmp_path / "f", refused))
+
+
+def test_the_same_weights_pass_in_every_arithmetic(bench: Any, configure: Any):
+    for compute_dtype in ("auto", "float32", "bfloat16"):
+        model = {"kind": "pretrained", "tuning": "full", "compute_dtype": compute_dtype}
+        (record,) = bench.run(configure(model=model, rl={"steps": 1}), compute_dtype)
+        assert record["kl/reference"] == pytest.approx(0, abs=1e-6)
+
+
+@pytest.mark.parametrize("tuning", ["lora", "full"])
+def test_after_warm_up_with_dropout_policy_and_reference_are_one_network(
+    bench: Any, configure: Any, tmp_path: Path, tuning: str
+):
+    """Of an adapter, and of attention's own; under two masks they would be far apart."""
+    model = load_model(bench.base, trainable=True)
+    if tuning == "lora":
+        model = attach_lora(model, LoraSection(dropout=0.1))
+    else:
+        model.config.attention_dropout = 0.2
+        model.save_pretrained(tmp_path / "start")
+        model = load_model(tmp_path / "start", trainable=True)
+    examples = [Example(f"{a}+{b}=", str(a + b)) for a in range(5) for b in range(5)]
+    sft = SftSection(steps=4, batch_size=8, learning_rate=1e-2, optimizer="adamw", warmup_steps=0)
+    warm_up = Run(tmp_path / "warm-up")
+    train_sft(sft, model, bench.tokenizer, examples, warm_up, lambda _: None)
+    kept = {value for value in dropouts(model) if value}
+    assert kept == {0.1 if tuning == "lora" else 0.2}  # supervised warm-up keeps it
+    policy = load_model(warm_up.model, trainable=True)
+    assert {value for value in dropouts(policy) if value} == kept
+    settings = {"model": {"kind": "pretrained", "tuning": tuning, "lora": {"dropout": 0.1}}}
+    records = bench.run(configure(**settings), model=policy, reference=warm_up.model)
+    assert records[0]["kl/reference"] == pytest.approx(0, abs=1e-6)
+    assert records[-1]["kl/reference"] != 0
+    assert not any(dropouts(policy))
+
+
+def dropouts(model: Any) -> list[float]:
+    """The probabilities of all modules, whichever way they hold them."""
+    own = [getattr(module, "attention_dropout", 0.0) for module in model.modules()]
+    return own + [module.p for module in model.modules() if isinstance(module, torch.nn.Dropout)]
+
+
+def test_completions_are_taken_in_turn_padded_and_masked():
+    completions = ReferenceCompletions([[[1, 2, 3], [4]], [[5, 6]]])
+    ids_BT, mask_BT = completions.take(torch.tensor([0, 0, 0, 1]), torch.tensor([0, 1, 2, 9]))
+    assert ids_BT.tolist() == [[1, 2, 3], [4, 0, 0], [1, 2, 3], [5, 6, 0]]
+    assert mask_BT.tolist() == [[1, 1, 1], [1, 0, 0], [1, 1, 1], [1, 1, 0]]
+
+
+def test_finished_completions_end_with_end_of_sequence(tokenizer: Any):
+    problems = [problem for _, problem in PROMPTS]
+    encoded = ReferenceCompletions.encode(
+        problems, reference_completions(), tokenizer, None, range(12)
+    )
+    finished, cut = encoded.ids[0]  # 2 * 2: "4" and "4x"
+    four, x = (tokenizer.convert_tokens_to_ids(c) for c in "4x")
+    assert finished.tolist() == [four, tokenizer.eos_token_id]
+    assert cut.tolist() == [four, x]
+
+
+def test_end_of_sequence_is_there_where_it_was_drawn(tokenizer: Any):
+    (_, problem), *_ = PROMPTS
+    eos, tag = tokenizer.eos_token_id, tokenizer.convert_tokens_to_ids("</SOLUTION>")
+    four = tokenizer.convert_tokens_to_ids("4")
+
+    def encoded(text: str, reason: str, ids: tuple[int, ...] | None) -> list[int]:
+        drawn = {problem.id: [Completion(problem.id, 0, 0, text, 3, reason, ids)]}
+        made = ReferenceCompletions.encode([problem], drawn, tokenizer, "</SOLUTION>", [0])
+        ((tokens,),) = made.ids
+        return tokens.tolist()
+
+    # ended by the stop text: the reference drew no end of sequence
+    assert encoded("4</SOLUTION>", "stop", (four, tag)) == [four, tag]
+    assert encoded("4</SOLUTION>", "stop", None) == [four, tag]
+    # ended by drawing it
+    assert encoded("4", "stop", (four, eos)) == [four, eos]
+    assert encoded("4", "stop", None) == [four, eos]
+    # cut off
+    assert encoded("4", "length", (four,)) == [four]
+    # ids that encoding the text would not give
+    assert encoded("44", "stop", (four, four, eos)) == [four, four, eos]
+
+
+def test_a_reference_that_stops_at_the_tag_teaches_no_token_after_it(bench: Any, configure: Any):
+    tag = bench.tokenizer.convert_tokens_to_ids("</SOLUTION>")
+    drawn = {
+        problem.id: [Completion(problem.id, 0, 0, "</SOLUTION>", 1, "stop", (tag,))]
+        for _, problem in PROMPTS
+    }
+    rl = {"steps": 12, "learning_rate": 0.02, "warmup_ratio": 0.0, "save_every": 12}
+    config = configure(anchor={"kl": "forward", "beta": 5.0}, rl=rl)
+    records = bench.run(config, reference=None, reference_completions=drawn)
+    # the tag alone is learnt: cross-entropy falls to nearly 0, which end-of-sequence after it, a
+    # second token, would be part of
+    assert records[-1]["kl/forward"] < 0.5 < records[0]["kl/forward"]
+    ids_BT, mask_BT = ReferenceCompletions.encode(
+        [problem for _, problem in PROMPTS], drawn, bench.tokenizer, "</SOLUTION>", range(12)
+    ).take(torch.tensor([0]), torch.tensor([0]))
+    assert (ids_BT.tolist(), mask_BT.tolist()) == ([[tag]], [[1]])
+
+
+@pytest.mark.parametrize(("schedule", "share"), [("constant", 1.0), ("cosine", 0.25)])
+def test_loss_and_gradient_by_hand(
+    bench: Any, configure: Any, monkeypatch: pytest.MonkeyPatch, schedule: str, share: float
+):
+    anchor = {"kl": "forward", "beta": 0.5, "schedule": schedule}
+    config = configure(anchor=anchor, rl={"micro_batch": 8, "steps": 6})
+    trainer = bench.trainer(config, reference_completions=reference_completions())
+    assert trainer.ref_model is None
+    trainer.state.global_step = 4  # (1 + cos(4 pi / 6)) / 2 = (1 - 1/2) / 2
+    trainer.current_gradient_accumulation_steps = 2
+    trainer.model.train()
+    policy_BT = torch.tensor([[-1.0, -1.0], [-2.0, -2.0]], requires_grad=True)
+    # prompts 0 and 1 (golds "4" and "6"), turns 0 and 1: "4" end, and "6x"
+    reference_BT = torch.tensor([[-1.0, -3.0], [-2.0, -6.0]], requires_grad=True)
+    answers = iter([(policy_BT, torch.zeros(2, 2), None), (reference_BT, None, None)])
+    monkeypatch.setattr(
+        GRPOTrainer, "_get_per_token_logps_and_entropies", lambda *a, **k: next(answers)
+    )
+    ones = torch.ones(2, 2, dtype=torch.long)
+    batch = {
+        "prompt_ids": ones, "prompt_mask": ones, "completion_ids": ones, "completion_mask": ones,
+        "advantages": torch.tensor([1.0, -1.0]), "num_items_in_batch": torch.tensor(4.0),
+        "row_ids_B": torch.tensor([0, 5]), "prompt_row_B": torch.tensor([0, 1]),
+    }  # fmt: skip
+    loss = trainer._compute_loss(trainer.model, batch)
+    # policy term: advantages cancel. Rows' means 2 and 4, mean 3, times .5, over 2 accumulations
+    assert loss.item() == pytest.approx(0.75 * share)
+    gradients = torch.autograd.grad(loss, [policy_BT, reference_BT])
+    torch.testing.assert_close(gradients[0], torch.tensor([[-1.0, -1.0], [1.0, 1.0]]) / 8)
+    torch.testing.assert_close(gradients[1], torch.full((2, 2), -0.5 / 8 * share))
+
+
+@pytest.mark.parametrize("rl", [{"iterations": 2}, {"steps_per_generation": 2}, {}])
+def test_completions_are_needed_of_the_problems_that_steps_see(
+    bench: Any, configure: Any, rl: dict[str, Any]
+):
+    """4 steps of 2 prompts are 8 of the 12; with two iterations a batch is drawn every other."""
+    config = configure(anchor={"kl": "forward"}, rl={**rl, "prompts_per_step": 2})
+    rows = rows_seen(len(PROMPTS), config.rl)
+    assert len(rows) == (4 if rl.get("iterations") else 8)
+    drawn = {PROMPTS[row][1].id: reference_completions()[PROMPTS[row][1].id] for row in rows}
+    records = bench.run(config, reference=None, reference_completions=drawn)
+    assert len([record["kl/forward"] for record in records]) == 4
+    missing = PROMPTS[rows[-1]][1].id
+    del drawn[missing]
+    with pytest.raises(TrainingError, match=f"problem {missing} has no completion"):
+        bench.trainer(config, reference_completions=drawn)
+
+
+def test_where_dynamic_sampling_may_take_any_problem_all_are_needed(configure: Any):
+    config = configure(rl={"dynamic_sampling": True, "prompts_per_step": 2})
+    assert rows_seen(12, config.rl) == list(range(12))
+
+
+def test_training_pulls_the_policy_towards_the_references_completions(bench: Any, configure: Any):
+    rl = {"steps": 12, "learning_rate": 0.02, "warmup_ratio": 0.0, "save_every": 12}
+    config = configure(anchor={"kl": "forward", "beta": 1.0}, rl=rl)
+    arguments = {"reference": None, "reference_completions": reference_completions()}
+    records = bench.run(config, **arguments)
+    assert records[-1]["kl/forward"] < records[0]["kl/forward"] - 1
+    assert "kl/reference" not in records[0]
+
+
+def test_missing_completions_and_guides_are_refused(bench: Any, configure: Any):
+    with pytest.raises(TrainingError, match="no completion of the reference"):
+        bench.run(configure(anchor={"kl": "forward"}), reference=None)
+    with pytest.raises((ConfigurationError, ValueError), match="forward KL has none"):
+        configure(anchor={"kl": "forward"}, guide={"name": "branch"})

@@ -1,0 +1,155 @@
+"""Calls of a reward function of one's own: arguments, what it returns, its time."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from sage_cli.config.load import load
+from sage_cli.errors import ConfigurationError, TrainingError
+from sage_cli.problems.problem import Problem
+from sage_cli.settings.own_code import OwnFunction
+from sage_cli.training.rewards import (
+    CalledReward,
+    has_form,
+    length_left,
+    problem_columns,
+    time_limit,
+)
+
+PROBLEMS = [
+    Problem("p", "toy", "1+1=?", "2", {"level": 3, "origin": "x", "prompts": "no"}),
+    Problem("q", "toy", "1+2=?", "3", {"level": 5}),
+]
+BATCH = {
+    "prompts": ["a", "a", "b"],
+    "completions": ["2", "x", "33"],
+    "completion_ids": [[1], [2], [3, 3]],
+    "gold": ["2", "2", "3"],
+    "trainer_state": None,
+    "log_metric": print,
+}
+
+
+@pytest.fixture
+def called(tmp_path):
+    """A reward of a file with this source."""
+
+    def make(source: str, timeout_s: float = 5.0) -> CalledReward:
+        (tmp_path / "mine.py").write_text(source)
+        own = OwnFunction.of(f"{tmp_path / 'mine.py'}:mine")
+        columns = problem_columns(PROBLEMS)
+        return CalledReward(f"reward 'mine' ({own.label})", own.module, own.load(), columns,
+                            timeout_s)  # fmt: skip
+
+    return make
+
+
+def test_columns_of_the_source_question_gold_and_id():
+    assert problem_columns(PROBLEMS)[0] == {
+        "level": 3, "question": "1+1=?", "gold": "2", "problem_id": "p",
+    }  # fmt: skip
+
+
+def test_it_is_called_as_trl_calls_it(called):
+    reward = called(
+        "seen = {}\ndef mine(**given):\n    seen.update(given)\n    return [1, .5, None]"
+    )
+    assert reward(row=[0, 0, 1], **BATCH) == [1.0, 0.5, None]
+    seen = reward.function.__globals__["seen"]
+    assert seen.pop("level") == [3, 3, 5]
+    assert seen.pop("problem_id") == ["p", "p", "q"]
+    assert seen.pop("question") == ["1+1=?", "1+1=?", "1+2=?"]
+    assert seen == {name: value for name, value in BATCH.items() if name != "log_metric"}
+
+
+def test_a_function_without_stars_gets_what_it_names(called):
+    reward = called("def mine(completions, level):\n    return level")
+    assert reward(row=[0, 0, 1], **BATCH) == [3.0, 3.0, 5.0]
+
+
+def test_arrays_and_coroutines_are_taken(called):
+    array = called("import numpy\ndef mine(completions):\n    return numpy.ones(3)")
+    assert array(row=[0, 0, 1], **BATCH) == [1.0] * 3
+    slow = called("import asyncio\nasync def mine(completions):\n"
+                  "    await asyncio.sleep(0)\n    return [2] * 3")  # fmt: skip
+    assert slow(row=[0, 0, 1], **BATCH) == [2.0] * 3
+
+
+def test_a_column_that_is_not_there_is_named_before_training(called):
+    with pytest.raises(ConfigurationError, match=r"takes 'levl'.*\(mine.py, line 1\)") as refused:
+        called("def mine(completions, levl):\n    return levl")
+    assert "level, question, gold, problem_id" in refused.value.next_step
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ("return [1, 2]", "returns 2 rewards for 3 completions (mine.py, line 1)"),
+        ("return None", "returns None for 3 completions"),
+        ("return [0, 1, float('nan')]", "returns nan for completion 2 of 3, counted from 0 ('33')"),
+        ("return [0, 'yes', 1]", "returns 'yes' for completion 1 of 3, counted from 0 ('x')"),
+        ("return [1e39, 0, 0]", "returns 1e+39 for completion 0 of 3"),
+        ("return [float(t) for t in completions]",
+         "ValueError: could not convert string to float: 'x' (mine.py, line 2), at completion 1 "
+         "of 3, counted from 0 ('x')"),
+        ("return 1 / (len(completions) - 3)", "at a batch of 3 completions and at none"),
+    ],
+)  # fmt: skip
+def test_what_it_does_wrong_is_named(called, body, says):
+    reward = called(f"def mine(completions, **_):\n    {body}")
+    with pytest.raises(TrainingError) as refused:
+        reward(row=[0, 0, 1], **BATCH)
+    assert "reward 'mine' (mine.py:mine) " in refused.value.cause
+    assert says in refused.value.cause
+    assert "a changed file is another run" in refused.value.next_step
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "while True: pass",
+        "time.sleep(60)",
+        "try:\n        time.sleep(60)\n    except Exception: ...",
+    ],
+)
+def test_it_may_not_take_longer_than_its_time(called, body):
+    reward = called(f"import time\ndef mine(completions, **_):\n    {body}", timeout_s=0.2)
+    began = time.monotonic()
+    with pytest.raises(TrainingError, match=r"took longer than its 0.2 s for 3 completions") as no:
+        reward(row=[0, 0, 1], **BATCH)
+    assert time.monotonic() - began < 30
+    assert "raise timeout_s" in no.value.next_step
+
+
+def test_what_ends_in_time_is_left_alone():
+    with time_limit(60):
+        found = sum(range(10))
+    assert found == 45
+
+
+@pytest.mark.parametrize(
+    ("text", "formed"),
+    [
+        ("so <SOLUTION>2</SOLUTION>\n", True),
+        ("<SOLUTION> </SOLUTION>", False),
+        ("<SOLUTION>2", False),
+        ("2</SOLUTION><SOLUTION>", False),
+        ("<SOLUTION>1</SOLUTION> no, <SOLUTION>2</SOLUTION>", False),
+        ("<SOLUTION>2</SOLUTION> indeed", False),
+    ],
+)
+def test_the_form_by_hand(text, formed):
+    assert has_form(text, load().config.prompt) is formed
+
+
+def test_the_form_of_a_box():
+    boxed = load(sets=["prompt.answer=boxed"]).config.prompt
+    found = [has_form(text, boxed) for text in (r"so \boxed{2}.", r"\boxed{}", "2")]
+    assert found == [True, False, False]
+
+
+def test_brevity_by_hand():
+    """1 - 3/12 = 3/4; nothing left at the limit."""
+    assert (length_left(3, 12), length_left(12, 12), length_left(0, 12)) == (0.75, 0.0, 1.0)

@@ -1,0 +1,344 @@
+"""Rollouts through vLLM: refused where they can't be drawn, as long as needed, seeded, paired."""
+
+from __future__ import annotations
+
+import logging
+import os
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from accelerate import Accelerator
+from peft import LoraConfig, get_peft_model
+from trl.generation import vllm_generation
+from trl.generation.vllm_generation import VLLMGeneration
+
+from sage_cli.errors import ConfigurationError, TrainingError
+from sage_cli.models.load import attach_lora, load_model
+from sage_cli.settings.sections.model import LoraSection
+from sage_cli.settings.sections.sampling import RolloutSection
+from sage_cli.training import rollout_engine
+from sage_cli.training.rollout_engine import (
+    adapted_layers,
+    as_launched,
+    ask_for_each_row,
+    context_length,
+    engine_as_asked,
+    engine_seed,
+    is_colocated,
+    merge_beside,
+    require_heads,
+    settled_engine,
+)
+
+
+def rollout(backend: str = "vllm", **vllm: Any) -> RolloutSection:
+    return RolloutSection.model_validate({"backend": backend, "max_tokens": 100, "vllm": vllm})
+
+
+@pytest.fixture
+def gpu_with_vllm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(rollout_engine, "find_spec", lambda _: object())
+
+
+def test_vllm_is_refused_without_a_gpu_and_auto_does_without(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(ConfigurationError, match="'vllm' needs a GPU"):
+        settled_engine(rollout(), 1)
+    assert settled_engine(rollout("auto"), 1).backend == "sampler"
+    assert settled_engine(rollout("transformers"), 1) == rollout("transformers")
+
+
+@pytest.mark.parametrize("launcher", ["FSDP", "DEEPSPEED"])
+def test_the_sampler_needs_all_weights_in_each_process(
+    monkeypatch: pytest.MonkeyPatch, launcher: str
+):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setenv(f"ACCELERATE_USE_{launcher}", "true")
+    assert settled_engine(rollout("auto"), 2).backend == "transformers"
+    with pytest.raises(ConfigurationError, match="'sampler' needs all weights") as caught:
+        settled_engine(rollout("sampler"), 2)
+    assert "rollout.backend=transformers" in str(caught.value.next_step)
+
+
+def test_vllm_is_refused_where_it_is_not_installed(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(rollout_engine, "find_spec", lambda _: None)
+    with pytest.raises(ConfigurationError, match="isn't installed"):
+        settled_engine(rollout(), 1)
+    assert settled_engine(rollout("auto"), 1).backend == "transformers"
+
+
+@pytest.mark.usefixtures("gpu_with_vllm")
+def test_auto_is_vllm_where_there_are_both():
+    assert settled_engine(rollout("auto"), 1) == rollout()
+
+
+@pytest.mark.usefixtures("gpu_with_vllm")
+def test_auto_refuses_tempered_and_truncated_rollouts_where_it_is_vllm(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    said = {"backend": "auto", "max_tokens": 100, "temperature": 0.8, "min_p": 0.01}
+    with pytest.raises(ConfigurationError, match=r"at temperature 1, and temperature is 0\.8"):
+        settled_engine(RolloutSection.model_validate(said), 1)
+    uncorrected = said | {"vllm": {"importance_correction": "none"}}
+    assert settled_engine(RolloutSection.model_validate(uncorrected), 1).backend == "vllm"
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert settled_engine(RolloutSection.model_validate(said), 1).backend == "sampler"
+
+
+@pytest.mark.usefixtures("gpu_with_vllm")
+def test_an_engine_needs_as_many_processes_as_it_has_parts():
+    with pytest.raises(ConfigurationError, match="4 doesn't divide the training's 6") as caught:
+        settled_engine(rollout(tensor_parallel=4), 6)
+    assert "--processes 8" in str(caught.value.next_step)  # 6 / 4 = 1.5: two engines of 4
+    settled_engine(rollout(tensor_parallel=4), 8)
+    server = {"mode": "server", "server_url": "http://there:1"}
+    settled_engine(rollout(tensor_parallel=4, **server), 6)  # the server has its own
+
+
+@pytest.mark.usefixtures("gpu_with_vllm")
+def test_an_engine_is_in_the_trainings_processes_unless_it_is_a_servers():
+    assert is_colocated(rollout())
+    assert is_colocated(rollout("auto"))
+    assert not is_colocated(rollout("transformers"))
+    assert not is_colocated(rollout("auto", mode="server", server_url="http://there:1"))
+
+
+def test_without_a_gpu_auto_holds_no_engine(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert not is_colocated(rollout("auto"))
+
+
+def test_heads_are_dealt_out_evenly():
+    """Qwen2.5-Math-7B has 28: in 4 parts 7 each, in 8 parts 3.5."""
+    require_heads(rollout(tensor_parallel=4), 28)
+    require_heads(rollout("transformers", tensor_parallel=8), 28)
+    require_heads(rollout(tensor_parallel=8), None)
+    with pytest.raises(ConfigurationError, match="8 doesn't divide the model's 28") as caught:
+        require_heads(rollout(tensor_parallel=8), 28)
+    assert caught.value.next_step == ("use one of 1, 2, 4, 7: --set rollout.vllm.tensor_parallel=7")
+
+
+def test_the_context_holds_the_longest_prompt_and_a_completion():
+    assert context_length(rollout(), [3, 20, 7], 4096) == 120
+    assert context_length(rollout(), [3, 20, 7], None) == 120
+    assert context_length(rollout(max_model_len=150), [20], 4096) == 150
+    assert context_length(rollout(max_model_len=5000), [20], 4096) == 4096
+
+
+def test_a_context_that_is_too_short_is_refused():
+    with pytest.raises(ConfigurationError, match="max_model_len of 110") as caught:
+        context_length(rollout(max_model_len=110), [20, 5], 4096)
+    assert caught.value.next_step == "use --set rollout.max_tokens=90"  # 110 - 20
+    with pytest.raises(ConfigurationError, match="the model's context of 64"):
+        context_length(rollout(), [70], 64)
+
+
+def test_the_engine_is_seeded_by_seed_rank_and_step(monkeypatch: pytest.MonkeyPatch):
+    built: list[dict[str, Any]] = []
+    monkeypatch.setattr(vllm_generation, "LLM", lambda **k: built.append(k), raising=False)
+    plain = vllm_generation.LLM
+    for seed, rank, step in ((1, 0, 0), (2, 0, 0), (1, 1, 0), (1, 0, 50)):
+        with engine_as_asked(seed, step, "raw_logprobs"):
+            vllm_generation.LLM(model="m", seed=rank, logprobs_mode="processed_logprobs")
+    assert vllm_generation.LLM is plain
+    assert [engine["model"] for engine in built] == ["m"] * 4
+    assert {engine["logprobs_mode"] for engine in built} == {"raw_logprobs"}
+    assert len({engine["seed"] for engine in built}) == 4
+    assert built[0]["seed"] == engine_seed(1, 0, 0) < 2**31
+
+
+def test_trls_advice_on_a_servers_log_probabilities_is_not_passed_on(
+    caplog: pytest.LogCaptureFixture,
+):
+    """TRL wants `processed` ones of every server, also where `raw` ones were asked for."""
+    logger = logging.getLogger("trl.trainer.grpo_trainer")
+    with engine_as_asked(1, 0, "raw_logprobs"):
+        logger.warning("The vLLM server runs with `--logprobs-mode raw_logprobs`")
+        logger.warning("something else")
+    logger.warning("afterwards --logprobs-mode")
+    assert caplog.messages == ["something else", "afterwards --logprobs-mode"]
+
+
+def test_without_vllm_seeding_is_nothing(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delattr(vllm_generation, "LLM", raising=False)
+    with engine_as_asked(1, 0, "raw_logprobs"):
+        assert not hasattr(vllm_generation, "LLM")
+
+
+def test_a_process_does_not_take_itself_for_launched_because_of_its_engine(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    for name in ("LOCAL_RANK", "VLLM_ENABLE_V1_MULTIPROCESSING"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    changes = {"LOCAL_RANK": "0", "WORLD_SIZE": "1", "VLLM_ENABLE_V1_MULTIPROCESSING": "0"}
+    with as_launched():
+        os.environ |= {**changes, "HOME_OF_OTHERS": "kept"}
+    assert {name: os.environ.get(name) for name in changes} == {
+        "LOCAL_RANK": None, "WORLD_SIZE": "2", "VLLM_ENABLE_V1_MULTIPROCESSING": None,
+    }  # fmt: skip
+    assert os.environ.pop("HOME_OF_OTHERS") == "kept"
+
+
+class Echo:
+    """What TRL's client is to it, with completions that are their prompts."""
+
+    def generate(self, prompts: list[list[int]], n: int, **_: Any) -> dict[str, Any]:
+        completions = [ids for ids in prompts for _ in range(n)]
+        return {"prompt_ids": prompts, "completion_ids": completions, "logprobs": None}
+
+
+def served(
+    rows: list[list[int]], monkeypatch: pytest.MonkeyPatch, *, row_by_row: bool
+) -> list[list[int]]:
+    """Whose completions TRL's own code gives to each process's rows, in groups of 4."""
+    told: list[Any] = []
+
+    def broadcast(objects: list[Any], from_process: int) -> None:
+        told[:] = told or objects
+        objects[:] = told
+
+    def gathered(own: list[Any]) -> list[Any]:
+        return [None if own[0] is None else [row] for process in rows for row in process]
+
+    monkeypatch.setattr(vllm_generation, "gather_object", gathered)
+    monkeypatch.setattr(vllm_generation, "broadcast_object_list", broadcast)
+    monkeypatch.setattr(VLLMGeneration, "_init_vllm", lambda _: None)
+    found = []
+    for rank, mine in enumerate(rows):
+        made: Any = VLLMGeneration(None, Accelerator(cpu=True), None, mode="server")
+        made.accelerator = SimpleNamespace(process_index=rank, is_main_process=rank == 0)
+        made.vllm_client = Echo()
+        if row_by_row:
+            ask_for_each_row(made)
+        drawn = made.generate(prompts=[[row] for row in mine], images=None, num_generations=4)
+        found.append([prompt for (prompt,) in drawn[1]])
+    return found
+
+
+# Groups 0, 1, 2 of 4 lie over 4 processes as 000 | 011 | 112 | 222. Groups 0 and 2 are replaced by
+# prompts 7 and 8, and processes with fewer rows than 3 draw 7 besides: in all 777 777 877 888,
+# of which TRL takes the first, fifth and ninth: 7, 7 and 7.
+REPLACED = [[7, 7, 7], [7, 7, 7], [8, 7, 7], [8, 8, 8]]
+# 5 more rollouts of prompt 7 and 3 of prompt 8: the first and the fifth are both 7.
+SECOND_STAGE = [[7, 7, 7, 7, 7, 8, 8, 8]]
+
+
+@pytest.mark.parametrize("rows", [REPLACED, SECOND_STAGE])
+def test_a_servers_completions_are_those_of_their_rows(
+    rows: list[list[int]], monkeypatch: pytest.MonkeyPatch
+):
+    assert served(rows, monkeypatch, row_by_row=True) == rows
+    alone = served(rows, monkeypatch, row_by_row=False)
+    assert alone == [[7] * len(process) for process in rows]  # what it is there for
+
+
+SYNCS = 200
+
+
+class Engine:
+    """What vLLM is to TRL's weight sync: it is told weights by name, and keeps the last."""
+
+    def __init__(self) -> None:
+        self.weights: dict[str, torch.Tensor] = {}
+        model = SimpleNamespace(load_weights=lambda pairs: self.weights.update(dict(pairs)))
+        runner = SimpleNamespace(model_runner=SimpleNamespace(model=model))
+        self.llm_engine = SimpleNamespace(model_executor=SimpleNamespace(driver_worker=runner))
+
+    def reset_prefix_cache(self) -> None: ...
+
+
+def generation(model: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """TRL's own, around an engine that isn't vLLM."""
+
+    def with_engine(self: Any) -> None:
+        self.llm = Engine()
+
+    monkeypatch.setattr(VLLMGeneration, "_init_vllm", with_engine)
+    return VLLMGeneration(model, Accelerator(cpu=True), None)
+
+
+def coarse(base: Any) -> Any:
+    """The toy policy in bfloat16, with an adapter in float32 as TRL trains it."""
+    model = attach_lora(load_model(base, dtype="bfloat16"), LoraSection(), seed=1)
+    for name, parameter in model.named_parameters():
+        if "lora_" in name:
+            parameter.data = parameter.data.float()
+    return model
+
+
+def frozen(model: Any) -> dict[str, torch.Tensor]:
+    return {n: p.detach().clone() for n, p in model.named_parameters() if "lora_" not in n}
+
+
+def move(model: Any, step: int) -> None:
+    """Another adapter at every step."""
+    generator = torch.Generator().manual_seed(step)
+    for name, parameter in model.named_parameters():
+        if "lora_" in name:
+            parameter.data.normal_(std=0.1, generator=generator)
+
+
+def syncs(model: Any, monkeypatch: pytest.MonkeyPatch, *, beside: bool) -> Any:
+    made = generation(model, monkeypatch)
+    if beside:
+        merge_beside(made)
+    for step in range(SYNCS):
+        move(model, step)
+        made.sync_weights()
+    return made.llm
+
+
+def test_200_syncs_leave_the_base_as_it_was_to_the_bit(base: Any, monkeypatch: pytest.MonkeyPatch):
+    model = coarse(base)
+    before = frozen(model)
+    engine = syncs(model, monkeypatch, beside=True)
+    after = frozen(model)
+    assert before.keys() == after.keys()
+    assert all(torch.equal(after[name], before[name]) for name in before)
+    for name, layer in adapted_layers(model).items():  # W + 2 B A: alpha 16 of rank 8
+        b, a = layer.lora_B["default"].weight, layer.lora_A["default"].weight
+        expected = (layer.base_layer.weight.float() + 2 * b @ a).bfloat16()
+        assert torch.equal(engine.weights[name], expected), name
+        assert not torch.equal(engine.weights[name], layer.base_layer.weight), name
+
+
+def test_without_it_the_base_moves(base: Any, monkeypatch: pytest.MonkeyPatch):
+    """What the test above is there for; and both hand over the same names."""
+    model, other = coarse(base), coarse(base)
+    before = frozen(model)
+    theirs = syncs(model, monkeypatch, beside=False)
+    after = frozen(model)
+    assert not all(torch.equal(after[name], before[name]) for name in before)
+    ours = syncs(other, monkeypatch, beside=True)
+    assert ours.weights.keys() == theirs.weights.keys()
+    unadapted = set(ours.weights) - set(adapted_layers(other))
+    assert all(torch.equal(ours.weights[name], theirs.weights[name]) for name in unadapted)
+
+
+def test_a_policy_without_an_adapter_is_handed_over_as_trl_does_it(
+    base: Any, monkeypatch: pytest.MonkeyPatch
+):
+    model = load_model(base)
+    made = generation(model, monkeypatch)
+    merge_beside(made)
+    made.sync_weights()
+    assert made.llm.weights.keys() == dict(model.named_parameters()).keys()
+
+
+def test_an_adapter_that_is_not_plain_lora_is_refused(base: Any, monkeypatch: pytest.MonkeyPatch):
+    model = get_peft_model(load_model(base), LoraConfig(target_modules=["q_proj"], use_dora=True))
+    with pytest.raises(TrainingError, match=r"plain LoRA.*q_proj"):
+        merge_beside(generation(model, monkeypatch))
+
+
+def test_a_release_of_trl_that_merges_elsewhere_is_refused(
+    base: Any, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(rollout_engine.inspect, "getsource", lambda _: "def other(self): ...")
+    with pytest.raises(TrainingError, match="release of TRL"):
+        merge_beside(generation(coarse(base), monkeypatch))

@@ -1,0 +1,323 @@
+""""""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sage_cli.config.load import changed, load
+from sage_cli.errors import ConfigurationError
+from sage_cli.store.run import Runs, record_evaluation
+from sage_cli.trials.cost import Cost, cost_left, cost_of
+from sage_cli.trials.suites.declaration import read_suite
+from sage_cli.trials.suites.results import PartResult, refuse_other_settings, results
+from sage_cli.trials.suites.trials import Overrides, PlannedSuite, planned, trials_of
+from sage_cli.trials.task import Replicate, Task
+
+PAPER = "qwen2.5-math-7b"
+
+
+def replicates(
+    name: str, *presets: str, sets: tuple[str, ...] = (), seeds: int | None = None
+) -> list[Replicate]:
+    trials = trials_of(read_suite(name), Overrides(presets, sets, seeds))
+    return [one for trial in trials for one in trial.replicates]
+
+
+def typed(one: Replicate) -> object:
+    """The configuration that `sage rl` resolves from the one's options, read word by word."""
+    words, flags, presets, sets = list(one.words.all), {}, [], []
+    sections = {"--algo": ("rl", "algo"), "--guide": ("guide", "name"), "--kl": ("anchor", "kl")}
+    while words:
+        option, value = words.pop(0), words.pop(0)
+        if option == "--preset":
+            presets.append(value)
+        elif option == "--set":
+            sets.append(value)
+        else:
+            section, key = sections[option]
+            flags[section] = {key: value}
+    return load(presets, flags, sets).config
+
+
+def test_a_method_that_cannot_be_configured_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("title: mine\nmethods: {base: base, wide: grpo/brnch}\n")
+    with pytest.raises(ConfigurationError) as refused:
+        replicates(str(file), "tiny")
+    assert refused.value.cause.startswith("suite mine, method wide: ")
+    assert "did you mean branch?" in refused.value.cause
+
+
+def test_the_papers_protocol_holds_for_its_model() -> None:
+    base, grpo, *_ = replicates("table2", PAPER)
+    assert grpo.config.evaluation.benchmark == "aime"
+    assert (grpo.config.evaluation.samples, grpo.config.evaluation.k) == (16, "1,16")
+    assert grpo.config.evaluation.seeds == 1
+    assert grpo.config.sampling.temperature == 0.3
+    assert base.is_initial
+    assert base.config.evaluation == grpo.config.evaluation
+
+
+def test_a_miniature_keeps_its_own_problems_and_takes_the_ks_as_far_as_it_has_samples() -> None:
+    config = replicates("table1", "tiny", sets=("evaluation.samples=8",))[1].config
+    assert config.evaluation.benchmark == "arithmetic"
+    assert config.sampling.temperature == 1.0
+    assert (config.evaluation.samples, config.evaluation.k) == (8, "1,8")
+
+
+@pytest.mark.parametrize("preset", ["tiny", PAPER])
+def test_samples_may_exceed_the_suite_s_largest_k(preset: str) -> None:
+    config = replicates("table1", preset, sets=("evaluation.samples=1024",))[1].config
+    assert (config.evaluation.samples, config.evaluation.k) == (1024, "1,256")
+
+
+def test_what_is_typed_wins_over_the_protocol() -> None:
+    config = replicates("table1", PAPER, sets=("evaluation.samples=32", "sampling.temperature=1"))[
+        1
+    ].config
+    assert (config.evaluation.samples, config.evaluation.k) == (32, "1,32")
+    assert config.sampling.temperature == 1
+    assert replicates("table1", PAPER, sets=("evaluation.k=1,2",))[1].config.evaluation.k == "1,2"
+
+
+def test_the_papers_models_are_trained_once_and_a_miniature_three_times() -> None:
+    assert [one.seed for one in replicates("table4", PAPER)] == [0, 0, 0]
+    small = replicates("table4", "tiny")
+    assert [(one.title, one.seed) for one in small] == [
+        ("base", 0), ("grpo, seed 1", 0), ("grpo, seed 2", 1), ("grpo, seed 3", 2),
+        ("grpo-branch, seed 1", 0), ("grpo-branch, seed 2", 1), ("grpo-branch, seed 3", 2),
+    ]  # fmt: skip
+    first = small[1].config.rl.seed
+    assert [one.config.rl.seed for one in small[1:4]] == [first, first + 1, first + 2]
+    assert len({one.policy.label for one in small}) == 7
+    assert len(replicates("table4", PAPER, seeds=2)) == 5
+
+
+def test_another_model_takes_the_place_of_the_papers_main_one_alone() -> None:
+    assert "DeepSeek-R1" in replicates("table4", PAPER)[0].initial.path
+    assert {one.initial.path for one in replicates("figure6", PAPER)} == {
+        "Qwen/Qwen2.5-Math-1.5B-Instruct", "Qwen/Qwen2.5-3B-Instruct"
+    }  # fmt: skip
+    assert {one.words.presets for one in replicates("figure6", "tiny")} == {("tiny",)}
+
+
+@pytest.mark.parametrize("preset", ["tiny", PAPER])
+@pytest.mark.parametrize("suite", ["table1", "table2", "table3", "figure2", "figure4", "figure6"])
+def test_the_options_are_what_a_person_would_type(suite: str, preset: str) -> None:
+    for one in replicates(suite, preset):
+        if not one.is_initial:
+            assert typed(one) == one.config, shlex.join(one.words.all)
+
+
+def test_a_guide_takes_the_presets_values_for_it() -> None:
+    *_, branch = replicates("table4", "tiny", seeds=1)
+    assert (branch.config.guide.name, branch.config.guide.tau) == ("branch", 0.465)  # type: ignore[union-attr]
+
+
+def plan(
+    name: str, root: Path, *sets: str, preset: str = "tiny", seeds: int | None = None
+) -> PlannedSuite:
+    return planned(name, Overrides((preset,), sets, seeds, {"run": {"root": root}}))
+
+
+def finished(one: Replicate, **manifest: object) -> None:
+    """Have the one's run say that it has come to its end."""
+    run = one.policy.run
+    assert run is not None
+    with run.recording(one.config.model_dump(mode="json"), kind="rl", **manifest):
+        pass
+
+
+def titles(found: PlannedSuite) -> list[str]:
+    return [task.title for task in found.tasks]
+
+
+def test_a_suite_is_a_base_its_measurement_and_trainings_that_are_measured(tmp_path: Path) -> None:
+    found = plan("table4", tmp_path, seeds=2)
+    base, measuring, first, *_ = found.tasks
+    assert [task.kind for task in found.tasks] == ["sft", "eval", "rl", "rl", "rl", "guide", "rl"]
+    assert titles(found)[2:] == [
+        "grpo, seed 1", "grpo, seed 2",
+        "grpo-branch, seed 1", "guide of grpo-branch", "grpo-branch, seed 2",
+    ]  # fmt: skip
+    assert measuring.needs is base
+    assert first.needs is base
+    assert shlex.split(first.typed)[:3] == ["sage", "rl", "--measure"]
+    assert first.typed.endswith(f"--runs {tmp_path}")
+    assert {task.state for task in found.tasks} == {"to do"}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_suites_share_is_done_once(tmp_path: Path) -> None:
+    found = plan("paper", tmp_path, preset=PAPER)
+    names = [task.name for task in found.tasks]
+    assert len(names) == len(set(names))
+    (grpo,) = [
+        task for task in found.tasks if task.kind == "rl" and task.title == "grpo"
+        and "deepseek" not in task.config.model_dump_json()
+    ]  # fmt: skip
+    assert {"table1", "table2", "table5", "table9", "figure3"} <= set(grpo.wanted_by)
+    again = [task for task in found.tasks if task.needs is grpo and task.kind == "eval"]
+    assert {task.config.evaluation.benchmark for task in again} == {
+        "aime", "minerva", "kk", "aime,amc23,math500-l5"
+    }  # fmt: skip
+
+
+def test_every_task_comes_after_what_it_needs(tmp_path: Path) -> None:
+    tasks = list(plan("paper", tmp_path).tasks)
+    for place, task in enumerate(tasks):
+        assert task.needs is None or tasks.index(task.needs) < place  # type: ignore[arg-type]
+
+
+def test_a_suite_about_training_measures_nothing(tmp_path: Path) -> None:
+    found = plan("table5", tmp_path, seeds=1)
+    assert [task.kind for task in found.tasks] == ["sft", "rl", "rl", "rl"]
+    assert not any("--measure" in task.words for task in found.tasks)
+
+
+def test_another_seed_or_setting_has_a_folder_of_its_own(tmp_path: Path) -> None:
+    folders = {
+        plan("demo", tmp_path).folder,
+        plan("demo", tmp_path, seeds=2).folder,
+        plan("demo", tmp_path, "rl.steps=3").folder,
+        plan("demo", tmp_path, "evaluation.samples=64").folder,
+    }
+    assert len(folders) == 4
+    assert plan("demo", tmp_path).folder in folders
+
+
+def cost_by_kind(found: PlannedSuite) -> dict[str, Cost]:
+    return {task.kind: cost_of(task) for task in found.tasks}
+
+
+def test_costs_by_hand(tmp_path: Path) -> None:
+    found = cost_by_kind(plan("table4", tmp_path, preset=PAPER))
+    # 1,000 steps of 8 x 8 completions; 60 + 40 + 134 problems x 64 samples x 5 seeds
+    measuring = 234 * 64 * 5
+    assert found["eval"].completions == measuring
+    assert found["eval"].tokens == measuring * 6144
+    assert found["rl"].steps == 1000
+    assert found["rl"].completions == 64_000 + measuring
+    assert found["rl"].tokens == (64_000 + measuring) * 6144
+    # 4,000 tokens a second are sampled, and as many trained on
+    seconds = (64_000 + measuring) * 6144 / 4000 + 64_000 * 6144 / 4000
+    assert found["rl"].gpu_hours == pytest.approx(seconds / 3600)
+
+
+def test_of_a_finished_training_only_its_measurement_is_left(tmp_path: Path) -> None:
+    found = plan("table4", tmp_path, preset=PAPER)
+    _, grpo, _ = found.parts[-1].replicates
+    finished(grpo)
+    # one of two trainings of 1,000 steps is left; both and the base are to be measured
+    measuring = 234 * 64 * 5
+    left = cost_left([one for one in found.tasks if one.state != "done"])
+    assert left.steps == 1000
+    assert left.completions == 64_000 + 3 * measuring
+
+
+def test_what_cannot_be_counted_is_named(tmp_path: Path) -> None:
+    found = [cost_of(task) for task in plan("figure4", tmp_path, preset=PAPER).tasks]
+    assert "the problems of kk" in sum(found, Cost()).unknown
+    assert "the steps of supervised warm-up" in sum(found, Cost()).unknown
+
+
+def result(found: PlannedSuite, failures: dict[str, str] | None = None) -> PartResult:
+    return results(found.parts[-1], found.stored, failures or {})
+
+
+def test_a_failed_training_is_told_with_its_reason_and_others_with_their_state(
+    tmp_path: Path,
+) -> None:
+    found = plan("table4", tmp_path, seeds=1)
+    _, grpo, _ = found.parts[-1].replicates
+    rows = result(found, {grpo.policy.label: "diverged: the loss is not a number"}).methods
+    assert [row.shown for row in rows] == [
+        "base (not trained yet)",
+        "grpo (diverged: the loss is not a number)",
+        "grpo-branch (not trained yet)",
+    ]
+
+
+def test_a_base_that_failed_is_why_nothing_else_is_there(tmp_path: Path) -> None:
+    found = plan("table4", tmp_path, seeds=1)
+    base = found.tasks[0].name
+    rows = result(found, {base: "timeout: it took too long"}).methods
+    assert {row.why for row in rows} == {"timeout: it took too long"}
+
+
+def test_methods_that_are_the_same_under_a_miniature_stand_once(tmp_path: Path) -> None:
+    found = result(plan("figure6", tmp_path, seeds=1))
+    assert [row.label for row in found.methods] == ["base-1.5b", "grpo-1.5b", "branch-1.5b"]
+    assert found.same == {
+        "base-3b": "base-1.5b", "grpo-3b": "grpo-1.5b", "branch-3b": "branch-1.5b"
+    }  # fmt: skip
+
+
+FIGURES = {"samples": 256, "seeds": 1, "temperature": 1.0, "grading": "strict"}
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"temperature": 0.3}, "temperature 0.3 instead of 1.0"),
+        ({"grading": "plain"}, "grading plain instead of strict"),
+    ],
+)
+def test_samples_of_other_settings_are_refused_with_the_difference(
+    tmp_path: Path, changed: dict[str, object], said: str
+) -> None:
+    one = plan("table4", tmp_path, seeds=1).parts[-1].replicates[1]
+    finished(one)
+    keep(one, {**FIGURES, **changed})
+    with pytest.raises(ConfigurationError) as refused:
+        refuse_other_settings(one)
+    assert said in refused.value.cause
+    assert "grpo on arithmetic" in refused.value.cause
+
+
+@pytest.mark.parametrize("benchmark", ["kk-generated, arithmetic", "mine/arithmetic.jsonl"])
+def test_samples_on_a_file_or_behind_a_blank_are_compared_too(
+    tmp_path: Path, benchmark: str
+) -> None:
+    one = plan("table4", tmp_path, seeds=1).parts[-1].replicates[1]
+    finished(one)
+    keep(one, {**FIGURES, "temperature": 0.3})
+    with pytest.raises(ConfigurationError, match=r"temperature 0\.3 instead of 1\.0"):
+        refuse_other_settings(
+            replace(one, config=changed(one.config, {"evaluation.benchmark": benchmark}))
+        )
+
+
+def test_fewer_samples_are_no_other_setting(tmp_path: Path) -> None:
+    one = plan("table4", tmp_path, seeds=1).parts[-1].replicates[1]
+    finished(one)
+    keep(one, {**FIGURES, "samples": 64})
+    refuse_other_settings(one)
+
+
+def keep(one: Replicate, figures: dict[str, object]) -> None:
+    assert one.policy.run is not None
+    record_evaluation(one.policy.run, "arithmetic", figures)
+
+
+def test_a_trained_run_is_still_to_be_measured(tmp_path: Path) -> None:
+    found = plan("table4", tmp_path, seeds=1)
+    grpo = found.parts[-1].replicates[1]
+    finished(grpo)
+    assert grpo.policy.run is not None
+    grpo.policy.run.model.mkdir()
+    (grpo.policy.run.model / "tokenizer_config.json").write_text('{"eos_token": "<|end|>"}')
+    states = {task.title: task.state for task in found.tasks}
+    assert states["grpo"] == "trained, to be measured"
+    assert len(Runs(tmp_path).all()) == 1
+
+
+def test_tasks_are_works_whose_files_have_their_names(tmp_path: Path) -> None:
+    for task in plan("paper", tmp_path).tasks:
+        assert isinstance(task, Task)
+        assert "/" not in task.name
+        assert task.run is None or task.run.id == task.name
