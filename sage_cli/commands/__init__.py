@@ -1,1 +1,0 @@
-"""One file per command: what happens between a configuration and a result."""
