@@ -23,7 +23,6 @@ from peak import peak_mb
 
 from sage_cli.config.load import load
 from sage_cli.config.schema import SageConfig
-from sage_cli.config.specs import RlSpec
 from sage_cli.methods.method import batch_of
 from sage_cli.models.memory import shape_of, training_memory
 from sage_cli.models.stages import how_trained
@@ -48,16 +47,16 @@ def configuration(preset: str, root: Path, **sections: dict[str, object]) -> Sag
 
 def planned_mb(config: SageConfig, prompt: int) -> float:
     """The peak that the plan says, for prompts of so many tokens."""
-    recipe, shape = RlSpec.of(config), shape_of(config.model)
+    config, shape = config, shape_of(config.model)
     assert shape is not None
-    batch = batch_of(recipe.rl, 1)
+    batch = batch_of(config.rl, 1)
     found = training_memory(
         shape,
-        how_trained(recipe, shape, None),
+        how_trained(config, shape, None),
         rows=batch.micro_batch,
         rollouts=batch.micro_batch * batch.accumulation,
         prompt=prompt,
-        completion=recipe.rollout.max_tokens,
+        completion=config.rollout.max_tokens,
     )
     return found.peak / MB
 
@@ -75,11 +74,11 @@ def measure(preset: str, root: Path) -> None:
     training = RlTraining.of(config)
     training.carry_out(Silent())
     after_mb = peak_mb()
-    recipe = training.spec
+    config = training.config
     tokenizer = training.start.policy.tokenizer()
-    template = PromptTemplate.from_section(recipe.prompt, tokenizer)
-    problems = load_training_problems(recipe.data)
-    taken = {problems[row].question for row in training_order(len(problems), recipe.rl)}
+    template = PromptTemplate.from_section(config.prompt, tokenizer)
+    problems = load_training_problems(config.data)
+    taken = {problems[row].question for row in training_order(len(problems), config.rl)}
     prompt = max(len(tokenizer(template.render(text))["input_ids"]) for text in taken)
     print(json.dumps({"before": before_mb, "peak": after_mb, "prompt": prompt}))
 

@@ -35,7 +35,6 @@ from transformers import PrinterCallback, TrainerCallback
 from trl import GRPOTrainer
 
 from sage_cli.config.schema import SageConfig
-from sage_cli.config.specs import RlSpec
 from sage_cli.grading import Grade
 from sage_cli.guides import BranchGuide, Guide, NoGuide
 from sage_cli.models.load import load_model, load_tokenizer
@@ -43,10 +42,10 @@ from sage_cli.models.scratch import save_scratch
 from sage_cli.problems.problem import Problem
 from sage_cli.store.run import Run
 from sage_cli.training.order import training_order
-from sage_cli.training.rl import build_trainer, grpo_arguments, prompt_rows
-from sage_cli.training.rl_inputs import RlInputs, SampleRollouts
+from sage_cli.training.rl import RlInputs, build_trainer, grpo_arguments, prompt_rows
 from sage_cli.training.rollouts import sampled_rollouts
 from sage_cli.training.step_record import Phases
+from sage_cli.training.training import SampleRollouts
 
 BLOCK_STEPS = 12
 BRANCH = BranchGuide(tau=0.465, rho=0.775)
@@ -143,7 +142,7 @@ class Bench:
         config = config.model_copy(update=sections)
         inputs = RlInputs(*self.policy(), self.tokenizer, self.prompts, grade)
         trainer = build_trainer(
-            RlSpec.of(config), inputs, config.tracking, Run(self.folder), self.records.append
+            config, inputs, config.tracking, Run(self.folder), self.records.append
         )
         for callback in callbacks:
             trainer.add_callback(callback)
@@ -159,7 +158,7 @@ class Bench:
         trainer = GRPOTrainer(
             model=self.policy()[0],
             reward_funcs=[reward],
-            args=grpo_arguments(RlSpec.of(config), self.folder / "bare"),
+            args=grpo_arguments(config, self.folder / "bare"),
             train_dataset=rows.select(training_order(len(rows), config.rl)),
             processing_class=self.tokenizer,
             callbacks=list(callbacks),

@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 from browser import chromium, served
 
 from sage_cli.config.load import load
-from sage_cli.config.specs import EvaluationSpec
+from sage_cli.config.schema import SageConfig
 from sage_cli.evaluation.benchmarks import grader_for, load_benchmarks
 from sage_cli.evaluation.stored import PolicySamples
 from sage_cli.models.policy import Policy
@@ -140,7 +140,7 @@ def made(root: Path, runs: int, policies: int, samples: int) -> None:
         write_run(run, config.model_dump(mode="json"), number)
         if is_measured:
             print(f"sampling {run.id}", flush=True)
-            write_samples(root, Runs(root).find(run.id), EvaluationSpec.of(config), generator)
+            write_samples(root, Runs(root).find(run.id), config, generator)
 
 
 def write_run(run: Run, settings: dict[str, object], number: int) -> None:
@@ -165,20 +165,18 @@ def write_run(run: Run, settings: dict[str, object], number: int) -> None:
     (run.model / "model.safetensors").write_bytes(run.id.encode())
 
 
-def write_samples(
-    root: Path, run: Run, spec: EvaluationSpec, generator: np.random.Generator
-) -> None:
+def write_samples(root: Path, run: Run, config: SageConfig, generator: np.random.Generator) -> None:
     """Write the parts and grades of a policy's samples."""
-    (benchmark,) = load_benchmarks(spec.evaluation, spec.data)
-    samples = PolicySamples.of_evaluation(Policy.of_run(run), spec, root).at(0)
+    (benchmark,) = load_benchmarks(config.evaluation, config.data)
+    samples = PolicySamples.of_evaluation(Policy.of_run(run), config, root).at(0)
     samples.folder.mkdir(parents=True)
     write_json(samples.folder / "set.json", samples.identity)
-    with grader_for("arithmetic", spec.grading, spec.prompt) as grader:
+    with grader_for("arithmetic", config.grading, config.prompt) as grader:
         grades = GradeStore(samples, grader.identity.mapping())
     number = 0
     for problem in benchmark.problems:
         share = generator.beta(0.4, 1.2)
-        for start in range(0, spec.evaluation.samples, PART):
+        for start in range(0, config.evaluation.samples, PART):
             drawn = generator.integers(0, 10_000, (PART, 4)).tolist()
             rows = [
                 Completion(
@@ -206,7 +204,7 @@ def write_samples(
     write_json(
         run.folder / "evaluations" / "arithmetic.json",
         {"pass@1": 0.25, "problems": len(benchmark.problems), "seeds": 1, "temperature": 1.0,
-         "samples": spec.evaluation.samples, "grading": spec.grading.mode,
+         "samples": config.evaluation.samples, "grading": config.grading.mode,
          "benchmark": "arithmetic", "content": "arithmetic"},
     )  # fmt: skip
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sage_cli.config.consent import JUDGE, own_functions, without_consent
 from sage_cli.config.load import load
-from sage_cli.config.specs import EvaluationSpec
+from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, SageError, StoreError
 from sage_cli.evaluation.benchmarks import Benchmark, load_benchmarks
 from sage_cli.evaluation.stored import PolicySamples, StoredAnswer, stored_answers, stored_counts
@@ -101,7 +101,7 @@ class RunMeasurements:
     """A run's policy with an evaluation of it, and the folder of runs."""
 
     policy: Policy
-    spec: EvaluationSpec
+    config: SageConfig
     root: Path
 
     @classmethod
@@ -128,28 +128,28 @@ class RunMeasurements:
         named = {"benchmark": benchmark, "samples": samples, "seeds": seeds}
         flags = {"evaluation": named, "grading": {"judge": judge}}
         config = load(flags=flags, stored=without_consent(made_with)).config
-        return cls(Policy.of_run(run), EvaluationSpec.of(config), run.folder.parent)
+        return cls(Policy.of_run(run), config, run.folder.parent)
 
     @property
     def benchmarks(self) -> list[Benchmark]:
         """Return the benchmarks, loaded."""
-        spec = self.spec
-        return load_benchmarks(spec.evaluation, spec.data, spec.grading.judge)
+        config = self.config
+        return load_benchmarks(config.evaluation, config.data, config.grading.judge)
 
     def counts(self) -> Iterator[tuple[str, int, Counts]]:
         """Yield benchmark, evaluation seed, and the counts of samples with a grade."""
-        n, first = self.spec.evaluation.samples, self.spec.evaluation.seed
+        n, first = self.config.evaluation.samples, self.config.evaluation.seed
         for one in self.benchmarks:
-            found = stored_counts(self.policy, one, self.spec, self.root, [n])[n]
+            found = stored_counts(self.policy, one, self.config, self.root, [n])[n]
             for seed, counts in enumerate(found, first):
                 yield one.name, seed, counts
 
     def answers(self) -> Iterator[tuple[str, StoredAnswer]]:
         """Yield benchmark and each stored sample that has a grade."""
-        samples = PolicySamples.of_evaluation(self.policy, self.spec, self.root)
-        n = self.spec.evaluation.samples
+        samples = PolicySamples.of_evaluation(self.policy, self.config, self.root)
+        n = self.config.evaluation.samples
         for one in self.benchmarks:
-            for answer in stored_answers(samples, one, self.spec, list(one.golds), n):
+            for answer in stored_answers(samples, one, self.config, list(one.golds), n):
                 yield one.name, answer
 
 
@@ -190,7 +190,7 @@ class RunCounts:
         Raises StoreError, naming the command that samples them, where samples or grades are
         missing.
         """
-        id_, n = measurements.policy.label, measurements.spec.evaluation.samples
+        id_, n = measurements.policy.label, measurements.config.evaluation.samples
         found: defaultdict[str, list[Counts]] = defaultdict(list)
         for benchmark, _, counts in measurements.counts():
             if not len(counts) or int(counts.n_P.min()) < n:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sage_cli.config.specs import EvaluationSpec
+from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.stored import PolicySamples, counts_of, stored_grades
@@ -74,10 +74,10 @@ class Answers:
     scores: tuple[Annotations, ...] = ()
 
     @classmethod
-    def of(cls, samples: PolicySamples, benchmark: Benchmark, recipe: EvaluationSpec) -> Answers:
+    def of(cls, samples: PolicySamples, benchmark: Benchmark, config: SageConfig) -> Answers:
         """Return a policy's answers on a benchmark, under the evaluation's settings."""
-        stores = tuple(store for _, store in stored_grades(samples, benchmark, recipe))
-        return cls(samples.policy.label, benchmark, recipe.evaluation.samples, stores)
+        stores = tuple(store for _, store in stored_grades(samples, benchmark, config))
+        return cls(samples.policy.label, benchmark, config.evaluation.samples, stores)
 
     @cached_property
     def problems(self) -> dict[str, Problem]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from sage_cli.analysis.analysis import Scorer
 from sage_cli.analysis.samples import Answers
-from sage_cli.config.specs import EvaluationSpec
+from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.stored import PolicySamples
 from sage_cli.problems.problem import Problem
@@ -106,7 +106,7 @@ class ModelScorer:
 
     own: PolicySamples
     temperature: float
-    recipe: EvaluationSpec
+    config: SageConfig
     progress: Progress
 
     @property
@@ -160,7 +160,7 @@ class ModelScorer:
         return answers if _lacking(answers, stores)[0] else replace(answers, scores=stores)
 
     def _stores(self, writer: PolicySamples, *, read_only: bool = False) -> tuple[Annotations, ...]:
-        evaluation = self.recipe.evaluation
+        evaluation = self.config.evaluation
         seeds = range(evaluation.seed, evaluation.seed + evaluation.seeds)
         sets = (writer.at(seed, read_only=read_only) for seed in seeds)
         return tuple(Annotations(one, self.determinants, "scores") for one in sets)
@@ -189,7 +189,7 @@ def _lacking(answers: Answers, stores: Sequence[Annotations]) -> tuple[int, int]
 def scorers(
     scorer: Scorer | None,
     samples: Sequence[PolicySamples],
-    recipe: EvaluationSpec,
+    config: SageConfig,
     progress: Progress,
 ) -> list[tuple[PolicySamples, ModelScorer | None]]:
     """Return each policy's samples with their scorer: none, the base at temperature 1, or itself.
@@ -199,7 +199,7 @@ def scorers(
     if scorer is None:
         return [(own, None) for own in samples]
     if scorer == "base":
-        base = ModelScorer(samples[0], 1.0, recipe, progress)
+        base = ModelScorer(samples[0], 1.0, config, progress)
         return [(own, base) for own in samples]
-    temperature = recipe.sampling.temperature
-    return [(own, ModelScorer(own, temperature, recipe, progress)) for own in samples]
+    temperature = config.sampling.temperature
+    return [(own, ModelScorer(own, temperature, config, progress)) for own in samples]

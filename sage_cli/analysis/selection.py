@@ -10,7 +10,6 @@ from typing import get_args
 from sage_cli.analysis.analysis import Analysis, Option, Options, TrainedRun
 from sage_cli.analysis.samples import read_detectors
 from sage_cli.config.schema import SageConfig
-from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import ConfigurationError, DataError, StoreError
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.stored import stored_counts
@@ -55,7 +54,7 @@ def chosen_runs(names: Sequence[str], runs: Runs, labels: Labels = NO_LABELS) ->
     return labelled
 
 
-def trained(run: Run, benchmarks: Sequence[Benchmark], recipe: EvaluationSpec) -> TrainedRun:
+def trained(run: Run, benchmarks: Sequence[Benchmark], config: SageConfig) -> TrainedRun:
     """Return a run's records, and counts of its checkpoints that were measured in full.
 
     Raises StoreError for a run without records.
@@ -67,11 +66,11 @@ def trained(run: Run, benchmarks: Sequence[Benchmark], recipe: EvaluationSpec) -
             "name a run that has trained at least one step",
         )
     measured: dict[str, dict[int, Counts]] = {}
-    n, root = recipe.evaluation.samples, run.folder.parent
+    n, root = config.evaluation.samples, run.folder.parent
     for policy in named_policies(f"{run.id}@all", Runs(root)):
         step = int(records[-1]["step"]) if policy.checkpoint is None else policy.checkpoint
         for benchmark in benchmarks:
-            seeds = stored_counts(policy, benchmark, recipe, root, (n,))[n]
+            seeds = stored_counts(policy, benchmark, config, root, (n,))[n]
             if all((one.n_P == n).all() for one in seeds):
                 measured.setdefault(benchmark.name, {})[step] = pooled(seeds)
     return TrainedRun(run.id, records, measured, run.ledger.read(), run.completions().read)

@@ -38,7 +38,6 @@ from sage_cli.cli.options import (
 )
 from sage_cli.config.describe import samples_in_words
 from sage_cli.config.schema import SageConfig
-from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import DataError, StoreError
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.evaluate import Evaluation, configured_provenance, provenance_of
@@ -166,9 +165,9 @@ class Analysing:
         return cls(analysis, Evaluation.of_config(config), names, request, options, labels)
 
     @property
-    def spec(self) -> EvaluationSpec:
+    def config(self) -> SageConfig:
         """Return the settings of the samples that are analysed."""
-        return self.evaluation.spec
+        return self.evaluation.config
 
     @cached_property
     def benchmarks(self) -> list[Benchmark]:
@@ -186,14 +185,14 @@ class Analysing:
         policies, base = self.evaluation.policies(self.names, self.labels), self.request.base
         if self.analysis.base or base is not None:
             runs = Runs(self.evaluation.root)
-            policies = with_base(policies, base, runs, self.spec.model, self.labels)
+            policies = with_base(policies, base, runs, self.config.model, self.labels)
         return list(map(self.evaluation.samples, policies))
 
     @property
     def stored(self) -> list[Missing]:
         """Return how many of the samples are stored and graded, by policy and benchmark."""
         policies = [own.policy for own in self.samples]
-        return missing(policies, self.benchmarks, self.spec, self.evaluation.root)
+        return missing(policies, self.benchmarks, self.config, self.evaluation.root)
 
     @property
     def sampling_command(self) -> str:
@@ -203,7 +202,7 @@ class Analysing:
 
     def scorers(self, progress: Progress) -> list[tuple[PolicySamples, ModelScorer | None]]:
         """Return each policy with the model that scores its samples, None for none."""
-        return scorers(self.analysis.scorer, self.samples, self.spec, progress)
+        return scorers(self.analysis.scorer, self.samples, self.config, progress)
 
 
 def analyze(asked: Analysing, progress: Progress) -> Report:
@@ -215,19 +214,23 @@ def analyze(asked: Analysing, progress: Progress) -> Report:
 
 def answer(asked: Analysing, progress: Progress) -> tuple[Document, Path]:
     """Return the analysis's document, and the folder of its report."""
-    analysis, spec, root = asked.analysis, asked.spec, asked.evaluation.root
+    analysis, config, root = asked.analysis, asked.config, asked.evaluation.root
     if analysis.records:
         runs = asked.runs
-        with progress.doing(f"reading {spec.evaluation.benchmark}"):
+        with progress.doing(f"reading {config.evaluation.benchmark}"):
             inputs = _of_records(asked, progress)
         content: Any = {label: run.identity or run.id for label, run in runs.items()}
     else:
-        with progress.doing(f"reading {spec.evaluation.benchmark}"):
+        with progress.doing(f"reading {config.evaluation.benchmark}"):
             benchmarks = asked.benchmarks
         inputs = _of_samples(asked, progress)
         content = [asdict(sample_set) for sample_set in inputs.provenance.samples or ()]
         content += [[problem.id for problem in one.problems] for one in benchmarks]
-    settings = [spec.evaluation.determinants(), spec.grading.determinants(), repr(asked.options)]
+    settings = [
+        config.evaluation.determinants(),
+        config.grading.determinants(),
+        repr(asked.options),
+    ]
     identity = identity_of(f"analyze-{analysis.name}", [content, settings])
     about = inputs.answers or [run.run for run in inputs.trained.values()]
     stems = "-".join(dict.fromkeys(Path(one).stem for one in about))
@@ -242,23 +245,23 @@ def _of_records(asked: Analysing, progress: Progress) -> Inputs:
     provenance = Provenance.here(surroundings())
     try:
         benchmarks = asked.evaluation.benchmarks
-        provenance = configured_provenance(benchmarks, asked.spec)
+        provenance = configured_provenance(benchmarks, asked.config)
     except DataError as error:
         progress.say(f"training reward is shown without pass@1 beside it: {error.cause}")
-    runs = {label: trained(run, benchmarks, asked.spec) for label, run in asked.runs.items()}
+    runs = {label: trained(run, benchmarks, asked.config) for label, run in asked.runs.items()}
     return Inputs(trained=runs, options=asked.options, provenance=provenance)
 
 
 def _of_samples(asked: Analysing, progress: Progress) -> Inputs:
     """Return policies' answers, with a model's scores if the analysis needs them."""
-    spec, kind = asked.spec, asked.analysis.scorer
+    config, kind = asked.config, asked.analysis.scorer
     with progress.doing("looking for stored samples"):
         _require_samples(asked)
     answers: dict[str, list[Answers]] = {benchmark.name: [] for benchmark in asked.benchmarks}
     for samples, scorer in asked.scorers(progress):
         for benchmark in asked.benchmarks:
             with progress.doing(f"reading samples of {samples.policy.label} on {benchmark.name}"):
-                own = Answers.of(samples, benchmark, spec)
+                own = Answers.of(samples, benchmark, config)
             if scorer is not None:
                 stored = kind == "self if stored"
                 own = (scorer.if_stored if stored else scorer.score)(own, samples)
@@ -266,7 +269,7 @@ def _of_samples(asked: Analysing, progress: Progress) -> Inputs:
     return Inputs(
         answers={name: tuple(of) for name, of in answers.items()},
         options=asked.options,
-        provenance=provenance_of(asked.samples, asked.benchmarks, spec),
+        provenance=provenance_of(asked.samples, asked.benchmarks, config),
     )
 
 
@@ -293,7 +296,7 @@ def plan(asked: Analysing) -> list[Described]:
         facts |= {run.id: f"{len(run.metrics.read()):,} steps recorded" for run in runs}
     else:
         stored = asked.stored
-        facts["samples"] = samples_in_words(asked.spec.evaluation)
+        facts["samples"] = samples_in_words(asked.config.evaluation)
         facts |= {
             f"{one.policy} on {one.benchmark}": f"{one.graded:,} of {one.wanted:,} graded samples "
             "are there"
@@ -314,7 +317,7 @@ def _scoring_facts(asked: Analysing) -> dict[str, str]:
             continue
         for benchmark in asked.benchmarks:
             where = f"reads {samples.policy.label} on {benchmark.name}"
-            own = Answers.of(samples, benchmark, asked.spec)
+            own = Answers.of(samples, benchmark, asked.config)
             lacking, whole = scorer.lacking(own, samples)
             facts[f"{scorer.label} {where}"] = f"{lacking:,} of {whole:,} completions to read"
     return facts

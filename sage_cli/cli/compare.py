@@ -158,10 +158,10 @@ def compare(
     A name is a run, a model folder or a file of counts. Without `k`, files are compared at the
     powers of two, runs at the configured ks.
     """
-    names, settings = list(dict.fromkeys((*a, *b))), evaluation.spec.evaluation
+    names, settings = list(dict.fromkeys((*a, *b))), evaluation.config.evaluation
     read = {name: read_counts(Path(name)) for name in names if is_counts_file(name)}
     hashes = {name: file_hash(Path(name)) for name in read}
-    runs, model = Runs(evaluation.root), evaluation.spec.model
+    runs, model = Runs(evaluation.root), evaluation.config.model
     policies = {name: _one_policy(name, runs, model) for name in names if name not in read}
     # runs that learnt nothing end with equal weights and are still two models
     content = {name: one.label if one.run else one.fingerprint for name, one in policies.items()}
@@ -256,7 +256,7 @@ def _measured(
     """Return counts by name and benchmark, and their provenance."""
     if not policies:
         return {}, Provenance.here(surroundings())
-    with progress.doing(f"reading {evaluation.spec.evaluation.benchmark}"):
+    with progress.doing(f"reading {evaluation.config.evaluation.benchmark}"):
         benchmarks = evaluation.benchmarks
     evaluated = evaluation.of(list(policies.values())).carry_out(progress)
     counts = {

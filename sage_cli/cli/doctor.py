@@ -28,7 +28,6 @@ from sage_cli.cli.options import (
 )
 from sage_cli.cli.sft import InitialPolicy, sft_inputs, tags, with_model_of
 from sage_cli.config.schema import SageConfig
-from sage_cli.config.specs import EvaluationSpec, RlSpec, SftSpec
 from sage_cli.errors import EXIT_OTHER, ConfigurationError, SageError
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.training_pool import training_problems
@@ -141,33 +140,32 @@ def checks(config: SageConfig, init: str | None = None) -> Iterator[Check]:
     """
     config = with_model_of(init, config)
     start = InitialPolicy.of(config, init)
-    sft, rl, evaluation = SftSpec.of(config), RlSpec.of(config), EvaluationSpec.of(config)
     yield Check("sage", lambda: f"{__version__} on Python {python_version()}, {sys.executable}")
     yield Check("versions", require_tested_versions, needed=False)
     yield Check("runs folder", lambda: require_storage(config.run.root))
-    yield Check("packages", lambda: _packages(config, rl))
+    yield Check("packages", lambda: _packages(config))
     yield Check("model", lambda: _model(start))
     yield Check("prompt template", lambda: _template(start))
     if start.is_trained_here:
-        yield Check(f"SFT data {sft.data.sft.name}", lambda: _demonstrations(sft))
-    yield Check(f"RL data {rl.data.rl.name}", lambda: _problems(rl, evaluation, config))
-    yield Check("lengths", lambda: _lengths(rl, start, config), needed=False)
-    yield Check(f"benchmark {config.evaluation.benchmark}", lambda: _benchmarks(evaluation))
-    yield Check("device", lambda: _device(sft, rl))
-    yield Check("rollouts", lambda: _rollouts(rl))
-    yield Check("sampling", lambda: _sampling(evaluation))
+        yield Check(f"SFT data {config.data.sft.name}", lambda: _demonstrations(config))
+    yield Check(f"RL data {config.data.rl.name}", lambda: _problems(config))
+    yield Check("lengths", lambda: _lengths(start, config), needed=False)
+    yield Check(f"benchmark {config.evaluation.benchmark}", lambda: _benchmarks(config))
+    yield Check("device", lambda: _device(config))
+    yield Check("rollouts", lambda: _rollouts(config))
+    yield Check("sampling", lambda: _sampling(config))
 
 
-def _packages(config: SageConfig, rl: RlSpec) -> str:
+def _packages(config: SageConfig) -> str:
     """Return the plug-ins in use. Raises ConfigurationError for a package that is missing."""
     require_mirrors(config.tracking)
     require_executor(config.executor)
-    require_plugins(rl)
-    return f"guide {rl.guide.name}, method {rl.rl.algo}, executor {config.executor.name}"
+    require_plugins(config)
+    return f"guide {config.guide.name}, method {config.rl.algo}, executor {config.executor.name}"
 
 
 def _model(start: InitialPolicy) -> str:
-    model = start.spec.model
+    model = start.config.model
     if start.init is not None:
         return f"{start.policy.label}: weights in {start.policy.files}"
     if isinstance(model, ScratchModel):
@@ -178,8 +176,8 @@ def _model(start: InitialPolicy) -> str:
 
 
 def _template(start: InitialPolicy) -> str:
-    section = start.spec.prompt
-    if isinstance(start.spec.model, ScratchModel) and start.init is None:
+    section = start.config.prompt
+    if isinstance(start.config.model, ScratchModel) and start.init is None:
         facts = TokenizerFacts("<eos>", None, "a model from scratch")
         template = PromptTemplate.from_section(section, facts)
     else:
@@ -187,52 +185,52 @@ def _template(start: InitialPolicy) -> str:
     return f"{section.format}: a prompt has {len(template.render('1+1=?'))} characters"
 
 
-def _demonstrations(spec: SftSpec) -> str:
+def _demonstrations(config: SageConfig) -> str:
     from sage_cli.training.sft import tokenized
 
-    tokenizer, _, examples = sft_inputs(spec)
-    most = spec.sft.max_length
+    tokenizer, _, examples = sft_inputs(config)
+    most = config.sft.max_length
     fitting = len(tokenized(examples, tokenizer, most)["input_ids"])
     return f"{fitting:,} of {len(examples):,} demonstrations fit in sft.max_length={most} tokens"
 
 
-def _problems(rl: RlSpec, spec: EvaluationSpec, config: SageConfig) -> str:
-    problems = len(training_problems(rl, config.run.root))
-    configured_validation(spec, config.sweep)  # refuses to validate on what is trained on
+def _problems(config: SageConfig) -> str:
+    problems = len(training_problems(config, config.run.root))
+    configured_validation(config)  # refuses to validate on what is trained on
     return f"{problems:,} problems"
 
 
-def _benchmarks(spec: EvaluationSpec) -> str:
-    found = load_benchmarks(spec.evaluation, spec.data, spec.grading.judge)
+def _benchmarks(config: SageConfig) -> str:
+    found = load_benchmarks(config.evaluation, config.data, config.grading.judge)
     counted = ", ".join(f"{one.name} {len(one.problems):,}" for one in found)
     return f"problems whose golds are right by their judge: {counted}"
 
 
-def _device(sft: SftSpec, rl: RlSpec) -> str:
+def _device(config: SageConfig) -> str:
     from sage_cli.training.hardware import device, precision, require_kernels
 
-    require_optimizer(rl.rl.optimizer, "rl.optimizer")
-    if sft.sft.enabled:
-        require_optimizer(sft.sft.optimizer, "sft.optimizer")
-    computed = "bfloat16" if precision(rl.model.compute_dtype)["bf16"] else "float32"
-    return f"{device()}; computes in {computed}, {require_kernels(rl.model)}"
+    require_optimizer(config.rl.optimizer, "rl.optimizer")
+    if config.sft.enabled:
+        require_optimizer(config.sft.optimizer, "sft.optimizer")
+    computed = "bfloat16" if precision(config.model.compute_dtype)["bf16"] else "float32"
+    return f"{device()}; computes in {computed}, {require_kernels(config.model)}"
 
 
-def _rollouts(spec: RlSpec) -> str:
-    backend, processes = spec.rollout.backend, spec.rl.processes
-    if spec.rollout.may_use_vllm:  # the others are always here
+def _rollouts(config: SageConfig) -> str:
+    backend, processes = config.rollout.backend, config.rl.processes
+    if config.rollout.may_use_vllm:  # the others are always here
         from sage_cli.training.rollout_engine import settled_engine
 
-        backend = settled_engine(spec.rollout, processes).backend
-    if spec.rl.accelerate is not None:
+        backend = settled_engine(config.rollout, processes).backend
+    if config.rl.accelerate is not None:
         from sage_cli.training.launch import accelerate_configuration
 
-        accelerate_configuration(spec.rl.accelerate)
+        accelerate_configuration(config.rl.accelerate)
     return f"{backend}, in {processes} {'process' if processes == 1 else 'processes'}"
 
 
-def _sampling(spec: EvaluationSpec) -> str:
-    backend = chosen_backend(spec.sampling)
+def _sampling(config: SageConfig) -> str:
+    backend = chosen_backend(config.sampling)
     if backend == "vllm":
         from sage_cli.sampling.vllm_sampler import require_vllm
 
@@ -240,21 +238,21 @@ def _sampling(spec: EvaluationSpec) -> str:
     return backend
 
 
-def _lengths(rl: RlSpec, start: InitialPolicy, config: SageConfig) -> str:
-    problems = training_problems(rl, config.run.root)
-    return described_lengths(rl, problems, _tokenizer(start), _positions(start))
+def _lengths(start: InitialPolicy, config: SageConfig) -> str:
+    problems = training_problems(config, config.run.root)
+    return described_lengths(config, problems, _tokenizer(start), _positions(start))
 
 
 def described_lengths(
-    spec: RlSpec, problems: Sequence[Problem], tokenizer: Any, positions: int | None
+    config: SageConfig, problems: Sequence[Problem], tokenizer: Any, positions: int | None
 ) -> str:
     """Describe the tokens of prompts and of the shortest right completions.
 
     Raises ConfigurationError, with the setting that is needed, where they don't fit. A judge of
     one's own may have golds that are no answers, so that they aren't counted.
     """
-    template = PromptTemplate.from_section(spec.prompt, tokenizer)
-    most = spec.rollout.max_tokens
+    template = PromptTemplate.from_section(config.prompt, tokenizer)
+    most = config.rollout.max_tokens
     prompt = max(_counts(tokenizer, [template.render(one.question) for one in problems]))
     if positions is not None and prompt + most > positions:
         room = positions - prompt
@@ -267,9 +265,9 @@ def described_lengths(
         )
     said = f"prompts have up to {prompt:,} tokens, rollouts up to {most:,} more"
     context = "" if positions is None else f"; the model's context has {positions:,}"
-    if spec.grading.judge is not None:
+    if config.grading.judge is not None:
         return said + context
-    bare = spec.grading.extract == "text"
+    bare = config.grading.extract == "text"
     needed = _counts(
         tokenizer, [one.gold if bare else template.final(one.gold) for one in problems]
     )
@@ -289,21 +287,21 @@ def _counts(tokenizer: Any, texts: list[str]) -> list[int]:
 
 def _tokenizer(start: InitialPolicy) -> Any:
     """Return the tokenizer of the policy that RL starts from, trained already or not."""
-    section, spec = start.spec.model, start.spec
+    section, config = start.config.model, start.config
     if start.policy.exists:
         return start.policy.tokenizer()
     if not isinstance(section, ScratchModel):
         return Policy(section.path, section=section).tokenizer()
     from sage_cli.models.scratch import build_tokenizer
 
-    shown = load_demonstrations(spec.data, spec.sft)
+    shown = load_demonstrations(config.data, config.sft)
     texts = (f"{one.question}\n{one.working}" for one in shown)
-    return build_tokenizer(section, tags(spec.prompt), texts)
+    return build_tokenizer(section, tags(config.prompt), texts)
 
 
 def _positions(start: InitialPolicy) -> int | None:
     """Return how many tokens its context has; None where its files don't say."""
-    section = start.spec.model
+    section = start.config.model
     if isinstance(section, ScratchModel) and not start.policy.exists:
         return section.max_positions
     policy = start.policy

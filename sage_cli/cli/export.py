@@ -20,7 +20,6 @@ from sage_cli.cli.options import Json, RunRoot
 from sage_cli.config.consent import CONSENT, JUDGE, REWARDS, own_functions, without_consent
 from sage_cli.config.load import load
 from sage_cli.config.schema import SageConfig
-from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import ConfigurationError, SageError, StoreError
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.stored import stored_counts
@@ -180,14 +179,14 @@ def _measured(policy: Policy, config: SageConfig, progress: Progress) -> list[Me
             f"--set {JUDGE}={judge} has it run"
         )
         return []
-    spec, root = EvaluationSpec.of(config), config.run.root
-    evaluation, sampling = spec.evaluation, spec.sampling
+    config, root = config, config.run.root
+    evaluation, sampling = config.evaluation, config.sampling
     n = evaluation.samples
     ks = parse_ks(f"1..{n}:pow2", n)
     found = []
     try:
-        for benchmark in load_benchmarks(evaluation, spec.data, spec.grading.judge):
-            counts = stored_counts(policy, benchmark, spec, root, (n,))[n]
+        for benchmark in load_benchmarks(evaluation, config.data, config.grading.judge):
+            counts = stored_counts(policy, benchmark, config, root, (n,))[n]
             if any((one.n_P < n).any() for one in counts):
                 continue
             line = curve(counts, ks, Resampling(evaluation.confidence, evaluation.bootstrap))
@@ -195,7 +194,7 @@ def _measured(policy: Policy, config: SageConfig, progress: Progress) -> list[Me
             how = (
                 f"temperature {sampling.temperature:g}, top_p {sampling.top_p:g}, min_p "
                 f"{sampling.min_p:g}, {sampling.max_tokens:,} tokens at most, grading "
-                f"{spec.grading.mode}"
+                f"{config.grading.mode}"
             )
             found.append(Measurement(benchmark.name, line, n, seeds, how))
     except SageError as error:

@@ -18,7 +18,6 @@ from sage_cli.cli.live import Live
 from sage_cli.cli.options import Json, Presets, RunRoot, Sets, load_config, load_for_measuring
 from sage_cli.cli.samples import kept_completions
 from sage_cli.config.schema import SageConfig
-from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import ConfigurationError, DataError, StoreError
 from sage_cli.evaluation.benchmarks import grader_of
 from sage_cli.evaluation.stored import PolicySamples
@@ -296,9 +295,8 @@ def grade_imported(
 
     An item's line is the number of its problem. Raises DataError if the file had no golds.
     """
-    spec = EvaluationSpec.of(config)
     policy = Policy.of_run(run)
-    problems = load_problems(spec.evaluation.benchmark, spec.data, spec.evaluation.fields)
+    problems = load_problems(config.evaluation.benchmark, config.data, config.evaluation.fields)
     if any(problem.gold == NO_GOLD for problem in problems):
         raise DataError(
             f"the file that {run.id} was imported from has no golds: no judge can compare answers",
@@ -306,7 +304,7 @@ def grade_imported(
         )
     line = {problem.id: number for number, problem in enumerate(problems, 1)}
     golds = {problem.id: problem.gold for problem in problems}
-    stored = PolicySamples.of_evaluation(policy, spec, run.folder.parent).at(0, read_only=True)
+    stored = PolicySamples.of_evaluation(policy, config, run.folder.parent).at(0, read_only=True)
     rows = list(stored.completions(golds))
     items = [Item(line[r.problem_id], r.index, golds[r.problem_id], r.text) for r in rows]
     verdicts = {

@@ -153,7 +153,7 @@ class Measuring:
         What is wrong with benchmarks or ks is raised before that.
         """
         _ = self.evaluation.ks
-        with progress.doing(f"reading {self.evaluation.spec.evaluation.benchmark}"):
+        with progress.doing(f"reading {self.evaluation.config.evaluation.benchmark}"):
             _ = self.evaluation.benchmarks
         return self.evaluation.of(self._policies(progress, train=train)).carry_out(progress)
 
@@ -179,7 +179,7 @@ def passk(measuring: Measuring, progress: Progress, *, train: bool = False) -> R
     Curves are computed at all ks; `evaluation.k` says which of them the table shows.
     """
     found = measuring.carry_out(progress, train=train)
-    ks, evaluation = measuring.evaluation.ks, found.spec.evaluation
+    ks, evaluation = measuring.evaluation.ks, found.config.evaluation
     every = curve_ks(evaluation.samples, ks)
     with progress.doing("computing curves and writing the report"):
         lines = [
@@ -234,7 +234,7 @@ def evaluate(
         published_scores(paper)  # so that a table that isn't there is named before measuring
     found = measuring.carry_out(progress, train=train)
     as_published = {
-        (benchmark.name, policy.label): stored_counts(policy, benchmark, found.spec, root, ks)
+        (benchmark.name, policy.label): stored_counts(policy, benchmark, found.config, root, ks)
         for benchmark in (found.benchmarks if paper or k_samples else ())
         for policy in found.policies
     }
@@ -269,11 +269,11 @@ def measure_over_temperatures(
     from sage_cli.evaluation.over_temperatures import over_temperatures
     from sage_cli.reports.over_temperatures import over_temperatures_document
 
-    with progress.doing(f"reading {evaluation.spec.evaluation.benchmark}"):
+    with progress.doing(f"reading {evaluation.config.evaluation.benchmark}"):
         _ = evaluation.benchmarks
     policies = evaluation.policies(names, labels)
     found = over_temperatures(evaluation, policies, temperatures, progress)
-    settings = evaluation.spec.evaluation
+    settings = evaluation.config.evaluation
     with progress.doing("comparing, and writing the report"):
         how = Resampling(settings.confidence, settings.bootstrap)
         document = over_temperatures_document(found, how)

@@ -157,7 +157,7 @@ def power(
     results = []
     for label, benchmark, counts in bases:
         shared = fixed if like is None else _correlation(evaluation, like, label, benchmark, counts)
-        confidence = evaluation.spec.evaluation.confidence
+        confidence = evaluation.config.evaluation.confidence
         question = Question(designs, ks, loss, heterogeneity, shared, confidence, like)
         with progress.doing(f"finding what could be seen of {label} on {benchmark}"):
             results.append(Base.of(label, benchmark, counts, question))
@@ -184,14 +184,14 @@ def _bases(evaluation: Evaluation, names: Sequence[str]) -> tuple[list[Counted],
     bases = [(path.stem, "counts", read_counts(path)) for path in files.values()]
     provenance = Provenance.here(surroundings())
     if not names or len(files) < len(names):
-        spec, benchmarks = evaluation.spec, evaluation.benchmarks
+        config, benchmarks = evaluation.config, evaluation.benchmarks
         policies = evaluation.policies([name for name in names if name not in files])
-        n = spec.evaluation.samples
+        n = config.evaluation.samples
         for policy, benchmark in product(policies, benchmarks):
-            seeds = stored_counts(policy, benchmark, spec, evaluation.root, (n,))[n]
+            seeds = stored_counts(policy, benchmark, config, evaluation.root, (n,))[n]
             bases.append((policy.label, benchmark.name, pooled(seeds)))
         samples = [evaluation.samples(policy) for policy in policies]
-        provenance = provenance_of(samples, benchmarks, spec)
+        provenance = provenance_of(samples, benchmarks, config)
     for label, benchmark_name, counts in bases:
         if not counts.n_P.any():
             raise StoreError(
@@ -208,10 +208,10 @@ def _correlation(
 ) -> float:
     """Return the correlation of the base's stored grades with those of the run `like`."""
     (policy,) = evaluation.policies([like])
-    n, correlation = evaluation.spec.evaluation.samples, float("nan")
+    n, correlation = evaluation.config.evaluation.samples, float("nan")
     for one in evaluation.benchmarks:
         if one.name == benchmark:
-            stored = stored_counts(policy, one, evaluation.spec, evaluation.root, (n,))[n]
+            stored = stored_counts(policy, one, evaluation.config, evaluation.root, (n,))[n]
             correlation = grade_correlation(counts, pooled(stored))
     if math.isnan(correlation):
         raise StoreError(

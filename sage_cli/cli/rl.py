@@ -18,7 +18,6 @@ from sage_cli.cli.sft import InitialPolicy, with_model_of
 from sage_cli.cli.training_run import TrainingRun
 from sage_cli.config.describe import kept_facts, remarks, rl_facts
 from sage_cli.config.schema import SageConfig
-from sage_cli.config.specs import EvaluationSpec, RecordSpec, RlSpec
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.benchmarks import origins
 from sage_cli.evaluation.evaluate import Evaluation
@@ -31,13 +30,10 @@ from sage_cli.models.compatibility import (
     require_same_parent,
 )
 from sage_cli.models.planned import reference_policy, rl_run, run_facts
-from sage_cli.models.policy import Policy
 from sage_cli.models.stages import Described, Gpu, Stage, plan_of, rl_hours, rl_memory
-from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress, Silent
 from sage_cli.settings.passwords import word_without_passwords
-from sage_cli.settings.sections.sweep import SweepSection
 from sage_cli.store.manifest import Origin
 from sage_cli.store.run import Run, Runs, current
 from sage_cli.training.callbacks import Watch
@@ -56,9 +52,9 @@ from sage_cli.training.launch import (
 )
 from sage_cli.training.optimizers import require_optimizer
 from sage_cli.training.rewards import require_plugins, require_rewards
-from sage_cli.training.rl_inputs import RlJob, train
 from sage_cli.training.rollouts import reference_facts, require_rollouts, sample_reference
-from sage_cli.training.validation import Validation, configured_validation
+from sage_cli.training.training import Training, train
+from sage_cli.training.validation import configured_validation
 
 Compat = Annotated[
     str | None,
@@ -155,11 +151,7 @@ def sft_command(
 
 @dataclass(frozen=True, kw_only=True)
 class RlTraining(TrainingRun):
-    """RL of a policy from `start`.
-
-    `validation` and `sweep` say how the policy is validated in training, `validation` also how
-    completions are sampled beforehand. `base_command` trains the initial policy if this can't.
-    """
+    """RL of a policy from `start`. `base_command` trains the initial policy if this can't."""
 
     kind = "rl"
     shown = {  # noqa: RUF012
@@ -168,10 +160,7 @@ class RlTraining(TrainingRun):
     }  # fmt: skip
     called = "run"
 
-    spec: RlSpec
     start: InitialPolicy
-    validation: EvaluationSpec
-    sweep: SweepSection
     warnings: Sequence[str]
     base_command: str = "sage sft"
 
@@ -191,12 +180,9 @@ class RlTraining(TrainingRun):
         require_judge(config.grading.judge)
         config = with_model_of(init, config)
         return cls(
-            spec=RlSpec.of(config),
+            config=config,
             start=InitialPolicy.of(config, init),
-            validation=EvaluationSpec.of(config),
-            sweep=config.sweep,
             warnings=remarks(config),
-            record=RecordSpec.of(config),
             evaluation=Evaluation.of_config(config) if measure else None,
             base_command=base_command,
         )
@@ -204,8 +190,10 @@ class RlTraining(TrainingRun):
     @cached_property
     def planned(self) -> Run:
         """The run that settings and initial policy name, whether it exists or not."""
-        pool = pool_identity(self.spec, self.record.root)
-        return rl_run(self.spec, self.start.policy, Runs(self.record.root), self._processes, pool)
+        pool = pool_identity(self.config, self.config.run.root)
+        return rl_run(
+            self.config, self.start.policy, Runs(self.config.run.root), self._processes, pool
+        )
 
     @property
     def stages(self) -> list[Stage]:
@@ -216,17 +204,17 @@ class RlTraining(TrainingRun):
         """Describe the training, how far the run is, and which reference samples are stored."""
         facts = {
             **run_facts(self.planned),
-            **rl_facts(self.spec),
-            **pool_facts(self.spec, self.record.root),
-            **kept_facts(self.spec, self.record.tracking),
-            **reference_facts(self.spec, self.start.policy, self.record.root),
-            **rl_hours(self.spec),
+            **rl_facts(self.config),
+            **pool_facts(self.config, self.config.run.root),
+            **kept_facts(self.config, self.config.tracking),
+            **reference_facts(self.config, self.start.policy, self.config.run.root),
+            **rl_hours(self.config),
         }
         return Described("RL", facts)
 
     def memory(self, gpu: Gpu) -> Described:
         """Describe the GPU memory that the training takes on each `gpu`."""
-        return rl_memory(self.spec, gpu)
+        return rl_memory(self.config, gpu)
 
     def join(self) -> Run | None:
         """Train as one of several processes that a launcher started, unless it is the first.
@@ -234,29 +222,29 @@ class RlTraining(TrainingRun):
         The first prepares start and run, holds the run's folder and writes; the others wait, then
         train.
         """
-        spec = self.spec
+        config = self.config
         require_all_processes()
         if not is_launched():
-            if spec.rl.accelerate is not None:
-                accelerate_configuration(spec.rl.accelerate)
+            if config.rl.accelerate is not None:
+                accelerate_configuration(config.rl.accelerate)
             return None
         _ = self._launcher_lives
-        require_fit(spec.rl, spec.model.tuning)
-        require_alone(spec.rl)
+        require_fit(config.rl, config.model.tuning)
+        require_alone(config.rl)
         self._require_base()
         if join_processes().is_main_process:
             return None
         join_processes().wait_for_everyone()
         if not (run := current(self.planned)).finished:
-            problems = training_problems(spec, self.record.root)
-            validation = configured_validation(self.validation, self.sweep)
-            train(self._job(self.start.policy, problems, validation), run, None, Silent())
+            problems = training_problems(config, self.config.run.root)
+            validation = configured_validation(config)
+            train(Training(config, self.start.policy, problems, validation), run, None, Silent())
         return run
 
     def found(self, run: Run, progress: Progress) -> None:
         """Say that `run` was finished before, and note that it was asked for again."""
         progress.say(f"[bold]{run.id}[/] is trained already; --fresh trains it again")
-        if self.record.sweep is None:
+        if self.config.run.sweep is None:
             run.ask()
         if is_launched():
             join_processes().wait_for_everyone()
@@ -265,33 +253,27 @@ class RlTraining(TrainingRun):
         """Check machine, problems and initial policy, which is trained if need be."""
         from sage_cli.training.checkpoints import refuse_foreign
 
-        spec = self.spec
-        require_plugins(spec)
+        config = self.config
+        require_plugins(config)
         self._require_machine()
-        with progress.doing(f"reading {spec.data.rl.name}"):
-            problems = training_problems(spec, self.record.root)
-            require_rewards(spec, problems)
-            validation = configured_validation(self.validation, self.sweep)
-            spec.rl.require_problems(problems, spec.data.rl)
+        with progress.doing(f"reading {config.data.rl.name}"):
+            problems = training_problems(config, self.config.run.root)
+            require_rewards(config, problems)
+            validation = configured_validation(config)
+            config.rl.require_problems(problems, config.data.rl)
         start = self.start.carry_out(progress)
-        refuse_adapter_in_full_tuning(start, spec.model.tuning)
-        if spec.anchor.kl != "none":
-            reference_policy(start, spec)
+        refuse_adapter_in_full_tuning(start, config.model.tuning)
+        if config.anchor.kl != "none":
+            reference_policy(start, config)
         require_own_weights(start)
         if self.start.init:
-            allowed = spec.rl.allow_template_mismatch
-            refuse_unfit_start(start, spec.model, spec.prompt, other_template=allowed)
-        require_rollouts(spec.rollout, start, self._processes)
+            allowed = config.rl.allow_template_mismatch
+            refuse_unfit_start(start, config.model, config.prompt, other_template=allowed)
+        require_rollouts(config.rollout, start, self._processes)
         if resumed is not None:
             require_same_parent(resumed, start)
             refuse_foreign(resumed.checkpoints)
-        return partial(self._train, self._job(start, problems, validation), progress)
-
-    def _job(
-        self, start: Policy, problems: Sequence[Problem], validation: Validation | None
-    ) -> RlJob:
-        sampling = self.validation.sampling
-        return RlJob(self.spec, self.record, start, problems, sampling, validation)
+        return partial(self._train, Training(config, start, problems, validation), progress)
 
     @cached_property
     def _launcher_lives(self) -> Callable[[], bool]:
@@ -301,7 +283,7 @@ class RlTraining(TrainingRun):
     @property
     def _processes(self) -> int:
         """The number of processes that train together, launched or yet to be launched."""
-        return world_size() if is_launched() else self.spec.rl.processes
+        return world_size() if is_launched() else self.config.rl.processes
 
     @property
     def _trains_apart(self) -> bool:
@@ -312,8 +294,8 @@ class RlTraining(TrainingRun):
         """
         from sage_cli.training.rollout_engine import is_colocated
 
-        needs_gpu = self.evaluation is not None and is_colocated(self.spec.rollout)
-        return needs_gpu or self.spec.rl.processes > 1
+        needs_gpu = self.evaluation is not None and is_colocated(self.config.rollout)
+        return needs_gpu or self.config.rl.processes > 1
 
     def _require_base(self) -> None:
         """Under a launcher nothing but RL is trained: the other processes would wait in vain."""
@@ -328,36 +310,36 @@ class RlTraining(TrainingRun):
         from sage_cli.training.hardware import require_hardware
         from sage_cli.training.rollout_engine import settled_engine
 
-        require_hardware(self.spec.model, processes_here(self.spec.rl.processes))
-        require_optimizer(self.spec.rl.optimizer, "rl.optimizer")
-        settled_engine(self.spec.rollout, self._processes)
+        require_hardware(self.config.model, processes_here(self.config.rl.processes))
+        require_optimizer(self.config.rl.optimizer, "rl.optimizer")
+        settled_engine(self.config.rollout, self._processes)
 
-    def _train(self, job: RlJob, progress: Progress, run: Run) -> None:
+    def _train(self, training: Training, progress: Progress, run: Run) -> None:
         """Train `run` here or in processes of its own. What it draws on is sampled first."""
         for warning in self.warnings:
             progress.say(warning)
         progress.say(f"[bold]{run.id}[/]: loading libraries")
-        spec, start = self.spec, job.start
-        sample_reference(job, progress)
+        config, start = self.config, training.start
+        sample_reference(training, progress)
         if not is_launched() and self._trains_apart:
             init = self.start.init or (str(start.run.folder) if start.run else None)
-            train_together(spec.rl, self.record, run, init, progress, self.shown)
-            run.note(sweep=self.record.sweep)  # the launched command knows of no sweep
+            train_together(config, run, init, progress, self.shown)
+            run.note(sweep=self.config.run.sweep)  # the launched command knows of no sweep
             self.measure(run, progress)
             return
 
         def train_watched(run: Run, watch: Watch) -> None:
             with ended_with(self._launcher_lives) if is_launched() else nullcontext():
                 join_processes().wait_for_everyone()
-                train(job, run, watch, progress)
+                train(training, run, watch, progress)
 
         origin: Origin = {
             "kind": self.kind,
             "parent": start.run.id if start.run else start.path,
             "parent_weights": start.fingerprint,
-            "seed": spec.rl.seed,
-            "template": PromptTemplate.from_section(spec.prompt, start.tokenizer_facts).hash,
-            "data": origins(job.problems) or spec.data.rl.name,
-            "sweep": self.record.sweep,
+            "seed": config.rl.seed,
+            "template": PromptTemplate.from_section(config.prompt, start.tokenizer_facts).hash,
+            "data": origins(training.problems) or config.data.rl.name,
+            "sweep": self.config.run.sweep,
         }
         self.train_here(run, origin, train_watched, progress)

@@ -35,7 +35,6 @@ from sage_cli.cli.options import (
     load_for_measuring,
 )
 from sage_cli.config.schema import SageConfig
-from sage_cli.config.specs import EvaluationSpec, RlSpec
 from sage_cli.errors import ConfigurationError, DataError, StoreError
 from sage_cli.evaluation.benchmarks import Benchmark, grader_for, load_benchmarks
 from sage_cli.evaluation.evaluate import Evaluation
@@ -316,22 +315,22 @@ def samples_show(
     `problem` is a prefix of an id. Raises StoreError if no such completion is stored.
     """
     _require_grade(grade)
-    spec, benchmarks = evaluation.spec, evaluation.benchmarks
-    policy = named_policy(name, Runs(evaluation.root), spec.model)
+    config, benchmarks = evaluation.config, evaluation.benchmarks
+    policy = named_policy(name, Runs(evaluation.root), config.model)
     samples = evaluation.samples(policy)
     ids = {
         one.name: [id_ for id_ in one.golds if id_.startswith(problem or "")] for one in benchmarks
     }
     if not any(ids.values()):
         raise DataError(
-            f"no problem of {spec.evaluation.benchmark} has an id that begins with '{problem}'",
+            f"no problem of {config.evaluation.benchmark} has an id that begins with '{problem}'",
             "the CSV of `sage passk` and of suites lists them",
         )
-    answers = list(islice(_wanted(samples, benchmarks, spec, ids, grade), limit))
+    answers = list(islice(_wanted(samples, benchmarks, config, ids, grade), limit))
     if not answers:
         graded = f"{grade} " if grade else ""
         raise StoreError(
-            f"no {graded}completion of {policy.label} on {spec.evaluation.benchmark} is stored "
+            f"no {graded}completion of {policy.label} on {config.evaluation.benchmark} is stored "
             "under these settings",
             f"`sage passk {name}` samples what is missing",
         )
@@ -393,14 +392,14 @@ def _require_grade(grade: str | None) -> None:
 def _wanted(
     samples: PolicySamples,
     benchmarks: Sequence[Benchmark],
-    spec: EvaluationSpec,
+    config: SageConfig,
     ids: dict[str, list[str]],
     grade: str | None,
 ) -> Iterator[StoredAnswer]:
     """Yield completions problem after problem, so that the first come before all are read."""
     for benchmark in benchmarks:
         for id_ in ids[benchmark.name]:
-            answers = stored_answers(samples, benchmark, spec, [id_], spec.evaluation.samples)
+            answers = stored_answers(samples, benchmark, config, [id_], config.evaluation.samples)
             for answer in sorted(answers, key=lambda one: (one.seed, one.completion.index)):
                 if grade in (None, answer.status):
                     yield answer
@@ -527,8 +526,7 @@ def token_report(
     reference = None
     if guide.reads_reference:
         with progress.doing("loading the reference"):
-            recipe = RlSpec.of(config)
-            held = reference_of(policy, recipe, Runs(config.run.root))
+            held = reference_of(policy, config, Runs(config.run.root))
             frozen = held.model(dtype=trained_dtype(config.model))
         reference = _signals(frozen, ids, config, progress)
         if guide.tilts:
@@ -599,7 +597,7 @@ def _completions(
     policy: Policy, benchmark: Benchmark, config: SageConfig, progress: Progress
 ) -> list[Completion]:
     """Return sample 0 of each problem, from the policy's sample set or sampled into it."""
-    samples = PolicySamples.of_evaluation(policy, EvaluationSpec.of(config), config.run.root)
+    samples = PolicySamples.of_evaluation(policy, config, config.run.root)
     with PolicySampler(samples, config.sampling, progress) as sampler:
         stored = sampler.sample(config.evaluation.seed, benchmark.problems, 1)
     rows = {row.problem_id: row for row in stored.completions(benchmark.golds, 1)}

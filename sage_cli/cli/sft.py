@@ -18,7 +18,6 @@ from sage_cli.config.consent import consents
 from sage_cli.config.describe import sft_facts
 from sage_cli.config.load import changed
 from sage_cli.config.schema import SageConfig
-from sage_cli.config.specs import RecordSpec, SftSpec
 from sage_cli.errors import BusyError, ConfigurationError
 from sage_cli.evaluation.evaluate import Evaluation
 from sage_cli.models.planned import base_facts, planned_base, run_facts, sft_run
@@ -81,40 +80,36 @@ class SftTraining(TrainingRun):
     shown = {"loss": "loss", "mean_token_accuracy": "accuracy"}  # noqa: RUF012
     called = "initial policy"
 
-    spec: SftSpec
-
     @classmethod
     def of(cls, config: SageConfig, *, measure: bool = False) -> SftTraining:
         """The training that `config` describes; with `measure` evaluated at its end.
 
         Raises ConfigurationError where `config` takes its model as it is.
         """
-        spec = SftSpec.of(config)
-        if not spec.sft.enabled:
+        if not config.sft.enabled:
             raise ConfigurationError(
                 "sft.enabled is false: this configuration takes its model as it is",
                 "`sage rl` starts from the model itself; or use --set sft.enabled=true",
             )
         return cls(
-            spec=spec,
-            record=RecordSpec.of(config),
+            config=config,
             evaluation=Evaluation.of_config(config) if measure else None,
         )
 
     @cached_property
     def planned(self) -> Run:
         """The run that the settings name, whether it exists or not."""
-        return sft_run(self.spec, Runs(self.record.root))
+        return sft_run(self.config, Runs(self.config.run.root))
 
     def describe(self) -> Described:
         """Describe the training, and how far the run is."""
         return Described(
-            "base: supervised warm-up", {**run_facts(self.planned), **sft_facts(self.spec)}
+            "base: supervised warm-up", {**run_facts(self.planned), **sft_facts(self.config)}
         )
 
     def memory(self, gpu: Gpu) -> Described:
         """Describe the GPU memory that the training takes on `gpu`."""
-        return sft_memory(self.spec, gpu)
+        return sft_memory(self.config, gpu)
 
     def found(self, run: Run, progress: Progress) -> None:
         """Say that `run` was finished before."""
@@ -122,62 +117,62 @@ class SftTraining(TrainingRun):
 
     def prepare(self, resumed: Run | None, progress: Progress) -> Callable[[Run], None]:
         """Load demonstrations and model, and return the function that trains the model."""
-        spec = self.spec
-        require_optimizer(spec.sft.optimizer, "sft.optimizer")
+        config = self.config
+        require_optimizer(config.sft.optimizer, "sft.optimizer")
         progress.say(f"[bold]{self.planned.id}[/]: loading libraries and demonstrations")
         from sage_cli.training.checkpoints import refuse_foreign
         from sage_cli.training.sft import train_sft
 
         if resumed is not None:
             refuse_foreign(resumed.checkpoints)
-        with progress.doing(f"making demonstrations of {spec.data.sft.name}"):
-            tokenizer, template, examples = sft_inputs(spec)
+        with progress.doing(f"making demonstrations of {config.data.sft.name}"):
+            tokenizer, template, examples = sft_inputs(config)
         with progress.doing("loading the model"):
-            model = _start(spec, tokenizer)
+            model = _start(config, tokenizer)
 
         def train(run: Run, watch: Watch) -> None:
             nonlocal model
-            dtype = spec.model.compute_dtype
-            train_sft(spec.sft, model, tokenizer, examples, run, watch.on_step, dtype)
+            dtype = config.model.compute_dtype
+            train_sft(config.sft, model, tokenizer, examples, run, watch.on_step, dtype)
             model = None  # an evaluation needs its memory
 
         origin: Origin = {
-            "kind": self.kind, "parent": None, "seed": spec.sft.seed, "template": template.hash
+            "kind": self.kind, "parent": None, "seed": config.sft.seed, "template": template.hash
         }  # fmt: skip
         return lambda run: self.train_here(run, origin, train, progress)
 
 
-def sft_inputs(spec: SftSpec) -> tuple[Any, PromptTemplate, list[Example]]:
+def sft_inputs(config: SageConfig) -> tuple[Any, PromptTemplate, list[Example]]:
     """The tokenizer, the prompt template and the texts that SFT trains on, without weights."""
     from sage_cli.models.scratch import build_tokenizer
     from sage_cli.training.sft import Example
 
-    section = spec.model
+    section = config.model
     if isinstance(section, ScratchModel):
-        demonstrations = load_demonstrations(spec.data, spec.sft)
+        demonstrations = load_demonstrations(config.data, config.sft)
         texts = (f"{shown.question}\n{shown.working}" for shown in demonstrations)
-        tokenizer = build_tokenizer(section, tags(spec.prompt), texts)
-        template = PromptTemplate.from_section(spec.prompt, tokenizer)
+        tokenizer = build_tokenizer(section, tags(config.prompt), texts)
+        template = PromptTemplate.from_section(config.prompt, tokenizer)
     else:
         tokenizer = Policy(section.path, section=section).tokenizer()
-        template = PromptTemplate.from_section(spec.prompt, tokenizer)
-        demonstrations = _short_demonstrations(spec, tokenizer, template)
-    loss = spec.sft.loss
+        template = PromptTemplate.from_section(config.prompt, tokenizer)
+        demonstrations = _short_demonstrations(config, tokenizer, template)
+    loss = config.sft.loss
     examples = [Example(*_texts(template, one), loss or one.loss) for one in demonstrations]
     return tokenizer, template, examples
 
 
 def _short_demonstrations(
-    spec: SftSpec, tokenizer: Any, template: PromptTemplate
+    config: SageConfig, tokenizer: Any, template: PromptTemplate
 ) -> list[Demonstration]:
     """The demonstrations without those that `data.sft.max_prompt_share` leaves out."""
 
     def length(shown: Demonstration) -> int:
-        whole = spec.data.sft.measured == "conversation"
+        whole = config.data.sft.measured == "conversation"
         text = "".join(_texts(template, shown)) + template.eos if whole else shown.question
         return len(tokenizer(text, add_special_tokens=False)["input_ids"])
 
-    return load_demonstrations(spec.data, spec.sft, length)
+    return load_demonstrations(config.data, config.sft, length)
 
 
 def _texts(template: PromptTemplate, shown: Demonstration) -> tuple[str, str]:
@@ -185,11 +180,11 @@ def _texts(template: PromptTemplate, shown: Demonstration) -> tuple[str, str]:
     return template.render(shown.question), template.complete(shown.working, shown.answer)
 
 
-def _start(spec: SftSpec, tokenizer: Any) -> Any:
+def _start(config: SageConfig, tokenizer: Any) -> Any:
     from sage_cli.models.load import attach_lora
     from sage_cli.models.scratch import build_scratch
 
-    section = spec.model
+    section = config.model
     if isinstance(section, ScratchModel):
         return build_scratch(section, tokenizer)
     policy = Policy(section.path, section=section)
@@ -209,31 +204,30 @@ def tags(prompt: PromptSection) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class InitialPolicy(Stage):
-    """The policy that RL starts from: the model called `init`, or else the one of `spec`."""
+    """The policy that RL starts from: the model called `init`, or else the one of `config`."""
 
-    spec: SftSpec
-    record: RecordSpec
+    config: SageConfig
     init: str | None = None
 
     @classmethod
     def of(cls, config: SageConfig, init: str | None = None) -> InitialPolicy:
         """The initial policy of RL under `config`."""
-        return cls(SftSpec.of(config), RecordSpec.of(config), init)
+        return cls(config, init)
 
     @cached_property
     def policy(self) -> Policy:
         """The policy, trained or not yet."""
-        runs = Runs(self.record.root)
+        runs = Runs(self.config.run.root)
         if self.init is not None:
-            policy = named_policy(self.init, runs, self.spec.model)
+            policy = named_policy(self.init, runs, self.config.model)
             policy.require_weights()
             return policy
-        return planned_base(self.spec, runs)
+        return planned_base(self.config, runs)
 
     @property
     def is_trained_here(self) -> bool:
         """Return True if SFT under this configuration leaves it."""
-        return self.init is None and self.spec.sft.enabled
+        return self.init is None and self.config.sft.enabled
 
     def describe(self) -> Described:
         """Describe where the policy is from, and how far its training is."""
@@ -254,21 +248,21 @@ class InitialPolicy(Stage):
         """
         if self.init is not None:
             return self.policy
-        base = planned_base(self.spec, Runs(self.record.root))
+        base = planned_base(self.config, Runs(self.config.run.root))
         while not base.exists:  # a fresh one that is trained beside it changes nothing yet
             if base.run is not None:
                 wait_for_writer(current(base.run).folder, progress.say)
             if not base.exists:
                 with suppress(BusyError):  # another process took the lock since
                     run = self._training.carry_out(progress)
-                    return Policy.of_run(run, consent=consents(self.spec.model))
+                    return Policy.of_run(run, consent=consents(self.config.model))
         if base.run is not None:
             progress.say(f"initial policy [bold]{base.label}[/] is trained already")
         return base
 
     @cached_property
     def _training(self) -> SftTraining:
-        return SftTraining(spec=self.spec, record=self.record)
+        return SftTraining(config=self.config)
 
 
 def with_model_of(init: str | None, config: SageConfig) -> SageConfig:

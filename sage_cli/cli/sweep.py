@@ -38,7 +38,6 @@ from sage_cli.config.consent import function_words, service_words, without_conse
 from sage_cli.config.describe import evaluation_facts, rl_facts
 from sage_cli.config.load import load, options_for
 from sage_cli.config.schema import SageConfig
-from sage_cli.config.specs import EvaluationSpec, RlSpec
 from sage_cli.errors import ConfigurationError, StoreError, TrainingError
 from sage_cli.evaluation.benchmarks import refuse_trained
 from sage_cli.models.stages import Described, memory_of, rl_hours
@@ -544,7 +543,7 @@ def sweep(config: SageConfig, progress: Progress, *, detach: bool = False) -> Re
     search = prepared(config)
     folder = search.folder
     refuse_trained(search.benchmarks, config.data, "sweep.benchmark")
-    require_plugins(RlSpec.of(search.shared))
+    require_plugins(search.shared)
     executor = _executor(search, detach=detach)
     with ExitStack() as held:
         held.enter_context(driver(folder.path, folder.name))
@@ -604,7 +603,7 @@ def plan_sweep(config: SageConfig, gpu: str | None = None) -> list[Described]:
     `gpu` names a GPU, against which memory of the shared settings is laid.
     """
     search = prepared(config)
-    recipe, shared = RlSpec.of(search.shared), search.shared
+    config, shared = search.shared, search.shared
     tasks = search.known_tasks()
     left, states = left_and_states(tasks)
     done = len(tasks) - len(left)
@@ -618,14 +617,14 @@ def plan_sweep(config: SageConfig, gpu: str | None = None) -> list[Described]:
         "runs": f"{runs}, {done} of them done",
         "objectives": " and ".join(config.sweep.objective),
         **_cost(shared, left, _section(search).workers or len(left)),
-        **evaluation_facts(EvaluationSpec.of(shared)),
+        **evaluation_facts(shared),
         **states,
     }
     trial = RlTraining.of(shared, measure=True)
-    hours = rl_hours(recipe)
+    hours = rl_hours(config)
     return [
         trial.start.describe(),
-        Described("RL, shared by all trials", {**rl_facts(recipe), **hours}),
+        Described("RL, shared by all trials", {**rl_facts(config), **hours}),
         Described("sweep", facts),
         *memory_of(trial.stages, gpu),
     ]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Literal
 
-from sage_cli.config.specs import RecordSpec
+from sage_cli.config.schema import SageConfig
 from sage_cli.evaluation.evaluate import Evaluation
 from sage_cli.models.compatibility import note_weights, require_childless
 from sage_cli.models.stages import Stage
@@ -33,7 +33,7 @@ class TrainingRun(Stage):
     called: ClassVar[str]
     """The name of the result in messages."""
 
-    record: RecordSpec
+    config: SageConfig
     evaluation: Evaluation | None = None
 
     @cached_property
@@ -55,7 +55,7 @@ class TrainingRun(Stage):
         that others grew from only with `replace_parent`. Raises SageError for what stands against
         the training, and Interrupted where a signal ended it.
         """
-        require_mirrors(self.record.tracking)
+        require_mirrors(self.config.tracking)
         if (run := self.join()) is not None:
             return run
         if self.evaluation is not None:
@@ -65,7 +65,7 @@ class TrainingRun(Stage):
         if not fresh:
             run = current(run)
         elif not replace_parent:
-            require_childless(run, Runs(self.record.root))
+            require_childless(run, Runs(self.config.run.root))
         if run.finished and not fresh:
             self.found(run, progress)
             self.measure(run, progress)
@@ -97,8 +97,8 @@ class TrainingRun(Stage):
         """Train in this process (and those launched with it), recording and mirroring the run."""
         from sage_cli.training.hardware import release_memory
 
-        with watched(run, self.record.tracking, self.kind, progress, self.shown) as watch:
-            with run.recording(self.record.settings, **origin):
+        with watched(run, self.config.tracking, self.kind, progress, self.shown) as watch:
+            with run.recording(self.config.model_dump(mode="json"), **origin):
                 train(run, watch)
                 note_weights(run)
             if self.evaluation is not None:

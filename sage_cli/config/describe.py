@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from sage_cli.config.schema import SageConfig
-from sage_cli.config.specs import EvaluationSpec, RlSpec, SftSpec
 from sage_cli.methods.method import Method
 from sage_cli.settings.compat import OFFICIAL
 from sage_cli.settings.presets import accelerate_file
@@ -82,15 +81,15 @@ def beta_in_words(anchor: AnchorSection) -> str:
     return f"{anchor.beta:g}" + (" falling to 0" if anchor.schedule == "cosine" else "")
 
 
-def sft_facts(recipe: SftSpec) -> dict[str, Any]:
+def sft_facts(config: SageConfig) -> dict[str, Any]:
     """The supervised warm-up of a base."""
-    section, model = recipe.sft, recipe.model
+    section, model = config.sft, config.model
     length = f"{section.steps} steps" if section.steps else f"{section.epochs} epochs"
     return {
         "model": model.path if isinstance(model, PretrainedModel) else "from scratch",
         "tuning": _tuning(model) if isinstance(model, PretrainedModel) else "full",
         "weights": _weights(model),
-        "demonstrations": recipe.data.sft.name,
+        "demonstrations": config.data.sft.name,
         "length": f"{length}, {section.batch_size} rows a step",
         "learning rate": f"{section.learning_rate:g}, {section.scheduler}",
         "optimizer": section.optimizer,
@@ -98,15 +97,15 @@ def sft_facts(recipe: SftSpec) -> dict[str, Any]:
     }
 
 
-def rl_facts(recipe: RlSpec) -> dict[str, Any]:
+def rl_facts(config: SageConfig) -> dict[str, Any]:
     """A training by RL: objective, anchor, batch arithmetic, completions and tokens in all."""
-    rl, rollout = recipe.rl, recipe.rollout
+    rl, rollout = config.rl, config.rollout
     return {
         "algorithm": f"{rl.algo} ({rl.source})",
         "compat": rl.compat,
         **rl.describe(),
-        **(_anchor_facts(recipe) if rl.takes_a_guide else {}),
-        **_trained(recipe),
+        **(_anchor_facts(config) if rl.takes_a_guide else {}),
+        **_trained(config),
         **rl.amounts(rollout.max_tokens),
         "rollout": _decoding(rollout) + (f", {_engine(rollout)}" if rl.online else ""),
         **_optimised(rl),
@@ -115,8 +114,8 @@ def rl_facts(recipe: RlSpec) -> dict[str, Any]:
     }
 
 
-def _anchor_facts(recipe: RlSpec) -> dict[str, str]:
-    anchor, guide = recipe.anchor, recipe.guide
+def _anchor_facts(config: SageConfig) -> dict[str, str]:
+    anchor, guide = config.anchor, config.guide
     return {
         "anchor": "none"
         if anchor.kl == "none"
@@ -126,17 +125,17 @@ def _anchor_facts(recipe: RlSpec) -> dict[str, str]:
     }
 
 
-def kept_facts(recipe: RlSpec, tracking: TrackingSection) -> dict[str, str]:
+def kept_facts(config: SageConfig, tracking: TrackingSection) -> dict[str, str]:
     """Describe what `tracking.rollouts: all` writes at most; empty if it isn't chosen.
 
     A token is an id, text of about four bytes, and a log-probability of each model that reads it.
     """
-    rl, rollout = recipe.rl, recipe.rollout
+    rl, rollout = config.rl, config.rollout
     if tracking.rollouts != "all" or not rl.online:
         return {}
     batches = -(-rl.steps // rl.steps_per_batch)
     completions = batches * rl.prompts_per_batch * rl.rollouts_per_prompt
-    readers = 1 + (recipe.anchor.kl != "none") + (rollout.backend == "vllm")
+    readers = 1 + (config.anchor.kl != "none") + (rollout.backend == "vllm")
     each = rollout.max_tokens * (8 + 4 * readers)
     size = completions * each
     extra = ", and as many for each round of replaced groups" if rl.replaces_prompts else ""
@@ -146,12 +145,12 @@ def kept_facts(recipe: RlSpec, tracking: TrackingSection) -> dict[str, str]:
     }
 
 
-def _trained(recipe: RlSpec) -> dict[str, str]:
-    limit = recipe.data.rl.limit
+def _trained(config: SageConfig) -> dict[str, str]:
+    limit = config.data.rl.limit
     return {
-        "tuning": _tuning(recipe.model),
-        "weights": _weights(recipe.model),
-        "problems": recipe.data.rl.name + (f", first {limit:,}" if limit else ""),
+        "tuning": _tuning(config.model),
+        "weights": _weights(config.model),
+        "problems": config.data.rl.name + (f", first {limit:,}" if limit else ""),
     }
 
 
@@ -177,17 +176,17 @@ def samples_in_words(evaluation: EvaluationSection) -> str:
     return f"{evaluation.samples} per problem{seeds}"
 
 
-def evaluation_facts(recipe: EvaluationSpec) -> dict[str, Any]:
+def evaluation_facts(config: SageConfig) -> dict[str, Any]:
     """A measurement: benchmarks, samples, k, how they are sampled and graded."""
-    evaluation, sampling = recipe.evaluation, recipe.sampling
+    evaluation, sampling = config.evaluation, config.sampling
     return {
         "benchmarks": evaluation.benchmark,
         "samples": samples_in_words(evaluation),
         "k": evaluation.k,
         "sampling": f"temperature {sampling.temperature:g}, min_p {sampling.min_p:g}, "
         f"{sampling.max_tokens} new tokens, backend {sampling.backend}",
-        "grading": f"{recipe.grading.mode}, answers from "
-        + (recipe.grading.extract or recipe.prompt.answer),
+        "grading": f"{config.grading.mode}, answers from "
+        + (config.grading.extract or config.prompt.answer),
     }
 
 

@@ -12,7 +12,6 @@ from typing import Any
 from sage_cli.config.consent import consents
 from sage_cli.config.describe import evaluation_facts
 from sage_cli.config.schema import SageConfig
-from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import StoreError
 from sage_cli.evaluation.benchmarks import Benchmark, grader_for, load_benchmarks
 from sage_cli.evaluation.measure import Measurements, measure
@@ -40,10 +39,10 @@ from sage_cli.store.run import Run, Runs, record_evaluation
 
 
 def provenance_of(
-    samples: Sequence[PolicySamples], benchmarks: Sequence[Benchmark], spec: EvaluationSpec
+    samples: Sequence[PolicySamples], benchmarks: Sequence[Benchmark], config: SageConfig
 ) -> Provenance:
     """Models by weights, benchmarks by content, sample sets by key, and how all was graded."""
-    evaluation = spec.evaluation
+    evaluation = config.evaluation
     seeds = tuple(range(evaluation.seed, evaluation.seed + evaluation.seeds))
     sets = {
         stored.identity.key: SamplesUsed(
@@ -53,7 +52,7 @@ def provenance_of(
         for seed in seeds
         for stored in [own.at(seed)]
     }
-    configured = configured_provenance(benchmarks, spec)
+    configured = configured_provenance(benchmarks, config)
     runs = [own.policy.run for own in samples if own.policy.imported]
     if runs and len(runs) == len(samples):  # what is configured is not how they were sampled
         said = [known_sampling(run) for run in runs if run is not None]
@@ -67,17 +66,17 @@ def provenance_of(
     )
 
 
-def configured_provenance(benchmarks: Sequence[Benchmark], spec: EvaluationSpec) -> Provenance:
+def configured_provenance(benchmarks: Sequence[Benchmark], config: SageConfig) -> Provenance:
     """The part that doesn't depend on which policies are measured."""
     return replace(
         Provenance.here(surroundings()),
         benchmarks=tuple(
             BenchmarkUsed(
-                one.name, len(one.problems), tuple(one.origins) or None, _grader(one, spec)
+                one.name, len(one.problems), tuple(one.origins) or None, _grader(one, config)
             )
             for one in benchmarks
         ),
-        sampling=spec.sampling.model_dump(mode="json", exclude={"servers"}),
+        sampling=config.sampling.model_dump(mode="json", exclude={"servers"}),
     )
 
 
@@ -87,8 +86,8 @@ def _policy(policy: Policy) -> PolicyUsed:
     return PolicyUsed(policy.label, policy.place, policy.fingerprint, run.id if run else None, base)
 
 
-def _grader(benchmark: Benchmark, spec: EvaluationSpec) -> GraderUsed:
-    with grader_for(benchmark.name, spec.grading, spec.prompt) as grader:
+def _grader(benchmark: Benchmark, config: SageConfig) -> GraderUsed:
+    with grader_for(benchmark.name, config.grading, config.prompt) as grader:
         used = grader.identity
     mode = IMPORTED_JUDGE if used.judge == IMPORTED_JUDGE else used.mode
     return GraderUsed(mode, used.judge, used.tolerance, used.version)
@@ -104,7 +103,7 @@ class Evaluated:
     measured: Measurements
     samples: Sequence[PolicySamples]
     benchmarks: Sequence[Benchmark]
-    spec: EvaluationSpec
+    config: SageConfig
 
     @property
     def policies(self) -> list[Policy]:
@@ -114,7 +113,7 @@ class Evaluated:
     @cached_property
     def provenance(self) -> Provenance:
         """The sources of the numbers: models, benchmarks, samples, graders."""
-        return provenance_of(self.samples, self.benchmarks, self.spec)
+        return provenance_of(self.samples, self.benchmarks, self.config)
 
 
 @dataclass(frozen=True)
@@ -124,25 +123,25 @@ class Evaluation:
     `root` is the folder of runs. Benchmarks are read once.
     """
 
-    spec: EvaluationSpec
+    config: SageConfig
     root: Path
     tracking: TrackingSection
 
     @classmethod
     def of_config(cls, config: SageConfig) -> Evaluation:
         """The evaluation that `config` describes."""
-        return cls(EvaluationSpec.of(config), config.run.root, config.tracking)
+        return cls(config, config.run.root, config.tracking)
 
     @cached_property
     def ks(self) -> tuple[int, ...]:
         """The values of k to report; ConfigurationError where one is above the samples."""
-        return parse_ks(self.spec.evaluation.k, self.spec.evaluation.samples)
+        return parse_ks(self.config.evaluation.k, self.config.evaluation.samples)
 
     @cached_property
     def benchmarks(self) -> Sequence[Benchmark]:
         """The problems to measure on; DataError where a gold is not right by its own judge."""
-        spec = self.spec
-        return load_benchmarks(spec.evaluation, spec.data, spec.grading.judge)
+        config = self.config
+        return load_benchmarks(config.evaluation, config.data, config.grading.judge)
 
     def require(self) -> None:
         """Raise what is wrong with benchmarks or ks, before anything is trained."""
@@ -150,11 +149,11 @@ class Evaluation:
 
     def policies(self, names: Sequence[str], labels: Labels = NO_LABELS) -> list[Policy]:
         """The policies called `names`; without names the latest run's (NoRunsError without one)."""
-        return chosen_policies(names, Runs(self.root), self.spec.model, labels)
+        return chosen_policies(names, Runs(self.root), self.config.model, labels)
 
     def samples(self, policy: Policy) -> PolicySamples:
         """The samples of `policy` that are counted."""
-        return PolicySamples.of_evaluation(policy, self.spec, self.root)
+        return PolicySamples.of_evaluation(policy, self.config, self.root)
 
     def of(self, policies: Sequence[Policy]) -> EvaluationStage:
         """The stage that measures `policies`."""
@@ -162,7 +161,7 @@ class Evaluation:
 
     def of_run(self, run: Run) -> EvaluationStage:
         """The stage that measures the final model of `run`."""
-        return self.of([Policy.of_run(run, consent=consents(self.spec.model))])
+        return self.of([Policy.of_run(run, consent=consents(self.config.model))])
 
 
 @dataclass(frozen=True)
@@ -174,8 +173,8 @@ class EvaluationStage(Stage):
 
     def describe(self) -> Described:
         """Describe the evaluation, and for each policy and benchmark which samples are stored."""
-        spec = self.evaluation.spec
-        found = missing(self.policies, self.evaluation.benchmarks, spec, self.evaluation.root)
+        config = self.evaluation.config
+        found = missing(self.policies, self.evaluation.benchmarks, config, self.evaluation.root)
         left = sum(one.wanted - one.held for one in found)
         stored = {
             f"{one.policy} on {one.benchmark}": f"{one.wanted - one.held:,} of {one.wanted:,} "
@@ -183,12 +182,12 @@ class EvaluationStage(Stage):
             + (f"; samples/{', '.join(one.sample_sets)}" if one.sample_sets else "")
             for one in found
         }
-        hours = hours_fact(spec.model, sampled=left * spec.sampling.max_tokens)
-        return Described("measure", {**evaluation_facts(spec), **stored, **hours})
+        hours = hours_fact(config.model, sampled=left * config.sampling.max_tokens)
+        return Described("measure", {**evaluation_facts(config), **stored, **hours})
 
     def memory(self, gpu: Gpu) -> Described:
         """Describe the memory that sampling takes."""
-        return sampling_memory(self.evaluation.spec, gpu)
+        return sampling_memory(self.evaluation.config, gpu)
 
     def carry_out(
         self, progress: Progress, mirrors: Sequence[Follower] = (), *, record: bool = True
@@ -198,23 +197,23 @@ class EvaluationStage(Stage):
         `mirrors` are those of the one policy's run, where they are open already. Without `record`
         nothing is written but samples and grades.
         """
-        spec, benchmarks = self.evaluation.spec, self.evaluation.benchmarks
+        config, benchmarks = self.evaluation.config, self.evaluation.benchmarks
         samples = [self.evaluation.samples(one) for one in self.policies]
         for policy in self.policies:
             with progress.doing(f"hashing the weights of {policy.label}"):
                 policy.fingerprint  # noqa: B018  kept once it is known
-        measured = measure(samples, benchmarks, spec, progress)
+        measured = measure(samples, benchmarks, config, progress)
         tracking = self.evaluation.tracking
         if record:
-            record_evaluations(self.policies, benchmarks, measured, spec, tracking, mirrors)
-        return Evaluated(measured, samples, benchmarks, spec)
+            record_evaluations(self.policies, benchmarks, measured, config, tracking, mirrors)
+        return Evaluated(measured, samples, benchmarks, config)
 
 
 def record_evaluations(
     policies: Sequence[Policy],
     benchmarks: Sequence[Benchmark],
     measured: Measurements,
-    spec: EvaluationSpec,
+    config: SageConfig,
     tracking: TrackingSection,
     mirrors: Sequence[Follower] = (),
 ) -> None:
@@ -233,7 +232,7 @@ def record_evaluations(
             with writer(run.folder):
                 changed = [
                     record_evaluation(
-                        run, benchmark, _figures(policy, seeds, spec), content.get(benchmark)
+                        run, benchmark, _figures(policy, seeds, config), content.get(benchmark)
                     )
                     for (benchmark, label), seeds in measured.items()
                     if label == policy.label
@@ -244,17 +243,17 @@ def record_evaluations(
             log.warning("%s doesn't keep what was measured: %s", run.id, error)
 
 
-def _figures(policy: Policy, seeds: Sequence[Measured], spec: EvaluationSpec) -> dict[str, Any]:
+def _figures(policy: Policy, seeds: Sequence[Measured], config: SageConfig) -> dict[str, Any]:
     """The figures of a policy; an imported one was sampled under settings of its own."""
-    found = figures(seeds, spec)
+    found = figures(seeds, config)
     if policy.imported and policy.run is not None:
         found["temperature"] = known_sampling(policy.run).get("temperature")
     return found
 
 
-def figures(seeds: Sequence[Measured], spec: EvaluationSpec) -> dict[str, Any]:
+def figures(seeds: Sequence[Measured], config: SageConfig) -> dict[str, Any]:
     """Mean pass@k at the powers of two, and how it was measured."""
-    n = spec.evaluation.samples
+    n = config.evaluation.samples
     ks = parse_ks(f"1..{n}:pow2", n)
     mean_K = pass_matrix([seed.counts for seed in seeds], ks).mean(axis=0)
     return {
@@ -262,15 +261,17 @@ def figures(seeds: Sequence[Measured], spec: EvaluationSpec) -> dict[str, Any]:
         "problems": len(seeds[0].counts),
         "samples": n,
         "seeds": len(seeds),
-        "temperature": spec.sampling.temperature,
-        "grading": IMPORTED_JUDGE if spec.grading.judge == IMPORTED_JUDGE else spec.grading.mode,
+        "temperature": config.sampling.temperature,
+        "grading": IMPORTED_JUDGE
+        if config.grading.judge == IMPORTED_JUDGE
+        else config.grading.mode,
     }
 
 
 def report_folder(kind: str, found: Evaluated, root: Path) -> Path:
     """The folder of a report, named by sample sets and by settings of evaluation and grading."""
     sets = [one.sample_set for seeds in found.measured.values() for one in seeds]
-    settings = [found.spec.evaluation.determinants(), found.spec.grading.determinants()]
+    settings = [found.config.evaluation.determinants(), found.config.grading.determinants()]
     identity = identity_of(kind, {"sets": sets, "settings": settings})
     benchmarks = dict.fromkeys(Path(benchmark).stem for benchmark, _ in found.measured)
     return root / "reports" / f"{kind}-{'-'.join(benchmarks)}-{identity[:8]}"

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 
 from rich.markup import escape
 
-from sage_cli.config.specs import EvaluationSpec
+from sage_cli.config.schema import SageConfig
 from sage_cli.errors import RefusedPromptsError, StoreError
 from sage_cli.evaluation.benchmarks import Benchmark, grader_for
 from sage_cli.evaluation.stored import PolicySamples, counts_of
@@ -132,7 +132,7 @@ Measurements = Mapping[tuple[str, str], tuple[Measured, ...]]
 def measure(
     policies: Sequence[PolicySamples],
     benchmarks: Sequence[Benchmark],
-    spec: EvaluationSpec,
+    config: SageConfig,
     progress: Progress,
 ) -> Measurements:
     """Measure every policy on every benchmark with every seed; a policy is loaded at most once.
@@ -142,15 +142,15 @@ def measure(
     """
     found: dict[tuple[str, str], list[Measured]] = {}
     refused: dict[str, str] = {}
-    evaluation = spec.evaluation
+    evaluation = config.evaluation
     seeds = range(evaluation.seed, evaluation.seed + evaluation.seeds)
     with ExitStack() as open_graders:
         graders = [  # kept for all policies: their workers take a second to start
-            open_graders.enter_context(grader_for(one.name, spec.grading, spec.prompt))
+            open_graders.enter_context(grader_for(one.name, config.grading, config.prompt))
             for one in benchmarks
         ]
         for samples in policies:
-            with PolicySampler(samples, spec.sampling, progress) as sampler:
+            with PolicySampler(samples, config.sampling, progress) as sampler:
                 for benchmark, grader in zip(benchmarks, graders, strict=True):
                     of_seeds = found[benchmark.name, sampler.label] = []
                     for seed in seeds:

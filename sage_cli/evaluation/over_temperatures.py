@@ -25,7 +25,7 @@ def over_temperatures(
 
     pass@1 is among the ks. Raises ConfigurationError where there is one temperature alone.
     """
-    own = evaluation.spec.sampling.temperature
+    own = evaluation.config.sampling.temperature
     grid = tuple(sorted({own, *temperatures}))
     if len(grid) < 2:
         raise ConfigurationError(
@@ -49,10 +49,10 @@ def _sampled(
     evaluation: Evaluation, policies: Sequence[Policy], temperature: float, progress: Progress
 ) -> Evaluated:
     """Measure at another temperature. What is recorded with runs is of the configured one alone."""
-    spec = evaluation.spec
-    if temperature == spec.sampling.temperature:
+    config = evaluation.config
+    if temperature == config.sampling.temperature:
         return evaluation.of(policies).carry_out(progress)
     progress.say(f"at temperature {temperature:g}")
-    sampling = spec.sampling.model_copy(update={"temperature": temperature})
-    other = replace(evaluation, spec=replace(spec, sampling=sampling))
+    sampling = config.sampling.model_copy(update={"temperature": temperature})
+    other = replace(evaluation, config=config.model_copy(update={"sampling": sampling}))
     return other.of(policies).carry_out(progress, record=False)

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from sage_cli.config.specs import EvaluationSpec, RlSpec
+from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.evaluation.benchmarks import Benchmark, grader_for
 from sage_cli.metrics import Counts
@@ -44,33 +44,35 @@ class PolicySamples:
     served: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of_evaluation(cls, policy: Policy, spec: EvaluationSpec, root: Path) -> PolicySamples:
+    def of_evaluation(cls, policy: Policy, config: SageConfig, root: Path) -> PolicySamples:
         """The samples that an evaluation counts.
 
         Raises ConfigurationError for a run that was trained under another prompt, unless that is
         allowed.
         """
         if policy.imported:
-            return ImportedSamples.of_imported(policy, spec, root)
-        if spec.grading.judge == IMPORTED_JUDGE:
+            return ImportedSamples.of_imported(policy, config, root)
+        if config.grading.judge == IMPORTED_JUDGE:
             raise ConfigurationError(
                 f"{policy.label} has no verdicts of another program (grading.judge=imported)",
                 "grade both with one judge: --set grading.judge=math",
             )
-        sampling = spec.sampling
-        stop = PromptTemplate(spec.prompt).stop if sampling.stop_at_answer else None
+        sampling = config.sampling
+        stop = PromptTemplate(config.prompt).stop if sampling.stop_at_answer else None
         parameters = SamplingParameters.from_section(sampling, stop=stop)
-        samples = cls(policy, spec.prompt, parameters, spec.dtype, root, sampling.served)
-        allowed = spec.evaluation.allow_template_mismatch
+        samples = cls(
+            policy, config.prompt, parameters, sampled_dtype(config.model), root, sampling.served
+        )
+        allowed = config.evaluation.allow_template_mismatch
         refuse_other_template(policy, samples.template, allowed=allowed, use="this evaluation")
         return samples
 
     @classmethod
-    def of_rollouts(cls, policy: Policy, spec: RlSpec, root: Path) -> PolicySamples:
+    def of_rollouts(cls, policy: Policy, config: SageConfig, root: Path) -> PolicySamples:
         """The samples that a training takes beforehand, as it would sample rollouts."""
-        stop = PromptTemplate(spec.prompt).stop
-        parameters = SamplingParameters.from_section(spec.rollout, stop=stop)
-        return cls(policy, spec.prompt, parameters, sampled_dtype(spec.model), root)
+        stop = PromptTemplate(config.prompt).stop
+        parameters = SamplingParameters.from_section(config.rollout, stop=stop)
+        return cls(policy, config.prompt, parameters, sampled_dtype(config.model), root)
 
     @property
     def in_chat(self) -> bool:
@@ -114,10 +116,10 @@ class ImportedSamples(PolicySamples):
     """Samples that another program took: one set, whatever the settings of sampling are."""
 
     @classmethod
-    def of_imported(cls, policy: Policy, spec: EvaluationSpec, root: Path) -> ImportedSamples:
+    def of_imported(cls, policy: Policy, config: SageConfig, root: Path) -> ImportedSamples:
         """The samples of an imported policy."""
-        parameters = SamplingParameters.from_section(spec.sampling, stop=None)
-        return cls(policy, spec.prompt, parameters, spec.dtype, root)
+        parameters = SamplingParameters.from_section(config.sampling, stop=None)
+        return cls(policy, config.prompt, parameters, sampled_dtype(config.model), root)
 
     @cached_property
     def template(self) -> PromptTemplate:
@@ -163,14 +165,14 @@ class Missing:
 def missing(
     policies: Sequence[Policy],
     benchmarks: Sequence[Benchmark],
-    spec: EvaluationSpec,
+    config: SageConfig,
     root: Path,
 ) -> list[Missing]:
     """Count which samples of a measurement are stored, for each policy and benchmark."""
-    evaluation, n = spec.evaluation, spec.evaluation.samples
+    evaluation, n = config.evaluation, config.evaluation.samples
     found = []
     for policy in policies:
-        samples = PolicySamples.of_evaluation(policy, spec, root) if policy.exists else None
+        samples = PolicySamples.of_evaluation(policy, config, root) if policy.exists else None
         for benchmark in benchmarks:
             each = n * len(benchmark.problems)
             wanted = each * evaluation.seeds
@@ -178,7 +180,7 @@ def missing(
                 found.append(Missing(policy.label, benchmark.name, wanted, 0, 0))
                 continue
             held, graded, keys = 0, 0, []
-            for stored, grades in stored_grades(samples, benchmark, spec):
+            for stored, grades in stored_grades(samples, benchmark, config):
                 tally = grades.tally(list(benchmark.golds), n)
                 held += each - stored.inventory().count_missing(list(benchmark.golds), n)
                 graded += each - tally.lacking
@@ -194,25 +196,25 @@ def counts_of(tally: Tally, seed: int) -> Counts:
 
 
 def stored_grades(
-    samples: PolicySamples, benchmark: Benchmark, spec: EvaluationSpec
+    samples: PolicySamples, benchmark: Benchmark, config: SageConfig
 ) -> Iterator[tuple[SampleSet, GradeStore]]:
     """For each evaluation seed its sample set, and the grades of the configured grader on it."""
-    evaluation = spec.evaluation
-    with grader_for(benchmark.name, spec.grading, spec.prompt) as grader:
+    evaluation = config.evaluation
+    with grader_for(benchmark.name, config.grading, config.prompt) as grader:
         for seed in range(evaluation.seed, evaluation.seed + evaluation.seeds):
             stored = samples.at(seed, read_only=True)
             yield stored, GradeStore(stored, grader.identity.mapping())
 
 
 def stored_measurements(
-    samples: PolicySamples, benchmarks: Sequence[Benchmark], spec: EvaluationSpec
+    samples: PolicySamples, benchmarks: Sequence[Benchmark], config: SageConfig
 ) -> dict[str, tuple[Measured, ...]] | None:
     """The measurements by benchmark, one for each evaluation seed; None if a sample is missing."""
-    n, label = spec.evaluation.samples, samples.policy.label
+    n, label = config.evaluation.samples, samples.policy.label
     found: dict[str, tuple[Measured, ...]] = {}
     for benchmark in benchmarks:
         ids, seeds = tuple(benchmark.golds), []
-        for stored, grades in stored_grades(samples, benchmark, spec):
+        for stored, grades in stored_grades(samples, benchmark, config):
             tally = grades.tally(ids, n)
             if tally.lacking:
                 return None
@@ -230,7 +232,7 @@ def stored_measurements(
 def stored_counts(
     policy: Policy,
     benchmark: Benchmark,
-    spec: EvaluationSpec,
+    config: SageConfig,
     root: Path,
     ns: Sequence[int],
 ) -> dict[int, list[Counts]]:
@@ -239,10 +241,10 @@ def stored_counts(
     Only samples with a grade are counted, so that `n_P` is below n where some are missing.
     `root` is the folder of runs.
     """
-    samples = PolicySamples.of_evaluation(policy, spec, root)
+    samples = PolicySamples.of_evaluation(policy, config, root)
     ids = tuple(benchmark.golds)
     found: dict[int, list[Counts]] = {n: [] for n in ns}
-    for _, grades in stored_grades(samples, benchmark, spec):
+    for _, grades in stored_grades(samples, benchmark, config):
         for n, of_seeds in found.items():
             tally = grades.tally(ids, n)
             of_seeds.append(counts_of(tally, grades.seed))
@@ -263,13 +265,13 @@ class StoredAnswer:
 def stored_answers(
     samples: PolicySamples,
     benchmark: Benchmark,
-    spec: EvaluationSpec,
+    config: SageConfig,
     problem_ids: Sequence[str],
     n: int,
 ) -> Iterator[StoredAnswer]:
     """The graded ones among the first `n` samples of these problems, seed after seed."""
     problems = {problem.id: problem for problem in benchmark.problems}
-    for stored, grades in stored_grades(samples, benchmark, spec):
+    for stored, grades in stored_grades(samples, benchmark, config):
         for completion, status, extracted in grades.stream(problem_ids, n):
             yield StoredAnswer(
                 problems[completion.problem_id], completion, status, extracted, stored.identity.seed

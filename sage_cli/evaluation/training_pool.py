@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sage_cli.config.specs import RlSpec
+from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.evaluation.benchmarks import grader_for
 from sage_cli.evaluation.stored import PolicySamples
@@ -54,20 +54,20 @@ def in_order(
     return [problems[place] for place in shuffled_P[np.argsort(key_P[shuffled_P], kind="stable")]]
 
 
-def stored_rates(spec: RlSpec, root: Path, problems: Sequence[Problem]) -> PassRates:
+def stored_rates(config: SageConfig, root: Path, problems: Sequence[Problem]) -> PassRates:
     """Return the pass rates that the model `data.rl.solved_by` has on some of the problems.
 
     Raises StoreError if it has none.
     """
-    name, runs = str(spec.data.rl.solved_by), Runs(root)
-    policy = named_policy(name, runs, spec.model)
+    name, runs = str(config.data.rl.solved_by), Runs(root)
+    policy = named_policy(name, runs, config.model)
     of_ledger = policy.run is not None and policy.checkpoint is None
     rates = _of_ledger(policy.run) if of_ledger and policy.run is not None else None
     if rates is None:
-        rates = _of_samples(policy, spec, root, problems)
+        rates = _of_samples(policy, config, root, problems)
     if rates.among(problems):
         return rates
-    rollout, source = spec.rollout, spec.data.rl.name
+    rollout, source = config.rollout, config.data.rl.name
     settings = ("temperature", "top_p", "top_k", "min_p", "max_tokens")
     sets = " ".join(f"--set sampling.{one}={getattr(rollout, one):g}" for one in settings)
     raise StoreError(
@@ -92,11 +92,13 @@ def _of_ledger(run: Run) -> PassRates | None:
     return PassRates(right, n, f"the ledger of {run.id}")
 
 
-def _of_samples(policy: Policy, spec: RlSpec, root: Path, problems: Sequence[Problem]) -> PassRates:
+def _of_samples(
+    policy: Policy, config: SageConfig, root: Path, problems: Sequence[Problem]
+) -> PassRates:
     """Return the pass rates of all seeds' samples that were sampled as rollouts are."""
     ids, right, n = [problem.id for problem in problems], Counter[str](), Counter[str]()
-    identity = PolicySamples.of_rollouts(policy, spec, root).at(0, read_only=True).identity
-    with grader_for(spec.data.rl.name, spec.grading, spec.prompt) as grader:
+    identity = PolicySamples.of_rollouts(policy, config, root).at(0, read_only=True).identity
+    with grader_for(config.data.rl.name, config.grading, config.prompt) as grader:
         for one in stored_seeds(root, identity):
             stored = SampleSet(root, one, read_only=True)
             most = int(stored.inventory().index_S.max(initial=-1)) + 1
@@ -106,16 +108,16 @@ def _of_samples(policy: Policy, spec: RlSpec, root: Path, problems: Sequence[Pro
     return PassRates(right, n, f"what is stored of {policy.label}")
 
 
-def training_problems(spec: RlSpec, root: Path) -> list[Problem]:
+def training_problems(config: SageConfig, root: Path) -> list[Problem]:
     """Return the problems that a training takes, in their source's order or in the curriculum's.
 
     Raises ConfigurationError if none is left, and StoreError without stored pass rates of them.
     """
-    problems, source = load_training_problems(spec.data), spec.data.rl
+    problems, source = load_training_problems(config.data), config.data.rl
     if source.solved_by is None:
         return problems
 
-    rates = stored_rates(spec, root, problems)
+    rates = stored_rates(config, root, problems)
     known = rates.among(problems)
     low, high = source.solved_range
     chosen = [problem for problem in known if low <= rates.of(problem) <= high]
@@ -126,17 +128,17 @@ def training_problems(spec: RlSpec, root: Path) -> list[Problem]:
             f"{min(found):.3g} to {max(found):.3g} on {len(known):,}",
             "widen data.rl.solved",
         )
-    return in_order(chosen, [rates.of(problem) for problem in chosen], source.order, spec.rl.seed)
+    return in_order(chosen, [rates.of(problem) for problem in chosen], source.order, config.rl.seed)
 
 
-def pool_identity(spec: RlSpec, root: Path) -> dict[str, Any] | None:
+def pool_identity(config: SageConfig, root: Path) -> dict[str, Any] | None:
     """Return what decides the choice and its order, pass rates by content; None without a pool."""
-    source = spec.data.rl
+    source = config.data.rl
     if source.solved_by is None:
         return None
 
-    problems = load_training_problems(spec.data)
-    rates = stored_rates(spec, root, problems)
+    problems = load_training_problems(config.data)
+    rates = stored_rates(config, root, problems)
     counted = sorted(
         (one.id, rates.right[one.id], rates.n[one.id]) for one in rates.among(problems)
     )
@@ -147,14 +149,14 @@ def pool_identity(spec: RlSpec, root: Path) -> dict[str, Any] | None:
     }
 
 
-def pool_facts(spec: RlSpec, root: Path) -> dict[str, str]:
+def pool_facts(config: SageConfig, root: Path) -> dict[str, str]:
     """Describe for a dry run how many problems are left; empty without a pool."""
-    source = spec.data.rl
+    source = config.data.rl
     if source.solved_by is None:
         return {}
 
-    problems = load_training_problems(spec.data)
-    rates, left = stored_rates(spec, root, problems), training_problems(spec, root)
+    problems = load_training_problems(config.data)
+    rates, left = stored_rates(config, root, problems), training_problems(config, root)
     known = rates.among(problems)
     each = sum(rates.n[problem.id] for problem in known) / len(known)
     unknown = len(problems) - len(known)

@@ -98,7 +98,7 @@ class PlainMathVerify(_WithMathVerify):
         """Return Math-Verify's status."""
         from sage_cli.grading.mathematics import mathverify
 
-        return mathverify.recipe(gold, answer, deadline, search=self._search)
+        return mathverify.config(gold, answer, deadline, search=self._search)
 
 
 class SearchingMathVerify(PlainMathVerify):

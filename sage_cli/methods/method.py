@@ -163,7 +163,7 @@ class Method(Extensible):
     """True where a frozen copy of the policy is kept, whatever the anchor."""
     trains_alone: ClassVar[bool] = False
     """True where it is trained in one process."""
-    trained_by: ClassVar[str] = "sage_cli.training.reward_training"
+    trained_by: ClassVar[str] = "sage_cli.training.rl"
     """The module whose `train(job, run, watch, progress)` trains it. It is imported when a training
     begins, so that settings load no trainer."""
 

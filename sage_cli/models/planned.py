@@ -1,4 +1,4 @@
-"""The planned run of a recipe, known from its settings and its parent alone.
+"""The planned run of a configuration, known from its settings and its parent alone.
 
 No weights are read, so that a plan can say exactly what is done and what is missing. What the
 weights really were is noted when a run ends (`sage_cli.models.compatibility`).
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sage_cli.config.consent import consents
-from sage_cli.config.specs import RlSpec, SftSpec
+from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.models.folders import adapter_base, fingerprint, is_adapter, require_model
 from sage_cli.models.policy import Policy, named_policy
@@ -29,47 +29,47 @@ from sage_cli.store.run import TORN, Run, Runs, run_of
 _HELD_BY = {"reverse": "kl", "forward": "forward-kl", "none": "no-kl"}
 
 
-def base_label(recipe: SftSpec) -> str:
+def base_label(config: SageConfig) -> str:
     """Return the label of an initial policy: its model, or its task for one from scratch."""
-    if isinstance(recipe.model, ScratchModel):
-        return Path(recipe.data.sft.name).stem.lower()
-    return Path(recipe.model.path).name.lower()
+    if isinstance(config.model, ScratchModel):
+        return Path(config.data.sft.name).stem.lower()
+    return Path(config.model.path).name.lower()
 
 
-def rl_label(recipe: RlSpec) -> str:
+def rl_label(config: SageConfig) -> str:
     """Algorithm and what holds the policy: a guide's name, `kl`, `forward-kl` or `no-kl`."""
-    guide = recipe.guide.name
-    return f"{recipe.rl.algo}-{guide if guide != 'none' else _HELD_BY[recipe.anchor.kl]}"
+    guide = config.guide.name
+    return f"{config.rl.algo}-{guide if guide != 'none' else _HELD_BY[config.anchor.kl]}"
 
 
-def planned_base(recipe: SftSpec, runs: Runs) -> Policy:
-    """The base of a recipe: a run's model, trained or not yet, or the model as it is.
+def planned_base(config: SageConfig, runs: Runs) -> Policy:
+    """The base of a configuration: a run's model, trained or not yet, or the model as it is.
 
     Raises ConfigurationError where a model from scratch is not to be trained.
     """
-    if recipe.sft.enabled:
-        return Policy.of_run(sft_run(recipe, runs), consent=consents(recipe.model))
-    if isinstance(recipe.model, PretrainedModel):
-        return Policy(recipe.model.path, section=recipe.model)
+    if config.sft.enabled:
+        return Policy.of_run(sft_run(config, runs), consent=consents(config.model))
+    if isinstance(config.model, PretrainedModel):
+        return Policy(config.model.path, section=config.model)
     raise ConfigurationError(
         "model.kind is 'scratch' and sft.enabled is false: random weights are no base for RL",
         "use --set sft.enabled=true, or --init RUN",
     )
 
 
-def sft_run(recipe: SftSpec, runs: Runs) -> Run:
+def sft_run(config: SageConfig, runs: Runs) -> Run:
     """The run of a base, identified by model, prompt, SFT settings and demonstrations."""
     determinants = {
-        "model": _start(recipe.model),
-        "prompt": recipe.prompt.determinants(),
-        "sft": recipe.sft.determinants(),
-        "data": demonstrations_identity(recipe.data, recipe.sft),
+        "model": _start(config.model),
+        "prompt": config.prompt.determinants(),
+        "sft": config.sft.determinants(),
+        "data": demonstrations_identity(config.data, config.sft),
     }
-    return runs.at("sft", base_label(recipe), identity_of("sft", determinants))
+    return runs.at("sft", base_label(config), identity_of("sft", determinants))
 
 
 def rl_run(
-    recipe: RlSpec,
+    config: SageConfig,
     parent: Policy,
     runs: Runs,
     processes: int,
@@ -79,23 +79,23 @@ def rl_run(
 
     `pool` is what decides which problems were chosen by pass rates, if any were.
     """
-    anchor, guide = recipe.anchor, recipe.guide
-    lora = recipe.model.lora.determinants() if recipe.model.tuning == "lora" else None
+    anchor, guide = config.anchor, config.guide
+    lora = config.model.lora.determinants() if config.model.tuning == "lora" else None
     determinants = {
         "parent": parent.identity,
-        "tuning": [recipe.model.tuning, trained_dtype(recipe.model), lora],
-        "compute": recipe.model.compute_dtype,
-        "prompt": recipe.prompt.determinants(),
+        "tuning": [config.model.tuning, trained_dtype(config.model), lora],
+        "compute": config.model.compute_dtype,
+        "prompt": config.prompt.determinants(),
         # each process samples rollouts of its own
-        "rl": {**recipe.rl.determinants(), "processes": processes},
-        "rollout": recipe.rollout.determinants(),
+        "rl": {**config.rl.determinants(), "processes": processes},
+        "rollout": config.rollout.determinants(),
         "anchor": anchor.determinants() if anchor.kl != "none" else None,
         "guide": guide.determinants() if guide.name != "none" else None,
-        "grading": recipe.grading.determinants(),
-        **({"kernels": kernels} if (kernels := kernel_arguments(recipe.model)) else {}),
-        "data": training_identity(recipe.data) | ({"pool": dict(pool)} if pool else {}),
+        "grading": config.grading.determinants(),
+        **({"kernels": kernels} if (kernels := kernel_arguments(config.model)) else {}),
+        "data": training_identity(config.data) | ({"pool": dict(pool)} if pool else {}),
     }
-    return runs.at("rl", rl_label(recipe), identity_of("rl", determinants))
+    return runs.at("rl", rl_label(config), identity_of("rl", determinants))
 
 
 def _start(model: PretrainedModel | ScratchModel) -> dict[str, Any]:
@@ -144,7 +144,7 @@ def _state(run: Run) -> str:
     return f"{status}{at}{why}"
 
 
-def reference_policy(start: Policy, recipe: RlSpec) -> Policy:
+def reference_policy(start: Policy, config: SageConfig) -> Policy:
     """The frozen model that `anchor.reference` means for a training from `start`.
 
     `initial` is `start` itself. `base` is the model below its adapter, or the one that its run
@@ -152,12 +152,12 @@ def reference_policy(start: Policy, recipe: RlSpec) -> Policy:
     Raises ConfigurationError where nothing but random weights came before.
     """
     folder = Path(start.path)
-    if recipe.anchor.reference == "initial":
+    if config.anchor.reference == "initial":
         return start
     if is_adapter(folder):
         below = adapter_base(folder)
         return Policy(below, run_of(Path(below)), section=start.pretrained)
-    if recipe.model.tuning == "lora" or start.run is None:
+    if config.model.tuning == "lora" or start.run is None:
         return start
     if start.pretrained is None:
         raise ConfigurationError(
@@ -167,7 +167,7 @@ def reference_policy(start: Policy, recipe: RlSpec) -> Policy:
     return Policy(start.pretrained.path, section=start.pretrained)
 
 
-def reference_of(policy: Policy, recipe: RlSpec, runs: Runs) -> Policy:
+def reference_of(policy: Policy, config: SageConfig, runs: Runs) -> Policy:
     """Return the frozen model that the policy of a run of RL was anchored to.
 
     Raises ConfigurationError for a policy that was trained without a reference.
@@ -179,22 +179,22 @@ def reference_of(policy: Policy, recipe: RlSpec, runs: Runs) -> Policy:
             "use --set guide.signal=policy",
         )
     known = any(run.id == parent for run in runs.all())
-    section = recipe.model if isinstance(recipe.model, PretrainedModel) else None
+    section = config.model if isinstance(config.model, PretrainedModel) else None
     start = named_policy(parent, runs, section) if known else Policy(parent, section=section)
-    return reference_policy(start, recipe)
+    return reference_policy(start, config)
 
 
-def policy_and_reference(recipe: RlSpec, base: Policy) -> tuple[Any, Path | None]:
+def policy_and_reference(config: SageConfig, base: Policy) -> tuple[Any, Path | None]:
     """The trainable policy, and the folder of a reference that isn't inside the policy itself."""
     from sage_cli.models.load import attach_lora
 
     model = base.model(
-        dtype=trained_dtype(recipe.model),
+        dtype=trained_dtype(config.model),
         trainable=True,
-        kernels=kernel_arguments(recipe.model),
+        kernels=kernel_arguments(config.model),
     )
     has_adapter = hasattr(model, "peft_config")
-    if recipe.model.tuning == "full":
-        held = recipe.anchor.kl == "reverse"
-        return model, reference_policy(base, recipe).folder if held else None
-    return (model if has_adapter else attach_lora(model, recipe.model.lora)), None
+    if config.model.tuning == "full":
+        held = config.anchor.kl == "reverse"
+        return model, reference_policy(base, config).folder if held else None
+    return (model if has_adapter else attach_lora(model, config.model.lora)), None

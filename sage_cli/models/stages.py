@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
-from sage_cli.config.schema import spread_over
-from sage_cli.config.specs import EvaluationSpec, RlSpec, SftSpec
+from sage_cli.config.schema import SageConfig, spread_over
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.methods.method import batch_of
 from sage_cli.models.memory import (
@@ -26,7 +25,12 @@ from sage_cli.models.memory import (
 )
 from sage_cli.problems.load import load_training_problems
 from sage_cli.problems.template import PromptTemplate
-from sage_cli.settings.sections.model import PretrainedModel, ScratchModel, trained_dtype
+from sage_cli.settings.sections.model import (
+    PretrainedModel,
+    ScratchModel,
+    sampled_dtype,
+    trained_dtype,
+)
 from sage_cli.settings.sharding import sharded_by
 
 GIB = 2**30
@@ -160,54 +164,54 @@ ENGINE_SHARE = 0.9
 Model = PretrainedModel | ScratchModel
 
 
-def rl_hours(spec: RlSpec) -> dict[str, str]:
+def rl_hours(config: SageConfig) -> dict[str, str]:
     """GPU hours of a training by RL, if every completion is as long as it may be."""
-    sampled, trained = spec.rl.tokens(spec.rollout.max_tokens)
-    return hours_fact(spec.model, sampled=sampled, trained=trained)
+    sampled, trained = config.rl.tokens(config.rollout.max_tokens)
+    return hours_fact(config.model, sampled=sampled, trained=trained)
 
 
-def rl_memory(spec: RlSpec, gpu: Gpu) -> Described:
+def rl_memory(config: SageConfig, gpu: Gpu) -> Described:
     """The memory of a training by RL, on each of its GPUs."""
-    shape, rl = shape_of(spec.model), spec.rl
+    shape, rl = shape_of(config.model), config.rl
     title = f"memory of RL on {_each(rl.processes)}{gpu.name}"
     if shape is None:
-        return _unknown(title, spec.model)
-    prompt, batch = prompt_tokens(spec), batch_of(rl, rl.processes)
-    vllm = spec.rollout.vllm
-    beside = spec.rollout.may_use_vllm and vllm.mode == "colocate"
+        return _unknown(title, config.model)
+    prompt, batch = prompt_tokens(config), batch_of(rl, rl.processes)
+    vllm = config.rollout.vllm
+    beside = config.rollout.may_use_vllm and vllm.mode == "colocate"
     found = training_memory(
         shape,
-        how_trained(spec, shape, gpu),
+        how_trained(config, shape, gpu),
         rows=batch.micro_batch,
         rollouts=rl.prompts_per_batch * rl.rollouts_per_prompt // rl.processes,
         prompt=prompt,
-        completion=spec.rollout.max_tokens,
+        completion=config.rollout.max_tokens,
         engine=int(vllm.memory_share * gpu.memory_gb * 10**9) if beside else 0,
         sleeps=vllm.sleep,
     )
-    counted = f"{batch.micro_batch} of {prompt} + {spec.rollout.max_tokens} tokens"
+    counted = f"{batch.micro_batch} of {prompt} + {config.rollout.max_tokens} tokens"
     spread = spread_over(2 * rl.processes, rl)
     advice = (
         "rl.micro_batch smaller, rl.gradient_checkpointing=true, a smaller rollout.max_tokens, "
-        + ("LoRA, " if spec.model.tuning == "full" else "")
+        + ("LoRA, " if config.model.tuning == "full" else "")
         + (f"rl.processes={spread}, " if spread else "")
         + "or rollout.vllm.mode=server"
     )
     return Described(title, {"micro-batch": counted, **facts(found, gpu, advice)})
 
 
-def sft_memory(spec: SftSpec, gpu: Gpu) -> Described:
+def sft_memory(config: SageConfig, gpu: Gpu) -> Described:
     """The memory of supervised fine-tuning, whose texts are as long as `sft.max_length`."""
-    shape, sft = shape_of(spec.model), spec.sft
+    shape, sft = shape_of(config.model), config.sft
     title = f"memory of the warm-up on {gpu.name}"
     if shape is None:
-        return _unknown(title, spec.model)
-    scratch = isinstance(spec.model, ScratchModel)
+        return _unknown(title, config.model)
+    scratch = isinstance(config.model, ScratchModel)
     how = TrainingSetup(
-        widths(spec.model, gpu),
+        widths(config.model, gpu),
         sft.optimizer,
         sft.gradient_checkpointing,
-        adapter=0 if scratch else adapter_numbers(spec.model, shape),
+        adapter=0 if scratch else adapter_numbers(config.model, shape),
         reference=False,
     )
     rows = sft.micro_batch or sft.batch_size
@@ -219,17 +223,17 @@ def sft_memory(spec: SftSpec, gpu: Gpu) -> Described:
     return Described(title, {"micro-batch": counted, **facts(found, gpu, advice)})
 
 
-def sampling_memory(spec: EvaluationSpec, gpu: Gpu) -> Described:
+def sampling_memory(config: SageConfig, gpu: Gpu) -> Described:
     """The memory of sampling for an evaluation."""
-    shape, section = shape_of(spec.model), spec.sampling
+    shape, section = shape_of(config.model), config.sampling
     title = f"memory of sampling on {gpu.name}"
     if section.asks_servers:
         return Described(
             title, {"servers": f"{', '.join(section.servers)}; no model is loaded here"}
         )
     if shape is None:
-        return _unknown(title, spec.model)
-    width = 4 if spec.dtype == "float32" else 2
+        return _unknown(title, config.model)
+    width = 4 if sampled_dtype(config.model) == "float32" else 2
     prompt, completion = PROMPT_TOKENS, section.max_tokens
     share = section.vllm.get("gpu_memory_utilization", ENGINE_SHARE)
     gpus = section.tensor_parallel
@@ -270,14 +274,14 @@ def facts(memory: Memory, gpu: Gpu, advice: str) -> dict[str, Any]:
     return found if fits else {**found, "does not fit": f"try {advice}"}
 
 
-def how_trained(spec: RlSpec, shape: Shape, gpu: Gpu | None) -> TrainingSetup:
+def how_trained(config: SageConfig, shape: Shape, gpu: Gpu | None) -> TrainingSetup:
     """The training setup of a spec; without a GPU, on a CPU."""
-    rl, anchor = spec.rl, spec.anchor
+    rl, anchor = config.rl, config.anchor
     return TrainingSetup(
-        widths(spec.model, gpu),
+        widths(config.model, gpu),
         rl.optimizer,
         rl.gradient_checkpointing,
-        adapter=adapter_numbers(spec.model, shape),
+        adapter=adapter_numbers(config.model, shape),
         reference=rl.keeps_reference or (anchor.kl == "reverse" and anchor.beta > 0),
         shards=rl.processes if sharded_by(rl.accelerate) else 1,
         fused=gpu is not None,
@@ -308,17 +312,17 @@ def widths(model: Model, gpu: Gpu | None) -> Widths:
     return Widths(weights, 2 if coarse else weights)
 
 
-def prompt_tokens(spec: RlSpec) -> int:
+def prompt_tokens(config: SageConfig) -> int:
     """The longest prompt's tokens: of a model from scratch counted by characters, else stated."""
-    if not isinstance(spec.model, ScratchModel):
+    if not isinstance(config.model, ScratchModel):
         return PROMPT_TOKENS
     try:
-        problems = load_training_problems(spec.data)
+        problems = load_training_problems(config.data)
     except DataError:  # rows that aren't here; training will say so
         return PROMPT_TOKENS
-    template = PromptTemplate(spec.prompt)
+    template = PromptTemplate(config.prompt)
     longest = max(len(template.render(problem.question)) for problem in problems)
-    each = 1 if spec.model.tokenizer == "characters" else CHARACTERS_PER_TOKEN
+    each = 1 if config.model.tokenizer == "characters" else CHARACTERS_PER_TOKEN
     return -(-longest // each)
 
 

@@ -157,7 +157,7 @@ SEAL = "sealed.json"
 class Run:
     """A directory `runs/<id>/` with config.json, manifest.json, metrics.jsonl and model/.
 
-    `planned` is the identity that a recipe gives it, known before the directory exists; `lease`
+    `planned` is the identity that its settings give it, known before the directory exists; `lease`
     is held by this process while `recording` lasts.
     """
 
@@ -172,7 +172,7 @@ class Run:
 
     @property
     def identity(self) -> str | None:
-        """The hash of what determines its result; None for a run that no recipe names."""
+        """The hash of what determines its result; None for a run that no configuration names."""
         return self.planned or self.manifest.get("identity")
 
     @property

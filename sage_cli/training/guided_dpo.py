@@ -18,7 +18,7 @@ from datasets import Dataset
 from transformers import TrainerCallback
 from trl import DPOConfig, DPOTrainer
 
-from sage_cli.config.specs import RlSpec
+from sage_cli.config.schema import SageConfig
 from sage_cli.errors import TrainingError
 from sage_cli.evaluation.benchmarks import Benchmark, grader_for, judge_of
 from sage_cli.evaluation.measure import PolicySampler, sample_and_grade
@@ -42,8 +42,8 @@ from sage_cli.training.interruption import Interruption, SealedCheckpoints, carr
 from sage_cli.training.memory_errors import LOADING, MemoryNeed, memory_explained
 from sage_cli.training.optimizers import scheduler_name
 from sage_cli.training.order import permutations, training_order
-from sage_cli.training.rl_inputs import RlJob, Validator
 from sage_cli.training.sft import Example, train_sft
+from sage_cli.training.training import Training, Validator
 from sage_cli.training.validation import validating
 
 if TYPE_CHECKING:
@@ -102,40 +102,40 @@ class Lesson:
     counts: Mapping[str, int]
 
 
-def train(job: RlJob, run: Run, watch: Watch | None, progress: Progress) -> None:
+def train(training: Training, run: Run, watch: Watch | None, progress: Progress) -> None:
     """Train on what tries and retries teach, and leave the policy in `run.model`."""
     assert watch is not None  # one process trains, and it is watched
-    spec, start, tokenizer = job.spec, job.start, job.start.tokenizer()
-    learnt = guided_lesson(job, progress)
+    config, start, tokenizer = training.config, training.start, training.start.tokenizer()
+    learnt = guided_lesson(training, progress)
 
     def load(folder: Path | None) -> Any:
         begun = start if folder is None else Policy(str(folder), start.run, start.pretrained)
         with memory_explained(LOADING, run):
-            return policy_and_reference(spec, begun)[0]
+            return policy_and_reference(config, begun)[0]
 
-    with validating(job.validation, tokenizer, watch.on_validation) as validator:
-        train_guided(spec, learnt, load, tokenizer, run, watch.on_step, validator)
+    with validating(training.validation, tokenizer, watch.on_validation) as validator:
+        train_guided(config, learnt, load, tokenizer, run, watch.on_step, validator)
 
 
-def guided(recipe: RlSpec) -> GuidedDpo:
+def guided(config: SageConfig) -> GuidedDpo:
     """Return the method's settings, where it is guided retries."""
-    assert isinstance(recipe.rl, GuidedDpo)
-    return recipe.rl
+    assert isinstance(config.rl, GuidedDpo)
+    return config.rl
 
 
-def guided_lesson(job: RlJob, progress: Progress) -> Lesson:
+def guided_lesson(training: Training, progress: Progress) -> Lesson:
     """Have the start try the problems that a training's steps would take, and learn from it."""
-    spec, problems, rl = job.spec, job.problems, guided(job.spec)
+    config, problems, rl = training.config, training.problems, guided(training.config)
     chosen = [problems[row] for row in dict.fromkeys(training_order(len(problems), rl))]
-    samples = PolicySamples.of_rollouts(job.start, spec, job.record.root)
+    samples = PolicySamples.of_rollouts(training.start, config, training.config.run.root)
     with (
-        PolicySampler(samples, job.sampling, progress) as sampler,
-        grader_for(spec.data.rl.name, spec.grading, spec.prompt) as grader,
+        PolicySampler(samples, training.config.sampling, progress) as sampler,
+        grader_for(config.data.rl.name, config.grading, config.prompt) as grader,
     ):
-        tried = attempts(chosen, spec, sampler, grader)
+        tried = attempts(chosen, config, sampler, grader)
         failed = [attempt for attempt in tried if not attempt.solved]
         asked = [(attempt, again) for attempt in failed if (again := hinted(attempt.problem, rl))]
-        retried = attempts([again for _, again in asked], spec, sampler, grader)
+        retried = attempts([again for _, again in asked], config, sampler, grader)
     pairs = [(attempt, again) for (attempt, _), again in zip(asked, retried, strict=True)]
     return lesson(tried, pairs, rl, rl.seed)
 
@@ -150,13 +150,13 @@ def hinted(problem: Problem, rl: GuidedDpo) -> Problem | None:
 
 
 def attempts(
-    problems: Sequence[Problem], spec: RlSpec, sampler: PolicySampler, grader: Grader
+    problems: Sequence[Problem], config: SageConfig, sampler: PolicySampler, grader: Grader
 ) -> list[Attempt]:
     """Each problem's `rl.rollouts_per_prompt` completions, stored or sampled now, with grades."""
-    name, seed, n = spec.data.rl.name, spec.rl.seed, spec.rl.rollouts_per_prompt
+    name, seed, n = config.data.rl.name, config.rl.seed, config.rl.rollouts_per_prompt
     if not problems:
         return []
-    benchmark = Benchmark(name, tuple(problems), *judge_of(name, spec.grading.judge))
+    benchmark = Benchmark(name, tuple(problems), *judge_of(name, config.grading.judge))
     grades = sample_and_grade(sampler, benchmark, grader, seed, n)
     found: defaultdict[str, list[tuple[Completion, str]]] = defaultdict(list)
     for completion, status, _ in grades.stream(benchmark.golds, n):
@@ -238,7 +238,7 @@ def _nothing_to_prefer(tried: int, retried: int, guided: GuidedDpo) -> TrainingE
 
 
 def train_guided(
-    recipe: RlSpec,
+    config: SageConfig,
     lesson: Lesson,
     load: Load,
     tokenizer: Any,
@@ -257,33 +257,33 @@ def train_guided(
     if lesson.examples:
         warm_up = Run(run.folder / "warm-up")
         if not warm_up.finished:
-            _warm_up(recipe, lesson, load(None), tokenizer, run, warm_up)
+            _warm_up(config, lesson, load(None), tokenizer, run, warm_up)
             shutil.rmtree(warm_up.checkpoints, ignore_errors=True)
             release_memory()
         start = warm_up.model
         first["sft/loss"] = warm_up.metrics.read()[-1]["loss"]
-    reference = load(start) if recipe.model.tuning == "full" else None
+    reference = load(start) if config.model.tuning == "full" else None
     train_preferences(
-        recipe, load(start), reference, tokenizer, lesson.pairs, run, on_step, first, validator
+        config, load(start), reference, tokenizer, lesson.pairs, run, on_step, first, validator
     )
 
 
 def _warm_up(
-    recipe: RlSpec, lesson: Lesson, model: Any, tokenizer: Any, run: Run, warm_up: Run
+    config: SageConfig, lesson: Lesson, model: Any, tokenizer: Any, run: Run, warm_up: Run
 ) -> None:
-    template = PromptTemplate.from_section(recipe.prompt, tokenizer)
+    template = PromptTemplate.from_section(config.prompt, tokenizer)
     examples = [Example(template.render(question), text) for question, text in lesson.examples]
-    section = sft_section(guided(recipe))
+    section = sft_section(guided(config))
     manifest = run.manifest
     origin = Origin(
         kind="sft",
         parent=manifest["parent"],
-        seed=recipe.rl.seed,
+        seed=config.rl.seed,
         template=manifest["template"],
         data=manifest["data"],
     )
     with warm_up.recording(run.config, **origin) as warm_up:
-        dtype = recipe.model.compute_dtype
+        dtype = config.model.compute_dtype
         train_sft(section, model, tokenizer, examples, warm_up, lambda _: None, dtype)
 
 
@@ -318,7 +318,7 @@ class PreferenceTrainer(SealedCheckpoints, DPOTrainer):  # type: ignore[misc]
 
 
 def train_preferences(
-    recipe: RlSpec,
+    config: SageConfig,
     model: Any,
     reference: Any,
     tokenizer: Any,
@@ -334,26 +334,26 @@ def train_preferences(
     `first` is added to the first step's record. Raises Interrupted after the step, with a
     checkpoint, in which a signal asked to stop.
     """
-    checkpoint = prepare_resume(run, recipe.rl, model)
+    checkpoint = prepare_resume(run, config.rl, model)
     done = step_of(checkpoint) if checkpoint else 0
-    trainer = build_preference_trainer(recipe, model, reference, tokenizer, pairs, run)
+    trainer = build_preference_trainer(config, model, reference, tokenizer, pairs, run)
     trainer.add_callback(_Recorder(run, on_step, first, validator))
-    interruption, finished = Interruption(run, recipe.rl.save_minutes), done >= recipe.rl.steps
-    carry_out(trainer, run, checkpoint, interruption, _memory_need(recipe), finished=finished)
+    interruption, finished = Interruption(run, config.rl.save_minutes), done >= config.rl.steps
+    carry_out(trainer, run, checkpoint, interruption, _memory_need(config), finished=finished)
     save_policy(trainer, run)
 
 
 def build_preference_trainer(
-    recipe: RlSpec, model: Any, reference: Any, tokenizer: Any, pairs: Sequence[Pair], run: Run
+    config: SageConfig, model: Any, reference: Any, tokenizer: Any, pairs: Sequence[Pair], run: Run
 ) -> PreferenceTrainer:
     """The trainer that `train_preferences` runs, ready to train."""
-    rows = Dataset.from_list(tokenized(pairs, tokenizer, recipe))
+    rows = Dataset.from_list(tokenized(pairs, tokenizer, config))
     trainer = PreferenceTrainer(
-        keep_checkpoints=recipe.rl.keep_checkpoints,
+        keep_checkpoints=config.rl.keep_checkpoints,
         model=model,
         ref_model=reference,
-        args=dpo_arguments(recipe, run),
-        train_dataset=rows.select(training_order(len(rows), recipe.rl)),
+        args=dpo_arguments(config, run),
+        train_dataset=rows.select(training_order(len(rows), config.rl)),
         processing_class=tokenizer,
     )
     for model in (trainer.model, trainer.ref_model):
@@ -361,12 +361,14 @@ def build_preference_trainer(
     return trainer
 
 
-def tokenized(pairs: Sequence[Pair], tokenizer: Any, recipe: RlSpec) -> list[dict[str, list[int]]]:
+def tokenized(
+    pairs: Sequence[Pair], tokenizer: Any, config: SageConfig
+) -> list[dict[str, list[int]]]:
     """Token ids of prompts without hints, and of both completions with end-of-sequence.
 
     Prompt and completion are encoded apart, as generation sees them.
     """
-    template = PromptTemplate.from_section(recipe.prompt, tokenizer)
+    template = PromptTemplate.from_section(config.prompt, tokenizer)
 
     def ids(text: str) -> list[int]:
         found: list[int] = tokenizer(text, add_special_tokens=False)["input_ids"]
@@ -382,9 +384,9 @@ def tokenized(pairs: Sequence[Pair], tokenizer: Any, recipe: RlSpec) -> list[dic
     ]
 
 
-def dpo_arguments(recipe: RlSpec, run: Run) -> DPOConfig:
-    """`recipe` in TRL's words, with every default that matters set by name."""
-    rl = guided(recipe)
+def dpo_arguments(config: SageConfig, run: Run) -> DPOConfig:
+    """`config` in TRL's words, with every default that matters set by name."""
+    rl = guided(config)
     at_once = rl.pairs_at_once
     return DPOConfig(
         max_steps=rl.steps,
@@ -404,13 +406,13 @@ def dpo_arguments(recipe: RlSpec, run: Run) -> DPOConfig:
         train_sampling_strategy="sequential",  # the rows come in the order of the whole training
         save_steps=rl.save_every,
         logging_nan_inf_filter=False,
-        **common_arguments(rl, run.checkpoints, recipe.model.compute_dtype),
+        **common_arguments(rl, run.checkpoints, config.model.compute_dtype),
     )
 
 
-def _memory_need(recipe: RlSpec) -> MemoryNeed:
-    rows = 2 * guided(recipe).pairs_at_once
-    what = f"{rows} completions of pairs of up to {recipe.rollout.max_tokens:,} tokens at once"
+def _memory_need(config: SageConfig) -> MemoryNeed:
+    rows = 2 * guided(config).pairs_at_once
+    what = f"{rows} completions of pairs of up to {config.rollout.max_tokens:,} tokens at once"
     return MemoryNeed(what, "rl.micro_batch or rollout.max_tokens")
 
 

@@ -16,8 +16,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from sage_cli.config.schema import unfit_for
-from sage_cli.config.specs import RecordSpec
+from sage_cli.config.consent import typed_again
+from sage_cli.config.schema import SageConfig, unfit_for
 from sage_cli.errors import ConfigurationError, StoreError, TrainingError
 from sage_cli.methods.method import Method
 from sage_cli.progress import Progress
@@ -230,8 +230,7 @@ def _has_gpu() -> bool:
 
 
 def train_together(
-    rl: Method,
-    record: RecordSpec,
+    config: SageConfig,
     run: Run,
     init: str | None,
     progress: Progress,
@@ -242,7 +241,8 @@ def train_together(
     `shown` maps metrics to the names beside the bar.
     """
     stored = run.folder / "config.json"
-    words = ["sage_cli", "rl", "--config", str(stored), "--runs", str(record.root), *record.typed]
+    rl, root = config.rl, str(config.run.root)
+    words = ["sage_cli", "rl", "--config", str(stored), "--runs", root, *typed_again(config)]
     words += ["--init", init] if init else []
     by = accelerate_configuration(rl.accelerate) if rl.accelerate else None
     command = launch_command(rl.processes, words, by)
@@ -250,7 +250,7 @@ def train_together(
         with writer(run.folder):  # nothing is touched that somebody else is training
             held.enter_context(command_lock(run.folder))
             prepare_resume(run, rl)  # records to be forgotten go before anybody follows them
-            write_json(stored, record.settings)
+            write_json(stored, config.model_dump(mode="json"))
         # the first of the processes mirrors the run
         silent = TrackingSection(wandb="off")
         watch = held.enter_context(watched(run, silent, "rl", progress, shown))

@@ -11,7 +11,7 @@ import torch
 from accelerate.utils import gather_object
 from torch import Tensor
 
-from sage_cli.config.specs import RlSpec
+from sage_cli.config.schema import SageConfig
 from sage_cli.errors import TrainingError
 from sage_cli.methods.hooks import GradeReward
 from sage_cli.methods.method import OnlineMethod
@@ -124,7 +124,7 @@ class Paid:
 
 
 def paid_rewards(
-    spec: RlSpec,
+    config: SageConfig,
     rl: OnlineMethod,
     grade: GradeReward,
     problems: Sequence[Problem],
@@ -139,7 +139,7 @@ def paid_rewards(
         (
             one.label,
             one.weight,
-            grade if one.name == GRADE else Deferred(called_reward(one, spec, columns)),
+            grade if one.name == GRADE else Deferred(called_reward(one, config, columns)),
         )
         for one in rl.rewards
     ]
@@ -147,5 +147,5 @@ def paid_rewards(
         parts.append((GRADE, 0.0, grade))
     parts += [(OVERLONG, 1.0, punish) for punish in punishments]
     names, weights, functions = zip(*parts, strict=True)
-    graded = not are_usual(rl.rewards) or spec.grading.judge is not None
+    graded = not are_usual(rl.rewards) or config.grading.judge is not None
     return Paid(names, weights, functions, graded)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from sage_cli.config.specs import RlSpec
+from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, SageError, TrainingError
 from sage_cli.grading.grades import AnswerTags, extract
 from sage_cli.problems.problem import Problem
@@ -252,7 +252,9 @@ def length_left(tokens: int, limit: int) -> float:
     return 1 - tokens / limit
 
 
-def called_reward(reward: Reward, spec: RlSpec, columns: Sequence[dict[str, Any]]) -> CalledReward:
+def called_reward(
+    reward: Reward, config: SageConfig, columns: Sequence[dict[str, Any]]
+) -> CalledReward:
     """Return one of the rewards besides the grade, ready to be called."""
     who, module = f"reward '{reward.label}'", "sage_cli.training.rewards"
     function: RewardFunction
@@ -260,7 +262,7 @@ def called_reward(reward: Reward, spec: RlSpec, columns: Sequence[dict[str, Any]
         own = OwnFunction.of(reward.name)
         function, module, who = own.load(), own.module, f"{who} ({own})"
     elif reward.name in BUILT_IN_REWARDS:
-        function = built_in(reward.name, spec.prompt, spec.rollout)
+        function = built_in(reward.name, config.prompt, config.rollout)
     else:
         plugin = load_plugin(REWARDS_GROUP, reward.name)
         if not callable(plugin.object):
@@ -269,22 +271,22 @@ def called_reward(reward: Reward, spec: RlSpec, columns: Sequence[dict[str, Any]
     return CalledReward(who, module, function, columns, reward.timeout_s)
 
 
-def require_rewards(spec: RlSpec, problems: Sequence[Problem]) -> None:
+def require_rewards(config: SageConfig, problems: Sequence[Problem]) -> None:
     """Load the functions of `rl.rewards`, before anything is trained.
 
     Raises ConfigurationError as `paid_rewards` does.
     """
     columns = problem_columns(problems)
-    for one in spec.rl.paid:
+    for one in config.rl.paid:
         if one.name != GRADE:
-            called_reward(one, spec, columns)
+            called_reward(one, config, columns)
 
 
-def require_plugins(recipe: RlSpec) -> None:
+def require_plugins(config: SageConfig) -> None:
     """Name a guide, method or reward of others that can't be made, before anything is trained."""
-    recipe.guide.for_training(recipe.rl.steps)
-    recipe.rl.require_installed()
-    for reward in recipe.rl.paid:
+    config.guide.for_training(config.rl.steps)
+    config.rl.require_installed()
+    for reward in config.rl.paid:
         if names_code(reward.name):
             OwnFunction.of(reward.name).load()
         elif reward.name not in BUILT_IN_REWARDS:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,18 +13,23 @@ from datasets import Dataset
 from trl import GRPOConfig
 from trl.rewards import get_soft_overlong_punishment
 
-from sage_cli.config.specs import RlSpec
+from sage_cli.config.schema import SageConfig
 from sage_cli.errors import TrainingError
+from sage_cli.evaluation.benchmarks import grader_for
+from sage_cli.grading import Grade
 from sage_cli.grading.grades import AnswerTags, answer_begin
-from sage_cli.methods.hooks import GradeReward, Setup
+from sage_cli.methods.hooks import GradeCompletions, GradeReward, Setup
 from sage_cli.methods.method import Method, OnlineMethod, batch_of
+from sage_cli.models.planned import policy_and_reference
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
+from sage_cli.progress import Progress
 from sage_cli.settings.sections.model import PretrainedModel
 from sage_cli.settings.sections.records import TrackingSection
 from sage_cli.settings.sections.sampling import RolloutSection, VllmRolloutSection
 from sage_cli.store.run import Run
-from sage_cli.training.callbacks import OnStep
+from sage_cli.store.sample_parts import Completion
+from sage_cli.training.callbacks import OnStep, Watch
 from sage_cli.training.checkpoints import prepare_resume, step_of
 from sage_cli.training.hardware import common_arguments, without_cpu_number
 from sage_cli.training.interruption import Interruption, carry_out, save_policy
@@ -34,7 +40,6 @@ from sage_cli.training.optimizers import scheduler_name
 from sage_cli.training.order import rows_seen, training_order
 from sage_cli.training.paid_rewards import Paid, paid_rewards
 from sage_cli.training.reference import ReferenceCompletions
-from sage_cli.training.rl_inputs import RlInputs
 from sage_cli.training.rl_trainer import RlTrainer
 from sage_cli.training.rollout_engine import (
     as_launched,
@@ -42,18 +47,20 @@ from sage_cli.training.rollout_engine import (
     engine_as_asked,
     settled_engine,
 )
-from sage_cli.training.rollouts import samples_beforehand
+from sage_cli.training.rollouts import reference_completions, sampled_rollouts, samples_beforehand
 from sage_cli.training.step_record import StepWriter
+from sage_cli.training.training import SampleRollouts, Training, Validator
+from sage_cli.training.validation import validating
 
 
-def grpo_arguments(recipe: RlSpec, output: Path, *, processes: int = 1) -> GRPOConfig:
+def grpo_arguments(config: SageConfig, output: Path, *, processes: int = 1) -> GRPOConfig:
     """TRL's arguments for one generation batch per `rl.steps_per_batch` optimiser steps.
 
     vLLM samples where `rollout.backend` says so: `auto` has been decided before. Raises
     ConfigurationError when a step's completions can't be divided among processes and
     micro-batches.
     """
-    rl, anchor, model = recipe.rl, recipe.anchor, recipe.model
+    rl, anchor, model = config.rl, config.anchor, config.model
     assert isinstance(rl, OnlineMethod)
     batch = batch_of(rl, processes)
     return GRPOConfig(
@@ -81,7 +88,7 @@ def grpo_arguments(recipe: RlSpec, output: Path, *, processes: int = 1) -> GRPOC
         log_completions=False,
         ddp_find_unused_parameters=False,
         **rl.trl_arguments(),
-        **_rollout(recipe.rollout, engine_stop(recipe)),
+        **_rollout(config.rollout, engine_stop(config)),
         **common_arguments(rl, output, model.compute_dtype),
     )
 
@@ -91,14 +98,14 @@ def save_interval(rl: Method) -> int:
     return -(-rl.save_every // rl.steps_per_batch) * rl.steps_per_batch
 
 
-def engine_stop(recipe: RlSpec) -> str | None:
+def engine_stop(config: SageConfig) -> str | None:
     """The text at which vLLM ends a rollout; None where only end-of-sequence does.
 
     TRL calls `generate` of Transformers without a tokenizer, which can't stop at a text then.
     """
-    if recipe.rollout.backend != "vllm":
+    if config.rollout.backend != "vllm":
         return None
-    return PromptTemplate(recipe.prompt, "").stop
+    return PromptTemplate(config.prompt, "").stop
 
 
 def _rollout(rollout: RolloutSection, stop: str | None) -> dict[str, Any]:
@@ -134,67 +141,124 @@ def _vllm(vllm: VllmRolloutSection) -> dict[str, Any]:
     }
 
 
+@dataclass(frozen=True)
+class RlInputs:
+    """A policy, what holds it, and problems with somebody who grades their answers.
+
+    `model` is trained in place. `reference` is the folder of the frozen reference; None where there
+    is no anchor, or where the policy is a LoRA adapter and finds it in itself. `prompts` are prompt
+    texts with their problems. `reference_completions`, by problem id, are what `anchor.kl: forward`
+    is computed on, or what a method has `samples_beforehand` for. `validator` changes nothing about
+    the training. `sample` is used under `rollout.backend: sampler`; otherwise TRL samples.
+    """
+
+    model: Any
+    reference: Path | None
+    tokenizer: Any
+    prompts: Sequence[tuple[str, Problem]]
+    grader: GradeCompletions
+    reference_completions: Mapping[str, Sequence[Completion]] | None = None
+    validator: Validator | None = None
+    sample: SampleRollouts | None = None
+
+
+def train(training: Training, run: Run, watch: Watch | None, _progress: Progress) -> None:
+    """Train on rewarded rollouts, alone or as one of several processes.
+
+    Of several only the first has a `watch`. Leaves the policy in `run.model`.
+    """
+    config, start = training.config, training.start
+    tokenizer = start.tokenizer()
+    template = PromptTemplate.from_section(config.prompt, tokenizer)
+    with memory_explained(LOADING, run):
+        model, reference = policy_and_reference(config, start)
+    with ExitStack() as held:
+        grader = held.enter_context(grader_for(config.data.rl.name, config.grading, config.prompt))
+        on_sampled = watch.on_validation if watch else _nobody
+        validator = held.enter_context(validating(training.validation, tokenizer, on_sampled))
+
+        def grades(golds: Sequence[str], completions: Sequence[str]) -> list[Grade]:
+            return grader.grade_many(list(zip(golds, completions, strict=True)))
+
+        inputs = RlInputs(
+            model=model,
+            reference=reference,
+            tokenizer=tokenizer,
+            prompts=[(template.render(problem.question), problem) for problem in training.problems],
+            grader=grades,
+            reference_completions=reference_completions(training),
+            validator=validator,
+            sample=sampled_rollouts(config.rollout, config.rl.seed, tokenizer),
+        )
+        train_rl(config, inputs, config.tracking, run, watch.on_step if watch else _nobody)
+
+
+def _nobody(*_: Any) -> None:
+    """Hears the steps and validations of a process that isn't watched."""
+
+
 def train_rl(
-    recipe: RlSpec, inputs: RlInputs, tracking: TrackingSection, run: Run, on_step: OnStep
+    config: SageConfig, inputs: RlInputs, tracking: TrackingSection, run: Run, on_step: OnStep
 ) -> None:
     """Train `inputs.model` in place and leave it in `run.model`; an interrupted run is resumed.
 
     `on_step` hears each optimiser step's record, after it is in metrics.jsonl. Raises Interrupted
     at the end of the generation batch, with a checkpoint, in which a signal asked to stop.
     """
-    recipe = replace(recipe, rollout=settled_engine(recipe.rollout, world_size()))
+    rollout = settled_engine(config.rollout, world_size())
+    config = config.model_copy(update={"rollout": rollout})
     with join_processes().main_process_first():
-        checkpoint = prepare_resume(run, recipe.rl, inputs.model)
+        checkpoint = prepare_resume(run, config.rl, inputs.model)
     done = step_of(checkpoint) if checkpoint else 0
-    engine = engine_as_asked(recipe.rl.seed, done, recipe.rollout.logprobs_mode)
+    engine = engine_as_asked(config.rl.seed, done, config.rollout.logprobs_mode)
     with as_launched(), engine, memory_explained(LOADING, run):
-        trainer = build_trainer(recipe, inputs, tracking, run, on_step)
-    interruption = Interruption(run, recipe.rl.save_minutes, period=recipe.rl.steps_per_batch)
-    finished = done >= recipe.rl.steps
-    carry_out(trainer, run, checkpoint, interruption, memory_need(recipe), finished=finished)
+        trainer = build_trainer(config, inputs, tracking, run, on_step)
+    interruption = Interruption(run, config.rl.save_minutes, period=config.rl.steps_per_batch)
+    finished = done >= config.rl.steps
+    carry_out(trainer, run, checkpoint, interruption, memory_need(config), finished=finished)
     save_policy(trainer, run)
 
 
-def memory_need(recipe: RlSpec) -> MemoryNeed:
+def memory_need(config: SageConfig) -> MemoryNeed:
     """Return what a micro-batch asks for, with all that its gradients need."""
-    rows, tokens = batch_of(recipe.rl, world_size()).micro_batch, recipe.rollout.max_tokens
+    rows, tokens = batch_of(config.rl, world_size()).micro_batch, config.rollout.max_tokens
     what = f"{rows} completions of up to {tokens:,} tokens at once"
     return MemoryNeed(what, "rl.micro_batch or rollout.max_tokens")
 
 
 def build_trainer(
-    recipe: RlSpec, inputs: RlInputs, tracking: TrackingSection, run: Run, on_step: OnStep
+    config: SageConfig, inputs: RlInputs, tracking: TrackingSection, run: Run, on_step: OnStep
 ) -> RlTrainer:
     """The trainer that `train_rl` runs, ready to train; what samples is settled."""
-    rl = online(recipe)
-    guide = recipe.guide.for_training(rl.steps)
-    arguments = grpo_arguments(recipe, run.checkpoints, processes=world_size())
-    if recipe.rollout.backend == "vllm":
-        arguments.vllm_max_model_length = _context_length(recipe, inputs)
+    rl = online(config)
+    guide = config.guide.for_training(rl.steps)
+    arguments = grpo_arguments(config, run.checkpoints, processes=world_size())
+    if config.rollout.backend == "vllm":
+        arguments.vllm_max_model_length = _context_length(config, inputs)
     if inputs.reference is not None:
         # TRL loads the reference from where the policy's configuration says it came from
         inputs.model.config._name_or_path = str(inputs.reference)
     population = prompt_rows(inputs.prompts)
-    stored = _stored(recipe, inputs)
-    hooks = rl.hooks(_setup(recipe, inputs, population, run, stored))
+    stored = _stored(config, inputs)
+    hooks = rl.hooks(_setup(config, inputs, population, run, stored))
     problems = [problem for _, problem in inputs.prompts]
-    paid = paid_rewards(recipe, rl, hooks.reward, problems, punishments(rl, recipe.rollout))
+    paid = paid_rewards(config, rl, hooks.reward, problems, punishments(rl, config.rollout))
     trainer = RlTrainer(
         rl=rl,
         hooks=hooks,
-        anchor=recipe.anchor,
+        anchor=config.anchor,
         guide=guide,
-        reference_completions=stored if recipe.anchor.kl == "forward" else None,
+        reference_completions=stored if config.anchor.kl == "forward" else None,
         writer=StepWriter(run, tracking, on_step, stop_when_stuck=rl.stop_when_stuck),
-        engine_stop=engine_stop(recipe),
+        engine_stop=engine_stop(config),
         validator=inputs.validator,
         noted=_noted(inputs, hooks.reward, run, tracking, paid),
-        sample=inputs.sample if recipe.rollout.backend == "sampler" else None,
+        sample=inputs.sample if config.rollout.backend == "sampler" else None,
         model=inputs.model,
         paid=paid,
         reward_funcs=list(paid.functions),
         args=without_cpu_number(arguments),
-        train_dataset=population.select(training_order(len(population), rl, recipe.data.rl.order)),
+        train_dataset=population.select(training_order(len(population), rl, config.data.rl.order)),
         processing_class=inputs.tokenizer,
     )
     if inputs.validator is not None and (trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled):
@@ -221,21 +285,21 @@ def _noted(
     return Noted(problems, reward, ledger, Kept(run.completions(join_processes().process_index)))
 
 
-def online(recipe: RlSpec) -> OnlineMethod:
+def online(config: SageConfig) -> OnlineMethod:
     """Return the method's settings, where it samples as it trains."""
-    assert isinstance(recipe.rl, OnlineMethod)
-    return recipe.rl
+    assert isinstance(config.rl, OnlineMethod)
+    return config.rl
 
 
 def _setup(
-    recipe: RlSpec,
+    config: SageConfig,
     inputs: RlInputs,
     population: Dataset,
     run: Run,
     stored: ReferenceCompletions | None,
 ) -> Setup:
-    tags = AnswerTags(recipe.prompt.answer_open, recipe.prompt.answer_close)
-    each = recipe.rl.steps_per_batch
+    tags = AnswerTags(config.prompt.answer_open, config.prompt.answer_close)
+    each = config.rl.steps_per_batch
     earlier = [record for record in run.metrics.read() if (record["step"] - 1) % each == 0]
     begin = partial(answer_begin, tags=tags)
     initial = {} if stored is None else _initial(inputs, stored)
@@ -257,11 +321,11 @@ def _initial(
     }
 
 
-def _context_length(recipe: RlSpec, inputs: RlInputs) -> int:
+def _context_length(config: SageConfig, inputs: RlInputs) -> int:
     texts = [text for text, _ in inputs.prompts]
     ids = inputs.tokenizer(texts, add_special_tokens=False)["input_ids"]
     positions = getattr(inputs.model.config, "max_position_embeddings", None)
-    return context_length(recipe.rollout, map(len, ids), positions)
+    return context_length(config.rollout, map(len, ids), positions)
 
 
 def prompt_rows(prompts: Sequence[tuple[str, Problem]]) -> Dataset:
@@ -284,11 +348,11 @@ def punishments(rl: OnlineMethod, rollout: RolloutSection) -> list[Any]:
     return [get_soft_overlong_punishment(max_completion_len=limit, soft_punish_cache=buffer)]
 
 
-def _stored(recipe: RlSpec, inputs: RlInputs) -> ReferenceCompletions | None:
-    if not samples_beforehand(recipe):
+def _stored(config: SageConfig, inputs: RlInputs) -> ReferenceCompletions | None:
+    if not samples_beforehand(config):
         return None
     problems = [problem for _, problem in inputs.prompts]
     sampled = inputs.reference_completions or {}
-    stop = PromptTemplate(recipe.prompt, "").stop
-    rows = rows_seen(len(problems), recipe.rl, recipe.data.rl.order)
+    stop = PromptTemplate(config.prompt, "").stop
+    rows = rows_seen(len(problems), config.rl, config.data.rl.order)
     return ReferenceCompletions.encode(problems, sampled, inputs.tokenizer, stop, rows)

@@ -33,7 +33,6 @@ from sage_cli.training.reference import (
     choose_reference,
     forward_kl_loss,
 )
-from sage_cli.training.rl_inputs import Ids, SampleRollouts, Validator
 from sage_cli.training.rollout_engine import ask_for_each_row, merge_beside
 from sage_cli.training.step_record import (
     Phases,
@@ -47,6 +46,7 @@ from sage_cli.training.step_record import (
     token_statistics,
     unfinished,
 )
+from sage_cli.training.training import Ids, SampleRollouts, Validator
 
 
 @torch.no_grad()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sage_cli.config.specs import RlSpec
+from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, DataError, SamplingError, TrainingError
 from sage_cli.evaluation.measure import PolicySampler
 from sage_cli.evaluation.stored import PolicySamples
@@ -22,10 +22,10 @@ from sage_cli.settings.passwords import secrets_of
 from sage_cli.settings.sections.sampling import NO_SERVER, LogprobsMode, RolloutSection
 from sage_cli.store.sample_parts import Completion
 from sage_cli.training.order import rows_seen
-from sage_cli.training.rl_inputs import RlJob
+from sage_cli.training.training import Training
 
 if TYPE_CHECKING:
-    from sage_cli.training.rl_inputs import SampleRollouts
+    from sage_cli.training.training import SampleRollouts
 
 
 def require_rollouts(rollout: RolloutSection, start: Policy, processes: int) -> None:
@@ -134,63 +134,67 @@ def _require_logprobs(url: str, wanted: LogprobsMode) -> None:
         )
 
 
-def reference_samples(spec: RlSpec, start: Policy, root: Path) -> PolicySamples:
+def reference_samples(config: SageConfig, start: Policy, root: Path) -> PolicySamples:
     """The completions that a training from `start` takes beforehand, sampled or not.
 
     Forward KL's are of the model that `anchor.reference` means, a method's own of `start`; their
     seed is `rl.seed`.
     """
-    sampled = reference_policy(start, spec) if spec.anchor.kl == "forward" else start
-    return PolicySamples.of_rollouts(sampled, spec, root)
+    sampled = reference_policy(start, config) if config.anchor.kl == "forward" else start
+    return PolicySamples.of_rollouts(sampled, config, root)
 
 
-def samples_beforehand(spec: RlSpec) -> int:
+def samples_beforehand(config: SageConfig) -> int:
     """How many completions of each problem are sampled before the training; 0 where none are."""
-    forward = spec.anchor.kl == "forward"
-    return spec.anchor.reference_samples if forward else spec.rl.samples_beforehand
+    forward = config.anchor.kl == "forward"
+    return config.anchor.reference_samples if forward else config.rl.samples_beforehand
 
 
-def problems_held(problems: Sequence[Problem], spec: RlSpec) -> list[Problem]:
+def problems_held(problems: Sequence[Problem], config: SageConfig) -> list[Problem]:
     """The problems that the training comes to, whose completions are sampled beforehand."""
-    return [problems[row] for row in rows_seen(len(problems), spec.rl, spec.data.rl.order)]
+    return [problems[row] for row in rows_seen(len(problems), config.rl, config.data.rl.order)]
 
 
-def sample_reference(job: RlJob, progress: Progress) -> None:
+def sample_reference(training: Training, progress: Progress) -> None:
     """Sample what a training takes beforehand and isn't stored, if it takes any."""
-    if count := samples_beforehand(job.spec):
-        samples = reference_samples(job.spec, job.start, job.record.root)
-        with PolicySampler(samples, job.sampling, progress) as sampler:
-            sampler.sample(job.spec.rl.seed, problems_held(job.problems, job.spec), count)
+    if count := samples_beforehand(training.config):
+        samples = reference_samples(training.config, training.start, training.config.run.root)
+        with PolicySampler(samples, training.config.sampling, progress) as sampler:
+            sampler.sample(
+                training.config.rl.seed, problems_held(training.problems, training.config), count
+            )
 
 
-def reference_facts(spec: RlSpec, start: Policy, root: Path) -> dict[str, str]:
+def reference_facts(config: SageConfig, start: Policy, root: Path) -> dict[str, str]:
     """The completions that a training from `start` samples of its reference beforehand.
 
     Nothing where it samples none, or where the problems aren't on this machine.
     """
-    n = samples_beforehand(spec)
+    n = samples_beforehand(config)
     if not n:
         return {}
     try:
-        problems = problems_held(training_problems(spec, root), spec)
+        problems = problems_held(training_problems(config, root), config)
     except DataError:
         return {}
     wanted = missing = n * len(problems)
-    samples = reference_samples(spec, start, root) if start.exists else None
+    samples = reference_samples(config, start, root) if start.exists else None
     if samples is not None and samples.policy.exists:
-        stored = samples.at(spec.rl.seed, read_only=True)
+        stored = samples.at(config.rl.seed, read_only=True)
         missing = stored.inventory().count_missing([problem.id for problem in problems], n)
     said = f"{missing:,} of {wanted:,} to sample, {n} of each of {len(problems):,} problems"
     return {"reference samples": said}
 
 
-def reference_completions(job: RlJob) -> dict[str, list[Completion]] | None:
+def reference_completions(training: Training) -> dict[str, list[Completion]] | None:
     """The stored completions of each problem, in the order of their indices; None without any."""
-    if not (count := samples_beforehand(job.spec)):
+    if not (count := samples_beforehand(training.config)):
         return None
     found: defaultdict[str, list[Completion]] = defaultdict(list)
-    wanted = [problem.id for problem in problems_held(job.problems, job.spec)]
-    stored = reference_samples(job.spec, job.start, job.record.root).at(job.spec.rl.seed)
+    wanted = [problem.id for problem in problems_held(training.problems, training.config)]
+    stored = reference_samples(training.config, training.start, training.config.run.root).at(
+        training.config.rl.seed
+    )
     for completion in stored.completions(wanted, count):
         found[completion.problem_id].append(completion)
     return {id_: sorted(rows, key=lambda row: row.index) for id_, rows in found.items()}

@@ -14,16 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from sage_cli.config.specs import EvaluationSpec
+from sage_cli.config.schema import SageConfig
 from sage_cli.errors import TrainingError
 from sage_cli.evaluation.benchmarks import Benchmark, grader_for, load_benchmarks, refuse_trained
 from sage_cli.evaluation.measure import grade_rows
 from sage_cli.grading import Grader
 from sage_cli.metrics import parse_ks, pass_at_k
 from sage_cli.problems.template import PromptTemplate
-from sage_cli.settings.sections.sweep import SweepSection
 from sage_cli.store.sample_parts import Completion
-from sage_cli.training.rl_inputs import Validator
+from sage_cli.training.training import Validator
 
 OnSampled = Callable[[int, int], None]
 """Called with the number of samples so far, and of all."""
@@ -38,7 +37,7 @@ class Validation:
 
     every: int
     benchmarks: Sequence[Benchmark]
-    spec: EvaluationSpec
+    config: SageConfig
     ks: tuple[int, ...]
     _open: ExitStack = field(default_factory=ExitStack)
     _graders: dict[str, Grader] = field(default_factory=dict)
@@ -54,7 +53,7 @@ class Validation:
 
         At powers of two, and at the ks of a sweep's objectives.
         """
-        n, ks = self.spec.evaluation.validation_samples, self.ks
+        n, ks = self.config.evaluation.validation_samples, self.ks
         sampled = self._sampled(model, tokenizer, n, on_sampled)
         pass_BK = []
         for benchmark in self.benchmarks:
@@ -77,8 +76,8 @@ class Validation:
         from sage_cli.sampling.sampler import SampleRequest, SamplingParameters
         from sage_cli.sampling.transformers_sampler import TransformersSampler
 
-        sampling, seed = self.spec.sampling, self.spec.evaluation.seed
-        template = PromptTemplate.from_section(self.spec.prompt, tokenizer)
+        sampling, seed = self.config.sampling, self.config.evaluation.seed
+        template = PromptTemplate.from_section(self.config.prompt, tokenizer)
         stop = template.stop if sampling.stop_at_answer else None
         parameters = SamplingParameters.from_section(sampling, stop=stop)
         sampled: dict[str, list[Completion]] = {one.name: [] for one in self.benchmarks}
@@ -106,28 +105,28 @@ class Validation:
     def _grader(self, benchmark: Benchmark) -> Grader:
         """The grader of a benchmark, made once: its workers take a second to start."""
         if benchmark.name not in self._graders:
-            grader = grader_for(benchmark.name, self.spec.grading, self.spec.prompt)
+            grader = grader_for(benchmark.name, self.config.grading, self.config.prompt)
             self._graders[benchmark.name] = self._open.enter_context(grader)
         return self._graders[benchmark.name]
 
 
-def configured_validation(spec: EvaluationSpec, sweep: SweepSection) -> Validation | None:
+def configured_validation(config: SageConfig) -> Validation | None:
     """Return the validation that `evaluation.every` asks for; None without.
 
     Raises ConfigurationError where training would see their problems.
     """
-    evaluation = spec.evaluation
+    evaluation, sweep = config.evaluation, config.sweep
     if evaluation.every is None:
         return None
     named = evaluation.validation is not None
     chosen = evaluation.model_copy(update={"benchmark": evaluation.validation or sweep.benchmark})
-    benchmarks = load_benchmarks(chosen, spec.data, spec.grading.judge)
+    benchmarks = load_benchmarks(chosen, config.data, config.grading.judge)
     setting = "evaluation.validation" if named else "sweep.benchmark"
-    refuse_trained(benchmarks, spec.data, setting)
+    refuse_trained(benchmarks, config.data, setting)
     n = evaluation.validation_samples
     searched = {k for one in sweep.objectives for k in one.weights if k <= n}
     ks = tuple(sorted({*parse_ks(f"1..{n}:pow2", n), *searched}))
-    return Validation(evaluation.every, benchmarks, spec, ks)
+    return Validation(evaluation.every, benchmarks, config, ks)
 
 
 @contextmanager

@@ -17,7 +17,6 @@ from typing_extensions import TypedDict
 
 from sage_cli.config.consent import consents, typed_again
 from sage_cli.config.schema import SageConfig
-from sage_cli.config.specs import EvaluationSpec, RlSpec, SftSpec
 from sage_cli.errors import SageError
 from sage_cli.evaluation.training_pool import pool_identity
 from sage_cli.models.planned import planned_base, rl_run, state
@@ -69,17 +68,17 @@ class Replicate:
     @cached_property
     def initial(self) -> Policy:
         """The initial policy, from which RL starts."""
-        return planned_base(SftSpec.of(self.config), Runs(self.config.run.root))
+        return planned_base(self.config, Runs(self.config.run.root))
 
     @cached_property
     def policy(self) -> Policy:
         """The policy that is measured, trained or not yet."""
         if self.is_initial:
             return self.initial
-        recipe, runs = RlSpec.of(self.config), Runs(self.config.run.root)
-        pool = pool_identity(recipe, runs.root)
-        run = rl_run(recipe, self.initial, runs, recipe.rl.processes, pool)
-        return Policy.of_run(run, consent=consents(recipe.model))
+        config, runs = self.config, Runs(self.config.run.root)
+        pool = pool_identity(config, runs.root)
+        run = rl_run(config, self.initial, runs, config.rl.processes, pool)
+        return Policy.of_run(run, consent=consents(config.model))
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,18 +127,18 @@ class StoredMeasurements:
 
         Raises SageError if stored samples cannot be counted.
         """
-        recipe, first = EvaluationSpec.of(config), config.evaluation.seed
+        config, first = config, config.evaluation.seed
         if not policy.is_here:
             return None
         # import numpy and pyarrow, which a dry run before any training does not need
         from sage_cli.evaluation.stored import PolicySamples, stored_measurements
 
-        samples = PolicySamples.of_evaluation(policy, recipe, config.run.root)
-        seeds = range(first, first + recipe.evaluation.seeds)
+        samples = PolicySamples.of_evaluation(policy, config, config.run.root)
+        seeds = range(first, first + config.evaluation.seeds)
         # before problems are read, which may not be on this machine
         if not all(samples.at(seed, read_only=True).folder.is_dir() for seed in seeds):
             return None
-        return stored_measurements(samples, self.benchmarks(config), recipe)
+        return stored_measurements(samples, self.benchmarks(config), config)
 
     def on_the_way(self, run: Run | None, config: SageConfig) -> list[Policy]:
         """Return the checkpoints of a finished training that are there, and its end last."""
@@ -410,7 +409,6 @@ class TaskList:
 
 def _key(config: SageConfig) -> str:
     """Eight digits of what decides the samples of a policy and their grades."""
-    recipe = EvaluationSpec.of(config)
-    sampled = recipe.evaluation.model_dump(mode="json", include=set(_SAMPLED))
-    settings = [sampled, recipe.sampling.determinants(), recipe.grading.determinants()]
+    sampled = config.evaluation.model_dump(mode="json", include=set(_SAMPLED))
+    settings = [sampled, config.sampling.determinants(), config.grading.determinants()]
     return identity_of("measurement", {"settings": settings})[:8]

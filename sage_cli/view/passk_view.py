@@ -84,7 +84,7 @@ def passk_view(found: Found, typed: str | None) -> PasskView:
     ]
     n = min((int(n.min()) for one in whole for n in graded[one.label]), default=0)
     ks = curve_points(n, typed) if n else ()
-    confidence = measured[0].spec.evaluation.confidence if measured else 0.95
+    confidence = measured[0].config.evaluation.confidence if measured else 0.95
     return {
         "benchmark": found.benchmark,
         "benchmarks": found.benchmarks,
@@ -106,7 +106,7 @@ def difference_view(shown_a: Shown, shown_b: Shown, typed: str | None) -> Differ
             f"{a.label} or {b.label} has a problem without a graded sample on {a.benchmark.name}",
             f"`sage passk {a.label} {b.label}` samples and grades what is missing",
         )
-    settings = a.spec.evaluation
+    settings = a.config.evaluation
     found = paired_difference(
         of_a, of_b, curve_points(n, typed), Resampling(settings.confidence, settings.bootstrap)
     )
@@ -127,7 +127,7 @@ def difference_view(shown_a: Shown, shown_b: Shown, typed: str | None) -> Differ
 def measurements(shown: Shown) -> tuple[Measurement, ...]:
     """Return what is stored and graded of a policy on a benchmark, by evaluation seed."""
     one, columns = shown
-    n, benchmark = one.spec.evaluation.samples, one.benchmark.name
+    n, benchmark = one.config.evaluation.samples, one.benchmark.name
     numbers = range(len(columns.sets))
     return tuple(columns.measurement(one.label, benchmark, number, n) for number in numbers)
 
@@ -135,7 +135,7 @@ def measurements(shown: Shown) -> tuple[Measurement, ...]:
 def _curve(
     one: Measured, seeds: tuple[Measurement, ...], ks: Sequence[int], looks: dict[str, Look]
 ) -> PolicyCurve:
-    settings = one.spec.evaluation
+    settings = one.config.evaluation
     counts = [seed.counts for seed in seeds]
     found = curve(counts, ks, Resampling(settings.confidence, settings.bootstrap))
     return {
@@ -152,7 +152,7 @@ def _provenance(measured: Sequence[Measured]) -> dict[str, object]:
     if not measured:
         return {}
     samples = [one.samples for one in measured]
-    return asdict(provenance_of(samples, [measured[0].benchmark], measured[0].spec))
+    return asdict(provenance_of(samples, [measured[0].benchmark], measured[0].config))
 
 
 def _why(graded_SP: Sequence[np.ndarray[tuple[int, ...], np.dtype[np.int64]]]) -> str:

@@ -18,7 +18,7 @@ from typing_extensions import TypedDict
 
 from sage_cli.config.consent import without_consent
 from sage_cli.config.load import load
-from sage_cli.config.specs import EvaluationSpec
+from sage_cli.config.schema import SageConfig
 from sage_cli.errors import SageError, StoreError
 from sage_cli.evaluation.benchmarks import Benchmark, grader_for, load_benchmarks
 from sage_cli.evaluation.stored import PolicySamples, stored_grades
@@ -231,7 +231,7 @@ class Measured:
 
     policy: Policy
     benchmark: Benchmark
-    spec: EvaluationSpec
+    config: SageConfig
     root: Path
 
     @property
@@ -242,17 +242,17 @@ class Measured:
     @property
     def samples(self) -> PolicySamples:
         """Return the policy's sample sets under these settings."""
-        return PolicySamples.of_evaluation(self.policy, self.spec, self.root)
+        return PolicySamples.of_evaluation(self.policy, self.config, self.root)
 
     @property
     def grader_key(self) -> str:
         """Return the name of the folder of its grades in each sample set."""
-        with grader_for(self.benchmark.name, self.spec.grading, self.spec.prompt) as grader:
+        with grader_for(self.benchmark.name, self.config.grading, self.config.prompt) as grader:
             return key_of(grader.identity.mapping())
 
     def stored(self) -> Iterator[tuple[SampleSet, GradeStore]]:
         """Yield sample set and grades of each evaluation seed; nothing is written."""
-        return stored_grades(self.samples, self.benchmark, self.spec)
+        return stored_grades(self.samples, self.benchmark, self.config)
 
 
 class Policies:
@@ -260,7 +260,7 @@ class Policies:
 
     def __init__(self, runs: RunsRead) -> None:
         self.runs = runs
-        self._specs: Remembered[dict[str, EvaluationSpec]] = Remembered(512)
+        self._specs: Remembered[dict[str, SageConfig]] = Remembered(512)
         self._benchmarks: Remembered[Benchmark] = Remembered(200_000, lambda one: len(one.problems))
 
     def benchmarks(self, name: str) -> list[str]:
@@ -279,9 +279,9 @@ class Policies:
                 f"{run.id} was not measured on {benchmark}",
                 f"`sage passk {run.id} --benchmark {benchmark}` measures it",
             )
-        spec = specs[benchmark]
+        config = specs[benchmark]
         policy = self.policy(name)
-        return Measured(policy, self._benchmark(spec), spec, self.runs.root)
+        return Measured(policy, self._benchmark(config), config, self.runs.root)
 
     def policy(self, name: str) -> Policy:
         """Return the policy called RUN or RUN@step; no other run is read.
@@ -292,25 +292,25 @@ class Policies:
         run = self.runs.find(id_).run
         return named_policy(f"{run.folder.resolve()}{at}{step}", Runs(self.runs.root))
 
-    def _specs_of(self, run: Run) -> dict[str, EvaluationSpec]:
+    def _specs_of(self, run: Run) -> dict[str, SageConfig]:
         folder = run.folder / FOLDER
         files = sorted(folder.glob("*.json")) if folder.is_dir() else []
         key = (run.id, stamp_of([run.folder / "config.json", *files]))
         return self._specs.get(key, lambda: _specs(run))
 
-    def _benchmark(self, spec: EvaluationSpec) -> Benchmark:
-        name = spec.evaluation.benchmark
+    def _benchmark(self, config: SageConfig) -> Benchmark:
+        name = config.evaluation.benchmark
         key = (
             name,
             stamp_of([Path(name)]),
-            spec.data.model_dump_json(),
-            spec.evaluation.fields.model_dump_json(),
-            spec.evaluation.limit,
-            spec.grading.judge,
+            config.data.model_dump_json(),
+            config.evaluation.fields.model_dump_json(),
+            config.evaluation.limit,
+            config.grading.judge,
         )
 
         def read() -> Benchmark:
-            return load_benchmarks(spec.evaluation, spec.data, spec.grading.judge)[0]
+            return load_benchmarks(config.evaluation, config.data, config.grading.judge)[0]
 
         return self._benchmarks.get(key, read)
 
@@ -321,7 +321,7 @@ def policies_of(run: Run) -> list[str]:
     return [*names, run.id] if run.finished else names
 
 
-def _specs(run: Run) -> dict[str, EvaluationSpec]:
+def _specs(run: Run) -> dict[str, SageConfig]:
     """Return benchmark -> the settings of the measurement that the run recorded, largest first.
 
     Without a record the run's own settings, a benchmark each.
@@ -331,7 +331,7 @@ def _specs(run: Run) -> dict[str, EvaluationSpec]:
     for key, value in evaluation_figures(run).items():
         _, file, name = key.split("/", 2)
         by_file.setdefault(file, {})[name] = value
-    found: dict[str, EvaluationSpec] = {}
+    found: dict[str, SageConfig] = {}
     for file, figures in sorted(by_file.items(), key=lambda one: -_completions(one[1])):
         flags: dict[str, dict[str, object]] = {
             "evaluation": {"benchmark": str(figures.get("benchmark", file))}
@@ -343,16 +343,16 @@ def _specs(run: Run) -> dict[str, EvaluationSpec]:
                     continue
                 flags.setdefault(section, {})[setting] = figures[name]
         try:
-            spec = EvaluationSpec.of(load(flags=flags, stored=stored).config)
+            config = load(flags=flags, stored=stored).config
         except SageError:  # recorded by another version, or a file that is not there any more
             continue
-        found[spec.evaluation.benchmark] = spec
+        found[config.evaluation.benchmark] = config
     if found:
         return found
     config = load(stored=stored).config
     for name in benchmark_names(config.evaluation.benchmark):
         narrowed = load(flags={"evaluation": {"benchmark": name}}, stored=stored).config
-        found[name] = EvaluationSpec.of(narrowed)
+        found[name] = narrowed
     return found
 
 

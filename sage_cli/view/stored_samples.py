@@ -172,7 +172,7 @@ class StoredColumns:
 
 def _stamps(measured: Measured) -> tuple[Any, ...]:
     """Return folder and stamp of each seed's set, which change as parts or grades are added."""
-    evaluation, grader = measured.spec.evaluation, measured.grader_key
+    evaluation, grader = measured.config.evaluation, measured.grader_key
     seeds = range(evaluation.seed, evaluation.seed + evaluation.seeds)
     folders = [measured.samples.at(seed, read_only=True).folder for seed in seeds]
     return tuple((str(one), stamp_of([one, one / "grades" / grader])) for one in folders)

@@ -16,6 +16,7 @@ from sage_cli.guides import Guide
 from sage_cli.models.policy import Policy
 from sage_cli.problems.problem import Problem
 from sage_cli.settings.presets import read_layer
+from sage_cli.settings.sections.model import sampled_dtype
 from sage_cli.store.annotations import Annotations
 from sage_cli.store.sample_parts import Completion
 from sage_cli.store.sample_set import SampleSet
@@ -59,7 +60,7 @@ class Reading:
         run = policies.runs.find(of.label.partition("@")[0]).run
         config = load(stored=without_consent(read_layer(run.folder / "config.json"))).config
         if run.manifest.get("kind") != "rl":
-            return cls(of, None, None, 0, of.spec.sampling.temperature)
+            return cls(of, None, None, 0, of.config.sampling.temperature)
         guide = None if config.guide.name == "none" else config.guide.for_training(config.rl.steps)
         step = (of.policy.checkpoint or config.rl.steps or 1) - 1
         return cls(
@@ -75,7 +76,7 @@ class Reading:
             "model": policy.fingerprint,
             "initial": self.initial and self.initial.fingerprint,
             "template": self.of.samples.template.hash,
-            "dtype": policy.dtype(self.of.spec.dtype),
+            "dtype": policy.dtype(sampled_dtype(self.of.config.model)),
             "temperature": self.temperature,
             "guide": self.guide and self.guide.determinants(),
             "step": self.step,

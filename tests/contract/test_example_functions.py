@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from sage_cli.config.load import load
-from sage_cli.config.specs import RlSpec
 from sage_cli.errors import TrainingError
 from sage_cli.grading import Grader
 from sage_cli.problems.problem import Problem
@@ -20,10 +19,10 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 def rewards(name, completions, *, gold="27", lengths=None, **meta):
     """What an example says of the completions of one problem."""
-    spec = RlSpec.of(load(["tiny"], sets=[f"rl.rewards={EXAMPLES}/rewards/{name}"]).config)
+    config = load(["tiny"], sets=[f"rl.rewards={EXAMPLES}/rewards/{name}"]).config
     columns = problem_columns([Problem("p", "toy", "3*9=?", gold, meta)])
     ids = [[1] * length for length in lengths or map(len, completions)]
-    return called_reward(spec.rl.rewards[0], spec, columns)(
+    return called_reward(config.rl.rewards[0], config, columns)(
         row=[0] * len(ids), prompts=["3*9=?"] * len(ids), completions=completions,
         completion_ids=ids, gold=[gold] * len(ids), trainer_state=None,
     )  # fmt: skip

@@ -9,7 +9,6 @@ from toy_policy import PROMPTS
 from transformers import PrinterCallback, TrainerCallback
 from trl import GRPOTrainer
 
-from sage_cli.config.specs import RlSpec
 from sage_cli.models.load import load_model
 from sage_cli.training.order import training_order
 from sage_cli.training.rl import grpo_arguments, prompt_rows
@@ -160,7 +159,7 @@ def test_no_guide_is_trls_own_trainer(bench: Any, configure: Any, loss: str):
     trainer = GRPOTrainer(
         model=load_model(bench.base),
         reward_funcs=[grade],
-        args=grpo_arguments(RlSpec.of(config), bench.folder / "theirs"),
+        args=grpo_arguments(config, bench.folder / "theirs"),
         train_dataset=rows.select(training_order(len(rows), config.rl)),
         processing_class=bench.tokenizer,
         callbacks=[Listener()],

@@ -14,12 +14,11 @@ import pytest
 import torch
 from toy_policy import adapted
 
-from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import Interrupted
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.models.load import load_model
 from sage_cli.problems.problem import Problem
-from sage_cli.training.rl_inputs import Validator
+from sage_cli.training.training import Validator
 from sage_cli.training.validation import Validation
 
 APART = Benchmark(
@@ -71,7 +70,7 @@ def test_weights_are_the_same_with_looks_and_without(bench: Any, configure: Any,
         return {**fresh, **more}
 
     plain = bench.run(config, "plain", **given())
-    with Validation(2, [APART], EvaluationSpec.of(config), (1, 2, 4)) as validation:
+    with Validation(2, [APART], config, (1, 2, 4)) as validation:
         validate = partial(
             validation.validate, tokenizer=bench.tokenizer, on_sampled=lambda *_: None
         )
@@ -97,7 +96,7 @@ def test_a_look_leaves_modes_gradients_and_random_states_alone(bench: Any, confi
         return modes, open_, settings, drawn, torch.is_grad_enabled(), torch.get_num_threads()
 
     before, heard = state(), []
-    with Validation(1, [APART], EvaluationSpec.of(config), (1, 2, 4)) as validation:
+    with Validation(1, [APART], config, (1, 2, 4)) as validation:
         found = [
             validation.validate(model, bench.tokenizer, lambda drawn, of: heard.append((drawn, of)))
             for _ in range(2)
@@ -118,7 +117,7 @@ def test_a_resumed_training_repeats_no_look_and_ends_with_the_same_weights(
         if record["step"] == 3:
             raise Killed
 
-    with Validation(1, [APART], EvaluationSpec.of(config), (1, 2, 4)) as validation:
+    with Validation(1, [APART], config, (1, 2, 4)) as validation:
 
         def validate(model: Any) -> dict[str, float]:
             calls.append(1)

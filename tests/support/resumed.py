@@ -14,7 +14,6 @@ from toy_run import TAGS
 from trl import GRPOTrainer
 
 from sage_cli.config.schema import SageConfig
-from sage_cli.config.specs import RlSpec
 from sage_cli.methods.method import Method
 from sage_cli.models.load import load_model
 from sage_cli.settings.compat import WARM_UP, official_settings
@@ -83,8 +82,8 @@ class Training:
         config = self.configuration(**{"steps": self.steps, "save_every": 999, **rl})
         run = Run(self.bench.folder / name)
         if config.rl.algo == "guided-dpo":
-            recipe, tokenizer = RlSpec.of(config), self.bench.tokenizer
-            train_guided(recipe, Lesson([], PAIRS, {}), self._load, tokenizer, run, on_step)
+            config, tokenizer = config, self.bench.tokenizer
+            train_guided(config, Lesson([], PAIRS, {}), self._load, tokenizer, run, on_step)
         else:
             lora = config.model.tuning == "lora"
             model = adapted(self.bench, config) if lora else self._load(None)

@@ -9,7 +9,6 @@ from typing import Any
 
 from sage_cli.config.load import load
 from sage_cli.config.schema import SageConfig
-from sage_cli.config.specs import EvaluationSpec
 from sage_cli.evaluation.benchmarks import grader_for, load_benchmarks
 from sage_cli.evaluation.evaluate import figures
 from sage_cli.evaluation.stored import PolicySamples, stored_measurements
@@ -129,9 +128,8 @@ def token_report(policy: str) -> dict[str, Any]:
 
 def sample(run: Run, root: Path, config: SageConfig, text: Text) -> None:
     """Store and grade samples of a run, and record the figures."""
-    spec = EvaluationSpec.of(config)
-    (benchmark,) = load_benchmarks(spec.evaluation, spec.data)
-    own = PolicySamples.of_evaluation(Policy.of_run(run), spec, root)
+    (benchmark,) = load_benchmarks(config.evaluation, config.data)
+    own = PolicySamples.of_evaluation(Policy.of_run(run), config, root)
     samples, ids = own.at(0), list(benchmark.golds)
     grade: dict[tuple[str, int], str] = {}
     with samples.writing({"engine": "test"}) as writer:
@@ -141,15 +139,15 @@ def sample(run: Run, root: Path, config: SageConfig, text: Text) -> None:
                 said, grade[id_, index] = text(problem, index)
                 end = "length" if index == SAMPLES - 1 else "stop"
                 writer.add(Completion(id_, index, 0, said, 10 + index, end))
-    with grader_for("arithmetic", spec.grading, spec.prompt) as grader:
+    with grader_for("arithmetic", config.grading, config.prompt) as grader:
         grades = GradeStore(samples, grader.identity.mapping())
     for row in samples.completions():
         status = grade[row.problem_id, row.index]
         grades.add([(row, status, "<b>6</b>" if status == "wrong" else "6")])
     grades.flush()
-    measured = stored_measurements(own, [benchmark], spec)
+    measured = stored_measurements(own, [benchmark], config)
     assert measured is not None
-    record_evaluation(run, "arithmetic", figures(measured["arithmetic"], spec), "arithmetic")
+    record_evaluation(run, "arithmetic", figures(measured["arithmetic"], config), "arithmetic")
 
 
 def shown_runs(root: Path) -> Path:

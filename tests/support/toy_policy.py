@@ -13,15 +13,13 @@ from random_model import random_model
 from transformers import TrainerCallback
 
 from sage_cli.config.schema import SageConfig
-from sage_cli.config.specs import RlSpec
 from sage_cli.grading import Grade
 from sage_cli.models.load import attach_lora, load_model
 from sage_cli.models.scratch import character_tokenizer
 from sage_cli.problems.problem import Problem
 from sage_cli.store.run import Run
 from sage_cli.store.sample_parts import Completion
-from sage_cli.training.rl import build_trainer, train_rl
-from sage_cli.training.rl_inputs import RlInputs
+from sage_cli.training.rl import RlInputs, build_trainer, train_rl
 from sage_cli.training.rl_trainer import RlTrainer
 
 
@@ -91,14 +89,14 @@ class Bench:
         if "model" not in changed:
             changed["model"] = load_model(self.base, trainable=True)
         inputs, run = self.inputs(**changed), Run(self.folder / name)
-        train_rl(RlSpec.of(config), inputs, config.tracking, run, on_step)
+        train_rl(config, inputs, config.tracking, run, on_step)
         return heard
 
     def trainer(self, config: SageConfig, **changed: Any) -> RlTrainer:
         """The trainer of `run`, not yet trained."""
         inputs = self.inputs(**({"model": load_model(self.base)} | changed))
         run = Run(self.folder)
-        return build_trainer(RlSpec.of(config), inputs, config.tracking, run, lambda _: None)
+        return build_trainer(config, inputs, config.tracking, run, lambda _: None)
 
     def inputs(self, **changed: Any) -> RlInputs:
         given = {

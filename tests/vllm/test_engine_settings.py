@@ -105,10 +105,10 @@ def test_what_the_engine_does_not_know_is_refused_before_it_is_loaded(folder: Pa
 
 
 def test_what_is_known_of_vllm_is_so() -> None:
-    spec = find_spec("vllm")
-    assert spec is not None
-    assert spec.origin is not None
-    package = Path(spec.origin).parent
+    config = find_spec("vllm")
+    assert config is not None
+    assert config.origin is not None
+    package = Path(config.origin).parent
     known = known_settings(package / "engine" / "arg_utils.py")
     assert {"tensor_parallel_size", "max_model_len", "gpu_memory_utilization"} <= known
     assert {*DECIDED_ELSEWHERE, *OF_ANOTHER_MODEL} <= known

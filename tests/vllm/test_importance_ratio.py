@@ -20,13 +20,11 @@ from transformers import AutoModelForCausalLM
 from trl.generation import vllm_generation
 
 from sage_cli.config.schema import SageConfig
-from sage_cli.config.specs import RlSpec
 from sage_cli.models.load import load_model, load_tokenizer
 from sage_cli.models.scratch import character_tokenizer
 from sage_cli.settings.sections.sampling import LogprobsMode
 from sage_cli.store.run import Run
-from sage_cli.training.rl import build_trainer
-from sage_cli.training.rl_inputs import RlInputs
+from sage_cli.training.rl import RlInputs, build_trainer
 from sage_cli.training.rollout_engine import as_launched, engine_as_asked
 from sage_cli.training.step_record import kept_mass_record, mismatch_statistics
 
@@ -73,7 +71,7 @@ class Rollouts:
         )
         with as_launched(), engine_as_asked(7, 0, mode):
             self.trainer: Any = build_trainer(
-                RlSpec.of(config), inputs, config.tracking, Run(folder / mode), lambda _: None
+                config, inputs, config.tracking, Run(folder / mode), lambda _: None
             )
         self.trainer.vllm_generation.sync_weights = lambda: None  # the engine has these weights
         rows = [self.trainer.train_dataset[i // 4] for i in range(ROWS)]

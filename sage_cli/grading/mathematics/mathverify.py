@@ -59,7 +59,7 @@ def equal(gold: str, answer: str, deadline: float) -> bool:
         raise TimeoutError from error
 
 
-def recipe(gold: str, answer: str, deadline: float, *, search: bool = False) -> Status:
+def config(gold: str, answer: str, deadline: float, *, search: bool = False) -> Status:
     r"""Math-Verify's own parse and verify, with no rule of ours between them.
 
     What brings an environment ($...$, \(...\), \boxed{}) is parsed as it stands, anything else in

@@ -7,7 +7,6 @@ from dataclasses import replace
 from math import isnan
 from typing import TYPE_CHECKING, Any
 
-from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import SageError
 from sage_cli.evaluation.evaluate import configured_provenance
 from sage_cli.problems.load import benchmark_names
@@ -50,7 +49,7 @@ def outcome(sweep: Sweep, study: Study, under_way: Collection[int]) -> Document:
         [_axis(name, one) for name, one in sweep.space.parameters.items()],
         settings.objectives,
         [_trial(one, sweep, one.number in under_way) for one in study.trials()],
-        configured_provenance(sweep.benchmarks, EvaluationSpec.of(sweep.shared)),
+        configured_provenance(sweep.benchmarks, sweep.shared),
         base=_base(sweep),
         selected_on_reported=_reported(sweep),
     )

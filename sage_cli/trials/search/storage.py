@@ -38,14 +38,14 @@ Patiently = Callable[[Callable[[], Any]], Any]
 class Owner:
     """A sweep's folder whose driver works, or worked last, on a study.
 
-    `mark` identifies the folder, wherever it is moved; `recipe` is the hash of what decides its
+    `mark` identifies the folder, wherever it is moved; `config` is the hash of what decides its
     trials' results. `holder` is the process; None once it has ended. `beat` counts its
     heartbeats.
     """
 
     mark: str
     folder: str
-    recipe: str
+    config: str
     host: str
     holder: Holder | None = None
     beat: int = 0
@@ -78,11 +78,11 @@ class Lease:
         """Take the lease; returns its last owner if that was another folder.
 
         Raises StoreError while another process drives the study, and ConfigurationError if the
-        study has the trials of another recipe.
+        study has the trials of other settings.
         """
         before = self._owner()
         elsewhere = before is not None and before.mark != self.own.mark
-        if before is not None and elsewhere and before.recipe != self.own.recipe:
+        if before is not None and elsewhere and before.config != self.own.config:
             raise ConfigurationError(
                 f"the study {self.study.study_name} in the database is of another sweep, that of "
                 f"{before.folder} on {before.host}",

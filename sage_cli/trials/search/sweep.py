@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, get_args
 from sage_cli.config.layers import leaves
 from sage_cli.config.load import changed
 from sage_cli.config.schema import SageConfig
-from sage_cli.config.specs import EvaluationSpec, RlSpec, SftSpec
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.evaluation.benchmarks import Benchmark, load_benchmarks
 from sage_cli.metrics import Counts, pooled
@@ -58,11 +57,11 @@ def sweep_settings(shared: SageConfig, keys: Mapping[str, str]) -> dict[str, Any
     `keys` maps the parameters' short names to settings. Values, objectives, seeds and samplers are
     not part of it, so they can change without losing a trial.
     """
-    recipes = (SftSpec.of(shared), RlSpec.of(shared), EvaluationSpec.of(shared))
+    recipes = (shared, shared, shared)
     sections = {
         name: section.determinants() if hasattr(section, "determinants") else section
-        for recipe in recipes
-        for name, section in vars(recipe).items()
+        for config in recipes
+        for name, section in vars(config).items()
     }
     searched = dict.fromkeys(keys.values(), "searched")
     return {**dict(leaves(sections)), **searched}
@@ -283,8 +282,8 @@ class Sweep:
         from sage_cli.trials.search.study import Study
 
         settings, folder = self.config.sweep, self.folder
-        recipe = identity_of("sweep", self.determinants)[:8]
-        owner = Owner(folder.mark(), str(folder.path.resolve()), recipe, socket.gethostname())
+        config = identity_of("sweep", self.determinants)[:8]
+        owner = Owner(folder.mark(), str(folder.path.resolve()), config, socket.gethostname())
         study = Study.open(
             settings.storage or folder.path,
             folder.name,

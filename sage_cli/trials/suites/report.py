@@ -9,7 +9,6 @@ from pathlib import Path
 
 from typing_extensions import TypedDict
 
-from sage_cli.config.specs import EvaluationSpec
 from sage_cli.evaluation.evaluate import configured_provenance
 from sage_cli.reports.chapters import SHOWN, Chapter, join_chapters, shown_report
 from sage_cli.reports.document import Document, Report
@@ -178,7 +177,7 @@ def _provenance(plan: PlannedSuite, found: Sequence[PartResult]) -> Provenance:
     }
     evaluation = config.evaluation
     return replace(
-        configured_provenance(plan.stored.benchmarks(config), EvaluationSpec.of(config)),
+        configured_provenance(plan.stored.benchmarks(config), config),
         policies=tuple(policies.values()),
         samples=tuple(samples.values()),
         seeds=tuple(range(evaluation.seed, evaluation.seed + evaluation.seeds)),

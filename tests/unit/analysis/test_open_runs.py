@@ -9,7 +9,6 @@ import pytest
 from sage_cli import open_runs
 from sage_cli.analysis.open_runs import Rows
 from sage_cli.config.load import load
-from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.evaluation.benchmarks import grader_for, load_benchmarks
 from sage_cli.evaluation.stored import PolicySamples
@@ -47,16 +46,15 @@ def measured(tmp_path, identity, right_samples):
         (run.model / "config.json").write_text("{}")
         (run.model / "tokenizer_config.json").write_text('{"eos_token": "<eos>"}')
         (run.model / "model.safetensors").write_bytes(identity.encode())
-    recipe = EvaluationSpec.of(config)
-    (benchmark,) = load_benchmarks(recipe.evaluation, recipe.data)
-    samples = PolicySamples.of_evaluation(Policy.of_run(run), recipe, tmp_path).at(0)
+    (benchmark,) = load_benchmarks(config.evaluation, config.data)
+    samples = PolicySamples.of_evaluation(Policy.of_run(run), config, tmp_path).at(0)
     ids = list(benchmark.golds)
     with samples.writing({"engine": "test"}) as writer:
         writer.claim(ids, 2)
         for id_ in ids:
             for index in range(2):
                 writer.add(Completion(id_, index, 0, "text", 1, "stop"))
-    with grader_for("arithmetic", recipe.grading, recipe.prompt) as grader:
+    with grader_for("arithmetic", config.grading, config.prompt) as grader:
         grades = GradeStore(samples, grader.identity.mapping())
     for row in samples.completions():
         right = row.index < right_samples.get(ids.index(row.problem_id), 0)

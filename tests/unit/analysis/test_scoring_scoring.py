@@ -13,7 +13,7 @@ from sage_cli.analysis.samples import Answers
 from sage_cli.analysis.scoring import ModelScorer
 from sage_cli.cli.sft import tags
 from sage_cli.config.load import load
-from sage_cli.config.specs import EvaluationSpec
+from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.stored import PolicySamples
@@ -34,7 +34,7 @@ TEMPERATURE = 0.7
 
 
 @pytest.fixture
-def subject(tmp_path: Path) -> tuple[PolicySamples, EvaluationSpec, Any]:
+def subject(tmp_path: Path) -> tuple[PolicySamples, SageConfig, Any]:
     """A run of SFT with graded samples."""
     root = tmp_path / "runs"
     config = load(sets=[*SETTINGS, f"run.root={root}"]).config
@@ -43,20 +43,19 @@ def subject(tmp_path: Path) -> tuple[PolicySamples, EvaluationSpec, Any]:
         save_scratch(config.model, tags(config.prompt), [], run.model)
     template = PromptTemplate.from_section(config.prompt, load_tokenizer(run.model)).hash
     run.note(template=template)
-    spec = EvaluationSpec.of(config)
     (benchmark,) = load_benchmarks(config.evaluation, config.data)
-    own = PolicySamples.of_evaluation(Policy.of_run(run), spec, root)
+    own = PolicySamples.of_evaluation(Policy.of_run(run), config, root)
     ids = [problem.id for problem in benchmark.problems]
     for place, id_ in enumerate(ids):  # a part for each problem
         with own.at(0).writing({}) as writer:
             writer.claim([id_], 2)
             for index, text in enumerate(TEXTS[2 * place : 2 * place + 2]):
                 writer.add(Completion(id_, index, 0, text, 5, "length"))
-    for store in Answers.of(own, benchmark, spec).grades:
+    for store in Answers.of(own, benchmark, config).grades:
         for row in own.at(0).completions():
             store.add([(row, "right" if row.index else "wrong", None)])
         store.flush()
-    return own, spec, benchmark
+    return own, config, benchmark
 
 
 def scored(scorer: ModelScorer, answers: Answers, writer: PolicySamples) -> dict[str, Any]:
@@ -90,10 +89,10 @@ def same(found: dict[str, Any], known: dict[str, list[float]]) -> bool:
 
 
 def test_completions_are_scored_once(subject: Any, monkeypatch: pytest.MonkeyPatch):
-    own, spec, benchmark = subject
+    own, config, benchmark = subject
     scorer, answers = (
-        ModelScorer(own, TEMPERATURE, spec, Silent()),
-        Answers.of(own, benchmark, spec),
+        ModelScorer(own, TEMPERATURE, config, Silent()),
+        Answers.of(own, benchmark, config),
     )
     assert scorer.lacking(answers, own) == (4, 4)
     assert scorer.if_stored(answers, own) is answers
@@ -104,17 +103,17 @@ def test_completions_are_scored_once(subject: Any, monkeypatch: pytest.MonkeyPat
         raise AssertionError("a model was loaded")
 
     monkeypatch.setattr(PolicySamples, "model", loaded)
-    again = ModelScorer(own, TEMPERATURE, spec, Silent())
+    again = ModelScorer(own, TEMPERATURE, config, Silent())
     assert again.lacking(answers, own) == (0, 4)
-    assert same(scored(again, Answers.of(own, benchmark, spec), own), first)
+    assert same(scored(again, Answers.of(own, benchmark, config), own), first)
     assert again.if_stored(answers, own).scores
-    assert ModelScorer(own, 1.0, spec, Silent()).lacking(answers, own) == (4, 4)
+    assert ModelScorer(own, 1.0, config, Silent()).lacking(answers, own) == (4, 4)
 
 
 def test_an_interrupted_scoring_is_resumed(subject: Any, monkeypatch: pytest.MonkeyPatch):
-    own, spec, benchmark = subject
-    scorer = ModelScorer(own, TEMPERATURE, spec, Silent())
-    answers = Answers.of(own, benchmark, spec)
+    own, config, benchmark = subject
+    scorer = ModelScorer(own, TEMPERATURE, config, Silent())
+    answers = Answers.of(own, benchmark, config)
     monkeypatch.setattr(annotations, "READ_AT_ONCE", 1)
     read, count = scorer._forward.scores, 0
 
@@ -130,15 +129,15 @@ def test_an_interrupted_scoring_is_resumed(subject: Any, monkeypatch: pytest.Mon
         scorer.score(answers, own)
     assert scorer.lacking(answers, own) == (2, 4)
     monkeypatch.undo()
-    rest = ModelScorer(own, TEMPERATURE, spec, Silent())
-    assert same(scored(rest, Answers.of(own, benchmark, spec), own), expected(own, benchmark))
+    rest = ModelScorer(own, TEMPERATURE, config, Silent())
+    assert same(scored(rest, Answers.of(own, benchmark, config), own), expected(own, benchmark))
 
 
 def test_a_model_with_another_tokenizer_is_refused(subject: Any, tmp_path: Path):
-    own, spec, benchmark = subject
+    own, config, benchmark = subject
     config = load(sets=[*SIZE, "prompt.answer_open=<ANSWER>"]).config
     save_scratch(config.model, tags(config.prompt), [], tmp_path / "words")
     other = replace(own, policy=Policy(str(tmp_path / "words")))
-    scorer = ModelScorer(other, TEMPERATURE, spec, Silent())
+    scorer = ModelScorer(other, TEMPERATURE, config, Silent())
     with pytest.raises(ConfigurationError, match="have different tokenizers"):
-        scorer.score(Answers.of(own, benchmark, spec), own)
+        scorer.score(Answers.of(own, benchmark, config), own)

@@ -14,7 +14,6 @@ from sage_cli.analysis import scoring
 from sage_cli.cli.app import app
 from sage_cli.cli.sft import tags
 from sage_cli.config.load import load
-from sage_cli.config.specs import EvaluationSpec
 from sage_cli.evaluation import measure as drawing
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.measure import measure
@@ -76,12 +75,12 @@ def sage(models, tmp_path, monkeypatch):
     """`sage(...)` where both models have 4 samples of 3 problems."""
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setattr(drawing, "build_sampler", Scripted)
-    recipe = EvaluationSpec.of(load(sets=["evaluation.limit=3", "evaluation.samples=4"]).config)
-    benchmarks = load_benchmarks(recipe.evaluation, recipe.data)
+    config = load(sets=["evaluation.limit=3", "evaluation.samples=4"]).config
+    benchmarks = load_benchmarks(config.evaluation, config.data)
     policies = [Policy(str(models / name)) for name in "ab"]
     root = tmp_path / "runs"
-    samples = [PolicySamples.of_evaluation(one, recipe, root) for one in policies]
-    measure(samples, benchmarks, recipe, Silent())
+    samples = [PolicySamples.of_evaluation(one, config, root) for one in policies]
+    measure(samples, benchmarks, config, Silent())
 
     def type_(name, *more, models_=("a", "b"), n="4", code=0):
         words = ["analyze", name, *(str(models / one) for one in models_), "--preset", "tiny",

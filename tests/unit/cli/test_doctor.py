@@ -9,7 +9,6 @@ import pytest
 
 from sage_cli.cli.doctor import described_lengths
 from sage_cli.config.load import load
-from sage_cli.config.specs import RlSpec
 from sage_cli.errors import ConfigurationError
 from sage_cli.models.scratch import character_tokenizer, save_scratch
 from sage_cli.problems.problem import Problem
@@ -127,8 +126,8 @@ TOKENIZER = character_tokenizer(["<SOLUTION>", "</SOLUTION>"])
 
 
 def said(*sets, positions=None, problems=PROBLEMS):
-    spec = RlSpec.of(load((), sets=sets).config)
-    return described_lengths(spec, problems, TOKENIZER, positions)
+    config = load((), sets=sets).config
+    return described_lengths(config, problems, TOKENIZER, positions)
 
 
 def test_lengths_in_tokens():

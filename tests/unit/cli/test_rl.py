@@ -10,7 +10,6 @@ import pytest
 from sage_cli.cli.rl import RlTraining, sft_command
 from sage_cli.cli.sft import InitialPolicy
 from sage_cli.config.load import load
-from sage_cli.config.specs import SftSpec
 from sage_cli.errors import ConfigurationError, StoreError, TrainingError
 from sage_cli.models.folders import TokenizerFacts
 from sage_cli.models.planned import planned_base
@@ -70,7 +69,7 @@ def test_under_a_launcher_a_finished_base_is_found(tmp_path, monkeypatch):
     alone = SimpleNamespace(is_main_process=True, wait_for_everyone=lambda: None)
     monkeypatch.setattr("sage_cli.cli.rl.join_processes", lambda: alone)
     settings = config(tmp_path)
-    finish(planned_base(SftSpec.of(settings), Runs(settings.run.root)).run)
+    finish(planned_base(settings, Runs(settings.run.root)).run)
     finish(RlTraining.of(settings).planned)
     assert RlTraining.of(settings).carry_out(Silent()).id == RlTraining.of(settings).planned.id
 
@@ -100,7 +99,7 @@ def finish(run, weights="w"):
 
 def test_a_plan_says_exactly_what_is_there(tmp_path):
     settings = config(tmp_path, "guide.name=branch")
-    base, policy = planned_base(SftSpec.of(settings), Runs(settings.run.root)).run, None
+    base, policy = planned_base(settings, Runs(settings.run.root)).run, None
     before = [stage.facts["state"] for stage in plan(settings)]
     assert before == ["not trained yet", "not trained yet"]
     finish(base)
@@ -116,7 +115,7 @@ def test_a_plan_says_exactly_what_is_there(tmp_path):
 
 def test_a_finished_run_is_found_without_a_look_at_data_or_weights(tmp_path, monkeypatch):
     settings = config(tmp_path)
-    finish(planned_base(SftSpec.of(settings), Runs(settings.run.root)).run)
+    finish(planned_base(settings, Runs(settings.run.root)).run)
     finish(RlTraining.of(settings).planned)
 
     def never(*_):
@@ -128,7 +127,7 @@ def test_a_finished_run_is_found_without_a_look_at_data_or_weights(tmp_path, mon
 
 def test_a_second_launch_leaves_a_run_that_is_being_trained_alone(tmp_path):
     settings = config(tmp_path, "rl.processes=2", "run.sweep=tau-rho-1")
-    finish(planned_base(SftSpec.of(settings), Runs(settings.run.root)).run)
+    finish(planned_base(settings, Runs(settings.run.root)).run)
     run = RlTraining.of(settings).planned
     torn = run.checkpoints / "checkpoint-3"
     torn.mkdir(parents=True)  # as it is while it is being written
@@ -140,7 +139,7 @@ def test_a_second_launch_leaves_a_run_that_is_being_trained_alone(tmp_path):
 
 def test_a_launched_trial_is_its_sweeps(tmp_path, monkeypatch):
     settings = config(tmp_path, "rl.processes=2", "run.sweep=tau-rho-1")
-    finish(planned_base(SftSpec.of(settings), Runs(settings.run.root)).run)
+    finish(planned_base(settings, Runs(settings.run.root)).run)
     run = RlTraining.of(settings).planned
     monkeypatch.setattr("sage_cli.training.launch.run_together", lambda *_: finish(run))
     assert RlTraining.of(settings).carry_out(Silent()).manifest["sweep"] == "tau-rho-1"
@@ -148,7 +147,7 @@ def test_a_launched_trial_is_its_sweeps(tmp_path, monkeypatch):
 
 def test_a_base_with_other_weights_than_its_own_is_refused(tmp_path):
     settings = config(tmp_path)
-    base = planned_base(SftSpec.of(settings), Runs(settings.run.root)).run
+    base = planned_base(settings, Runs(settings.run.root)).run
     finish(base)
     (base.model / "model.safetensors").write_text("others")
     with pytest.raises(StoreError, match="has been changed: its training left weights"):
@@ -181,7 +180,7 @@ def test_a_launcher_of_fsdp_2_takes_no_8_bit_optimizer(tmp_path, monkeypatch):
 def test_an_engines_memory_ends_with_the_process_that_trains(tmp_path, monkeypatch, measure):
     """What is measured afterwards needs the GPU that a colocated engine would still hold."""
     settings = config(tmp_path)
-    finish(planned_base(SftSpec.of(settings), Runs(settings.run.root)).run)
+    finish(planned_base(settings, Runs(settings.run.root)).run)
     where = []
     monkeypatch.setattr("sage_cli.training.rollout_engine.is_colocated", lambda _: True)
     monkeypatch.setattr(f"{RL}.train_together", lambda *_: where.append("a process of its own"))

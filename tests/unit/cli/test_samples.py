@@ -12,7 +12,6 @@ from told import Told
 from sage_cli.cli.samples import last_step, token_report
 from sage_cli.cli.sft import tags
 from sage_cli.config.load import changed, load
-from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation import measure as drawing
 from sage_cli.evaluation.benchmarks import load_benchmarks
@@ -65,8 +64,7 @@ def made(base, tmp_path):
 
 def store(policy, config, problems, texts, reason="stop"):
     """Sample 0 of each problem, as a sampler would have left it; and a sample 1 to overlook."""
-    recipe = EvaluationSpec.of(config)
-    samples = PolicySamples.of_evaluation(policy, recipe, config.run.root).at(0)
+    samples = PolicySamples.of_evaluation(policy, config, config.run.root).at(0)
     with samples.writing({}) as writer:
         writer.claim([problem.id for problem in problems], 2)
         for problem, text in zip(problems, texts, strict=True):

@@ -14,7 +14,6 @@ from sage_cli.cli import sft as workflow
 from sage_cli.cli import training_run
 from sage_cli.cli.sft import InitialPolicy
 from sage_cli.config.load import load
-from sage_cli.config.specs import SftSpec
 from sage_cli.errors import BusyError, ConfigurationError
 from sage_cli.models.planned import sft_run
 from sage_cli.models.scratch import save_scratch
@@ -60,7 +59,7 @@ def config(folder, rows, *sets):
 
 def test_the_length_that_counts_is_the_questions_or_the_conversations(folder, rows):
     def kept(*sets):
-        _, _, examples = workflow.sft_inputs(SftSpec.of(config(folder, rows, *sets)))
+        _, _, examples = workflow.sft_inputs(config(folder, rows, *sets))
         return [re.findall("<SOLUTION>(.*)</SOLUTION>", one.completion)[0] for one in examples]
 
     # half of 300 tokens, a character (or tag) counting as one: questions have 5, the first
@@ -121,7 +120,7 @@ class Hears(Silent):
 @pytest.mark.parametrize("ends", ["finished", "killed"])
 def test_a_base_that_another_process_trains_is_waited_for(tmp_path, monkeypatch, ends):
     settings = load(sets=["tracking.wandb=off", f"run.root={tmp_path}/runs"]).config
-    run = sft_run(SftSpec.of(settings), Runs(settings.run.root))
+    run = sft_run(settings, Runs(settings.run.root))
     held, may_end = threading.Event(), threading.Event()
 
     def finish():
@@ -153,7 +152,7 @@ def test_a_base_that_another_process_trains_is_waited_for(tmp_path, monkeypatch,
 
 def test_a_base_whose_lock_another_process_took_first_is_waited_for_too(tmp_path, monkeypatch):
     settings = load(sets=["tracking.wandb=off", f"run.root={tmp_path}/runs"]).config
-    run = sft_run(SftSpec.of(settings), Runs(settings.run.root))
+    run = sft_run(settings, Runs(settings.run.root))
 
     def beaten(*_):
         run.model.mkdir(parents=True)

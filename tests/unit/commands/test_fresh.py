@@ -5,7 +5,6 @@ import pytest
 from sage_cli.cli.rl import RlTraining
 from sage_cli.cli.sft import InitialPolicy, SftTraining
 from sage_cli.config.load import load
-from sage_cli.config.specs import SftSpec
 from sage_cli.errors import StoreError
 from sage_cli.models.planned import planned_base, state
 from sage_cli.progress import Silent
@@ -27,7 +26,7 @@ def finish(run, **fields):
 @pytest.fixture
 def base(settings):
     """The base of `settings`, as if it were trained."""
-    return finish(planned_base(SftSpec.of(settings), Runs(settings.run.root)).run)
+    return finish(planned_base(settings, Runs(settings.run.root)).run)
 
 
 def test_a_base_that_others_grew_from_is_refused_with_their_names(settings, base):

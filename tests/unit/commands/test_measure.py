@@ -11,7 +11,6 @@ from offline_wandb import read_offline
 from sage_cli.cli.rl import RlTraining
 from sage_cli.cli.sft import InitialPolicy, SftTraining
 from sage_cli.config.load import changed, load
-from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.evaluate import figures
@@ -87,12 +86,11 @@ def policy(config, base):
 
 def counted(config, run):
     """The figures that the stored counts lead to."""
-    recipe = EvaluationSpec.of(config)
-    (benchmark,) = load_benchmarks(recipe.evaluation, recipe.data)
-    (counts,) = stored_counts(Policy.of_run(run), benchmark, recipe, config.run.root, (2,))[2]
+    (benchmark,) = load_benchmarks(config.evaluation, config.data)
+    (counts,) = stored_counts(Policy.of_run(run), benchmark, config, config.run.root, (2,))[2]
     assert counts.n_P.tolist() == [2] * 4
     one = type("Seed", (), {"counts": counts})
-    return {f"eval/arithmetic/{name}": value for name, value in figures([one], recipe).items()}
+    return {f"eval/arithmetic/{name}": value for name, value in figures([one], config).items()}
 
 
 def test_what_is_stored_of_it_is_what_its_run_keeps(config, base, policy):

@@ -17,7 +17,6 @@ from sage_cli.config.consent import (
     without_services,
 )
 from sage_cli.config.load import load
-from sage_cli.config.specs import RecordSpec
 from sage_cli.errors import ConfigurationError
 from sage_cli.training import launch
 from sage_cli.trials.executors.executor import Resources
@@ -174,7 +173,7 @@ def test_processes_that_train_together_have_it_too(tmp_path, monkeypatch):
     run = Runs(tmp_path).at("rl", "x", "1" * 8)
     for sets in ([YES], []):
         config = load(sets=[f"run.root={tmp_path}", *model, *sets]).config
-        launch.train_together(config.rl, RecordSpec.of(config), run, None, Silent(), {})
+        launch.train_together(config, run, None, Silent(), {})
     assert [YES in command for command in commands] == [True, False]
 
 

@@ -10,7 +10,6 @@ from mirrored_run import train
 from offline_wandb import read_offline
 
 from sage_cli.config.load import changed, load
-from sage_cli.config.specs import EvaluationSpec
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.evaluate import Evaluation, record_evaluations
 from sage_cli.metrics import Counts
@@ -49,7 +48,7 @@ def measured(policy, *c_by_seed, benchmark="amc23"):
 
 
 def keep(config, policy, found, benchmarks=()):
-    record_evaluations([policy], benchmarks, found, EvaluationSpec.of(config), config.tracking)
+    record_evaluations([policy], benchmarks, found, config, config.tracking)
 
 
 EXPECTED = {

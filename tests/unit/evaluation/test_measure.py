@@ -7,7 +7,6 @@ import pytest
 
 from sage_cli import file_hash as content
 from sage_cli.config.load import load
-from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import DataError, RefusedPromptsError
 from sage_cli.evaluation import measure as drawing
 from sage_cli.evaluation.benchmarks import load_benchmarks
@@ -71,7 +70,7 @@ def policies(tmp_path):
 
 
 @pytest.fixture
-def recipe(tmp_path):
+def config(tmp_path):
     """Three files of two problems each, two samples, three seeds."""
     paths = [tmp_path / f"{name}.jsonl" for name in FILES]
     for path in paths:
@@ -79,16 +78,16 @@ def recipe(tmp_path):
         path.write_text("\n".join(map(json.dumps, rows)))
     names = ",".join(map(str, paths))
     sets = [f"evaluation.benchmark={names}", "evaluation.samples=2", "evaluation.seeds=3"]
-    return EvaluationSpec.of(load(sets=sets).config)
+    return load(sets=sets).config
 
 
-def found(policies, recipe, tmp_path):
-    benchmarks = load_benchmarks(recipe.evaluation, recipe.data)
-    samples = [PolicySamples.of_evaluation(one, recipe, tmp_path / "runs") for one in policies]
-    return measure(samples, benchmarks, recipe, Silent())
+def found(policies, config, tmp_path):
+    benchmarks = load_benchmarks(config.evaluation, config.data)
+    samples = [PolicySamples.of_evaluation(one, config, tmp_path / "runs") for one in policies]
+    return measure(samples, benchmarks, config, Silent())
 
 
-def test_a_policy_is_loaded_and_hashed_once(policies, recipe, tmp_path, built, monkeypatch):
+def test_a_policy_is_loaded_and_hashed_once(policies, config, tmp_path, built, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     content._remembered_in.cache_clear()
     hashed, fingerprints = [], []
@@ -98,7 +97,7 @@ def test_a_policy_is_loaded_and_hashed_once(policies, recipe, tmp_path, built, m
         "sage_cli.models.policy.fingerprint",
         lambda *given: fingerprints.append(given) or whole(*given) + given[0][-1],
     )
-    measured = found(policies, recipe, tmp_path)
+    measured = found(policies, config, tmp_path)
     assert len(measured) == 2 * 3
     assert len(built) == 2  # models loaded
     assert len(fingerprints) == 2
@@ -109,8 +108,8 @@ def test_a_policy_is_loaded_and_hashed_once(policies, recipe, tmp_path, built, m
     assert [str(sampler.setup.model) for sampler in built] == [policy.path for policy in policies]
 
 
-def test_counts_by_benchmark_policy_and_seed(policies, recipe, tmp_path, built):
-    measured = found(policies, recipe, tmp_path)
+def test_counts_by_benchmark_policy_and_seed(policies, config, tmp_path, built):
+    measured = found(policies, config, tmp_path)
     stems = [(benchmark.rsplit("/", 1)[-1], policy) for benchmark, policy in measured]
     assert stems == [(f"{name}.jsonl", policy) for name in FILES for policy in "ab"]
     for seeds in measured.values():
@@ -122,36 +121,36 @@ def test_counts_by_benchmark_policy_and_seed(policies, recipe, tmp_path, built):
 
 
 def test_what_is_stored_is_neither_drawn_nor_graded_again(
-    policies, recipe, tmp_path, built, monkeypatch
+    policies, config, tmp_path, built, monkeypatch
 ):
-    first = found(policies, recipe, tmp_path)
+    first = found(policies, config, tmp_path)
 
     def never(*_):
         raise AssertionError("graded or drawn again")
 
     monkeypatch.setattr(drawing, "build_sampler", never)
     monkeypatch.setattr("sage_cli.evaluation.measure.grade_rows", never)
-    again = found([Policy(policy.path) for policy in policies], recipe, tmp_path)
+    again = found([Policy(policy.path) for policy in policies], config, tmp_path)
     for key, seeds in first.items():
         for one, other in zip(seeds, again[key], strict=True):
             np.testing.assert_array_equal(one.counts.c_P, other.counts.c_P)
             assert one.statuses == other.statuses
 
 
-def test_another_grader_judges_anew_what_was_drawn(policies, recipe, tmp_path, built, monkeypatch):
-    found(policies, recipe, tmp_path)
+def test_another_grader_judges_anew_what_was_drawn(policies, config, tmp_path, built, monkeypatch):
+    found(policies, config, tmp_path)
     monkeypatch.setattr("sage_cli.grading.grader.GRADING_VERSION", "another")
     judged = []
     grade_many = Grader.grade_many
     monkeypatch.setattr(
         Grader, "grade_many", lambda self, pairs: judged.append(1) or grade_many(self, pairs)
     )
-    found(policies, recipe, tmp_path)
+    found(policies, config, tmp_path)
     assert len(built) == 2  # as before: nothing was drawn
     assert judged
 
 
-def test_an_interruption_keeps_what_was_judged(policies, recipe, tmp_path, monkeypatch):
+def test_an_interruption_keeps_what_was_judged(policies, config, tmp_path, monkeypatch):
     class Breaking(Scripted):
         def sample(self, requests):
             rows = super().sample(requests)
@@ -161,20 +160,20 @@ def test_an_interruption_keeps_what_was_judged(policies, recipe, tmp_path, monke
 
     monkeypatch.setattr(drawing, "build_sampler", Breaking)
     with pytest.raises(KeyboardInterrupt):
-        found(policies[:1], recipe, tmp_path)
-    benchmarks = load_benchmarks(recipe.evaluation, recipe.data)
-    (one, *_) = missing(policies[:1], benchmarks, recipe, tmp_path / "runs")
+        found(policies[:1], config, tmp_path)
+    benchmarks = load_benchmarks(config.evaluation, config.data)
+    (one, *_) = missing(policies[:1], benchmarks, config, tmp_path / "runs")
     assert (one.wanted, one.held, one.graded) == (12, 3, 3)
 
 
-def test_missing_says_what_a_measurement_would_draw(policies, recipe, tmp_path, built):
-    benchmarks = load_benchmarks(recipe.evaluation, recipe.data)
+def test_missing_says_what_a_measurement_would_draw(policies, config, tmp_path, built):
+    benchmarks = load_benchmarks(config.evaluation, config.data)
     root = tmp_path / "runs"
-    before = missing(policies, benchmarks, recipe, root)
+    before = missing(policies, benchmarks, config, root)
     assert [(one.wanted, one.held, one.graded) for one in before] == [(12, 0, 0)] * 6
     assert not root.exists()
-    found(policies[:1], recipe, tmp_path)
-    after = missing(policies, benchmarks, recipe, root)
+    found(policies[:1], config, tmp_path)
+    after = missing(policies, benchmarks, config, root)
     assert [(one.held, one.graded) for one in after] == [(12, 12)] * 3 + [(0, 0)] * 3
     assert isinstance(after[0], Missing)
     assert len(set(after[0].sample_sets)) == 3  # one for each seed
@@ -187,9 +186,9 @@ def contents(root):
     }
 
 
-def test_missing_leaves_everything_as_it_is(policies, recipe, tmp_path, built, monkeypatch):
+def test_missing_leaves_everything_as_it_is(policies, config, tmp_path, built, monkeypatch):
     """Not one index is written, no damaged part set aside, no file of grades tidied away."""
-    found(policies, recipe, tmp_path)
+    found(policies, config, tmp_path)
     root = tmp_path / "runs"
     sets = sorted(root.glob("samples/*"))
     (sets[0] / "index").unlink()
@@ -200,7 +199,7 @@ def test_missing_leaves_everything_as_it_is(policies, recipe, tmp_path, built, m
     grades.write_bytes(grades.read_bytes()[:-1])
     monkeypatch.setattr("sage_cli.store.arrow_tables.FILES_AT_MOST", 0)
     before = contents(root)
-    told = missing(policies, load_benchmarks(recipe.evaluation, recipe.data), recipe, root)
+    told = missing(policies, load_benchmarks(config.evaluation, config.data), config, root)
     assert contents(root) == before
     # each of 2 x 3 sets has 3 files x 2 problems x 2 samples = 12
     assert sum(one.wanted for one in told) == 2 * 3 * 12
@@ -208,7 +207,7 @@ def test_missing_leaves_everything_as_it_is(policies, recipe, tmp_path, built, m
     assert sum(one.graded for one in told) < sum(one.held for one in told)
 
 
-def test_prompts_that_cannot_be_answered_stop_no_other(policies, recipe, tmp_path, monkeypatch):
+def test_prompts_that_cannot_be_answered_stop_no_other(policies, config, tmp_path, monkeypatch):
     """Nor other benchmarks, seeds and policies; what is missing is named at the end."""
 
     class Refusing(Scripted):
@@ -221,10 +220,10 @@ def test_prompts_that_cannot_be_answered_stop_no_other(policies, recipe, tmp_pat
 
     monkeypatch.setattr(drawing, "build_sampler", Refusing)
     with pytest.raises(RefusedPromptsError, match="1 problem lacks samples") as refusal:
-        found(policies, recipe, tmp_path)
+        found(policies, config, tmp_path)
     assert "9 tokens are too many" in refusal.value.cause
-    benchmarks = load_benchmarks(recipe.evaluation, recipe.data)
-    stored = missing(policies, benchmarks, recipe, tmp_path / "runs")
+    benchmarks = load_benchmarks(config.evaluation, config.data)
+    stored = missing(policies, benchmarks, config, tmp_path / "runs")
     # two problems of two samples under three seeds; one of them is missing on the second file
     assert [(one.held, one.graded) for one in stored] == [(12, 12), (6, 6), (12, 12)] * 2
 

@@ -15,7 +15,6 @@ from typer.testing import CliRunner
 
 from sage_cli.cli.app import app
 from sage_cli.config.load import load
-from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation import measure as drawing
 from sage_cli.evaluation.benchmarks import load_benchmarks
@@ -52,8 +51,8 @@ ALLOWED = ("model.allow_lost_updates=true",)  # nothing is trained here
 
 def samples(folder, *sets):
     loaded = load(["tiny"], sets=["model.dtype=float32", *ALLOWED, *sets])
-    recipe = EvaluationSpec.of(loaded.config)
-    return PolicySamples.of_evaluation(Policy(str(folder)), recipe, folder.parent)
+    config = loaded.config
+    return PolicySamples.of_evaluation(Policy(str(folder)), config, folder.parent)
 
 
 def key(folder, *sets):
@@ -198,12 +197,12 @@ def measured(tmp_path, monkeypatch):
         (tmp_path / name / "config.json").write_text("{}")
         (tmp_path / name / "tokenizer_config.json").write_text('{"eos_token": "<|end|>"}')
     sets = [f"evaluation.benchmark={file}", "evaluation.samples=2"]
-    recipe = EvaluationSpec.of(load(sets=sets).config)
+    config = load(sets=sets).config
     monkeypatch.setattr(drawing, "build_sampler", Right)
-    benchmarks = load_benchmarks(recipe.evaluation, recipe.data)
+    benchmarks = load_benchmarks(config.evaluation, config.data)
     policies = [Policy(str(tmp_path / name)) for name in ("a", "b")]
-    samples = [PolicySamples.of_evaluation(one, recipe, tmp_path / "runs") for one in policies]
-    measure(samples, benchmarks, recipe, Silent())
+    samples = [PolicySamples.of_evaluation(one, config, tmp_path / "runs") for one in policies]
+    measure(samples, benchmarks, config, Silent())
     settings = ["--preset", "tiny", "--n", "2", "--k", "1,2"]
     return ["--benchmark", str(file), *settings, "--runs", str(tmp_path / "runs")]
 

@@ -10,7 +10,6 @@ import pytest
 from sage_cli.cli.passk import Measuring, evaluate
 from sage_cli.cli.power import power
 from sage_cli.config.load import load
-from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import StoreError
 from sage_cli.evaluation import measure as drawing
 from sage_cli.evaluation.benchmarks import load_benchmarks
@@ -66,15 +65,15 @@ def never(*_):
 
 
 def test_the_first_samples_of_every_seed(config, tmp_path, monkeypatch):
-    recipe, root = EvaluationSpec.of(config), config.run.root
-    benchmarks = load_benchmarks(recipe.evaluation, recipe.data)
+    config, root = config, config.run.root
+    benchmarks = load_benchmarks(config.evaluation, config.data)
     policy = Policy(str(tmp_path / "model"))
-    (nothing,) = stored_counts(policy, benchmarks[0], recipe, root, (N,))[N][:1]
+    (nothing,) = stored_counts(policy, benchmarks[0], config, root, (N,))[N][:1]
     assert nothing.n_P.tolist() == [0, 0]
-    measure([PolicySamples.of_evaluation(policy, recipe, root)], benchmarks, recipe, Silent())
+    measure([PolicySamples.of_evaluation(policy, config, root)], benchmarks, config, Silent())
     monkeypatch.setattr(drawing, "build_sampler", never)
     monkeypatch.setattr("sage_cli.evaluation.measure.grade_rows", never)
-    found = stored_counts(policy, benchmarks[0], recipe, root, (1, N, 64))
+    found = stored_counts(policy, benchmarks[0], config, root, (1, N, 64))
     assert [[one.c_P.tolist() for one in found[n]] for n in (1, N)] == [
         [[0, 0], [1, 1]], [[3, 0], [4, 4]],
     ]  # fmt: skip

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from sage_cli.config.load import load
 from sage_cli.config.schema import SageConfig
-from sage_cli.config.specs import RlSpec
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.evaluation.benchmarks import grader_for
 from sage_cli.evaluation.stored import PolicySamples
@@ -51,7 +50,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def enter(run: Run, right: dict[str, int], n: int, *, trained: bool = True) -> None:
-    ids = {p.gold: p.id for p in load_training_problems(config(run.folder.parents[1]).data)}
+    ids = {p.gold: p.id for p in load_training_problems(configured(run.folder.parents[1]).data)}
     ledger = run.ledger
     ledger.add(
         1 if trained else 2,
@@ -60,14 +59,14 @@ def enter(run: Run, right: dict[str, int], n: int, *, trained: bool = True) -> N
     ledger.seal()
 
 
-def config(folder: Path, *sets: str) -> SageConfig:
+def configured(folder: Path, *sets: str) -> SageConfig:
     named = (f"data.rl.name={folder / 'mine.csv'}", f"run.root={folder / 'runs'}")
     return load(sets=[*named, *sets]).config
 
 
 def chosen(folder: Path, *sets: str) -> list[str]:
-    spec = RlSpec.of(config(folder, *(f"data.rl.{one}" for one in sets)))
-    return [problem.gold for problem in training_problems(spec, folder / "runs")]
+    config = configured(folder, *(f"data.rl.{one}" for one in sets))
+    return [problem.gold for problem in training_problems(config, folder / "runs")]
 
 
 def test_a_range_of_the_ledgers_pass_rates(folder: Path) -> None:
@@ -83,24 +82,24 @@ def test_curricula(folder: Path) -> None:
     assert chosen(folder, "order=hard-first", by) == ["1", "2", "3", "4"]
     # distances from a half: 0, .25, and .5 twice
     assert chosen(folder, "order=middle-first", by)[:2] == ["3", "2"]
-    spec = RlSpec.of(config(folder, "data.rl.order=easy-first", f"data.rl.{by}"))
-    facts = pool_facts(spec, folder / "runs")
+    config = configured(folder, "data.rl.order=easy-first", f"data.rl.{by}")
+    facts = pool_facts(config, folder / "runs")
     assert "4 of 5" in facts["problems"]
     assert "4 completions each; 1 have none" in facts["problems"]
 
 
 def store_samples(folder: Path, seed: int, right: int) -> None:
     """Store and grade two samples of each of the first two problems, `right` of the first's."""
-    spec = RlSpec.of(config(folder))
-    samples = PolicySamples.of_rollouts(Policy(str(folder / "model")), spec, folder / "runs")
-    ids = [problem.id for problem in load_training_problems(spec.data)][:2]
+    config = configured(folder)
+    samples = PolicySamples.of_rollouts(Policy(str(folder / "model")), config, folder / "runs")
+    ids = [problem.id for problem in load_training_problems(config.data)][:2]
     stored = samples.at(seed)
     rows = [Completion(id_, i, seed, "", 1, "stop") for id_ in ids for i in range(2)]
     with stored.writing({"engine": "scripted"}) as writer:
         writer.claim(ids, 2)
         for row in rows:
             writer.add(row)
-    with grader_for(spec.data.rl.name, spec.grading, spec.prompt) as grader:
+    with grader_for(config.data.rl.name, config.grading, config.prompt) as grader:
         grades = GradeStore(stored, grader.identity.mapping())
         good = {(ids[0], i) for i in range(right)}
         grades.add(
@@ -129,8 +128,8 @@ def test_a_pool_that_leaves_nothing(folder: Path) -> None:
 
 def test_the_identity_is_of_the_rates_content(folder: Path) -> None:
     def identity(*sets: str) -> dict[str, object] | None:
-        spec = RlSpec.of(config(folder, *(f"data.rl.{one}" for one in sets)))
-        return pool_identity(spec, folder / "runs")
+        config = configured(folder, *(f"data.rl.{one}" for one in sets))
+        return pool_identity(config, folder / "runs")
 
     pool = ("solved=.25...5", "solved_by=rl-met")
     first = identity(*pool)
@@ -145,12 +144,12 @@ def test_the_identity_is_of_the_rates_content(folder: Path) -> None:
 
 
 def test_a_run_without_a_pool_keeps_its_name(folder: Path) -> None:
-    spec, parent = RlSpec.of(config(folder)), Policy(str(folder / "model"))
+    config, parent = configured(folder), Policy(str(folder / "model"))
     runs = Runs(folder / "runs")
-    plain = rl_run(spec, parent, runs, 1)
-    assert rl_run(spec, parent, runs, 1, None).id == plain.id
-    assert rl_run(spec, parent, runs, 1, {"order": "easy-first"}).id != plain.id
-    assert not {"solved", "solved_by", "order"} & set(spec.data.rl.determinants())
+    plain = rl_run(config, parent, runs, 1)
+    assert rl_run(config, parent, runs, 1, None).id == plain.id
+    assert rl_run(config, parent, runs, 1, {"order": "easy-first"}).id != plain.id
+    assert not {"solved", "solved_by", "order"} & set(config.data.rl.determinants())
 
 
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=12), st.integers(0, 5))

@@ -16,7 +16,6 @@ from torch import Tensor
 
 from sage_cli.config.load import load
 from sage_cli.config.meaning import meant_settings
-from sage_cli.config.specs import RlSpec
 from sage_cli.errors import ConfigurationError, TrainingError
 from sage_cli.methods.formulas import AdvantageInputs, checked
 from sage_cli.methods.method import Method, PolicyGradient
@@ -111,7 +110,7 @@ def test_a_stored_method_that_is_not_installed_is_not_trained():
     stored["rl"] |= {"algo": "theirs", "strength": 3}
     config = load(stored=stored).config
     with pytest.raises(ConfigurationError, match="no installed package registers the method 'the"):
-        require_plugins(RlSpec.of(config))
+        require_plugins(config)
 
 
 def test_one_name_of_two_packages_is_refused(monkeypatch: pytest.MonkeyPatch):

@@ -15,7 +15,6 @@ from huggingface_hub import constants
 from sage_cli.cli.sft import tags
 from sage_cli.config.consent import consents
 from sage_cli.config.load import load
-from sage_cli.config.specs import RlSpec, SftSpec
 from sage_cli.errors import ConfigurationError, DataError, StoreError
 from sage_cli.models.compatibility import note_weights, require_own_weights, require_same_parent
 from sage_cli.models.folders import fingerprint
@@ -44,13 +43,13 @@ def config(*sets):
 
 
 def base_id(runs, *sets):
-    return sft_run(SftSpec.of(config(*sets)), runs).id
+    return sft_run(config(*sets), runs).id
 
 
 def policy_id(runs, *sets, processes=1):
     settings = config("guide.name=branch", *sets)
-    base = planned_base(SftSpec.of(settings), runs)
-    return rl_run(RlSpec.of(settings), base, runs, processes).id
+    base = planned_base(settings, runs)
+    return rl_run(settings, base, runs, processes).id
 
 
 def test_nothing_needs_to_be_there(runs):
@@ -108,13 +107,13 @@ def test_processes_draw_rollouts_of_their_own(runs):
 def test_a_base_that_is_taken_as_it_is(runs):
     theirs = ("model.kind=pretrained", "model.path=a/b", "sft.enabled=false")
     other = load(sets=[*theirs, "model.revision=v1"]).config
-    policy = planned_base(SftSpec.of(other), runs)
+    policy = planned_base(other, runs)
     assert (policy.path, policy.run) == ("a/b", None)
     assert policy.loading == {"revision": "v1", "trust_remote_code": False}
-    moved = planned_base(SftSpec.of(load(sets=[*theirs, "model.revision=v2"]).config), runs)
+    moved = planned_base(load(sets=[*theirs, "model.revision=v2"]).config, runs)
     assert policy.identity != moved.identity
     with pytest.raises(ConfigurationError, match="random weights are no base"):
-        planned_base(SftSpec.of(config("sft.enabled=false")), runs)
+        planned_base(config("sft.enabled=false"), runs)
 
 
 def finish(run, content="weights"):
@@ -126,7 +125,7 @@ def finish(run, content="weights"):
 
 
 def test_a_finished_parent_has_the_identity_that_was_planned(runs):
-    run = sft_run(SftSpec.of(config()), runs)
+    run = sft_run(config(), runs)
     before = policy_id(runs)
     finish(run)
     assert Run(run.folder).identity == run.identity
@@ -142,14 +141,14 @@ def test_a_run_without_an_identity_is_told_by_its_weights(runs):
 
 
 def test_a_checkpoint_is_another_parent_than_the_end(runs):
-    run = sft_run(SftSpec.of(config()), runs)
+    run = sft_run(config(), runs)
     finish(run)
     checkpoint = Policy(str(run.checkpoints / "checkpoint-5"), run, checkpoint=5)
     assert checkpoint.identity == f"{run.identity}@5"
 
 
 def test_changed_weights_are_refused_by_name(runs):
-    run = sft_run(SftSpec.of(config()), runs)
+    run = sft_run(config(), runs)
     finish(run)
     require_own_weights(Policy.of_run(run))
     (run.model / "model.safetensors").write_text("others")
@@ -158,7 +157,7 @@ def test_changed_weights_are_refused_by_name(runs):
 
 
 def test_a_child_that_meets_other_weights_of_its_parent_refuses(runs):
-    parent, child = sft_run(SftSpec.of(config()), runs), runs.at("rl", "x", "1" * 16)
+    parent, child = sft_run(config(), runs), runs.at("rl", "x", "1" * 16)
     finish(parent)
     base = Policy.of_run(parent)
     with child.recording({}, kind="rl", parent=parent.id, parent_weights=base.fingerprint):
@@ -236,15 +235,15 @@ def hub(published, tmp_path, monkeypatch):
 
 def pretrained(path, *sets):
     names = ["model.kind=pretrained", f"model.path={path}", "rl.optimizer=adamw"]
-    return RlSpec.of(load(sets=[*names, *sets]).config)
+    return load(sets=[*names, *sets]).config
 
 
-def trained(runs, recipe, save):
+def trained(runs, config, save):
     """A base's run, as far as its files show."""
     run = runs.at("sft", "base", "1" * 16)
-    with run.recording({"model": recipe.model.model_dump(mode="json")}, kind="sft"):
+    with run.recording({"model": config.model.model_dump(mode="json")}, kind="sft"):
         save(run.model)
-    return Policy.of_run(run, consent=consents(recipe.model))
+    return Policy.of_run(run, consent=consents(config.model))
 
 
 FULL, LORA = "model.tuning=full", "model.tuning=lora"
@@ -252,14 +251,14 @@ BASE = "anchor.reference=base"
 
 
 def test_after_warm_up_in_full_base_is_the_model_as_published(published, tmp_path):
-    recipe = pretrained(published, FULL, BASE)
+    config = pretrained(published, FULL, BASE)
     start = trained(
-        Runs(tmp_path), recipe, lambda folder: load_model(published).save_pretrained(folder)
+        Runs(tmp_path), config, lambda folder: load_model(published).save_pretrained(folder)
     )
-    assert reference_policy(start, recipe).path == str(published)
+    assert reference_policy(start, config).path == str(published)
     assert reference_policy(start, pretrained(published, FULL)) is start
-    as_it_is = Policy(str(published), section=recipe.model)
-    assert reference_policy(as_it_is, recipe) is as_it_is
+    as_it_is = Policy(str(published), section=config.model)
+    assert reference_policy(as_it_is, config) is as_it_is
 
 
 def test_the_trainer_is_given_that_models_folder(published, tmp_path):
@@ -270,27 +269,27 @@ def test_the_trainer_is_given_that_models_folder(published, tmp_path):
         model.save_pretrained(folder)
 
     for sets, expected in (((FULL, BASE), published), ((FULL,), None)):
-        recipe = pretrained(published, *sets)
-        start = trained(Runs(tmp_path / str(len(sets))), recipe, save)
-        model, folder = policy_and_reference(recipe, start)
+        config = pretrained(published, *sets)
+        start = trained(Runs(tmp_path / str(len(sets))), config, save)
+        model, folder = policy_and_reference(config, start)
         assert folder == (expected or Path(start.path))
         # weights that are stored in bfloat16 are trained in float32
         assert {weight.dtype for weight in model.parameters()} == {torch.float32}
 
 
 def test_below_an_adapter_is_the_model_it_lies_on(published, tmp_path):
-    recipe = pretrained(published, LORA, BASE, "model.trust_remote_code=true")
+    config = pretrained(published, LORA, BASE, "model.trust_remote_code=true")
     start = trained(
         Runs(tmp_path),
-        recipe,
-        lambda folder: attach_lora(load_model(published), recipe.model.lora).save_pretrained(
+        config,
+        lambda folder: attach_lora(load_model(published), config.model.lora).save_pretrained(
             folder
         ),
     )
-    below = reference_policy(start, recipe)
+    below = reference_policy(start, config)
     assert (below.path, below.run) == (str(published), None)
     assert below.loading["trust_remote_code"] is True
-    unasked = reference_policy(Policy.of_run(start.run), recipe)
+    unasked = reference_policy(Policy.of_run(start.run), config)
     assert unasked.loading["trust_remote_code"] is False  # its run's word isn't enough
 
 
@@ -314,7 +313,7 @@ def test_random_weights_are_no_reference(published, tmp_path):
         load(sets=[BASE])
     load(sets=[BASE, LORA])  # the base without its adapter
     load(sets=[BASE, "anchor.kl=none"])
-    scratch = RlSpec.of(load(sets=SIZE).config)
+    scratch = load(sets=SIZE).config
     start = trained(
         Runs(tmp_path), scratch, lambda folder: load_model(published).save_pretrained(folder)
     )
@@ -323,9 +322,9 @@ def test_random_weights_are_no_reference(published, tmp_path):
 
 
 def test_a_reference_of_the_hub_is_read_at_its_revision(hub):
-    recipe = pretrained("some/model", FULL, "sft.enabled=false", "model.revision=v1")
-    start = Policy("some/model", section=recipe.model)
-    model, folder = policy_and_reference(recipe, start)
+    config = pretrained("some/model", FULL, "sft.enabled=false", "model.revision=v1")
+    start = Policy("some/model", section=config.model)
+    model, folder = policy_and_reference(config, start)
     assert folder == hub / "snapshots" / COMMITS["v1"]
     norms = [loaded.model.norm.weight.mean().item() for loaded in (model, load_model(folder))]
     assert norms == [1, 1]  # main's are 2
@@ -334,16 +333,16 @@ def test_a_reference_of_the_hub_is_read_at_its_revision(hub):
 
 
 def test_an_adapter_on_a_model_of_the_hub_is_read_at_the_runs_revision(hub, tmp_path):
-    recipe = pretrained("some/model", LORA, "model.revision=v1")
+    config = pretrained("some/model", LORA, "model.revision=v1")
 
     def save(folder):
-        base = Policy("some/model", section=recipe.model)
-        attach_lora(base.model(), recipe.model.lora).save_pretrained(folder)
+        base = Policy("some/model", section=config.model)
+        attach_lora(base.model(), config.model.lora).save_pretrained(folder)
         base.tokenizer().save_pretrained(folder)
         settings = json.loads((folder / "adapter_config.json").read_text())
         assert settings["base_model_name_or_path"] == "some/model"
 
-    start = trained(Runs(tmp_path), recipe, save)
+    start = trained(Runs(tmp_path), config, save)
     assert start.loading == {"revision": "v1", "trust_remote_code": False}
     assert start.model().base_model.model.model.norm.weight.mean().item() == 1
     assert start.fingerprint == fingerprint(start.path, "v1") != fingerprint(start.path)

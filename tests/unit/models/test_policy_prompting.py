@@ -10,7 +10,6 @@ import pytest
 
 from sage_cli.cli.options import load_for_measuring, measured_names
 from sage_cli.config.load import load
-from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import ConfigurationError, DataError, StoreError
 from sage_cli.evaluation.stored import PolicySamples
 from sage_cli.models.folders import fingerprint
@@ -97,11 +96,11 @@ def test_an_exported_model_says_how_it_is_measured(runs, tmp_path):
     assert (found.sampling.temperature, found.sampling.max_tokens) == (1.0, 48)
     assert settings(ours, sets=["sampling.max_tokens=9"]).sampling.max_tokens == 9
     # its template is held against the one in use, as a run's is
-    recipe = EvaluationSpec.of(settings(ours, sets=["prompt.answer_open=<B>"]))
+    config = settings(ours, sets=["prompt.answer_open=<B>"])
     with pytest.raises(
         ConfigurationError, match=r"ours was trained .*\(prompt.answer_open differs"
     ):
-        PolicySamples.of_evaluation(named_policy(ours, runs), recipe, runs.root)
+        PolicySamples.of_evaluation(named_policy(ours, runs), config, runs.root)
 
 
 def test_a_path_that_is_set_is_the_model_that_is_measured(runs, tmp_path):
@@ -141,14 +140,14 @@ CACHED = """
 import json
 from pathlib import Path
 from sage_cli.config.load import load
-from sage_cli.config.specs import EvaluationSpec
+from sage_cli.config.schema import SageConfig
 from sage_cli.evaluation.stored import PolicySamples
 from sage_cli.models.folders import fingerprint
 from sage_cli.models.policy import named_policy
 from sage_cli.store.run import Runs
 policy = named_policy("org/model", Runs(Path("runs")))
-recipe = EvaluationSpec.of(load(["qwen2.5-math-7b"], sets=["prompt.format=plain"]).config)
-samples = PolicySamples.of_evaluation(policy, recipe, Path("runs"))
+config = load(["qwen2.5-math-7b"], sets=["prompt.format=plain"]).config
+samples = PolicySamples.of_evaluation(policy, config, Path("runs"))
 print(json.dumps([policy.loading, samples.at(0).identity.sampling, policy.fingerprint]))
 """
 

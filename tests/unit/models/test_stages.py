@@ -6,7 +6,6 @@ import pytest
 
 from sage_cli.cli.rl import RlTraining
 from sage_cli.config.load import load
-from sage_cli.config.specs import RlSpec
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.evaluate import Evaluation
 from sage_cli.models.stages import (
@@ -145,8 +144,8 @@ def test_an_unknown_card_and_an_unknown_model_are_named() -> None:
 
 def test_the_longest_prompt_of_generated_problems_is_counted() -> None:
     # the laptop's problems are two two-digit numbers and an operation: 99*99=?
-    assert prompt_tokens(RlSpec.of(load(("tiny",)).config)) in (7, 8)
-    assert prompt_tokens(RlSpec.of(load((PAPER,)).config)) == 512
+    assert prompt_tokens(load(("tiny",)).config) in (7, 8)
+    assert prompt_tokens(load((PAPER,)).config) == 512
 
 
 def test_hours_come_from_stated_throughputs_or_not_at_all() -> None:

@@ -10,7 +10,6 @@ import pytest
 import torch
 from toy_policy import adapted
 
-from sage_cli.config.specs import RlSpec
 from sage_cli.errors import TrainingError
 from sage_cli.methods.guided_dpo import GuidedDpo
 from sage_cli.models.load import load_model
@@ -27,7 +26,7 @@ from sage_cli.training.guided_dpo import (
     tokenized,
     train_preferences,
 )
-from sage_cli.training.rl_inputs import Validator
+from sage_cli.training.training import Validator
 
 PAIRS = [Pair(f"{a}*{b}=?", f"{a * b}", f"{a}+{b}={a + b}") for a in (3, 40) for b in (5, 61, 700)]
 BETA = 0.5
@@ -95,8 +94,8 @@ def test_nothing_to_prefer_is_refused_with_the_reason(retried, said):
         lesson([SOLVED], retried, GuidedDpo(), 0)
 
 
-def recipe(configure, tuning="full", **rl):
-    config = configure(
+def config(configure, tuning="full", **rl):
+    return configure(
         rl={
             "algo": "guided-dpo",
             "preference_beta": BETA,
@@ -108,7 +107,6 @@ def recipe(configure, tuning="full", **rl):
         prompt={"format": "plain", "system": None},
         model={"tuning": tuning, "lora": {"dropout": 0.0}},
     )
-    return RlSpec.of(config)
 
 
 def moved(base, seed):
@@ -144,7 +142,7 @@ def by_hand(policy, reference, rows):
 
 
 def test_loss_and_gradient_are_those_of_float64(base, bench, configure, tokenizer, tmp_path):
-    ours, rows = recipe(configure), tokenized(PAIRS[:3], tokenizer, recipe(configure))
+    ours, rows = config(configure), tokenized(PAIRS[:3], tokenizer, config(configure))
     policy, reference = moved(base, 1), moved(base, 2)
     trainer = build_preference_trainer(
         ours, policy, reference, tokenizer, PAIRS[:3], Run(tmp_path / "run")
@@ -170,7 +168,7 @@ def test_loss_and_gradient_are_those_of_float64(base, bench, configure, tokenize
 def test_a_policy_that_is_its_reference_has_the_loss_ln_2(
     base, bench, configure, tokenizer, tmp_path, tuning
 ):
-    ours, heard = recipe(configure, tuning), []
+    ours, heard = config(configure, tuning), []
     model = load_model(base, trainable=True)
     if tuning == "lora":
         model = adapted(bench, configure())
@@ -213,7 +211,7 @@ def test_a_killed_training_ends_as_an_undisturbed_one_to_the_bit(
     base, bench, configure, tokenizer, tmp_path, tuning
 ):
     """Seven steps of three of six pairs: the kill is in the second pass over them."""
-    ours = recipe(configure, tuning, steps=7)
+    ours = config(configure, tuning, steps=7)
 
     def train(name, on_step=lambda _: None):
         model = load_model(base, trainable=True)
@@ -243,7 +241,7 @@ def test_validations_are_recorded_where_they_are_due(base, configure, tokenizer,
 
     run = Run(tmp_path / "run")
     train_preferences(
-        recipe(configure), load_model(base, trainable=True), load_model(base), tokenizer, PAIRS,
+        config(configure), load_model(base, trainable=True), load_model(base), tokenizer, PAIRS,
         run, lambda _: None, {}, Validator(2, validate),
     )  # fmt: skip
     validated = {record["step"]: record.get("eval/pass@1") for record in run.metrics.read()}
@@ -251,7 +249,7 @@ def test_validations_are_recorded_where_they_are_due(base, configure, tokenizer,
 
 
 def test_prompts_have_no_hint_and_completions_end(configure, tokenizer):
-    (row,) = tokenized(PAIRS[:1], tokenizer, recipe(configure))
+    (row,) = tokenized(PAIRS[:1], tokenizer, config(configure))
     assert tokenizer.decode(row["prompt_ids"]) == "3*5=?"
     assert tokenizer.decode(row["chosen_ids"]) == "15<|end|>"
     assert tokenizer.decode(row["rejected_ids"]) == "3+5=8<|end|>"
@@ -268,7 +266,7 @@ def test_a_micro_batch_counts_both_completions_of_a_pair(pairs, micro_batch, tog
 
 
 def test_dpo_and_its_sft_have_learning_rates_of_their_own(configure, tmp_path):
-    ours = recipe(
+    ours = config(
         configure,
         learning_rate=2e-4,
         preference_rate=0.1,
@@ -282,7 +280,7 @@ def test_dpo_and_its_sft_have_learning_rates_of_their_own(configure, tmp_path):
 def test_micro_batches_leave_the_step_as_it_is(base, configure, tokenizer, tmp_path):
     ends = []
     for micro_batch in (None, 2):
-        ours = recipe(configure, micro_batch=micro_batch)
+        ours = config(configure, micro_batch=micro_batch)
         assert dpo_arguments(ours, Run(tmp_path)).gradient_accumulation_steps == (
             1 if micro_batch is None else 3
         )

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import torch
 
-from sage_cli.config.specs import RlSpec, SftSpec
 from sage_cli.errors import ConfigurationError
 from sage_cli.models.load import load_model
 from sage_cli.models.planned import policy_and_reference, rl_run, sft_run
@@ -24,8 +23,7 @@ FULL = {"kind": "pretrained", "tuning": "full"}
 
 def test_attention_is_that_of_policy_and_reference(bench: Any, configure: Any, base: Path):
     config = configure(model=FULL | {"path": str(base), "attention": "eager"})
-    spec = RlSpec.of(config)
-    model, reference = policy_and_reference(spec, Policy(str(base), section=spec.model))
+    model, reference = policy_and_reference(config, Policy(str(base), section=config.model))
     trainer = bench.trainer(config, model=model, reference=reference)
     found = [one.config._attn_implementation for one in (trainer.model, trainer.ref_model)]
     assert found == ["eager", "eager"]
@@ -44,7 +42,7 @@ def test_what_is_chosen_is_part_of_the_identity(configure: Any, base: Path, tmp_
         rollout = {"backend": "vllm", "vllm": {"importance_floor": floor}}
         config = configure(model=FULL | {"path": str(base)} | model, rl=rl or {}, rollout=rollout)
         policy = Policy(str(base))
-        return rl_run(RlSpec.of(config), policy, runs, 1).id, sft_run(SftSpec.of(config), runs).id
+        return rl_run(config, policy, runs, 1).id, sft_run(config, runs).id
 
     rl, sft = names()
     assert names(attention=None, rl={"cast_lm_head_to_fp32": False}) == (rl, sft)

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from sage_cli.config.load import load
-from sage_cli.config.specs import RlSpec
+from sage_cli.config.schema import SageConfig
 from sage_cli.errors import OutOfMemoryError
 from sage_cli.store.run import Run
 from sage_cli.training.memory_errors import LOADING, memory_explained
@@ -20,8 +20,8 @@ from sage_cli.training.rl_trainer import RlTrainer
 GIB = 2**30
 
 
-def recipe(*sets: str) -> RlSpec:
-    return RlSpec.of(load(["qwen2.5-math-7b"], sets=sets).config)
+def config(*sets: str) -> SageConfig:
+    return load(["qwen2.5-math-7b"], sets=sets).config
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_the_gpu_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, error
     card = SimpleNamespace(total_memory=80 * GIB)
     for name, value in {"is_available": True, "get_device_properties": card}.items():
         monkeypatch.setattr(torch.cuda, name, lambda *_, value=value: value)
-    need = memory_need(recipe())
+    need = memory_need(config())
     assert need.what == "8 completions of up to 2,048 tokens at once"
     with (
         pytest.raises(OutOfMemoryError, match="the GPU of 80 GiB can't hold 8 completions") as c,

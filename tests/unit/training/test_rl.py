@@ -15,7 +15,6 @@ from toy_policy import PROMPTS, adapted, parity_grader
 from trl import GRPOConfig
 
 from sage_cli.config.schema import SageConfig
-from sage_cli.config.specs import RlSpec
 from sage_cli.errors import StoreError, TrainingError
 from sage_cli.guides import RandomGuide
 from sage_cli.methods.grpo import Grpo
@@ -29,7 +28,7 @@ from sage_cli.training.rl_trainer import RlTrainer
 
 
 def arguments(config: SageConfig) -> Any:
-    return grpo_arguments(RlSpec.of(config), Path("out"))
+    return grpo_arguments(config, Path("out"))
 
 
 def test_every_default_that_differs_from_the_paper_is_set(configure: Any):
@@ -155,7 +154,7 @@ def test_the_importance_correction_is_the_one_that_is_named(configure: Any, corr
 def test_transformers_can_stop_at_no_text(configure: Any):
     config = configure()
     assert arguments(config).generation_kwargs is None
-    assert engine_stop(RlSpec.of(config)) is None
+    assert engine_stop(config) is None
 
 
 def test_several_steps_share_a_generation(configure: Any):

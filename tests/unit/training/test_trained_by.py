@@ -12,7 +12,8 @@ from sage_cli.methods.grpo import Grpo
 from sage_cli.methods.guided_dpo import GuidedDpo
 from sage_cli.methods.method import Method
 from sage_cli.progress import Silent
-from sage_cli.training import guided_dpo, reward_training, rl_inputs
+from sage_cli.training import guided_dpo, training
+from sage_cli.training import rl as reward_training
 
 
 class Mine(Method):
@@ -22,9 +23,9 @@ class Mine(Method):
 
 def trained(rl: Method) -> list[Any]:
     """Train by what the method names; return what the module was given."""
-    job: Any = SimpleNamespace(spec=SimpleNamespace(rl=rl))
+    job: Any = SimpleNamespace(config=SimpleNamespace(rl=rl))
     run: Any = object()
-    rl_inputs.train(job, run, None, Silent())
+    training.train(job, run, None, Silent())
     return [job, run]
 
 

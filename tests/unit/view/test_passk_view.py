@@ -68,5 +68,5 @@ def test_paired_differences(api):
 def test_the_settings_are_those_of_the_measurement(tmp_path):
     run = stored_run(tmp_path, "one", "a", by_chance(2))
     measured = Api(tmp_path).policies.measured(run.id, "arithmetic")
-    assert measured.spec.evaluation.samples == SAMPLES
+    assert measured.config.evaluation.samples == SAMPLES
     assert load(("tiny",)).config.evaluation.samples != SAMPLES

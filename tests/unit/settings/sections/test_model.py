@@ -4,7 +4,6 @@ import pytest
 
 from sage_cli.config.describe import rl_facts, sft_facts
 from sage_cli.config.load import load
-from sage_cli.config.specs import EvaluationSpec, RlSpec, SftSpec
 from sage_cli.errors import ConfigurationError
 from sage_cli.settings.sections.model import (
     PretrainedModel,
@@ -49,15 +48,15 @@ def test_coarse_weights_that_stay_frozen_are_fine():
 def test_the_presets_of_full_tuning_keep_float32_weights(preset):
     config = load([preset]).config
     assert (config.model.dtype, config.model.compute_dtype) == ("float32", "bfloat16")
-    assert EvaluationSpec.of(config).dtype == "bfloat16"  # base and policy alike
+    assert config.dtype == "bfloat16"  # base and policy alike
 
 
 def test_a_plan_says_both_types():
-    full = rl_facts(RlSpec.of(load(["qwen2.5-3b-instruct-full"]).config))
+    full = rl_facts(load(["qwen2.5-3b-instruct-full"]).config)
     assert full["weights"] == "float32, products in bfloat16"
     lora = load(["qwen2.5-math-7b"]).config
     said = "as stored, products in bfloat16 where the GPU has it"
-    assert (rl_facts(RlSpec.of(lora))["weights"], sft_facts(SftSpec.of(lora))["weights"]) == (
+    assert (rl_facts(lora)["weights"], sft_facts(lora)["weights"]) == (
         said,
         said,
     )

@@ -6,7 +6,6 @@ import pytest
 
 from sage_cli.config.describe import rl_facts
 from sage_cli.config.load import load
-from sage_cli.config.specs import RlSpec
 from sage_cli.errors import ConfigurationError
 from sage_cli.settings.sections.sampling import RolloutSection
 
@@ -55,7 +54,7 @@ def test_vllm_decides_nothing_where_transformers_draw():
 )
 def test_a_dry_run_names_the_engine(sets: list[str], said: str):
     config = load(["qwen2.5-math-7b"], sets=sets).config
-    assert said in rl_facts(RlSpec.of(config))["rollout"]
+    assert said in rl_facts(config)["rollout"]
 
 
 @pytest.mark.parametrize("leaves_out", ["min_p=0.01", "top_p=0.9", "top_k=20"])

@@ -9,7 +9,6 @@ import pyarrow.compute as pc
 import pytest
 
 from sage_cli.config.load import load
-from sage_cli.config.specs import RlSpec
 from sage_cli.errors import TrainingError
 from sage_cli.grading import Grade
 from sage_cli.models.planned import rl_run
@@ -127,8 +126,8 @@ def test_a_resumed_training_is_the_same(bench: Any, configure: Any, mine: str):
 
 def test_a_run_is_named_by_what_its_functions_say(tmp_path: Path, mine: str):
     def run_of(*sets: str) -> str:
-        spec = RlSpec.of(load(["tiny"], sets=sets).config)
-        return rl_run(spec, Policy("some/model"), Runs(tmp_path), 1).id
+        config = load(["tiny"], sets=sets).config
+        return rl_run(config, Policy("some/model"), Runs(tmp_path), 1).id
 
     try:
         plain = run_of()

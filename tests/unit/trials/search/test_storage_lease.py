@@ -57,7 +57,7 @@ def test_a_second_folder_is_refused_and_told_whose_the_study_is(url):
 def test_studies_of_other_recipes_are_not_mixed(url):
     with opened(url, MINE):
         pass
-    other = replace(THEIRS, recipe="another")
+    other = replace(THEIRS, config="another")
     with pytest.raises(ConfigurationError, match="of another sweep, that of /mine/runs"):
         opened(url, other)
 
