@@ -242,10 +242,10 @@ def _chat_template(folder: Path, config: dict[str, Any]) -> Any:
     file = folder / "chat_template.jinja"
     if file.is_file():
         return file.read_text(encoding="utf-8")
-    named = config.get("chat_template")
-    if isinstance(named, list):
-        return {entry["name"]: entry["template"] for entry in named}
-    return named
+    entry_or_list = config.get("chat_template")
+    if isinstance(entry_or_list, list):
+        return {entry["name"]: entry["template"] for entry in entry_or_list}
+    return entry_or_list
 
 
 def _text(token: Any) -> str | None:

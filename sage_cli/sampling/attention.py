@@ -403,8 +403,8 @@ class MemoryModel:
         if window is not None and window < self._reach:
             raise self._too_short(f"windows of {window} tokens")
 
-    def _too_short(self, what: str) -> SamplingError:
-        return self.unfit(f"attends in {what}, and a text may have {self._reach}")
+    def _too_short(self, windows: str) -> SamplingError:
+        return self.unfit(f"attends in {windows}, and a text may have {self._reach}")
 
 
 def obstacles(model: Any, reach: int) -> Iterator[str]:

@@ -213,14 +213,14 @@ class Prompt:
 
 
 def prefill(
-    model: MemoryModel, wanted: Collection[Ids], known: Mapping[Ids, Prompt]
+    model: MemoryModel, needed: Collection[Ids], cached: Mapping[Ids, Prompt]
 ) -> dict[Ids, Prompt]:
-    """Return the wanted prompts by their token ids, after the prefill of those not in `known`.
+    """Return the wanted prompts by their token ids, after the prefill of those not in `cached`.
 
     Raises SamplingError for a model whose attention cannot be replaced.
     """
-    prompts = {ids: known[ids] for ids in wanted if ids in known}
-    missing = sorted((ids for ids in wanted if ids not in known), key=len)
+    prompts = {ids: cached[ids] for ids in needed if ids in cached}
+    missing = sorted((ids for ids in needed if ids not in cached), key=len)
     for length, group in groupby(missing, key=len):
         same_length, size = list(group), max(1, PREFILL_TOKENS // length)
         for start in range(0, len(same_length), size):

@@ -127,8 +127,8 @@ def device() -> str:
         threads = torch.get_num_threads()
         counted = "1 thread" if threads == 1 else f"{threads} threads"
         return f"no GPU: trainings run on {counted} of this machine"
-    found = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
-    names = ", ".join(f"{gpu.name} with {gpu.total_memory / (1 << 30):.0f} GiB" for gpu in found)
+    gpus = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
+    names = ", ".join(f"{gpu.name} with {gpu.total_memory / (1 << 30):.0f} GiB" for gpu in gpus)
     return f"{names}; CUDA {torch.version.cuda}"
 
 

@@ -90,8 +90,8 @@ def _highest(*values: int) -> list[int]:
     state = PartialState()
     if state.num_processes == 1:
         return list(values)
-    every = gather(torch.tensor([values], device=state.device))
-    highest: list[int] = every.amax(dim=0).tolist()
+    gathered = gather(torch.tensor([values], device=state.device))
+    highest: list[int] = gathered.amax(dim=0).tolist()
     return highest
 
 

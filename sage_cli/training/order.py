@@ -20,7 +20,7 @@ def training_order(population: int, rl: Method, order: Order = "shuffled") -> li
     generations = -(-rl.steps // rl.steps_per_batch)
     count = generations * rl.prompts_per_batch
     if order != "shuffled":
-        return [place % population for place in range(count)]
+        return [position % population for position in range(count)]
     return permutations(population, count, rl.seed)
 
 

@@ -222,8 +222,8 @@ def train_rl(
 def memory_need(config: SageConfig) -> MemoryNeed:
     """Return what a micro-batch asks for, with all that its gradients need."""
     rows, tokens = batch_of(config.rl, world_size()).micro_batch, config.rollout.max_tokens
-    what = f"{rows} completions of up to {tokens:,} tokens at once"
-    return MemoryNeed(what, "rl.micro_batch or rollout.max_tokens")
+    use = f"{rows} completions of up to {tokens:,} tokens at once"
+    return MemoryNeed(use, "rl.micro_batch or rollout.max_tokens")
 
 
 def build_trainer(

@@ -56,18 +56,18 @@ def hidden_measures(trainer: Any, batch: dict[str, Any], measure: Measure) -> Te
     decoder = (model.get_base_model() if hasattr(model, "get_base_model") else model).base_model
     ids, mask = whole_texts(batch)
     lengths = batch["completion_mask"].sum(dim=1).tolist()
-    tokens, found = batch["completion_ids"].shape[1], []
+    tokens, measures = batch["completion_ids"].shape[1], []
     at_once = trainer.args.per_device_train_batch_size
     for begin in range(0, len(ids), at_once):
         rows = slice(begin, begin + at_once)
         with trainer.accelerator.autocast():
             states = decoder(input_ids=ids[rows], attention_mask=mask[rows], use_cache=False)
         hidden_BTD = states.last_hidden_state[:, -tokens:]
-        found += [
+        measures += [
             measure(hidden_TD[:length].float())
             for hidden_TD, length in zip(hidden_BTD, lengths[rows], strict=True)
         ]
-    return torch.stack(found)
+    return torch.stack(measures)
 
 
 def batch_advantages(
@@ -90,9 +90,9 @@ def batch_advantages(
 
     def read_texts() -> Texts:
         texts = gather_object(list(trainer.hooks.reward.completions))
-        places = trainer.accelerator.gather(batch["prompt_row_B"].to(mask_BT.device)).tolist()
+        rows = trainer.accelerator.gather(batch["prompt_row_B"].to(mask_BT.device)).tolist()
         prompts = trainer.hooks.setup.prompts
-        return Texts(tuple(texts), tuple(prompts[place][1].id for place in places))
+        return Texts(tuple(texts), tuple(prompts[row][1].id for row in rows))
 
     rewards_PN = trainer.rewards_BF.sum(dim=1).reshape(right_PN.shape)
     inputs = AdvantageInputs(
@@ -109,8 +109,8 @@ def batch_advantages(
         read_texts=read_texts,
     )
     with torch.no_grad(), blaming(method) as name:
-        found = checked(method.advantages(inputs), name, inputs, by_row=True)
-    ours = found.to(rewards_PN)[batch["row_ids_B"]]
+        advantages = checked(method.advantages(inputs), name, inputs, by_row=True)
+    ours = advantages.to(rewards_PN)[batch["row_ids_B"]]
     return ours if ours.dim() == 1 else ours[:, : mask_BT.shape[1]]
 
 
@@ -125,7 +125,7 @@ def update_advantages(
     advantages, entropy_BT = batch["advantages"], entropy_BT.detach()
     per_token = advantages if advantages.dim() == 2 else advantages[:, None]
     old_logps_BT = batch.get("old_per_token_logps")
-    step, place = trainer.state.global_step, trainer.place_in_step
+    step, micro_batch = trainer.state.global_step, trainer.place_in_step
     update = Update(
         advantages_BT=per_token.expand(entropy_BT.shape),
         logps_BT=logps_BT,
@@ -135,7 +135,7 @@ def update_advantages(
         mask_BT=batch["completion_mask"],
         clip=method.clip_range,
         step=step,
-        seed=(method.seed, step, place, trainer.accelerator.process_index),
+        seed=(method.seed, step, micro_batch, trainer.accelerator.process_index),
     )
     with blaming(method) as name:
         return checked(method.shape(update), name, update).to(update.advantages_BT)
@@ -213,10 +213,10 @@ class RolloutTrainer(SealedCheckpoints, AnchoredTrainer):
         self.noted.generated = sampled
         return sampled
 
-    def _generate_single_turn(self, prompt_ids: list[Ids], *images: Any, **named: Any) -> Any:
+    def _generate_single_turn(self, prompt_ids: list[Ids], *images: Any, **keywords: Any) -> Any:
         """Completions' token ids, and None: their probabilities are the trainer's own."""
         if self.sample_rollouts is None:
-            return super()._generate_single_turn(prompt_ids, *images, **named)
+            return super()._generate_single_turn(prompt_ids, *images, **keywords)
         model = self.accelerator.unwrap_model(self.model_wrapped)
         batch = f"{self.state.global_step}:{self.accelerator.process_index}"
         return self.sample_rollouts(model, prompt_ids, batch, self._count[0]), None
@@ -326,16 +326,16 @@ class RlTrainer(RolloutTrainer):
             batch["advantages"] = batch_advantages(self, self.rl, batch, right_PN)
         batch["advantages"] = self.hooks.advantages(self, batch, right_PN)
         self._batch_record = self._describe(batch, status_PN)
-        said = self.paid.named(self.raw_BF[batch["row_ids_B"]])
+        rewards = self.paid.named(self.raw_BF[batch["row_ids_B"]])
         self.rollouts = rollout_rows(
             inputs,
             self.hooks.reward.completions,
             self.hooks.reward.statuses,
             self.rewards_BF[batch["row_ids_B"]],
             int(self.num_generations),
-            said,
+            rewards,
         )
-        self.noted.scored(inputs, batch, self.rewards_BF, said)
+        self.noted.scored(inputs, batch, self.rewards_BF, rewards)
         batch = self.hooks.pooled(self, inputs, batch, right_PN)
         self.noted.enter(main=self.accelerator.is_main_process)
         self._batch_record |= {**self.sampled_record(), **self.hooks.record}
@@ -346,8 +346,8 @@ class RlTrainer(RolloutTrainer):
         batch: dict[str, Any] = super()._generate_and_score_completions(rows)
         batch["prompt_row_B"] = torch.tensor([row["row"] for row in rows])
         status_PN = self._gather_statuses(self.hooks.reward.statuses)
-        said = self.paid.named(self.raw_BF[batch["row_ids_B"]])
-        self.noted.scored(rows, batch, self.rewards_BF, said)
+        rewards = self.paid.named(self.raw_BF[batch["row_ids_B"]])
+        self.noted.scored(rows, batch, self.rewards_BF, rewards)
         right_PN = status_PN == STATUSES.index("right")
         return batch | self.rows.of(self, batch, right_PN), right_PN
 
@@ -380,17 +380,17 @@ class RlTrainer(RolloutTrainer):
         found: list[dict[str, Any]] = self._buffered_inputs
         return found
 
-    def training_step(self, *arguments: Any, **named: Any) -> Tensor:
+    def training_step(self, *arguments: Any, **keywords: Any) -> Tensor:
         """One micro-batch; what it does besides the loss and its gradients counts apart."""
         with self.phases.during("loss"):
-            loss: Tensor = super().training_step(*arguments, **named)
+            loss: Tensor = super().training_step(*arguments, **keywords)
         return loss
 
-    def _get_per_token_logps_and_entropies(self, *arguments: Any, **named: Any) -> Any:
+    def _get_per_token_logps_and_entropies(self, *arguments: Any, **keywords: Any) -> Any:
         if self.in_loss:
-            return super()._get_per_token_logps_and_entropies(*arguments, **named)
+            return super()._get_per_token_logps_and_entropies(*arguments, **keywords)
         with self.phases.during("reference"):
-            return super()._get_per_token_logps_and_entropies(*arguments, **named)
+            return super()._get_per_token_logps_and_entropies(*arguments, **keywords)
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
         return self.hooks.loss(self, model, inputs)
@@ -491,13 +491,13 @@ class RlTrainer(RolloutTrainer):
             return {}
         if self.control.should_training_stop and not last:
             return {}
-        found: Record = {}
+        figures: Record = {}
         if self.accelerator.is_main_process:
-            found |= self.validator.validate(self.accelerator.unwrap_model(self.model))
+            figures |= self.validator.validate(self.accelerator.unwrap_model(self.model))
         self.accelerator.wait_for_everyone()
         now = time.perf_counter()
         validation_s, self._step_began = now - self._step_began, now
-        return {**found, "time/validation_s": validation_s}
+        return {**figures, "time/validation_s": validation_s}
 
     def _forward_record(self) -> Record:
         """`kl/forward`: the cross-entropy on the reference's completions, where it is used."""
@@ -509,7 +509,7 @@ class RlTrainer(RolloutTrainer):
             return {}
         return {"entropy/coefficient": logs["entropy_coef"]}
 
-    def train(self, *arguments: Any, **named: Any) -> Any:
+    def train(self, *arguments: Any, **keywords: Any) -> Any:
         """Train; the first step's time counts from here."""
         self._step_began = time.perf_counter()
-        return super().train(*arguments, **named)
+        return super().train(*arguments, **keywords)

@@ -146,8 +146,8 @@ class _Recorder(TrainerCallback):  # type: ignore[misc]
 
     def on_log(self, _args: Any, state: Any, _control: Any, logs: Any = None, **_: Any) -> None:
         if logs and "loss" in logs:
-            wanted = ("loss", "learning_rate", "grad_norm", "mean_token_accuracy", "entropy")
+            names = ("loss", "learning_rate", "grad_norm", "mean_token_accuracy", "entropy")
             record = {"step": state.global_step, "of": state.max_steps}
-            record |= {key: float(logs[key]) for key in wanted if key in logs}
+            record |= {key: float(logs[key]) for key in names if key in logs}
             self.metrics.append(record)
             self.on_step(record)
