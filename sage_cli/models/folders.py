@@ -1,7 +1,7 @@
-"""A model of the Hub: which commit is meant, and its small files in the Hub's local cache.
+"""Model folders and the Hub's cache: small files, fingerprints, adapters, facts without loading.
 
-The cached commit of a branch is used until it is fetched again: a model doesn't change between
-two commands because its branch has moved on.
+The cached commit of a Hub model's branch is used until it is fetched again: a model doesn't change
+between two commands because its branch has moved on.
 """
 
 from __future__ import annotations

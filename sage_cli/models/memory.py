@@ -1,4 +1,4 @@
-"""A model's sizes, from its configuration alone, and how many numbers it holds."""
+"""GPU memory of trainings and evaluations, estimated from the sizes in a model's config.json."""
 
 from __future__ import annotations
 

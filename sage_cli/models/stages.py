@@ -1,4 +1,4 @@
-"""The stages of a command, described by its dry run for a GPU, and carried out by the command."""
+"""Stages of a command as its dry run describes them, with their memory on a GPU and GPU hours."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
         self._entropies.clear()
         self._tilted, self._scoring = {}, True
         batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
-        # the policy is asked first, where it is asked, and the reference last
+        # TRL asks the policy first, where it asks it at all, and the reference last
         if self.keeps_old_entropy and "old_per_token_logps" in batch:
             batch["old_entropy_BT"] = self._entropies[0]
         if self.guide.reads_reference_entropy:
@@ -114,6 +114,8 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
         self._tilted, self._scoring = {}, False
         rows = len(batch["completion_ids"])
         first = self.accelerator.process_index * rows
+        # TRL shuffles rows and cuts them into micro-batches: a row's id says to which group of the
+        # generation batch it belongs, and seeds its noise whatever stands beside it
         batch["row_ids_B"] = torch.arange(first, first + rows)
         return batch
 
@@ -123,7 +125,9 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
         return ids, None, {}
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
+        # later passes read the same micro-batch: only the copy that TRL reads here is changed
         self._buffered, self._view = inputs, dict(inputs)
+        # 0 skips TRL's KL term, where the divergence is part of the advantages
         self.beta = self.args.beta * self.beta_share if self.estimator != "reward" else 0.0
         try:
             loss: Tensor = super()._compute_loss(model, self._view)
@@ -132,6 +136,8 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
         return loss
 
     def _get_per_token_logps_and_entropies(self, *args: Any, **kwargs: Any) -> Any:
+        # TRL asks here three times: for the policy that sampled and for the reference, before the
+        # loss, and within it for the policy as it is now
         first = self.keeps_old_entropy and not self._entropies
         if not self.in_loss and (self.guide.reads_reference_entropy or first):
             kwargs["compute_entropy"] = True
@@ -152,7 +158,7 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
     def _tilting(self, model: Any, *args: Any, **kwargs: Any) -> Any:
         """Return the log-probabilities, and keep those of the model tilted as the guide asks.
 
-        Those of the pass that is last, the reference's, stay.
+        The reference's overwrite the policy's, since TRL asks for the reference last.
         """
         self._tilted, tilts = {}, sorted(self.guide.tilts)
         plain = self.accelerator.unwrap_model(model)
@@ -178,6 +184,7 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
         if reference_BT is None:
             self.tokens.add(mask_BT, entropy=entropy_BT)
             return
+        # q is fixed at an iteration's first pass: a later update would shape by another policy
         if "log_q_BT" not in batch:
             signals = self._signals(batch, logps_BT, entropy_BT)
             batch["log_q_BT"] = self.guide.log_q(signals, self._now())

@@ -37,13 +37,18 @@ from sage_cli.store.run import Run
 from sage_cli.store.sample_parts import Completion
 from sage_cli.training.callbacks import OnStep
 from sage_cli.training.checkpoints import prepare_resume, step_of
-from sage_cli.training.hardware import common_arguments, release_memory
-from sage_cli.training.interruption import Interruption, SealedCheckpoints, carry_out, save_policy
-from sage_cli.training.memory_errors import LOADING, MemoryNeed, memory_explained
-from sage_cli.training.optimizers import scheduler_name
-from sage_cli.training.order import permutations, training_order
+from sage_cli.training.hardware import common_arguments, release_memory, scheduler_name
+from sage_cli.training.interruption import (
+    LOADING,
+    Interruption,
+    MemoryNeed,
+    SealedCheckpoints,
+    carry_out,
+    memory_explained,
+    save_policy,
+)
 from sage_cli.training.sft import Example, train_sft
-from sage_cli.training.training import Training, Validator
+from sage_cli.training.training import Training, Validator, permutations, training_order
 from sage_cli.training.validation import validating
 
 if TYPE_CHECKING:

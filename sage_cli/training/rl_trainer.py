@@ -1,4 +1,8 @@
-"""Advantages where TRL has no name for them: of a generation batch, and in each update of it."""
+"""The trainer of RL: TRL's step with our rollouts, grades, advantages and one record a step.
+
+A method acts through its formulas (`advantages`, `shape`) and its hooks (`sage_cli.methods.hooks`).
+docs/architecture.md shows who calls whom in a step.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ from trl import GRPOTrainer
 from sage_cli.grading.grades import STATUSES
 from sage_cli.guides import Signals
 from sage_cli.methods.formulas import AdvantageInputs, Measure, Texts, Update, checked
-from sage_cli.methods.hooks import Generated, Hooks, Row
+from sage_cli.methods.hooks import Batch, Generated, Hooks, Row
 from sage_cli.methods.method import OnlineMethod
 from sage_cli.settings.own_code import load_plugin
 from sage_cli.settings.sections.training import AnchorSection
@@ -47,6 +51,353 @@ from sage_cli.training.step_record import (
     unfinished,
 )
 from sage_cli.training.training import Ids, SampleRollouts, Validator
+
+_ADVANTAGE, _REWARD = "advantage.json", "reward.json"
+"""A checkpoint's files of what an advantage and a reward keep from batch to batch."""
+SAMPLED = ("sampled/completions", "sampled/tokens")
+"""What a step has sampled, what dynamic sampling discards among it; 0 where it samples nothing."""
+_FROM_THE_ANCHOR = ("estimator", "schedule", "rows", "head_tokens")
+
+Record = dict[str, Any]
+
+
+class RlTrainer(SealedCheckpoints, AnchoredTrainer):
+    """AnchoredTrainer with our rollouts and grades; each optimiser step's record goes to `writer`.
+
+    Completions are sampled by `sample`, or by TRL where there is none; what is sampled is `noted`.
+    `rollouts` are completions of the generation batch at hand, one of each prompt of this process;
+    `rewards_BF` the parts F of the reward of all processes' completions, weighted; `raw_BF` what
+    the reward functions say. A text that holds `engine_stop` was ended there by the engine.
+    `phases` has the seconds of the step at hand. Checkpoints hold memories and a moved reference,
+    too.
+    """
+
+    moving: MovingReference | None = None
+    """Moves the reference, if the anchor asks for it."""
+
+    def __init__(
+        self,
+        *,
+        rl: OnlineMethod,
+        hooks: Hooks,
+        paid: Paid,
+        anchor: AnchorSection,
+        reference_completions: ReferenceCompletions | None,
+        sample: SampleRollouts | None,
+        noted: Noted,
+        writer: StepWriter,
+        engine_stop: str | None,
+        validator: Validator | None,
+        **arguments: Any,
+    ) -> None:
+        self.rl, self.hooks, self.paid, self.anchor = rl, hooks, paid, anchor
+        self.reference_completions, self.sample_rollouts = reference_completions, sample
+        self.noted, self.writer, self.validator = noted, writer, validator
+        self.engine_stop = engine_stop
+        self.phases, self.rows = Phases(), RowSignals()
+        self.rollouts: list[Record] = []
+        self.advantage_memory: dict[str, Any] = {}
+        self.reward_memory: dict[str, Any] = {}
+        self._beforehand: Generated | None = None
+        self._count = [0, 0]
+        self._forward_kl: list[float] = []
+        self._batch_record: Record = {}
+        self._step_began = time.perf_counter()
+        super().__init__(
+            **{name: getattr(anchor, name) for name in _FROM_THE_ANCHOR},
+            keeps_old_entropy=rl.reads_old_entropy and rl.steps_per_batch > 1,
+            keep_checkpoints=rl.keep_checkpoints,
+            **arguments,
+        )
+        if self.use_vllm:
+            merge_beside(self.vllm_generation)
+            ask_for_each_row(self.vllm_generation)
+            timed = self.phases.during("sync")
+            self.vllm_generation.sync_weights = timed(self.vllm_generation.sync_weights)
+        choose_reference(self.accelerator.unwrap_model(self.model), anchor.reference)
+        if anchor.moves:
+            self.moving = MovingReference(self, anchor)
+            self.add_callback(self.moving)
+        hooks.begin(self)
+
+    def train(self, *arguments: Any, **keywords: Any) -> Any:
+        """Train; the first step's time counts from here."""
+        self._step_began = time.perf_counter()
+        return super().train(*arguments, **keywords)
+
+    # a generation batch: sampled, graded, given advantages
+
+    def _generate_and_score_completions(self, inputs: list[Row]) -> Batch:
+        self._count = [0, 0]
+        self.noted.begin(self.state.global_step + 1)
+        # a method that chooses its rows (dynamic sampling) has sampled them by the time it has
+        # chosen: TRL is given those completions in place of new ones
+        inputs, self._beforehand = self.hooks.sample(self, inputs)
+        batch: Batch = super()._generate_and_score_completions(inputs)
+        if self.state.global_step == 0:
+            check_reference(self, batch, self.anchor.reference)
+        batch["prompt_row_B"] = torch.tensor([row["row"] for row in inputs])
+        status_PN = self._gather_statuses(self.hooks.reward.statuses)
+        right_PN = status_PN == STATUSES.index("right")
+        batch |= self.rows.of_first(self, batch, right_PN)
+        if self.rl.computed_by_trl is None:
+            batch["advantages"] = batch_advantages(self, self.rl, batch, right_PN)
+        batch["advantages"] = self.hooks.advantages(self, batch, right_PN)
+        self._batch_record = self._describe(batch, status_PN)
+        rewards = self.paid.named(self.raw_BF[batch["row_ids_B"]])
+        self.rollouts = rollout_rows(
+            inputs,
+            self.hooks.reward.completions,
+            self.hooks.reward.statuses,
+            self.rewards_BF[batch["row_ids_B"]],
+            int(self.num_generations),
+            rewards,
+        )
+        self.noted.scored(inputs, batch, self.rewards_BF, rewards)
+        # a second stage adds rows here, after those of the first have been recorded
+        batch = self.hooks.pooled(self, inputs, batch, right_PN)
+        self.noted.enter(main=self.accelerator.is_main_process)
+        count = torch.tensor([self._count], device=self.accelerator.device)
+        sampled = self.accelerator.gather(count).sum(dim=0).tolist()
+        self._batch_record |= {**dict(zip(SAMPLED, sampled, strict=True)), **self.hooks.record}
+        return batch
+
+    def generate_rows(self, rows: Sequence[Row]) -> Generated:
+        """Completions for rows of the data set, in TRL's form."""
+        return tuple(self._generate([row["prompt"] for row in rows]))
+
+    def grade_rows(self, rows: Sequence[Row], sampled: Generated) -> Tensor:
+        """Return which completions of the generation batch are right, one row per prompt."""
+        texts = sampled[COMPLETION_TEXTS]
+        with self.phases.during("grade"):
+            statuses = self.hooks.reward.grade([row["gold"] for row in rows], texts)
+        right_PN: Tensor = self._gather_statuses(statuses).eq(STATUSES.index("right"))
+        return right_PN
+
+    def score_rows(self, rows: list[Row]) -> tuple[Batch, Tensor]:
+        """Return a batch of further completions, scored, and which are right in all processes."""
+        batch: Batch = super()._generate_and_score_completions(rows)
+        batch["prompt_row_B"] = torch.tensor([row["row"] for row in rows])
+        status_PN = self._gather_statuses(self.hooks.reward.statuses)
+        rewards = self.paid.named(self.raw_BF[batch["row_ids_B"]])
+        self.noted.scored(rows, batch, self.rewards_BF, rewards)
+        right_PN = status_PN == STATUSES.index("right")
+        return batch | self.rows.of(self, batch, right_PN), right_PN
+
+    def _generate(self, prompts: list[Any]) -> Any:
+        sampled, self._beforehand = self._beforehand, None
+        if sampled is None:
+            with self.phases.during("generate"):
+                sampled = super()._generate(prompts)
+            self._count[0] += len(prompts)
+            self._count[1] += sum(lengths_of(sampled))
+        self.noted.generated = sampled
+        return sampled
+
+    def _generate_single_turn(self, prompt_ids: list[Ids], *images: Any, **keywords: Any) -> Any:
+        """Completions' token ids, and None: their probabilities are the trainer's own."""
+        if self.sample_rollouts is None:
+            return super()._generate_single_turn(prompt_ids, *images, **keywords)
+        model = self.accelerator.unwrap_model(self.model_wrapped)
+        # step, process and number name a completion's seed: a resumed run samples the same
+        batch = f"{self.state.global_step}:{self.accelerator.process_index}"
+        return self.sample_rollouts(model, prompt_ids, batch, self._count[0]), None
+
+    def _calculate_rewards(self, *arguments: Any) -> Tensor:
+        with self.phases.during("grade"):
+            self.raw_BF: Tensor = super()._calculate_rewards(*arguments)
+            raise_failures(self.paid.functions)
+        self.rewards_BF = self.paid.weighted(self.raw_BF, int(self.num_generations))
+        return self.rewards_BF
+
+    def _gather_statuses(self, statuses: Sequence[str]) -> Tensor:
+        """Indices into STATUSES of the whole generation batch, one row per prompt."""
+        local_B = torch.tensor([STATUSES.index(status) for status in statuses])
+        gathered_B: Tensor = self.accelerator.gather(local_B.to(self.accelerator.device))
+        return gathered_B.reshape(-1, int(self.num_generations))
+
+    def _describe(self, batch: Batch, status_PN: Tensor) -> Record:
+        ids_BT, mask_BT = batch["completion_ids"], batch["completion_mask"]
+        clipped_B = unfinished(ids_BT, mask_BT, self.eos_token_ids)
+        if self.engine_stop is not None:
+            stopped = [self.engine_stop in text for text in self.hooks.reward.completions]
+            clipped_B = clipped_B & ~torch.tensor(stopped, device=clipped_B.device)
+        length_B, clipped_B = self.accelerator.gather((mask_BT.sum(dim=1), clipped_B))
+        return {
+            **batch_record(status_PN, length_B, clipped_B),
+            **self.paid.record(self.raw_BF, self.rewards_BF, int(self.num_generations)),
+            **kept_mass_record(self, batch),
+        }
+
+    # log-probabilities
+
+    @torch.no_grad()
+    def policy_signals(
+        self, batch: Batch, *, batch_size: int | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Return log-probabilities and entropies (B, T), `batch_size` rows at once (or all)."""
+        ids, mask = whole_texts(batch)
+        tokens = batch["completion_ids"].shape[1]
+        logps_BT, entropy_BT, _ = self._get_per_token_logps_and_entropies(
+            self.model, ids, mask, tokens, batch_size, compute_entropy=True
+        )
+        return logps_BT, entropy_BT
+
+    def plain_logps(self, ids_BT: Tensor, mask_BT: Tensor, tokens: int) -> Tensor:
+        """Return log-probabilities of any text, past the seam that listens to the reference's."""
+        logps_BT: Tensor = GRPOTrainer._get_per_token_logps_and_entropies(
+            self, self.model, ids_BT, mask_BT, tokens
+        )[0]
+        return logps_BT
+
+    def _get_per_token_logps_and_entropies(self, *arguments: Any, **keywords: Any) -> Any:
+        if self.in_loss:
+            return super()._get_per_token_logps_and_entropies(*arguments, **keywords)
+        with self.phases.during("reference"):
+            return super()._get_per_token_logps_and_entropies(*arguments, **keywords)
+
+    # the loss of a micro-batch
+
+    def training_step(self, *arguments: Any, **keywords: Any) -> Tensor:
+        """One micro-batch; what it does besides the loss and its gradients counts apart."""
+        with self.phases.during("loss"):
+            loss: Tensor = super().training_step(*arguments, **keywords)
+        return loss
+
+    def _compute_loss(self, model: Any, inputs: Batch) -> Tensor:
+        return self.hooks.loss(self, model, inputs)
+
+    def loss_of(self, model: Any, inputs: Batch) -> Tensor:
+        """The loss of rows that are no more than a micro-batch."""
+        loss: Tensor = super()._compute_loss(model, inputs)
+        # TRL has divided its loss by the number of accumulated micro-batches already
+        accumulated = self.current_gradient_accumulation_steps
+        term = self.hooks.loss_term(self, inputs)
+        if term is not None:
+            loss = loss + term / accumulated
+        if self.reference_completions is None:
+            return loss
+        forward = forward_kl_loss(self, model, inputs, self.reference_completions)
+        self._forward_kl.append(self.accelerator.gather(forward.detach()).mean().item())
+        beta = self.anchor.beta * self.beta_share / accumulated
+        with_forward: Tensor = loss + beta * forward
+        return with_forward
+
+    def _advantages_now(self, batch: Batch, *signals_BT: Tensor) -> Tensor:
+        self.logps_BT = signals_BT[0]
+        if self.rl.shapes_tokens:
+            return update_advantages(self, self.rl, batch, *signals_BT)
+        return super()._advantages_now(batch)
+
+    def _signals(self, batch: Batch, *signals_BT: Tensor) -> Signals:
+        return self.rows.named(self, batch, super()._signals(batch, *signals_BT))
+
+    def _shape_anchor(self, batch: Batch, logps_BT: Tensor, entropy_BT: Tensor) -> None:
+        super()._shape_anchor(batch, logps_BT, entropy_BT)
+        self.noted.learned(batch, logps_BT)
+        if "sampling_per_token_logps" in batch:
+            whole = self.vllm_importance_sampling_mode.startswith("sequence")
+            add_mismatch(self.tokens, batch, logps_BT, whole=whole)
+
+    @property
+    def buffered(self) -> list[Batch]:
+        """The micro-batches of the generation batch at hand."""
+        micro_batches: list[Batch] = self._buffered_inputs
+        return micro_batches
+
+    # records and checkpoints
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Let TRL log, then hand over the step's record; the summary at the end has no loss."""
+        super().log(logs, start_time)
+        self.state.log_history.clear()  # every checkpoint would hold it; metrics.jsonl does
+        if "loss" not in logs:
+            return
+        now = time.perf_counter()
+        step_s, self._step_began = now - self._step_began, now
+        if (self.state.global_step - 1) % self.rl.steps_per_batch:
+            self._batch_record |= dict.fromkeys(SAMPLED, 0)
+        signals = self.tokens.drain(self.accelerator)
+        corrected = self.vllm_importance_sampling_correction
+        cap = self.vllm_importance_sampling_clip_max if corrected else None
+        record = {
+            "step": self.state.global_step,
+            "of": self.state.max_steps,
+            "loss": float(logs["loss"]),
+            **token_statistics(signals, self.guide),
+            **mismatch_statistics(signals, cap),
+            **self._forward_record(),
+            **self.hooks.figures(self),
+            **self._batch_record,
+            "clip_ratio": logs.get("clip_ratio/region_mean"),
+            **self._entropy_bonus_record(logs),
+            "grad_norm": float(logs["grad_norm"]),
+            **self.anchor_record(self.anchor.beta),
+            "learning_rate": float(logs["learning_rate"]),
+            **self.phases.record(
+                step_s,
+                sampled=self._batch_record["sampled/tokens"],
+                trained=len(signals["entropy"]),
+            ),
+            **peak_memory(self.accelerator),
+        }
+        record |= self._validated()
+        if self.accelerator.is_main_process:
+            self.writer.write(record, self.rollouts)
+        self.writer.safeguards.check(record)  # in every process, so that all of them stop
+
+    def _validated(self) -> Record:
+        """Validate if it is due, and return the record; the other processes wait.
+
+        Empty while the training stops early: there the time to save may be short.
+        """
+        step, last = self.state.global_step, self.state.global_step >= self.state.max_steps
+        if self.validator is None or (step % self.validator.every and not last):
+            return {}
+        if self.control.should_training_stop and not last:
+            return {}
+        figures: Record = {}
+        if self.accelerator.is_main_process:
+            figures |= self.validator.validate(self.accelerator.unwrap_model(self.model))
+        self.accelerator.wait_for_everyone()
+        now = time.perf_counter()
+        validation_s, self._step_began = now - self._step_began, now
+        return {**figures, "time/validation_s": validation_s}
+
+    def _forward_record(self) -> Record:
+        """`kl/forward`: the cross-entropy on the reference's completions, where it is used."""
+        values, self._forward_kl = self._forward_kl, []
+        return {"kl/forward": sum(values) / len(values)} if values else {}
+
+    def _entropy_bonus_record(self, logs: dict[str, float]) -> Record:
+        if self.rl.entropy_target is None:
+            return {}
+        return {"entropy/coefficient": logs["entropy_coef"]}
+
+    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        # a checkpoint that is whole vouches for the records of its steps
+        self.noted.seal()
+        super()._save_checkpoint(model, trial)
+
+    def _complete(self, checkpoint: Path) -> None:
+        for name, memory in self._memories().items():
+            if memory:
+                write_json(checkpoint / name, memory)
+        if self.moving is not None:
+            self.moving.save(checkpoint)
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        super()._load_optimizer_and_scheduler(checkpoint)
+        if checkpoint is None:
+            return
+        for name, memory in self._memories().items():
+            if (file := Path(checkpoint) / name).is_file():
+                memory.update(read_object(file, f"remove {checkpoint}"))
+        if self.moving is not None:
+            self.moving.load(Path(checkpoint))
+
+    def _memories(self) -> dict[str, dict[str, Any]]:
+        return {_ADVANTAGE: self.advantage_memory, _REWARD: self.reward_memory}
 
 
 @torch.no_grad()
@@ -158,358 +509,3 @@ def _gathered(trainer: Any, values_BT: Tensor) -> Tensor:
     padded_BT = trainer.accelerator.pad_across_processes(values_BT, dim=1)
     whole_BT: Tensor = trainer.accelerator.gather(padded_BT)
     return whole_BT
-
-
-_ADVANTAGE, _REWARD = "advantage.json", "reward.json"
-"""A checkpoint's files of what an advantage and a reward keep from batch to batch."""
-SAMPLED = ("sampled/completions", "sampled/tokens")
-"""What a step has sampled, what dynamic sampling discards among it; 0 where it samples nothing."""
-
-
-class RolloutTrainer(SealedCheckpoints, AnchoredTrainer):
-    """AnchoredTrainer whose completions are sampled by `sample`, or by TRL where there is none.
-
-    `phases` has the seconds of the step at hand; what is sampled is `noted`. Its checkpoints hold
-    memories and a moved reference, too.
-    """
-
-    moving: MovingReference | None = None
-    """Moves the reference, if the anchor asks for it."""
-
-    def __init__(self, *, sample: SampleRollouts | None, noted: Noted, **arguments: Any) -> None:
-        self.sample_rollouts, self.noted = sample, noted
-        self.phases = Phases()
-        self._beforehand: Generated | None = None
-        self._count = [0, 0]
-        self.advantage_memory: dict[str, Any] = {}
-        self.reward_memory: dict[str, Any] = {}
-        super().__init__(**arguments)
-        if self.use_vllm:
-            merge_beside(self.vllm_generation)
-            ask_for_each_row(self.vllm_generation)
-            timed = self.phases.during("sync")
-            self.vllm_generation.sync_weights = timed(self.vllm_generation.sync_weights)
-
-    def begin_rollouts(self) -> None:
-        """Count from here what the generation batch at hand samples."""
-        self._count = [0, 0]
-        self.noted.begin(self.state.global_step + 1)
-
-    def generate_rows(self, rows: Sequence[Row]) -> Generated:
-        """Completions for rows of the data set, in TRL's form."""
-        return tuple(self._generate([row["prompt"] for row in rows]))
-
-    def take_rows(self, sampled: Generated | None) -> None:
-        """Have the next generation be these completions; None has the trainer sample them."""
-        self._beforehand = sampled
-
-    def _generate(self, prompts: list[Any]) -> Any:
-        sampled, self._beforehand = self._beforehand, None
-        if sampled is None:
-            with self.phases.during("generate"):
-                sampled = super()._generate(prompts)
-            self._count[0] += len(prompts)
-            self._count[1] += sum(lengths_of(sampled))
-        self.noted.generated = sampled
-        return sampled
-
-    def _generate_single_turn(self, prompt_ids: list[Ids], *images: Any, **keywords: Any) -> Any:
-        """Completions' token ids, and None: their probabilities are the trainer's own."""
-        if self.sample_rollouts is None:
-            return super()._generate_single_turn(prompt_ids, *images, **keywords)
-        model = self.accelerator.unwrap_model(self.model_wrapped)
-        batch = f"{self.state.global_step}:{self.accelerator.process_index}"
-        return self.sample_rollouts(model, prompt_ids, batch, self._count[0]), None
-
-    def _shape_anchor(self, batch: dict[str, Any], logps_BT: Tensor, entropy_BT: Tensor) -> None:
-        super()._shape_anchor(batch, logps_BT, entropy_BT)
-        self.noted.learned(batch, logps_BT)
-        if "sampling_per_token_logps" in batch:
-            whole = self.vllm_importance_sampling_mode.startswith("sequence")
-            add_mismatch(self.tokens, batch, logps_BT, whole=whole)
-
-    def mismatch_record(self, signals: dict[str, Tensor]) -> dict[str, float]:
-        """Return what log-probabilities of the engine differ by from the trainer's."""
-        corrected = self.vllm_importance_sampling_correction
-        cap = self.vllm_importance_sampling_clip_max if corrected else None
-        return mismatch_statistics(signals, cap)
-
-    def sampled_record(self) -> dict[str, float]:
-        """Return what was sampled since `begin_rollouts`."""
-        device = self.accelerator.device
-        count = self.accelerator.gather(torch.tensor([self._count], device=device)).sum(dim=0)
-        return dict(zip(SAMPLED, count.tolist(), strict=True))
-
-    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
-        super()._load_optimizer_and_scheduler(checkpoint)
-        for name, memory in self._memories().items():
-            if checkpoint is not None and (file := Path(checkpoint) / name).is_file():
-                memory.update(read_object(file, f"remove {checkpoint}"))
-        if checkpoint is not None and self.moving is not None:
-            self.moving.load(Path(checkpoint))
-
-    def _complete(self, checkpoint: Path) -> None:
-        for name, memory in self._memories().items():
-            if memory:
-                write_json(checkpoint / name, memory)
-        if self.moving is not None:
-            self.moving.save(checkpoint)
-
-    def _memories(self) -> dict[str, dict[str, Any]]:
-        return {_ADVANTAGE: self.advantage_memory, _REWARD: self.reward_memory}
-
-
-Record = dict[str, Any]
-
-
-class RlTrainer(RolloutTrainer):
-    """RolloutTrainer that knows grades; hands every optimiser step's record to `writer`.
-
-    `rollouts` are completions of the generation batch at hand, one of each prompt of this process;
-    `rewards_BF` the parts F of the reward of all processes' completions, weighted; `raw_BF` what
-    the reward functions say. A text that holds `engine_stop` was ended there by the engine.
-    """
-
-    def __init__(
-        self,
-        *,
-        rl: OnlineMethod,
-        hooks: Hooks,
-        paid: Paid,
-        anchor: AnchorSection,
-        reference_completions: ReferenceCompletions | None,
-        writer: StepWriter,
-        engine_stop: str | None,
-        validator: Validator | None,
-        **arguments: Any,
-    ) -> None:
-        self.reference_completions = reference_completions
-        self._forward_kl: list[float] = []
-        self.rl, self.hooks, self.paid, self.anchor = rl, hooks, paid, anchor
-        self.writer, self.engine_stop, self.validator = writer, engine_stop, validator
-        self._batch_record: Record = {}
-        self.rows = RowSignals()
-        self.rollouts: list[Record] = []
-        self._step_began = time.perf_counter()
-        kept = rl.reads_old_entropy and rl.steps_per_batch > 1
-        of_the_anchor = ("estimator", "schedule", "rows", "head_tokens")
-        how: dict[str, Any] = {name: getattr(anchor, name) for name in of_the_anchor}
-        super().__init__(
-            **how, keeps_old_entropy=kept, keep_checkpoints=rl.keep_checkpoints, **arguments
-        )
-        choose_reference(self.accelerator.unwrap_model(self.model), anchor.reference)
-        if anchor.moves:
-            self.moving = MovingReference(self, anchor)
-            self.add_callback(self.moving)
-        hooks.begin(self)
-
-    def grade_rows(self, rows: Sequence[Row], sampled: Generated) -> Tensor:
-        """Return which completions of the generation batch are right, one row per prompt."""
-        texts = sampled[COMPLETION_TEXTS]
-        with self.phases.during("grade"):
-            statuses = self.hooks.reward.grade([row["gold"] for row in rows], texts)
-        right_PN: Tensor = self._gather_statuses(statuses).eq(STATUSES.index("right"))
-        return right_PN
-
-    def _generate_and_score_completions(self, inputs: list[Row]) -> dict[str, Any]:
-        self.begin_rollouts()
-        inputs, sampled = self.hooks.sample(self, inputs)
-        self.take_rows(sampled)
-        batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
-        if self.state.global_step == 0:
-            check_reference(self, batch, self.anchor.reference)
-        batch["prompt_row_B"] = torch.tensor([row["row"] for row in inputs])
-        status_PN = self._gather_statuses(self.hooks.reward.statuses)
-        right_PN = status_PN == STATUSES.index("right")
-        batch |= self.rows.of_first(self, batch, right_PN)
-        if self.rl.computed_by_trl is None:
-            batch["advantages"] = batch_advantages(self, self.rl, batch, right_PN)
-        batch["advantages"] = self.hooks.advantages(self, batch, right_PN)
-        self._batch_record = self._describe(batch, status_PN)
-        rewards = self.paid.named(self.raw_BF[batch["row_ids_B"]])
-        self.rollouts = rollout_rows(
-            inputs,
-            self.hooks.reward.completions,
-            self.hooks.reward.statuses,
-            self.rewards_BF[batch["row_ids_B"]],
-            int(self.num_generations),
-            rewards,
-        )
-        self.noted.scored(inputs, batch, self.rewards_BF, rewards)
-        batch = self.hooks.pooled(self, inputs, batch, right_PN)
-        self.noted.enter(main=self.accelerator.is_main_process)
-        self._batch_record |= {**self.sampled_record(), **self.hooks.record}
-        return batch
-
-    def score_rows(self, rows: list[Row]) -> tuple[dict[str, Any], Tensor]:
-        """Return a batch of further completions, scored, and which are right in all processes."""
-        batch: dict[str, Any] = super()._generate_and_score_completions(rows)
-        batch["prompt_row_B"] = torch.tensor([row["row"] for row in rows])
-        status_PN = self._gather_statuses(self.hooks.reward.statuses)
-        rewards = self.paid.named(self.raw_BF[batch["row_ids_B"]])
-        self.noted.scored(rows, batch, self.rewards_BF, rewards)
-        right_PN = status_PN == STATUSES.index("right")
-        return batch | self.rows.of(self, batch, right_PN), right_PN
-
-    def _save_checkpoint(self, model: Any, trial: Any) -> None:
-        self.noted.seal()
-        super()._save_checkpoint(model, trial)
-
-    @torch.no_grad()
-    def policy_signals(
-        self, batch: dict[str, Any], *, batch_size: int | None = None
-    ) -> tuple[Tensor, Tensor]:
-        """Return log-probabilities and entropies (B, T), `batch_size` rows at once (or all)."""
-        ids, mask = whole_texts(batch)
-        tokens = batch["completion_ids"].shape[1]
-        logps_BT, entropy_BT, _ = self._get_per_token_logps_and_entropies(
-            self.model, ids, mask, tokens, batch_size, compute_entropy=True
-        )
-        return logps_BT, entropy_BT
-
-    def plain_logps(self, ids_BT: Tensor, mask_BT: Tensor, tokens: int) -> Tensor:
-        """Return log-probabilities of any text, past the seam that listens to the reference's."""
-        logps_BT: Tensor = GRPOTrainer._get_per_token_logps_and_entropies(
-            self, self.model, ids_BT, mask_BT, tokens
-        )[0]
-        return logps_BT
-
-    @property
-    def buffered(self) -> list[dict[str, Any]]:
-        """The micro-batches of the generation batch at hand."""
-        found: list[dict[str, Any]] = self._buffered_inputs
-        return found
-
-    def training_step(self, *arguments: Any, **keywords: Any) -> Tensor:
-        """One micro-batch; what it does besides the loss and its gradients counts apart."""
-        with self.phases.during("loss"):
-            loss: Tensor = super().training_step(*arguments, **keywords)
-        return loss
-
-    def _get_per_token_logps_and_entropies(self, *arguments: Any, **keywords: Any) -> Any:
-        if self.in_loss:
-            return super()._get_per_token_logps_and_entropies(*arguments, **keywords)
-        with self.phases.during("reference"):
-            return super()._get_per_token_logps_and_entropies(*arguments, **keywords)
-
-    def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
-        return self.hooks.loss(self, model, inputs)
-
-    def loss_of(self, model: Any, inputs: dict[str, Any]) -> Tensor:
-        """The loss of rows that are no more than a micro-batch."""
-        loss: Tensor = super()._compute_loss(model, inputs)
-        term = self.hooks.loss_term(self, inputs)
-        if term is not None:
-            loss = loss + term / self.current_gradient_accumulation_steps
-        if self.reference_completions is None:
-            return loss
-        forward = forward_kl_loss(self, model, inputs, self.reference_completions)
-        self._forward_kl.append(self.accelerator.gather(forward.detach()).mean().item())
-        beta = self.anchor.beta * self.beta_share / self.current_gradient_accumulation_steps
-        with_forward: Tensor = loss + beta * forward
-        return with_forward
-
-    def _advantages_now(self, batch: dict[str, Any], *signals_BT: Tensor) -> Tensor:
-        self.logps_BT = signals_BT[0]
-        if self.rl.shapes_tokens:
-            return update_advantages(self, self.rl, batch, *signals_BT)
-        return super()._advantages_now(batch)
-
-    def _signals(self, batch: dict[str, Any], *signals_BT: Tensor) -> Signals:
-        return self.rows.named(self, batch, super()._signals(batch, *signals_BT))
-
-    def _calculate_rewards(self, *arguments: Any) -> Tensor:
-        with self.phases.during("grade"):
-            self.raw_BF: Tensor = super()._calculate_rewards(*arguments)
-            raise_failures(self.paid.functions)
-        self.rewards_BF = self.paid.weighted(self.raw_BF, int(self.num_generations))
-        return self.rewards_BF
-
-    def _gather_statuses(self, statuses: Sequence[str]) -> Tensor:
-        """Indices into STATUSES of the whole generation batch, one row per prompt."""
-        local_B = torch.tensor([STATUSES.index(status) for status in statuses])
-        gathered_B: Tensor = self.accelerator.gather(local_B.to(self.accelerator.device))
-        return gathered_B.reshape(-1, int(self.num_generations))
-
-    def _describe(self, batch: dict[str, Any], status_PN: Tensor) -> Record:
-        ids_BT, mask_BT = batch["completion_ids"], batch["completion_mask"]
-        clipped_B = unfinished(ids_BT, mask_BT, self.eos_token_ids)
-        if self.engine_stop is not None:
-            stopped = [self.engine_stop in text for text in self.hooks.reward.completions]
-            clipped_B = clipped_B & ~torch.tensor(stopped, device=clipped_B.device)
-        length_B, clipped_B = self.accelerator.gather((mask_BT.sum(dim=1), clipped_B))
-        return {
-            **batch_record(status_PN, length_B, clipped_B),
-            **self.paid.record(self.raw_BF, self.rewards_BF, int(self.num_generations)),
-            **kept_mass_record(self, batch),
-        }
-
-    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Let TRL log, then hand over the step's record; the summary at the end has no loss."""
-        super().log(logs, start_time)
-        self.state.log_history.clear()
-        if "loss" not in logs:
-            return
-        now = time.perf_counter()
-        step_s, self._step_began = now - self._step_began, now
-        if (self.state.global_step - 1) % self.rl.steps_per_batch:
-            self._batch_record |= dict.fromkeys(SAMPLED, 0)
-        signals = self.tokens.drain(self.accelerator)
-        record = {
-            "step": self.state.global_step,
-            "of": self.state.max_steps,
-            "loss": float(logs["loss"]),
-            **token_statistics(signals, self.guide),
-            **self.mismatch_record(signals),
-            **self._forward_record(),
-            **self.hooks.figures(self),
-            **self._batch_record,
-            "clip_ratio": logs.get("clip_ratio/region_mean"),
-            **self._entropy_bonus_record(logs),
-            "grad_norm": float(logs["grad_norm"]),
-            **self.anchor_record(self.anchor.beta),
-            "learning_rate": float(logs["learning_rate"]),
-            **self.phases.record(
-                step_s,
-                sampled=self._batch_record["sampled/tokens"],
-                trained=len(signals["entropy"]),
-            ),
-            **peak_memory(self.accelerator),
-        }
-        record |= self._validated()
-        if self.accelerator.is_main_process:
-            self.writer.write(record, self.rollouts)
-        self.writer.safeguards.check(record)  # in every process, so that all of them stop
-
-    def _validated(self) -> Record:
-        """Validate if it is due, and return the record; the other processes wait.
-
-        None while the training stops early: there the time to save may be short.
-        """
-        step, last = self.state.global_step, self.state.global_step >= self.state.max_steps
-        if self.validator is None or (step % self.validator.every and not last):
-            return {}
-        if self.control.should_training_stop and not last:
-            return {}
-        figures: Record = {}
-        if self.accelerator.is_main_process:
-            figures |= self.validator.validate(self.accelerator.unwrap_model(self.model))
-        self.accelerator.wait_for_everyone()
-        now = time.perf_counter()
-        validation_s, self._step_began = now - self._step_began, now
-        return {**figures, "time/validation_s": validation_s}
-
-    def _forward_record(self) -> Record:
-        """`kl/forward`: the cross-entropy on the reference's completions, where it is used."""
-        values, self._forward_kl = self._forward_kl, []
-        return {"kl/forward": sum(values) / len(values)} if values else {}
-
-    def _entropy_bonus_record(self, logs: dict[str, float]) -> Record:
-        if self.rl.entropy_target is None:
-            return {}
-        return {"entropy/coefficient": logs["entropy_coef"]}
-
-    def train(self, *arguments: Any, **keywords: Any) -> Any:
-        """Train; the first step's time counts from here."""
-        self._step_began = time.perf_counter()
-        return super().train(*arguments, **keywords)

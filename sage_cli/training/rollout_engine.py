@@ -1,4 +1,4 @@
-"""The rollout engine of this machine, and the obstacles to it."""
+"""The engine that samples rollouts: chosen or refused, seeded, and given merged weights."""
 
 from __future__ import annotations
 

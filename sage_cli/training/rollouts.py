@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, DataError, SamplingError, TrainingError
@@ -21,11 +21,7 @@ from sage_cli.progress import Progress
 from sage_cli.settings.passwords import secrets_of
 from sage_cli.settings.sections.sampling import NO_SERVER, LogprobsMode, RolloutSection
 from sage_cli.store.sample_parts import Completion
-from sage_cli.training.order import rows_seen
-from sage_cli.training.training import Training
-
-if TYPE_CHECKING:
-    from sage_cli.training.training import SampleRollouts
+from sage_cli.training.training import SampleRollouts, Training, rows_seen
 
 
 def require_rollouts(rollout: RolloutSection, start: Policy, processes: int) -> None:

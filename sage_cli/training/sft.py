@@ -21,11 +21,11 @@ from sage_cli.training.checkpoints import newest_sealed, step_of
 from sage_cli.training.hardware import common_arguments
 from sage_cli.training.interruption import (
     Interruption,
+    MemoryNeed,
     SealedCheckpoints,
     carry_out,
     disk_explained,
 )
-from sage_cli.training.memory_errors import MemoryNeed
 
 IGNORED = -100
 
