@@ -237,7 +237,9 @@ def plain(model: Any, pair: Pair, p: SamplingParameters) -> float:
     return total
 
 
-def chosen_logps(logits_TV: Tensor, chosen_T: Tensor, p: SamplingParameters) -> Tensor:
+def chosen_logps(
+    logits_TV: torch.Tensor, chosen_T: torch.Tensor, p: SamplingParameters
+) -> torch.Tensor:
     """The log-probability that each chosen token is sampled, by the weights of the loop."""
     if p.temperature == 0:
         return torch.where(logits_TV.argmax(dim=-1) == chosen_T, 0.0, -torch.inf)
