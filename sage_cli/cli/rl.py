@@ -182,7 +182,7 @@ class RlTraining(TrainingRun):
             config=config,
             start=InitialPolicy.of(config, init),
             warnings=remarks(config),
-            evaluation=Evaluation.of_config(config) if measure else None,
+            evaluation=Evaluation(config) if measure else None,
             base_command=base_command,
         )
 

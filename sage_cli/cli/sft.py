@@ -92,7 +92,7 @@ class SftTraining(TrainingRun):
             )
         return cls(
             config=config,
-            evaluation=Evaluation.of_config(config) if measure else None,
+            evaluation=Evaluation(config) if measure else None,
         )
 
     @cached_property

@@ -132,7 +132,7 @@ def guided_lesson(training: Training, progress: Progress) -> Lesson:
     """Have the start try the problems that a training's steps would take, and learn from it."""
     config, problems, rl = training.config, training.problems, guided(training.config)
     chosen = [problems[row] for row in dict.fromkeys(training_order(len(problems), rl))]
-    samples = PolicySamples.of_rollouts(training.start, config, training.config.run.root)
+    samples = PolicySamples.for_rollouts(training.start, config, training.config.run.root)
     with (
         PolicySampler(samples, training.config.sampling, progress) as sampler,
         grader_for(config.data.rl.name, config.grading, config.prompt) as grader,

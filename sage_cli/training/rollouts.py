@@ -137,7 +137,7 @@ def reference_samples(config: SageConfig, start: Policy, root: Path) -> PolicySa
     seed is `rl.seed`.
     """
     sampled = reference_policy(start, config) if config.anchor.kl == "forward" else start
-    return PolicySamples.of_rollouts(sampled, config, root)
+    return PolicySamples.for_rollouts(sampled, config, root)
 
 
 def samples_beforehand(config: SageConfig) -> int:
