@@ -219,6 +219,44 @@ class DynamicSampling:
         return rows, tuple(_merged(old, new[i], places) for i, old in enumerate(sampled))
 
 
+def share_of(rows: Sequence[int], accelerator: Any) -> list[int]:
+    """Return this process's share of `rows`, equally long in every process.
+
+    The last ones are filled up with the last row: processes that share a model compute in step.
+    Gathered in the processes' order, and cut to `len(rows)`, the shares are `rows` again.
+    """
+    share = -(-len(rows) // accelerator.num_processes)
+    begin = accelerator.process_index * share
+    return [rows[min(i, len(rows) - 1)] for i in range(begin, begin + share)]
+
+
+def logps_after(
+    trainer: Trainer, before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]
+) -> tuple[Tensor, Tensor]:
+    """Return the policy's log-probabilities (B, T) of the tokens `after` others, and their mask."""
+    import torch
+
+    before_BT, before_mask_BT = _padded(before, "left")
+    after_BT, mask_BT = _padded(after, "right")
+    device = trainer.accelerator.device
+    logps_BT = trainer.plain_logps(
+        torch.cat([before_BT, after_BT], dim=1).to(device),
+        torch.cat([before_mask_BT, mask_BT], dim=1).to(device),
+        after_BT.shape[1],
+    )
+    return logps_BT, mask_BT.to(device)
+
+
+def _padded(ids: Sequence[Sequence[int]], side: str) -> tuple[Tensor, Tensor]:
+    """Return ids and mask (B, T)."""
+    import torch
+    from torch.nn.utils.rnn import pad_sequence
+
+    rows = [torch.tensor(row) for row in ids]
+    mask = [torch.ones_like(row) for row in rows]
+    return pad_sequence(rows, True, 0, side), pad_sequence(mask, True, 0, side)
+
+
 def equal_groups(right_PN: Tensor) -> list[int]:
     """Indices of the groups whose completions are all right or all not right."""
     share_P = right_PN.float().mean(dim=1)

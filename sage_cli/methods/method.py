@@ -479,9 +479,8 @@ class PolicyGradient(OnlineMethod):
 
     def refusals(self, beside: Beside) -> list[str]:
         """Settings of the loss that contradict each other, or have nothing to act on."""
-        found = super().refusals(beside)
         return [
-            *found,
+            *super().refusals(beside),
             *self._of_clipping(),
             *self._of_the_ratio(beside),
             *self._sorted(beside),

@@ -90,12 +90,12 @@ class Kept:
     def pass_on(self) -> None:
         """Hand over what the last generation batch sampled: its losses are done."""
         for waiting in self._waiting:
-            found = replace(
+            completed = replace(
                 waiting.sampled,
                 advantage_B=waiting.advantage_B,
                 policy_logps_BT=waiting.policy_logps_BT,
             )
-            self.store.add(found)
+            self.store.add(completed)
         self._waiting = []
 
     def seal(self) -> None:
