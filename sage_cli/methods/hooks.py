@@ -214,8 +214,8 @@ class DynamicSampling:
         padding = [self.population[next(iter(replacement.values()))]] * (count - len(places))
         new = trainer.generate_rows([*fresh, *padding])
         rows = list(rows)
-        for place, row in zip(places, fresh, strict=True):
-            rows[place] = row
+        for number, row in zip(places, fresh, strict=True):
+            rows[number] = row
         return rows, tuple(_merged(old, new[i], places) for i, old in enumerate(sampled))
 
 
@@ -269,8 +269,8 @@ def _merged(old: Any, new: Any, places: list[int]) -> Any:
     if not isinstance(old, list) or not old:
         return old
     merged = list(old)
-    for place, value in zip(places, new, strict=False):
-        merged[place] = value
+    for index, value in zip(places, new, strict=False):
+        merged[index] = value
     return merged
 
 

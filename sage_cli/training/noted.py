@@ -120,7 +120,7 @@ def _numbers(values: Tensor | None) -> np.ndarray | None:
     return numbers
 
 
-Said = Mapping[str, float | None]
+Rewards = Mapping[str, float | None]
 """What rewards say of a completion by name; None where one says nothing."""
 COMPLETION_IDS, COMPLETION_TEXTS = 1, 3
 """Where TRL's `_generate` returns the completions' tokens, and their texts."""
@@ -161,7 +161,7 @@ class Noted:
         rows: Sequence[Row],
         batch: dict[str, Any],
         rewards_BF: Tensor,
-        rewards: Sequence[Said] = (),
+        rewards: Sequence[Rewards] = (),
     ) -> None:
         """Note the completions that were generated and graded last: they are trained on.
 
@@ -202,7 +202,7 @@ class Noted:
         rows: Sequence[Row],
         sampled: Generated,
         statuses: Sequence[str],
-        rewards: Sequence[Said] = (),
+        rewards: Sequence[Rewards] = (),
         *,
         trained: bool,
     ) -> Sampled:
