@@ -132,7 +132,7 @@ def stored_results(
     # import numpy and pyarrow, which a dry run before any training does not need
     from sage_cli.evaluation.stored import PolicySamples, stored_measurements
 
-    samples = PolicySamples.of_evaluation(policy, config, config.run.root)
+    samples = PolicySamples.from_config(policy, config, config.run.root)
     first = config.evaluation.seed
     seeds = range(first, first + config.evaluation.seeds)
     # before problems are read, which may not be on this machine

@@ -46,7 +46,7 @@ def test_a_policy_without_samples_is_not_measured(config: SageConfig, policy: Po
 
 
 def test_samples_that_cannot_be_counted_are_an_error(config: SageConfig, policy: Policy) -> None:
-    samples = PolicySamples.of_evaluation(policy, config, config.run.root)
+    samples = PolicySamples.from_config(policy, config, config.run.root)
     stored = samples.at(config.evaluation.seed)
     stored.folder.mkdir(parents=True)
     (stored.folder / "set.json").write_text(json.dumps({"model": "another"}))
