@@ -88,7 +88,7 @@ def meant(given: str, known: Iterable[str]) -> str:
 
 
 def _path(location: Sequence[str | int]) -> list[str]:
-    """Return the setting's name: pydantic puts a union's tag after its section, which nobody typed."""
+    """Return the setting's name, without the union's tag that pydantic puts after its section."""
     path = [str(part) for part in location]
     if path[:1] == ["model"] and len(path) > 1:
         path.pop(1)
