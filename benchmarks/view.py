@@ -168,7 +168,7 @@ def write_run(run: Run, settings: dict[str, object], number: int) -> None:
 def write_samples(root: Path, run: Run, config: SageConfig, generator: np.random.Generator) -> None:
     """Write the parts and grades of a policy's samples."""
     (benchmark,) = load_benchmarks(config.evaluation, config.data)
-    samples = PolicySamples.of_evaluation(Policy.of_run(run), config, root).at(0)
+    samples = PolicySamples.from_config(Policy.of_run(run), config, root).at(0)
     samples.folder.mkdir(parents=True)
     write_json(samples.folder / "set.json", samples.identity)
     with grader_for("arithmetic", config.grading, config.prompt) as grader:

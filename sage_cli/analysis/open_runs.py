@@ -146,7 +146,7 @@ class RunMeasurements:
 
     def answers(self) -> Iterator[tuple[str, StoredAnswer]]:
         """Yield benchmark and each stored sample that has a grade."""
-        samples = PolicySamples.of_evaluation(self.policy, self.config, self.root)
+        samples = PolicySamples.from_config(self.policy, self.config, self.root)
         n = self.config.evaluation.samples
         for one in self.benchmarks:
             for answer in stored_answers(samples, one, self.config, list(one.golds), n):

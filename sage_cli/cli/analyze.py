@@ -42,7 +42,7 @@ from sage_cli.errors import DataError, StoreError
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.evaluate import Evaluation, configured_provenance, provenance_of
 from sage_cli.evaluation.stored import Missing, PolicySamples, missing
-from sage_cli.models.policy import NO_LABELS, Labels
+from sage_cli.models.policy import NO_LABELS, Labels, chosen_policies
 from sage_cli.models.stages import Described
 from sage_cli.progress import Progress, Silent
 from sage_cli.reports.document import Document, Report
@@ -162,7 +162,7 @@ class Analysing:
         """
         analysis = find_analysis(name)
         options = options_of(analysis, config, request)
-        return cls(analysis, Evaluation.of_config(config), names, request, options, labels)
+        return cls(analysis, Evaluation(config), names, request, options, labels)
 
     @property
     def config(self) -> SageConfig:
@@ -177,22 +177,23 @@ class Analysing:
     @cached_property
     def runs(self) -> dict[str, Run]:
         """Return the named runs by label, for an analysis of training records."""
-        return chosen_runs(self.names, Runs(self.evaluation.root), self.labels)
+        return chosen_runs(self.names, Runs(self.config.run.root), self.labels)
 
     @cached_property
     def samples(self) -> list[PolicySamples]:
         """Return the samples of the named policies, after the base if one is needed or named."""
-        policies, base = self.evaluation.policies(self.names, self.labels), self.request.base
+        config, base = self.config, self.request.base
+        runs = Runs(config.run.root)
+        policies = chosen_policies(self.names, runs, config.model, self.labels)
         if self.analysis.base or base is not None:
-            runs = Runs(self.evaluation.root)
-            policies = with_base(policies, base, runs, self.config.model, self.labels)
-        return list(map(self.evaluation.samples, policies))
+            policies = with_base(policies, base, runs, config.model, self.labels)
+        return [PolicySamples.from_config(policy, config, runs.root) for policy in policies]
 
     @property
     def stored(self) -> list[Missing]:
         """Return how many of the samples are stored and graded, by policy and benchmark."""
         policies = [own.policy for own in self.samples]
-        return missing(policies, self.benchmarks, self.config, self.evaluation.root)
+        return missing(policies, self.benchmarks, self.config, self.config.run.root)
 
     @property
     def sampling_command(self) -> str:
@@ -214,7 +215,7 @@ def analyze(asked: Analysing, progress: Progress) -> Report:
 
 def answer(asked: Analysing, progress: Progress) -> tuple[Document, Path]:
     """Return the analysis's document, and the folder of its report."""
-    analysis, config, root = asked.analysis, asked.config, asked.evaluation.root
+    analysis, config, root = asked.analysis, asked.config, asked.config.run.root
     if analysis.records:
         runs = asked.runs
         with progress.doing(f"reading {config.evaluation.benchmark}"):
@@ -275,9 +276,9 @@ def _of_samples(asked: Analysing, progress: Progress) -> Inputs:
 
 def _require_samples(asked: Analysing) -> None:
     lines = [
-        f"{one.policy} has {one.graded:,} of {one.wanted:,} graded samples on {one.benchmark}"
+        f"{one.policy} has {one.graded:,} of {one.needed:,} graded samples on {one.benchmark}"
         for one in asked.stored
-        if one.graded < one.wanted
+        if one.graded < one.needed
     ]
     if lines:
         raise StoreError(
@@ -298,11 +299,11 @@ def plan(asked: Analysing) -> list[Described]:
         stored = asked.stored
         facts["samples"] = samples_in_words(asked.config.evaluation)
         facts |= {
-            f"{one.policy} on {one.benchmark}": f"{one.graded:,} of {one.wanted:,} graded samples "
+            f"{one.policy} on {one.benchmark}": f"{one.graded:,} of {one.needed:,} graded samples "
             "are there"
             for one in stored
         }
-        if any(one.graded < one.wanted for one in stored):
+        if any(one.graded < one.needed for one in stored):
             facts["to be sampled by"] = asked.sampling_command
         facts |= _scoring_facts(asked)
     return [Described(f"analyze {analysis.name}", facts)]

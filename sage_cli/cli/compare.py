@@ -76,7 +76,7 @@ def command(
     notes: Notes = False,
     json: Json = False,
 ) -> None:
-    """Compare pass@k of two models, or of a method's training seeds with another's or a base."""
+    """Compare pass@k of two models, or of a method's seeds with another method's or a base."""
     from sage_cli.evaluation.evaluate import Evaluation
     from sage_cli.metrics.counts_file import is_counts_file
     from sage_cli.models.policy import split_label
@@ -92,11 +92,11 @@ def command(
     else:
         settings = load_config(preset, config, set_, run={"root": runs}).config
     if at is not None or temperature is not None:
-        _at_equal_accuracy(Evaluation.of_config(settings), pairs, at, temperature, out, json, notes)
+        _at_equal_accuracy(Evaluation(settings), pairs, at, temperature, out, json, notes)
         return
     with Live() as live:
         labels = (pairs[0][1], pairs[1][1])
-        report = compare(Evaluation.of_config(settings), sides[0], sides[1], k, live, labels)
+        report = compare(Evaluation(settings), sides[0], sides[1], k, live, labels)
     show_report(report, json, out, notes=notes)
 
 
@@ -161,7 +161,8 @@ def compare(
     names, settings = list(dict.fromkeys((*a, *b))), evaluation.config.evaluation
     read = {name: read_counts(Path(name)) for name in names if is_counts_file(name)}
     hashes = {name: file_hash(Path(name)) for name in read}
-    runs, model = Runs(evaluation.root), evaluation.config.model
+    root, model = evaluation.config.run.root, evaluation.config.model
+    runs = Runs(root)
     policies = {name: _one_policy(name, runs, model) for name in names if name not in read}
     # runs that learnt nothing end with equal weights and are still two models
     content = {name: one.label if one.run else one.fingerprint for name, one in policies.items()}
@@ -189,7 +190,7 @@ def compare(
         unknown = [name for side in (a, b) if len(side) > 1 for name in side if name in read]
         unknown += [label for side in sides for label in unchecked(side, runs)]
         document = comparison_document(comparisons, provenance, unknown)
-        return document.write(_folder(evaluation.root, comparisons, ks, settings.confidence))
+        return document.write(_folder(root, comparisons, ks, settings.confidence))
 
 
 def refuse_twice(a: Sequence[str], b: Sequence[str], content: Mapping[str, str]) -> None:
@@ -258,7 +259,7 @@ def _measured(
         return {}, Provenance.here(surroundings())
     with progress.doing(f"reading {evaluation.config.evaluation.benchmark}"):
         benchmarks = evaluation.benchmarks
-    evaluated = evaluation.of(list(policies.values())).carry_out(progress)
+    evaluated = evaluation.measure(list(policies.values()), progress)
     counts = {
         name: {
             one.name: [seed.counts for seed in evaluated.measured[one.name, policy.label]]

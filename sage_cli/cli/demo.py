@@ -10,7 +10,7 @@ from sage_cli.cli.options import DryRun, Json, Sets
 from sage_cli.cli.passk import Measuring, passk
 from sage_cli.cli.rl import RlTraining
 from sage_cli.cli.suite import carry_out
-from sage_cli.evaluation.evaluate import Evaluation
+from sage_cli.evaluation.evaluate import Evaluation, EvaluationStage
 from sage_cli.models.stages import Stage, plan_of
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Report
@@ -51,12 +51,13 @@ def demo(preset: str, settings: tuple[str, ...], progress: Progress) -> DemoResu
     replicates = found.parts[-1].replicates
     runs = tuple(one.policy.run for one in replicates if one.policy.run is not None)
     names = [str(run.folder) for run in runs]
-    return DemoResult(runs, passk(Measuring.of(replicates[-1].config, names), progress))
+    return DemoResult(runs, passk(Measuring.from_config(replicates[-1].config, names), progress))
 
 
 def stages(preset: str, settings: tuple[str, ...]) -> list[Stage]:
     """The initial policy, both trials and the measurement."""
     replicates = planned("demo", Overrides((preset,), settings)).parts[-1].replicates
     _, without, branch = (one.config for one in replicates)
-    measured = Evaluation.of_config(without).of([one.policy for one in replicates])
+    policies = [replicate.policy for replicate in replicates]
+    measured = EvaluationStage(Evaluation(without), policies)
     return [*RlTraining.of(without).stages, RlTraining.of(branch), measured]

@@ -55,7 +55,7 @@ def command(
     settings = load_for_measuring(names, preset, config, set_, runs, evaluation=flags).config
     from sage_cli.cli.passk import Measuring, evaluate
 
-    measuring = Measuring.of(settings, names)
+    measuring = Measuring.from_config(settings, names)
     if dry_run:
         show_plan(lambda: plan_of(measuring.stages, gpu), json)
         return

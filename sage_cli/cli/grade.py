@@ -304,7 +304,7 @@ def grade_imported(
         )
     line = {problem.id: number for number, problem in enumerate(problems, 1)}
     golds = {problem.id: problem.gold for problem in problems}
-    stored = PolicySamples.of_evaluation(policy, config, run.folder.parent).at(0, read_only=True)
+    stored = PolicySamples.from_config(policy, config, run.folder.parent).at(0, read_only=True)
     rows = list(stored.completions(golds))
     items = [Item(line[r.problem_id], r.index, golds[r.problem_id], r.text) for r in rows]
     verdicts = {

@@ -22,12 +22,12 @@ from sage_cli.cli.options import (
 from sage_cli.cli.sft import InitialPolicy
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
-from sage_cli.evaluation.evaluate import Evaluated, Evaluation, report_folder
+from sage_cli.evaluation.evaluate import Evaluated, Evaluation, EvaluationStage, report_folder
 from sage_cli.evaluation.stored import stored_counts
 from sage_cli.file_hash import file_hash
 from sage_cli.metrics import Counts, Curve, curve, curve_ks, parse_ks, read_counts
 from sage_cli.metrics.intervals import Resampling
-from sage_cli.models.policy import NO_LABELS, Labels, NoRunsError, Policy
+from sage_cli.models.policy import NO_LABELS, Labels, NoRunsError, Policy, chosen_policies
 from sage_cli.models.stages import Stage, plan_of
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Report
@@ -38,6 +38,7 @@ from sage_cli.reports.published import published_scores
 from sage_cli.settings.sections.evaluation import EvaluationSection
 from sage_cli.store.files import identity_of
 from sage_cli.store.manifest import surroundings
+from sage_cli.store.run import Runs
 
 
 def command(
@@ -80,7 +81,7 @@ def command(
     flags |= {"compat": compat}
     settings = load_for_measuring(names, preset, config, set_, runs, evaluation=flags).config
 
-    measuring = Measuring.of(settings, names, labels)
+    measuring = Measuring.from_config(settings, names, labels)
     if dry_run:
         show_plan(lambda: plan_of(measuring.stages, gpu), json)
         return
@@ -134,20 +135,28 @@ class Measuring:
     labels: Labels
 
     @classmethod
-    def of(cls, config: SageConfig, names: Sequence[str], labels: Labels = NO_LABELS) -> Measuring:
+    def from_config(
+        cls, config: SageConfig, names: Sequence[str], labels: Labels = NO_LABELS
+    ) -> Measuring:
         """The evaluation that `config` describes, of the models called `names`."""
-        return cls(Evaluation.of_config(config), InitialPolicy.of(config), names, labels)
+        return cls(Evaluation(config), InitialPolicy.of(config), names, labels)
 
     @property
     def stages(self) -> list[Stage]:
         """The stages of the command: an evaluation, of policies trained or not yet."""
         try:
-            policies = self.evaluation.policies(self.names, self.labels)
+            policies = self._chosen
         except NoRunsError:
             policies = [self.start.policy]
-        return [self.evaluation.of(policies)]
+        return [EvaluationStage(self.evaluation, policies)]
 
-    def carry_out(self, progress: Progress, *, train: bool) -> Evaluated:
+    @property
+    def _chosen(self) -> list[Policy]:
+        """The policies called `names`; without names the latest run's (NoRunsError without one)."""
+        config = self.evaluation.config
+        return chosen_policies(self.names, Runs(config.run.root), config.model, self.labels)
+
+    def measure(self, progress: Progress, *, train: bool) -> Evaluated:
         """Measure the policies. With `train` the initial policy is trained where there is no run.
 
         What is wrong with benchmarks or ks is raised before that.
@@ -155,15 +164,15 @@ class Measuring:
         _ = self.evaluation.ks
         with progress.doing(f"reading {self.evaluation.config.evaluation.benchmark}"):
             _ = self.evaluation.benchmarks
-        return self.evaluation.of(self._policies(progress, train=train)).carry_out(progress)
+        return self.evaluation.measure(self._policies(progress, train=train), progress)
 
     def _policies(self, progress: Progress, *, train: bool) -> list[Policy]:
         try:
-            policies = self.evaluation.policies(self.names, self.labels)
+            policies = self._chosen
         except NoRunsError:
             if not train:
                 raise
-            root = self.evaluation.root.resolve()
+            root = self.evaluation.config.run.root.resolve()
             progress.say(
                 f"{root} holds no finished run: the preset's initial policy is trained first"
             )
@@ -178,16 +187,21 @@ def passk(measuring: Measuring, progress: Progress, *, train: bool = False) -> R
 
     Curves are computed at all ks; `evaluation.k` says which of them the table shows.
     """
-    found = measuring.carry_out(progress, train=train)
-    ks, evaluation = measuring.evaluation.ks, found.config.evaluation
-    every = curve_ks(evaluation.samples, ks)
+    evaluated = measuring.measure(progress, train=train)
+    ks, evaluation = measuring.evaluation.ks, measuring.evaluation.config.evaluation
+    curve_at = curve_ks(evaluation.samples, ks)
     with progress.doing("computing curves and writing the report"):
         lines = [
-            Line(policy, benchmark, _curve([one.counts for one in seeds], every, evaluation), seeds)
-            for (benchmark, policy), seeds in found.measured.items()
+            Line(
+                policy,
+                benchmark,
+                _curve([seed.counts for seed in seeds], curve_at, evaluation),
+                seeds,
+            )
+            for (benchmark, policy), seeds in evaluated.measured.items()
         ]
-        document = passk_document(lines, found.provenance, ks)
-        return document.write(report_folder("passk", found, measuring.evaluation.root))
+        document = passk_document(lines, evaluated.provenance, ks)
+        return document.write(report_folder("passk", evaluated))
 
 
 def passk_of_files(
@@ -198,11 +212,11 @@ def passk_of_files(
     `k` says which ks the table shows, without it every k up to the smallest number of samples.
     """
     counts = [read_counts(path) for path in files]
-    n = min(int(one.n_P.min()) for one in counts)
+    n = min(int(of_file.n_P.min()) for of_file in counts)
     ks = parse_ks(k or f"1..{n}", n)
     lines = [
-        Line(path.stem, "counted elsewhere", _curve([one], curve_ks(n, ks), evaluation))
-        for path, one in zip(files, counts, strict=True)
+        Line(path.stem, "counted elsewhere", _curve([of_file], curve_ks(n, ks), evaluation))
+        for path, of_file in zip(files, counts, strict=True)
     ]
     hashes = {str(path): file_hash(path) for path in files}
     identity = identity_of("passk", list(hashes.values()))
@@ -229,32 +243,37 @@ def evaluate(
     With `paper` or `k_samples` the same samples are also evaluated as the paper's were, pass@k from
     the first k of each problem. With `train` the initial policy is trained where there is no run.
     """
-    ks, root = measuring.evaluation.ks, measuring.evaluation.root
+    evaluation = measuring.evaluation
+    ks, config = evaluation.ks, evaluation.config
     if paper:
         published_scores(paper)  # so that a table that isn't there is named before measuring
-    found = measuring.carry_out(progress, train=train)
+    evaluated = measuring.measure(progress, train=train)
     as_published = {
-        (benchmark.name, policy.label): stored_counts(policy, benchmark, found.config, root, ks)
-        for benchmark in (found.benchmarks if paper or k_samples else ())
-        for policy in found.policies
+        (benchmark.name, samples.policy.label): stored_counts(
+            samples.policy, benchmark, config, config.run.root, ks
+        )
+        for benchmark in (evaluation.benchmarks if paper or k_samples else ())
+        for samples in evaluated.samples
     }
-    document = evaluation_document(found.measured, ks, found.provenance, paper, as_published)
+    document = evaluation_document(
+        evaluated.measured, ks, evaluated.provenance, paper, as_published
+    )
     with progress.doing("writing the report"):
-        return document.write(report_folder("eval", found, root))
+        return document.write(report_folder("eval", evaluated))
 
 
 def parse_temperatures(text: str) -> tuple[float, ...]:
     """Return the temperatures of `0.8,1,1.2`. Raises ConfigurationError for anything else."""
     try:
-        found = tuple(sorted({float(part) for part in text.split(",")}))
+        temperatures = tuple(sorted({float(part) for part in text.split(",")}))
     except ValueError:
-        found = ()
-    if not found or not all(0 < one < 100 for one in found):
+        temperatures = ()
+    if not temperatures or not all(0 < temperature < 100 for temperature in temperatures):
         raise ConfigurationError(
             f"--temperature {text}: temperatures are numbers above 0",
             "write them with commas, as --temperature 0.8,1,1.2",
         )
-    return found
+    return temperatures
 
 
 def measure_over_temperatures(
@@ -271,19 +290,20 @@ def measure_over_temperatures(
 
     with progress.doing(f"reading {evaluation.config.evaluation.benchmark}"):
         _ = evaluation.benchmarks
-    policies = evaluation.policies(names, labels)
-    found = over_temperatures(evaluation, policies, temperatures, progress)
-    settings = evaluation.config.evaluation
+    config = evaluation.config
+    policies = chosen_policies(names, Runs(config.run.root), config.model, labels)
+    curves = over_temperatures(evaluation, policies, temperatures, progress)
+    settings = config.evaluation
     with progress.doing("comparing, and writing the report"):
-        how = Resampling(settings.confidence, settings.bootstrap)
-        document = over_temperatures_document(found, how)
+        resampling = Resampling(settings.confidence, settings.bootstrap)
+        document = over_temperatures_document(curves, resampling)
         identity = identity_of(
             "temperatures",
             {
-                "policies": [one.fingerprint for one in policies],
+                "policies": [policy.fingerprint for policy in policies],
                 "settings": settings.determinants(),
-                "temperatures": found.temperatures,
+                "temperatures": curves.temperatures,
             },
         )
-        stem = "-".join(dict.fromkeys(name for name, _ in found.passed))
-        return document.write(evaluation.root / "reports" / f"temperatures-{stem}-{identity[:8]}")
+        stem = "-".join(dict.fromkeys(name for name, _ in curves.passed))
+        return document.write(config.run.root / "reports" / f"temperatures-{stem}-{identity[:8]}")

@@ -27,18 +27,20 @@ from sage_cli.cli.options import (
 )
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.evaluation.evaluate import Evaluation, provenance_of
-from sage_cli.evaluation.stored import stored_counts
+from sage_cli.evaluation.stored import PolicySamples, stored_counts
 from sage_cli.file_hash import file_hash
 from sage_cli.metrics import Counts, parse_ks, pooled, read_counts
 from sage_cli.metrics.counts_file import is_counts_file
 from sage_cli.metrics.power import CORRELATION, HETEROGENEITY, Design
 from sage_cli.metrics.support import grade_correlation
+from sage_cli.models.policy import chosen_policies
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Report
 from sage_cli.reports.measurement import Provenance
 from sage_cli.reports.power import Base, Question, power_document
 from sage_cli.store.files import identity_of
 from sage_cli.store.manifest import surroundings
+from sage_cli.store.run import Runs
 
 
 def command(
@@ -95,7 +97,7 @@ def command(
         settings = load_config(preset, config, set_, run={"root": runs}).config
     with Live() as live:
         report = power(
-            Evaluation.of_config(settings), names or [], live, problems=problems,
+            Evaluation(settings), names or [], live, problems=problems,
             samples=samples, seeds=seeds, k=k, loss=loss, heterogeneity=heterogeneity,
             correlation=correlation, like=like,
         )  # fmt: skip
@@ -161,7 +163,7 @@ def power(
         question = Question(designs, ks, loss, heterogeneity, shared, confidence, like)
         with progress.doing(f"finding what could be seen of {label} on {benchmark}"):
             results.append(Base.of(label, benchmark, counts, question))
-    folder = _folder(evaluation.root, results)
+    folder = _folder(evaluation.config.run.root, results)
     with progress.doing("drawing and writing the report"):
         return power_document(results, provenance).write(folder)
 
@@ -185,12 +187,13 @@ def _bases(evaluation: Evaluation, names: Sequence[str]) -> tuple[list[Counted],
     provenance = Provenance.here(surroundings())
     if not names or len(files) < len(names):
         config, benchmarks = evaluation.config, evaluation.benchmarks
-        policies = evaluation.policies([name for name in names if name not in files])
+        root, models = config.run.root, [name for name in names if name not in files]
+        policies = chosen_policies(models, Runs(root), config.model)
         n = config.evaluation.samples
         for policy, benchmark in product(policies, benchmarks):
-            seeds = stored_counts(policy, benchmark, config, evaluation.root, (n,))[n]
+            seeds = stored_counts(policy, benchmark, config, root, (n,))[n]
             bases.append((policy.label, benchmark.name, pooled(seeds)))
-        samples = [evaluation.samples(policy) for policy in policies]
+        samples = [PolicySamples.from_config(policy, config, root) for policy in policies]
         provenance = provenance_of(samples, benchmarks, config)
     for label, benchmark_name, counts in bases:
         if not counts.n_P.any():
@@ -207,11 +210,12 @@ def _correlation(
     evaluation: Evaluation, like: str, label: str, benchmark: str, counts: Counts
 ) -> float:
     """Return the correlation of the base's stored grades with those of the run `like`."""
-    (policy,) = evaluation.policies([like])
-    n, correlation = evaluation.config.evaluation.samples, float("nan")
+    config = evaluation.config
+    (policy,) = chosen_policies([like], Runs(config.run.root), config.model)
+    n, correlation = config.evaluation.samples, float("nan")
     for one in evaluation.benchmarks:
         if one.name == benchmark:
-            stored = stored_counts(policy, one, evaluation.config, evaluation.root, (n,))[n]
+            stored = stored_counts(policy, one, config, config.run.root, (n,))[n]
             correlation = grade_correlation(counts, pooled(stored))
     if math.isnan(correlation):
         raise StoreError(

@@ -112,7 +112,7 @@ def show(
     from sage_cli.evaluation.evaluate import Evaluation
 
     with doing(f"looking for stored completions of {run}"):
-        found = samples_show(Evaluation.of_config(settings), run, problem, grade, limit)
+        found = samples_show(Evaluation(settings), run, problem, grade, limit)
     if json:
         emit({"samples": found})
         return
@@ -316,8 +316,8 @@ def samples_show(
     """
     _require_grade(grade)
     config, benchmarks = evaluation.config, evaluation.benchmarks
-    policy = named_policy(name, Runs(evaluation.root), config.model)
-    samples = evaluation.samples(policy)
+    policy = named_policy(name, Runs(config.run.root), config.model)
+    samples = PolicySamples.from_config(policy, config, config.run.root)
     ids = {
         one.name: [id_ for id_ in one.golds if id_.startswith(problem or "")] for one in benchmarks
     }
@@ -597,7 +597,7 @@ def _completions(
     policy: Policy, benchmark: Benchmark, config: SageConfig, progress: Progress
 ) -> list[Completion]:
     """Return sample 0 of each problem, from the policy's sample set or sampled into it."""
-    samples = PolicySamples.of_evaluation(policy, config, config.run.root)
+    samples = PolicySamples.from_config(policy, config, config.run.root)
     with PolicySampler(samples, config.sampling, progress) as sampler:
         stored = sampler.sample(config.evaluation.seed, benchmark.problems, 1)
     rows = {row.problem_id: row for row in stored.completions(benchmark.golds, 1)}

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Literal
 
+from sage_cli.config.consent import consents
 from sage_cli.config.schema import SageConfig
-from sage_cli.evaluation.evaluate import Evaluation
+from sage_cli.evaluation.evaluate import Evaluation, EvaluationStage
 from sage_cli.models.compatibility import note_weights, require_childless
+from sage_cli.models.policy import Policy
 from sage_cli.models.stages import Stage
 from sage_cli.progress import Progress
 from sage_cli.store.manifest import Origin
@@ -44,7 +46,9 @@ class TrainingRun(Stage):
     @property
     def stages(self) -> list[Stage]:
         """The stages of the command, in order."""
-        return [self, *([self.evaluation.of_run(self.planned)] if self.evaluation else [])]
+        if self.evaluation is None:
+            return [self]
+        return [self, EvaluationStage(self.evaluation, [self._policy_of(self.planned)])]
 
     def carry_out(
         self, progress: Progress, *, fresh: bool = False, replace_parent: bool = False
@@ -103,9 +107,12 @@ class TrainingRun(Stage):
                 note_weights(run)
             if self.evaluation is not None:
                 release_memory()
-                self.evaluation.of_run(run).carry_out(progress, watch.mirrors)
+                self.evaluation.measure([self._policy_of(run)], progress, watch.mirrors)
 
     def measure(self, run: Run, progress: Progress) -> None:
         """Measure a run whose mirrors are closed, if that is asked for."""
         if self.evaluation is not None:
-            self.evaluation.of_run(run).carry_out(progress)
+            self.evaluation.measure([self._policy_of(run)], progress)
+
+    def _policy_of(self, run: Run) -> Policy:
+        return Policy.of_run(run, consent=consents(self.config.model))

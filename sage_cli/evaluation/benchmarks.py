@@ -67,10 +67,10 @@ def refuse_trained(benchmarks: Sequence[Benchmark], data: DataSection, setting: 
     """Refuse to choose by problems, named by `setting`, that the policies are trained on."""
     trained = {problem.id for problem in load_training_problems(data)}
     for benchmark in benchmarks:
-        known = trained.intersection(benchmark.golds)
-        if known:
+        shared = trained.intersection(benchmark.golds)
+        if shared:
             raise ConfigurationError(
-                f"{len(known)} of the {len(benchmark.golds)} problems of {benchmark.name} are "
+                f"{len(shared)} of the {len(benchmark.golds)} problems of {benchmark.name} are "
                 f"among those that {data.rl.name} trains on: settings would be chosen by what was "
                 "learned by heart",
                 f"train on fewer (data.rl.limit), or name other problems with --set {setting}",
@@ -80,10 +80,10 @@ def refuse_trained(benchmarks: Sequence[Benchmark], data: DataSection, setting: 
 def refuse_two_golds(name: str, problems: Sequence[Problem]) -> None:
     """Raise DataError where a question stands there twice with different golds."""
     if pair := two_golds(problems):
-        one, other = pair
+        first, second = pair
         raise DataError(
-            f"{name} has one question with two golds: {one.id} says {one.gold}, "
-            f"{other.id} says {other.gold}",
+            f"{name} has one question with two golds: {first.id} says {first.gold}, "
+            f"{second.id} says {second.gold}",
             "remove the one that is wrong, or measure on a file of your own",
         )
 
@@ -129,11 +129,11 @@ def origins(problems: Sequence[Problem]) -> list[str]:
 
 
 def _benchmark(
-    name: str, evaluation: EvaluationSection, data: DataSection, named: str | None
+    name: str, evaluation: EvaluationSection, data: DataSection, chosen_judge: str | None
 ) -> Benchmark:
     problems = load_problems(name, data, evaluation.fields, evaluation.limit)
     refuse_two_golds(name, problems)
-    judge, tolerance = judge_of(name, named)
+    judge, tolerance = judge_of(name, chosen_judge)
     if judge == IMPORTED_JUDGE:  # verdicts are stored, and a gold may be absent
         return Benchmark(name, tuple(problems), judge, tolerance)
     if absent := sum(problem.gold == NO_GOLD for problem in problems):

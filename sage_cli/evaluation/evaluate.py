@@ -1,4 +1,4 @@
-"""The provenance of measurements, as reports give it."""
+"""An evaluation of policies on benchmarks, its records in their runs, and its provenance."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from sage_cli.config.consent import consents
 from sage_cli.config.describe import evaluation_facts
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import StoreError
@@ -18,7 +17,7 @@ from sage_cli.evaluation.measure import Measurements, measure
 from sage_cli.evaluation.stored import PolicySamples, missing
 from sage_cli.metrics import parse_ks
 from sage_cli.metrics.intervals import pass_matrix
-from sage_cli.models.policy import NO_LABELS, Labels, Policy, chosen_policies, known_sampling
+from sage_cli.models.policy import Policy, known_sampling
 from sage_cli.models.stages import Described, Gpu, Stage, hours_fact, sampling_memory
 from sage_cli.progress import Progress
 from sage_cli.reports.measurement import (
@@ -30,107 +29,20 @@ from sage_cli.reports.measurement import (
     SamplesUsed,
 )
 from sage_cli.settings.sections.evaluation import IMPORTED_JUDGE
-from sage_cli.settings.sections.records import TrackingSection
 from sage_cli.store.files import identity_of
 from sage_cli.store.locks import writer
 from sage_cli.store.manifest import surroundings
 from sage_cli.store.mirrors import Follower, mirrors_of
-from sage_cli.store.run import Run, Runs, record_evaluation
-
-
-def provenance_of(
-    samples: Sequence[PolicySamples], benchmarks: Sequence[Benchmark], config: SageConfig
-) -> Provenance:
-    """Models by weights, benchmarks by content, sample sets by key, and how all was graded."""
-    evaluation = config.evaluation
-    seeds = tuple(range(evaluation.seed, evaluation.seed + evaluation.seeds))
-    sets = {
-        stored.identity.key: SamplesUsed(
-            stored.identity.key, own.policy.label, seed, stored.identity.template, stored.engine
-        )
-        for own in samples
-        for seed in seeds
-        for stored in [own.at(seed)]
-    }
-    configured = configured_provenance(benchmarks, config)
-    runs = [own.policy.run for own in samples if own.policy.imported]
-    if runs and len(runs) == len(samples):  # what is configured is not how they were sampled
-        said = [known_sampling(run) for run in runs if run is not None]
-        alike = all(one == said[0] for one in said)
-        configured = replace(configured, sampling=said[0] if alike else None)
-    return replace(
-        configured,
-        policies=tuple(_policy(one.policy) for one in samples),
-        samples=tuple(sets.values()),
-        seeds=seeds,
-    )
-
-
-def configured_provenance(benchmarks: Sequence[Benchmark], config: SageConfig) -> Provenance:
-    """The part that doesn't depend on which policies are measured."""
-    return replace(
-        Provenance.here(surroundings()),
-        benchmarks=tuple(
-            BenchmarkUsed(
-                one.name, len(one.problems), tuple(one.origins) or None, _grader(one, config)
-            )
-            for one in benchmarks
-        ),
-        sampling=config.sampling.model_dump(mode="json", exclude={"servers"}),
-    )
-
-
-def _policy(policy: Policy) -> PolicyUsed:
-    run = policy.run
-    base = str(run.manifest["parent"]) if run and run.manifest.get("parent") else None
-    return PolicyUsed(policy.label, policy.place, policy.fingerprint, run.id if run else None, base)
-
-
-def _grader(benchmark: Benchmark, config: SageConfig) -> GraderUsed:
-    with grader_for(benchmark.name, config.grading, config.prompt) as grader:
-        used = grader.identity
-    mode = IMPORTED_JUDGE if used.judge == IMPORTED_JUDGE else used.mode
-    return GraderUsed(mode, used.judge, used.tolerance, used.version)
-
+from sage_cli.store.run import record_evaluation
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Evaluated:
-    """Measurements by (benchmark, policy's label), and what was measured."""
-
-    measured: Measurements
-    samples: Sequence[PolicySamples]
-    benchmarks: Sequence[Benchmark]
-    config: SageConfig
-
-    @property
-    def policies(self) -> list[Policy]:
-        """The policies that were measured."""
-        return [one.policy for one in self.samples]
-
-    @cached_property
-    def provenance(self) -> Provenance:
-        """The sources of the numbers: models, benchmarks, samples, graders."""
-        return provenance_of(self.samples, self.benchmarks, self.config)
-
-
-@dataclass(frozen=True)
 class Evaluation:
-    """An evaluation that is to be made of policies, some of which may not exist yet.
-
-    `root` is the folder of runs. Benchmarks are read once.
-    """
+    """An evaluation of policies, which need not exist yet. Its benchmarks are read once."""
 
     config: SageConfig
-    root: Path
-    tracking: TrackingSection
-
-    @classmethod
-    def of_config(cls, config: SageConfig) -> Evaluation:
-        """The evaluation that `config` describes."""
-        return cls(config, config.run.root, config.tracking)
 
     @cached_property
     def ks(self) -> tuple[int, ...]:
@@ -147,26 +59,49 @@ class Evaluation:
         """Raise what is wrong with benchmarks or ks, before anything is trained."""
         _ = self.ks, self.benchmarks
 
-    def policies(self, names: Sequence[str], labels: Labels = NO_LABELS) -> list[Policy]:
-        """The policies called `names`; without names the latest run's (NoRunsError without one)."""
-        return chosen_policies(names, Runs(self.root), self.config.model, labels)
+    def measure(
+        self,
+        policies: Sequence[Policy],
+        progress: Progress,
+        mirrors: Sequence[Follower] = (),
+        *,
+        record: bool = True,
+    ) -> Evaluated:
+        """Measure every policy on every benchmark, and record the figures with the policies' runs.
 
-    def samples(self, policy: Policy) -> PolicySamples:
-        """The samples of `policy` that are counted."""
-        return PolicySamples.of_evaluation(policy, self.config, self.root)
+        Stored samples and grades are used again. `mirrors` are those of the one policy's run, where
+        they are open already. Without `record` nothing is written but samples and grades.
+        """
+        config = self.config
+        samples = [
+            PolicySamples.from_config(policy, config, config.run.root) for policy in policies
+        ]
+        for policy in policies:
+            with progress.doing(f"hashing the weights of {policy.label}"):
+                policy.fingerprint  # noqa: B018  kept once it is known
+        measured = measure(samples, self.benchmarks, config, progress)
+        if record:
+            record_evaluations(policies, self.benchmarks, measured, config, mirrors)
+        return Evaluated(self, samples, measured)
 
-    def of(self, policies: Sequence[Policy]) -> EvaluationStage:
-        """The stage that measures `policies`."""
-        return EvaluationStage(self, policies)
 
-    def of_run(self, run: Run) -> EvaluationStage:
-        """The stage that measures the final model of `run`."""
-        return self.of([Policy.of_run(run, consent=consents(self.config.model))])
+@dataclass(frozen=True)
+class Evaluated:
+    """What an evaluation measured, by (benchmark, policy's label), on which samples."""
+
+    evaluation: Evaluation
+    samples: Sequence[PolicySamples]
+    measured: Measurements
+
+    @cached_property
+    def provenance(self) -> Provenance:
+        """The sources of the numbers: models, benchmarks, samples, graders."""
+        return provenance_of(self.samples, self.evaluation.benchmarks, self.evaluation.config)
 
 
 @dataclass(frozen=True)
 class EvaluationStage(Stage):
-    """Policies x benchmarks x seeds: what is stored is neither sampled nor graded again."""
+    """The plan of an evaluation of policies."""
 
     evaluation: Evaluation
     policies: Sequence[Policy]
@@ -174,13 +109,13 @@ class EvaluationStage(Stage):
     def describe(self) -> Described:
         """Describe the evaluation, and for each policy and benchmark which samples are stored."""
         config = self.evaluation.config
-        found = missing(self.policies, self.evaluation.benchmarks, config, self.evaluation.root)
-        left = sum(one.wanted - one.held for one in found)
+        rows = missing(self.policies, self.evaluation.benchmarks, config, config.run.root)
+        left = sum(row.needed - row.stored for row in rows)
         stored = {
-            f"{one.policy} on {one.benchmark}": f"{one.wanted - one.held:,} of {one.wanted:,} "
-            f"to sample, {one.wanted - one.graded:,} to grade"
-            + (f"; samples/{', '.join(one.sample_sets)}" if one.sample_sets else "")
-            for one in found
+            f"{row.policy} on {row.benchmark}": f"{row.needed - row.stored:,} of {row.needed:,} "
+            f"to sample, {row.needed - row.graded:,} to grade"
+            + (f"; samples/{', '.join(row.sample_sets)}" if row.sample_sets else "")
+            for row in rows
         }
         hours = hours_fact(config.model, sampled=left * config.sampling.max_tokens)
         return Described("measure", {**evaluation_facts(config), **stored, **hours})
@@ -189,32 +124,12 @@ class EvaluationStage(Stage):
         """Describe the memory that sampling takes."""
         return sampling_memory(self.evaluation.config, gpu)
 
-    def carry_out(
-        self, progress: Progress, mirrors: Sequence[Follower] = (), *, record: bool = True
-    ) -> Evaluated:
-        """Measure every policy on every benchmark, and record the figures with the policies' runs.
-
-        `mirrors` are those of the one policy's run, where they are open already. Without `record`
-        nothing is written but samples and grades.
-        """
-        config, benchmarks = self.evaluation.config, self.evaluation.benchmarks
-        samples = [self.evaluation.samples(one) for one in self.policies]
-        for policy in self.policies:
-            with progress.doing(f"hashing the weights of {policy.label}"):
-                policy.fingerprint  # noqa: B018  kept once it is known
-        measured = measure(samples, benchmarks, config, progress)
-        tracking = self.evaluation.tracking
-        if record:
-            record_evaluations(self.policies, benchmarks, measured, config, tracking, mirrors)
-        return Evaluated(measured, samples, benchmarks, config)
-
 
 def record_evaluations(
     policies: Sequence[Policy],
     benchmarks: Sequence[Benchmark],
     measured: Measurements,
     config: SageConfig,
-    tracking: TrackingSection,
     mirrors: Sequence[Follower] = (),
 ) -> None:
     """Record what was measured of runs' final models in the runs' folders.
@@ -237,7 +152,7 @@ def record_evaluations(
                     for (benchmark, label), seeds in measured.items()
                     if label == policy.label
                 ]
-                for mirror in (mirrors or mirrors_of(tracking, run)) if any(changed) else ():
+                for mirror in (mirrors or mirrors_of(config.tracking, run)) if any(changed) else ():
                     mirror.show_evaluations()
         except (OSError, StoreError) as error:
             log.warning("%s doesn't keep what was measured: %s", run.id, error)
@@ -245,10 +160,10 @@ def record_evaluations(
 
 def _figures(policy: Policy, seeds: Sequence[Measured], config: SageConfig) -> dict[str, Any]:
     """The figures of a policy; an imported one was sampled under settings of its own."""
-    found = figures(seeds, config)
+    recorded = figures(seeds, config)
     if policy.imported and policy.run is not None:
-        found["temperature"] = known_sampling(policy.run).get("temperature")
-    return found
+        recorded["temperature"] = known_sampling(policy.run).get("temperature")
+    return recorded
 
 
 def figures(seeds: Sequence[Measured], config: SageConfig) -> dict[str, Any]:
@@ -268,10 +183,69 @@ def figures(seeds: Sequence[Measured], config: SageConfig) -> dict[str, Any]:
     }
 
 
-def report_folder(kind: str, found: Evaluated, root: Path) -> Path:
+def report_folder(kind: str, evaluated: Evaluated) -> Path:
     """The folder of a report, named by sample sets and by settings of evaluation and grading."""
-    sets = [one.sample_set for seeds in found.measured.values() for one in seeds]
-    settings = [found.config.evaluation.determinants(), found.config.grading.determinants()]
+    config = evaluated.evaluation.config
+    sets = [seed.sample_set for seeds in evaluated.measured.values() for seed in seeds]
+    settings = [config.evaluation.determinants(), config.grading.determinants()]
     identity = identity_of(kind, {"sets": sets, "settings": settings})
-    benchmarks = dict.fromkeys(Path(benchmark).stem for benchmark, _ in found.measured)
-    return root / "reports" / f"{kind}-{'-'.join(benchmarks)}-{identity[:8]}"
+    benchmarks = dict.fromkeys(Path(benchmark).stem for benchmark, _ in evaluated.measured)
+    return config.run.root / "reports" / f"{kind}-{'-'.join(benchmarks)}-{identity[:8]}"
+
+
+def provenance_of(
+    samples: Sequence[PolicySamples], benchmarks: Sequence[Benchmark], config: SageConfig
+) -> Provenance:
+    """Models by weights, benchmarks by content, sample sets by key, and how all was graded."""
+    evaluation = config.evaluation
+    seeds = tuple(range(evaluation.seed, evaluation.seed + evaluation.seeds))
+    sets = {
+        stored.identity.key: SamplesUsed(
+            stored.identity.key, source.policy.label, seed, stored.identity.template, stored.engine
+        )
+        for source in samples
+        for seed in seeds
+        for stored in [source.at(seed)]
+    }
+    configured = configured_provenance(benchmarks, config)
+    runs = [source.policy.run for source in samples if source.policy.imported]
+    if runs and len(runs) == len(samples):  # what is configured is not how they were sampled
+        settings = [known_sampling(run) for run in runs if run is not None]
+        alike = all(others == settings[0] for others in settings)
+        configured = replace(configured, sampling=settings[0] if alike else None)
+    return replace(
+        configured,
+        policies=tuple(_policy(source.policy) for source in samples),
+        samples=tuple(sets.values()),
+        seeds=seeds,
+    )
+
+
+def configured_provenance(benchmarks: Sequence[Benchmark], config: SageConfig) -> Provenance:
+    """The part that doesn't depend on which policies are measured."""
+    return replace(
+        Provenance.here(surroundings()),
+        benchmarks=tuple(
+            BenchmarkUsed(
+                benchmark.name,
+                len(benchmark.problems),
+                tuple(benchmark.origins) or None,
+                _grader(benchmark, config),
+            )
+            for benchmark in benchmarks
+        ),
+        sampling=config.sampling.model_dump(mode="json", exclude={"servers"}),
+    )
+
+
+def _policy(policy: Policy) -> PolicyUsed:
+    run = policy.run
+    base = str(run.manifest["parent"]) if run and run.manifest.get("parent") else None
+    return PolicyUsed(policy.label, policy.place, policy.fingerprint, run.id if run else None, base)
+
+
+def _grader(benchmark: Benchmark, config: SageConfig) -> GraderUsed:
+    with grader_for(benchmark.name, config.grading, config.prompt) as grader:
+        used = grader.identity
+    mode = IMPORTED_JUDGE if used.judge == IMPORTED_JUDGE else used.mode
+    return GraderUsed(mode, used.judge, used.tolerance, used.version)

@@ -95,9 +95,9 @@ class PolicySampler:
         """One sampler in this process, or several engines."""
         if self._engine is None:
             setup = self._setup()
-            asked = ", ".join(self._section.servers) if self._section.asks_servers else ""
-            said = f"{self.label} is sampled by {asked}" if asked else f"loading {self.label}"
-            self.progress.say(escape(said))
+            servers = ", ".join(self._section.servers) if self._section.asks_servers else ""
+            sampled = f"{self.label} is sampled by {servers}"
+            self.progress.say(escape(sampled if servers else f"loading {self.label}"))
             if self._section.data_parallel > 1:
                 self._engine = Engines(setup)
             else:
@@ -107,12 +107,12 @@ class PolicySampler:
 
     def _setup(self) -> SamplerSetup:
         policy = self._samples.policy
-        # what servers may decide is what the samples are named by
-        unsaid = {"server_model": None, "server_form": "completions"}
+        # `served` is part of the sample set's identity, so it wins over the section's settings
+        defaults = {"server_model": None, "server_form": "completions"}
         return SamplerSetup(
             policy.path,
             self._samples.parameters,
-            self._section.model_copy(update={**unsaid, **self._samples.served}),
+            self._section.model_copy(update={**defaults, **self._samples.served}),
             dtype=self._samples.dtype,
             prompt=self._samples.prompt,
             **policy.loading,
@@ -140,22 +140,22 @@ def measure(
     What is stored among its samples is neither sampled nor graded again. Raises
     RefusedPromptsError where prompts could not be answered, after all others.
     """
-    found: dict[tuple[str, str], list[Measured]] = {}
+    measured: dict[tuple[str, str], list[Measured]] = {}
     refused: dict[str, str] = {}
     evaluation = config.evaluation
     seeds = range(evaluation.seed, evaluation.seed + evaluation.seeds)
     with ExitStack() as open_graders:
         graders = [  # kept for all policies: their workers take a second to start
-            open_graders.enter_context(grader_for(one.name, config.grading, config.prompt))
-            for one in benchmarks
+            open_graders.enter_context(grader_for(benchmark.name, config.grading, config.prompt))
+            for benchmark in benchmarks
         ]
         for samples in policies:
             with PolicySampler(samples, config.sampling, progress) as sampler:
                 for benchmark, grader in zip(benchmarks, graders, strict=True):
-                    of_seeds = found[benchmark.name, sampler.label] = []
+                    by_seed = measured[benchmark.name, sampler.label] = []
                     for seed in seeds:
                         try:
-                            of_seeds.append(
+                            by_seed.append(
                                 _measure_seed(sampler, benchmark, grader, seed, evaluation.samples)
                             )
                         except RefusedPromptsError as error:
@@ -163,7 +163,9 @@ def measure(
     if refused:
         raise RefusedPromptsError(refused)
     return {
-        (benchmark.name, samples.policy.label): tuple(found[benchmark.name, samples.policy.label])
+        (benchmark.name, samples.policy.label): tuple(
+            measured[benchmark.name, samples.policy.label]
+        )
         for benchmark in benchmarks
         for samples in policies
     }

@@ -25,34 +25,34 @@ def over_temperatures(
 
     pass@1 is among the ks. Raises ConfigurationError where there is one temperature alone.
     """
-    own = evaluation.config.sampling.temperature
-    grid = tuple(sorted({own, *temperatures}))
+    configured = evaluation.config.sampling.temperature
+    grid = tuple(sorted({configured, *temperatures}))
     if len(grid) < 2:
         raise ConfigurationError(
-            f"one temperature, {own:g}, makes no curve",
+            f"one temperature, {configured:g}, makes no curve",
             "name others with --temperature, as 0.8,1,1.2: each is sampled",
         )
     ks = tuple(dict.fromkeys((1, *evaluation.ks)))
-    each = [_sampled(evaluation, policies, temperature, progress) for temperature in grid]
+    evaluated = [_measured_at(temperature, evaluation, policies, progress) for temperature in grid]
     passed = {
         key: np.stack(
-            [pass_matrix([one.counts for one in found.measured[key]], ks) for found in each]
+            [pass_matrix([seed.counts for seed in at.measured[key]], ks) for at in evaluated]
         )
-        for key in each[0].measured
+        for key in evaluated[0].measured
     }
-    samples = [one for found in each for one in found.provenance.samples or ()]
-    provenance = replace(each[0].provenance, samples=tuple(samples))
-    return OverTemperatures(passed, grid, grid.index(own), ks, provenance)
+    samples = [sample_set for at in evaluated for sample_set in at.provenance.samples or ()]
+    provenance = replace(evaluated[0].provenance, samples=tuple(samples))
+    return OverTemperatures(passed, grid, grid.index(configured), ks, provenance)
 
 
-def _sampled(
-    evaluation: Evaluation, policies: Sequence[Policy], temperature: float, progress: Progress
+def _measured_at(
+    temperature: float, evaluation: Evaluation, policies: Sequence[Policy], progress: Progress
 ) -> Evaluated:
-    """Measure at another temperature. What is recorded with runs is of the configured one alone."""
+    """Measure at a temperature. Only figures at the configured one are recorded with runs."""
     config = evaluation.config
     if temperature == config.sampling.temperature:
-        return evaluation.of(policies).carry_out(progress)
+        return evaluation.measure(policies, progress)
     progress.say(f"at temperature {temperature:g}")
     sampling = config.sampling.model_copy(update={"temperature": temperature})
-    other = replace(evaluation, config=config.model_copy(update={"sampling": sampling}))
-    return other.of(policies).carry_out(progress, record=False)
+    at_temperature = replace(evaluation, config=config.model_copy(update={"sampling": sampling}))
+    return at_temperature.measure(policies, progress, record=False)

@@ -44,14 +44,16 @@ class PolicySamples:
     served: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of_evaluation(cls, policy: Policy, config: SageConfig, root: Path) -> PolicySamples:
+    def from_config(cls, policy: Policy, config: SageConfig, root: Path) -> PolicySamples:
         """The samples that an evaluation counts.
 
         Raises ConfigurationError for a run that was trained under another prompt, unless that is
         allowed.
         """
         if policy.imported:
-            return ImportedSamples.of_imported(policy, config, root)
+            parameters = SamplingParameters.from_section(config.sampling, stop=None)
+            dtype = sampled_dtype(config.model)
+            return ImportedSamples(policy, config.prompt, parameters, dtype, root)
         if config.grading.judge == IMPORTED_JUDGE:
             raise ConfigurationError(
                 f"{policy.label} has no verdicts of another program (grading.judge=imported)",
@@ -68,7 +70,7 @@ class PolicySamples:
         return samples
 
     @classmethod
-    def of_rollouts(cls, policy: Policy, config: SageConfig, root: Path) -> PolicySamples:
+    def for_rollouts(cls, policy: Policy, config: SageConfig, root: Path) -> PolicySamples:
         """The samples that a training takes beforehand, as it would sample rollouts."""
         stop = PromptTemplate(config.prompt).stop
         parameters = SamplingParameters.from_section(config.rollout, stop=stop)
@@ -115,12 +117,6 @@ class PolicySamples:
 class ImportedSamples(PolicySamples):
     """Samples that another program took: one set, whatever the settings of sampling are."""
 
-    @classmethod
-    def of_imported(cls, policy: Policy, config: SageConfig, root: Path) -> ImportedSamples:
-        """The samples of an imported policy."""
-        parameters = SamplingParameters.from_section(config.sampling, stop=None)
-        return cls(policy, config.prompt, parameters, sampled_dtype(config.model), root)
-
     @cached_property
     def template(self) -> PromptTemplate:
         """A stand-in: the other program's prompt is part of the stored question or unknown."""
@@ -149,15 +145,15 @@ def imported_set(
 
 @dataclass(frozen=True)
 class Missing:
-    """One policy on one benchmark, over all evaluation seeds: samples wanted, held, graded.
+    """One policy on one benchmark, over all evaluation seeds: samples needed, stored, graded.
 
     `sample_sets` are the keys of the sets, none for a policy that isn't trained yet.
     """
 
     policy: str
     benchmark: str
-    wanted: int
-    held: int
+    needed: int
+    stored: int
     graded: int
     sample_sets: tuple[str, ...] = ()
 
@@ -170,23 +166,25 @@ def missing(
 ) -> list[Missing]:
     """Count which samples of a measurement are stored, for each policy and benchmark."""
     evaluation, n = config.evaluation, config.evaluation.samples
-    found = []
+    rows = []
     for policy in policies:
-        samples = PolicySamples.of_evaluation(policy, config, root) if policy.exists else None
+        samples = PolicySamples.from_config(policy, config, root) if policy.exists else None
         for benchmark in benchmarks:
-            each = n * len(benchmark.problems)
-            wanted = each * evaluation.seeds
+            per_seed = n * len(benchmark.problems)
+            needed = per_seed * evaluation.seeds
             if samples is None:
-                found.append(Missing(policy.label, benchmark.name, wanted, 0, 0))
+                rows.append(Missing(policy.label, benchmark.name, needed, 0, 0))
                 continue
-            held, graded, keys = 0, 0, []
+            stored_n, graded, keys = 0, 0, []
             for stored, grades in stored_grades(samples, benchmark, config):
                 tally = grades.tally(list(benchmark.golds), n)
-                held += each - stored.inventory().count_missing(list(benchmark.golds), n)
-                graded += each - tally.lacking
+                stored_n += per_seed - stored.inventory().count_missing(list(benchmark.golds), n)
+                graded += per_seed - tally.lacking
                 keys.append(stored.identity.key)
-            found.append(Missing(policy.label, benchmark.name, wanted, held, graded, tuple(keys)))
-    return found
+            rows.append(
+                Missing(policy.label, benchmark.name, needed, stored_n, graded, tuple(keys))
+            )
+    return rows
 
 
 def counts_of(tally: Tally, seed: int) -> Counts:
@@ -211,7 +209,7 @@ def stored_measurements(
 ) -> dict[str, tuple[Measured, ...]] | None:
     """The measurements by benchmark, one for each evaluation seed; None if a sample is missing."""
     n, label = config.evaluation.samples, samples.policy.label
-    found: dict[str, tuple[Measured, ...]] = {}
+    measured: dict[str, tuple[Measured, ...]] = {}
     for benchmark in benchmarks:
         ids, seeds = tuple(benchmark.golds), []
         for stored, grades in stored_grades(samples, benchmark, config):
@@ -225,8 +223,8 @@ def stored_measurements(
                     identity.key,
                 )
             )  # fmt: skip
-        found[benchmark.name] = tuple(seeds)
-    return found
+        measured[benchmark.name] = tuple(seeds)
+    return measured
 
 
 def stored_counts(
@@ -241,14 +239,13 @@ def stored_counts(
     Only samples with a grade are counted, so that `n_P` is below n where some are missing.
     `root` is the folder of runs.
     """
-    samples = PolicySamples.of_evaluation(policy, config, root)
+    samples = PolicySamples.from_config(policy, config, root)
     ids = tuple(benchmark.golds)
-    found: dict[int, list[Counts]] = {n: [] for n in ns}
+    counts: dict[int, list[Counts]] = {n: [] for n in ns}
     for _, grades in stored_grades(samples, benchmark, config):
-        for n, of_seeds in found.items():
-            tally = grades.tally(ids, n)
-            of_seeds.append(counts_of(tally, grades.seed))
-    return found
+        for n, by_seed in counts.items():
+            by_seed.append(counts_of(grades.tally(ids, n), grades.seed))
+    return counts
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ class PassRates:
     n: Mapping[str, int]
     source: str
 
-    def of(self, problem: Problem) -> float:
+    def rate(self, problem: Problem) -> float:
         """Return the pass rate of a problem that has one."""
         return self.right[problem.id] / self.n[problem.id]
 
@@ -51,7 +51,7 @@ def in_order(
     rate_P = np.array(rates)
     key_P = {"easy-first": -rate_P, "hard-first": rate_P, "middle-first": abs(rate_P - 0.5)}[order]
     shuffled_P = np.random.default_rng((seed, len(problems))).permutation(len(problems))
-    return [problems[place] for place in shuffled_P[np.argsort(key_P[shuffled_P], kind="stable")]]
+    return [problems[index] for index in shuffled_P[np.argsort(key_P[shuffled_P], kind="stable")]]
 
 
 def stored_rates(config: SageConfig, root: Path, problems: Sequence[Problem]) -> PassRates:
@@ -61,15 +61,16 @@ def stored_rates(config: SageConfig, root: Path, problems: Sequence[Problem]) ->
     """
     name, runs = str(config.data.rl.solved_by), Runs(root)
     policy = named_policy(name, runs, config.model)
-    of_ledger = policy.run is not None and policy.checkpoint is None
-    rates = _of_ledger(policy.run) if of_ledger and policy.run is not None else None
+    rates = None
+    if policy.run is not None and policy.checkpoint is None:
+        rates = _ledger_rates(policy.run)
     if rates is None:
-        rates = _of_samples(policy, config, root, problems)
+        rates = _sample_rates(policy, config, root, problems)
     if rates.among(problems):
         return rates
     rollout, source = config.rollout, config.data.rl.name
     settings = ("temperature", "top_p", "top_k", "min_p", "max_tokens")
-    sets = " ".join(f"--set sampling.{one}={getattr(rollout, one):g}" for one in settings)
+    sets = " ".join(f"--set sampling.{key}={getattr(rollout, key):g}" for key in settings)
     raise StoreError(
         f"{rates.source} holds no graded completion of a problem of {source} "
         f"(data.rl.solved_by is {name})",
@@ -78,7 +79,7 @@ def stored_rates(config: SageConfig, root: Path, problems: Sequence[Problem]) ->
     )
 
 
-def _of_ledger(run: Run) -> PassRates | None:
+def _ledger_rates(run: Run) -> PassRates | None:
     """Return the pass rates of all completions of a training; None if it has no ledger."""
     rows = run.ledger.read()
     if not len(rows):
@@ -92,15 +93,15 @@ def _of_ledger(run: Run) -> PassRates | None:
     return PassRates(right, n, f"the ledger of {run.id}")
 
 
-def _of_samples(
+def _sample_rates(
     policy: Policy, config: SageConfig, root: Path, problems: Sequence[Problem]
 ) -> PassRates:
     """Return the pass rates of all seeds' samples that were sampled as rollouts are."""
     ids, right, n = [problem.id for problem in problems], Counter[str](), Counter[str]()
-    identity = PolicySamples.of_rollouts(policy, config, root).at(0, read_only=True).identity
+    identity = PolicySamples.for_rollouts(policy, config, root).at(0, read_only=True).identity
     with grader_for(config.data.rl.name, config.grading, config.prompt) as grader:
-        for one in stored_seeds(root, identity):
-            stored = SampleSet(root, one, read_only=True)
+        for of_seed in stored_seeds(root, identity):
+            stored = SampleSet(root, of_seed, read_only=True)
             most = int(stored.inventory().index_S.max(initial=-1)) + 1
             tally = GradeStore(stored, grader.identity.mapping()).tally(ids, most)
             right.update(dict(zip(ids, tally.right_P.tolist(), strict=True)))
@@ -118,17 +119,18 @@ def training_problems(config: SageConfig, root: Path) -> list[Problem]:
         return problems
 
     rates = stored_rates(config, root, problems)
-    known = rates.among(problems)
+    rated = rates.among(problems)
     low, high = source.solved_range
-    chosen = [problem for problem in known if low <= rates.of(problem) <= high]
+    chosen = [problem for problem in rated if low <= rates.rate(problem) <= high]
     if not chosen:
-        found = [rates.of(problem) for problem in known]
+        values = [rates.rate(problem) for problem in rated]
         raise ConfigurationError(
             f"no problem of {source.name} has a pass rate in {source.solved}: {rates.source} has "
-            f"{min(found):.3g} to {max(found):.3g} on {len(known):,}",
+            f"{min(values):.3g} to {max(values):.3g} on {len(rated):,}",
             "widen data.rl.solved",
         )
-    return in_order(chosen, [rates.of(problem) for problem in chosen], source.order, config.rl.seed)
+    rate_P = [rates.rate(problem) for problem in chosen]
+    return in_order(chosen, rate_P, source.order, config.rl.seed)
 
 
 def pool_identity(config: SageConfig, root: Path) -> dict[str, Any] | None:
@@ -140,7 +142,8 @@ def pool_identity(config: SageConfig, root: Path) -> dict[str, Any] | None:
     problems = load_training_problems(config.data)
     rates = stored_rates(config, root, problems)
     counted = sorted(
-        (one.id, rates.right[one.id], rates.n[one.id]) for one in rates.among(problems)
+        (problem.id, rates.right[problem.id], rates.n[problem.id])
+        for problem in rates.among(problems)
     )
     return {
         "solved": list(source.solved_range),
@@ -157,12 +160,12 @@ def pool_facts(config: SageConfig, root: Path) -> dict[str, str]:
 
     problems = load_training_problems(config.data)
     rates, left = stored_rates(config, root, problems), training_problems(config, root)
-    known = rates.among(problems)
-    each = sum(rates.n[problem.id] for problem in known) / len(known)
-    unknown = len(problems) - len(known)
+    rated = rates.among(problems)
+    mean_n = sum(rates.n[problem.id] for problem in rated) / len(rated)
+    unrated = len(problems) - len(rated)
     return {
         "problems": f"{source.name}, {len(left):,} of {len(problems):,}: pass rate "
-        f"{source.solved or 'known'}, by {rates.source}, {each:.3g} completions each"
-        + (f"; {unknown:,} have none" if unknown else ""),
+        f"{source.solved or 'known'}, by {rates.source}, {mean_n:.3g} completions each"
+        + (f"; {unrated:,} have none" if unrated else ""),
         "order": source.order,
     }

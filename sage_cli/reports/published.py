@@ -89,6 +89,6 @@ def published() -> Mapping[str, Any]:
     `evaluation` (Tables 1, 3, 4, 9: mean and standard deviation by k), `sweep` (Table 6),
     `patterns` (Table 2), `gradient_norm` (Table 5).
     """
-    text = files("sage_cli.reports.tables").joinpath("published.json").read_text(encoding="utf-8")
+    text = files("sage_cli.reports").joinpath("published.json").read_text(encoding="utf-8")
     tables: dict[str, Any] = json.loads(text)
     return tables

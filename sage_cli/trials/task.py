@@ -133,7 +133,7 @@ class StoredMeasurements:
         # import numpy and pyarrow, which a dry run before any training does not need
         from sage_cli.evaluation.stored import PolicySamples, stored_measurements
 
-        samples = PolicySamples.of_evaluation(policy, config, config.run.root)
+        samples = PolicySamples.from_config(policy, config, config.run.root)
         seeds = range(first, first + config.evaluation.seeds)
         # before problems are read, which may not be on this machine
         if not all(samples.at(seed, read_only=True).folder.is_dir() for seed in seeds):

@@ -242,7 +242,7 @@ class Measured:
     @property
     def samples(self) -> PolicySamples:
         """Return the policy's sample sets under these settings."""
-        return PolicySamples.of_evaluation(self.policy, self.config, self.root)
+        return PolicySamples.from_config(self.policy, self.config, self.root)
 
     @property
     def grader_key(self) -> str:

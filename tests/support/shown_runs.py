@@ -129,7 +129,7 @@ def token_report(policy: str) -> dict[str, Any]:
 def sample(run: Run, root: Path, config: SageConfig, text: Text) -> None:
     """Store and grade samples of a run, and record the figures."""
     (benchmark,) = load_benchmarks(config.evaluation, config.data)
-    own = PolicySamples.of_evaluation(Policy.of_run(run), config, root)
+    own = PolicySamples.from_config(Policy.of_run(run), config, root)
     samples, ids = own.at(0), list(benchmark.golds)
     grade: dict[tuple[str, int], str] = {}
     with samples.writing({"engine": "test"}) as writer:

@@ -47,7 +47,7 @@ def measured(tmp_path, identity, right_samples):
         (run.model / "tokenizer_config.json").write_text('{"eos_token": "<eos>"}')
         (run.model / "model.safetensors").write_bytes(identity.encode())
     (benchmark,) = load_benchmarks(config.evaluation, config.data)
-    samples = PolicySamples.of_evaluation(Policy.of_run(run), config, tmp_path).at(0)
+    samples = PolicySamples.from_config(Policy.of_run(run), config, tmp_path).at(0)
     ids = list(benchmark.golds)
     with samples.writing({"engine": "test"}) as writer:
         writer.claim(ids, 2)

@@ -44,7 +44,7 @@ def subject(tmp_path: Path) -> tuple[PolicySamples, SageConfig, Any]:
     template = PromptTemplate.from_section(config.prompt, load_tokenizer(run.model)).hash
     run.note(template=template)
     (benchmark,) = load_benchmarks(config.evaluation, config.data)
-    own = PolicySamples.of_evaluation(Policy.of_run(run), config, root)
+    own = PolicySamples.from_config(Policy.of_run(run), config, root)
     ids = [problem.id for problem in benchmark.problems]
     for place, id_ in enumerate(ids):  # a part for each problem
         with own.at(0).writing({}) as writer:

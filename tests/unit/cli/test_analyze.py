@@ -79,7 +79,7 @@ def sage(models, tmp_path, monkeypatch):
     benchmarks = load_benchmarks(config.evaluation, config.data)
     policies = [Policy(str(models / name)) for name in "ab"]
     root = tmp_path / "runs"
-    samples = [PolicySamples.of_evaluation(one, config, root) for one in policies]
+    samples = [PolicySamples.from_config(one, config, root) for one in policies]
     measure(samples, benchmarks, config, Silent())
 
     def type_(name, *more, models_=("a", "b"), n="4", code=0):

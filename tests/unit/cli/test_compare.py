@@ -103,7 +103,7 @@ def test_files_of_counts_are_compared_without_a_model(tmp_path: Path) -> None:
         (tmp_path / f"{name}.json").write_text(json.dumps(rows))
     config = load(sets=[f"run.root={tmp_path}/runs"]).config
     files = [str(tmp_path / f"{name}.json") for name in ("good", "base")]
-    result = compare(Evaluation.of_config(config), files[:1], files[1:], None, Silent())
+    result = compare(Evaluation(config), files[:1], files[1:], None, Silent())
     assert result.folder.parent == tmp_path / "runs" / "reports"
     written = json.loads((result.folder / "compare.json").read_text(), parse_constant=pytest.fail)
     found = written["comparisons"]["counts"]
@@ -116,14 +116,11 @@ def test_files_of_counts_are_compared_without_a_model(tmp_path: Path) -> None:
         "compare.svg",
     }  # fmt: skip
     assert "good against base on counts" in (result.folder / "compare.md").read_text()
-    again = compare(Evaluation.of_config(config), files[:1], files[1:], None, Silent())
+    again = compare(Evaluation(config), files[:1], files[1:], None, Silent())
     assert again.folder == result.folder
-    assert (
-        compare(Evaluation.of_config(config), files[1:], files[:1], None, Silent()).folder
-        != result.folder
-    )
+    assert compare(Evaluation(config), files[1:], files[:1], None, Silent()).folder != result.folder
     with pytest.raises(ConfigurationError, match="pass@32 is undefined with 16"):
-        compare(Evaluation.of_config(config), files[:1], files[1:], "1..32", Silent())
+        compare(Evaluation(config), files[:1], files[1:], "1..32", Silent())
 
 
 def test_a_model_is_named_once(tmp_path: Path) -> None:
@@ -138,9 +135,9 @@ def test_a_model_is_named_once(tmp_path: Path) -> None:
     with pytest.raises(
         ConfigurationError, match=r"copy.json \(the same content as .*a.json\) is on"
     ):
-        compare(Evaluation.of_config(config), [a], [copy], None, Silent())
+        compare(Evaluation(config), [a], [copy], None, Silent())
     with pytest.raises(ConfigurationError, match=r"the same content as .* is named twice on one"):
-        compare(Evaluation.of_config(config), [a, copy], [b, b], None, Silent())
+        compare(Evaluation(config), [a, copy], [b, b], None, Silent())
     assert not (tmp_path / "runs").exists()
 
 
@@ -153,10 +150,10 @@ def test_weights_tell_models_apart_whatever_they_are_called(tmp_path: Path) -> N
     config = load(sets=[f"run.root={tmp_path}/runs"]).config
     one, two, x, y = (str(tmp_path / name) for name in ("one", "two", "x/m", "y/m"))
     with pytest.raises(ConfigurationError, match=r"two \(the same content as .*one\) is on both"):
-        compare(Evaluation.of_config(config), [one], [two], None, Silent())
+        compare(Evaluation(config), [one], [two], None, Silent())
     # two models of one name would be one in every table
     with pytest.raises(ConfigurationError, match="the same name in tables and figures"):
-        compare(Evaluation.of_config(config), [x], [y], None, Silent())
+        compare(Evaluation(config), [x], [y], None, Silent())
 
 
 def test_sides_are_called_as_they_are_labelled() -> None:
@@ -180,7 +177,7 @@ def test_two_methods_on_one_side_are_no_seeds_of_one(tmp_path: Path, turned: boo
     sides = (runs[2:], runs[:2]) if turned else (runs[:2], runs[2:])
     config = load(sets=[f"run.root={root}"]).config
     with pytest.raises(ConfigurationError, match=r"differ in guide.name \(branch and none\)"):
-        compare(Evaluation.of_config(config), *sides, None, Silent())
+        compare(Evaluation(config), *sides, None, Silent())
     assert not (root / "reports").exists()
 
 
@@ -193,7 +190,7 @@ def test_counts_of_several_seeds_are_told_to_be_unchecked(tmp_path: Path) -> Non
         (tmp_path / f"{name}.json").write_text(json.dumps(rows))
     one, two, base = (str(tmp_path / f"{name}.json") for name in ("one", "two", "base"))
     config = load(sets=[f"run.root={tmp_path}/runs"]).config
-    evaluation = Evaluation.of_config(config)
+    evaluation = Evaluation(config)
     told = [
         [note for note in compare(evaluation, a, [base], "1", Silent()).document.notes
          if "isn't checked" in note]

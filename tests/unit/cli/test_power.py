@@ -18,7 +18,7 @@ from sage_cli.progress import Silent
 
 @pytest.fixture
 def evaluation(tmp_path: Path) -> Evaluation:
-    return Evaluation.of_config(load(sets=[f"run.root={tmp_path}/runs"]).config)
+    return Evaluation(load(sets=[f"run.root={tmp_path}/runs"]).config)
 
 
 def counted(folder: Path, name: str, a: float = 0.4) -> str:

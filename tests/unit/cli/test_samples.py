@@ -64,7 +64,7 @@ def made(base, tmp_path):
 
 def store(policy, config, problems, texts, reason="stop"):
     """Sample 0 of each problem, as a sampler would have left it; and a sample 1 to overlook."""
-    samples = PolicySamples.of_evaluation(policy, config, config.run.root).at(0)
+    samples = PolicySamples.from_config(policy, config, config.run.root).at(0)
     with samples.writing({}) as writer:
         writer.claim([problem.id for problem in problems], 2)
         for problem, text in zip(problems, texts, strict=True):

@@ -76,9 +76,9 @@ def test_every_measurement_of_runs_is_kept(trained, monkeypatch):
     policy = Policy(str(run.model), run)
     found = measured(policy, [1, 1])
     monkeypatch.setattr("sage_cli.evaluation.evaluate.measure", lambda *_: found)
-    monkeypatch.setattr("sage_cli.evaluation.evaluate.PolicySamples.of_evaluation", lambda *_: None)
+    monkeypatch.setattr("sage_cli.evaluation.evaluate.PolicySamples.from_config", lambda *_: None)
     monkeypatch.setattr("sage_cli.evaluation.evaluate.load_benchmarks", lambda *_: [])
-    Evaluation.of_config(config).of([policy]).carry_out(Silent())
+    Evaluation(config).measure([policy], Silent())
     assert evaluation_figures(run)["eval/amc23/pass@1"] == 0.25
 
 

@@ -83,7 +83,7 @@ def config(tmp_path):
 
 def found(policies, config, tmp_path):
     benchmarks = load_benchmarks(config.evaluation, config.data)
-    samples = [PolicySamples.of_evaluation(one, config, tmp_path / "runs") for one in policies]
+    samples = [PolicySamples.from_config(one, config, tmp_path / "runs") for one in policies]
     return measure(samples, benchmarks, config, Silent())
 
 
@@ -163,18 +163,18 @@ def test_an_interruption_keeps_what_was_judged(policies, config, tmp_path, monke
         found(policies[:1], config, tmp_path)
     benchmarks = load_benchmarks(config.evaluation, config.data)
     (one, *_) = missing(policies[:1], benchmarks, config, tmp_path / "runs")
-    assert (one.wanted, one.held, one.graded) == (12, 3, 3)
+    assert (one.needed, one.stored, one.graded) == (12, 3, 3)
 
 
 def test_missing_says_what_a_measurement_would_draw(policies, config, tmp_path, built):
     benchmarks = load_benchmarks(config.evaluation, config.data)
     root = tmp_path / "runs"
     before = missing(policies, benchmarks, config, root)
-    assert [(one.wanted, one.held, one.graded) for one in before] == [(12, 0, 0)] * 6
+    assert [(one.needed, one.stored, one.graded) for one in before] == [(12, 0, 0)] * 6
     assert not root.exists()
     found(policies[:1], config, tmp_path)
     after = missing(policies, benchmarks, config, root)
-    assert [(one.held, one.graded) for one in after] == [(12, 12)] * 3 + [(0, 0)] * 3
+    assert [(one.stored, one.graded) for one in after] == [(12, 12)] * 3 + [(0, 0)] * 3
     assert isinstance(after[0], Missing)
     assert len(set(after[0].sample_sets)) == 3  # one for each seed
 
@@ -202,9 +202,9 @@ def test_missing_leaves_everything_as_it_is(policies, config, tmp_path, built, m
     told = missing(policies, load_benchmarks(config.evaluation, config.data), config, root)
     assert contents(root) == before
     # each of 2 x 3 sets has 3 files x 2 problems x 2 samples = 12
-    assert sum(one.wanted for one in told) == 2 * 3 * 12
-    assert sum(one.held for one in told) < 2 * 3 * 12
-    assert sum(one.graded for one in told) < sum(one.held for one in told)
+    assert sum(one.needed for one in told) == 2 * 3 * 12
+    assert sum(one.stored for one in told) < 2 * 3 * 12
+    assert sum(one.graded for one in told) < sum(one.stored for one in told)
 
 
 def test_prompts_that_cannot_be_answered_stop_no_other(policies, config, tmp_path, monkeypatch):
@@ -225,7 +225,7 @@ def test_prompts_that_cannot_be_answered_stop_no_other(policies, config, tmp_pat
     benchmarks = load_benchmarks(config.evaluation, config.data)
     stored = missing(policies, benchmarks, config, tmp_path / "runs")
     # two problems of two samples under three seeds; one of them is missing on the second file
-    assert [(one.held, one.graded) for one in stored] == [(12, 12), (6, 6), (12, 12)] * 2
+    assert [(one.stored, one.graded) for one in stored] == [(12, 12), (6, 6), (12, 12)] * 2
 
 
 def test_a_gold_that_is_no_answer_to_itself_is_named(tmp_path):

@@ -52,7 +52,7 @@ ALLOWED = ("model.allow_lost_updates=true",)  # nothing is trained here
 def samples(folder, *sets):
     loaded = load(["tiny"], sets=["model.dtype=float32", *ALLOWED, *sets])
     config = loaded.config
-    return PolicySamples.of_evaluation(Policy(str(folder)), config, folder.parent)
+    return PolicySamples.from_config(Policy(str(folder)), config, folder.parent)
 
 
 def key(folder, *sets):
@@ -201,7 +201,7 @@ def measured(tmp_path, monkeypatch):
     monkeypatch.setattr(drawing, "build_sampler", Right)
     benchmarks = load_benchmarks(config.evaluation, config.data)
     policies = [Policy(str(tmp_path / name)) for name in ("a", "b")]
-    samples = [PolicySamples.of_evaluation(one, config, tmp_path / "runs") for one in policies]
+    samples = [PolicySamples.from_config(one, config, tmp_path / "runs") for one in policies]
     measure(samples, benchmarks, config, Silent())
     settings = ["--preset", "tiny", "--n", "2", "--k", "1,2"]
     return ["--benchmark", str(file), *settings, "--runs", str(tmp_path / "runs")]

@@ -91,7 +91,7 @@ def test_curricula(folder: Path) -> None:
 def store_samples(folder: Path, seed: int, right: int) -> None:
     """Store and grade two samples of each of the first two problems, `right` of the first's."""
     config = configured(folder)
-    samples = PolicySamples.of_rollouts(Policy(str(folder / "model")), config, folder / "runs")
+    samples = PolicySamples.for_rollouts(Policy(str(folder / "model")), config, folder / "runs")
     ids = [problem.id for problem in load_training_problems(config.data)][:2]
     stored = samples.at(seed)
     rows = [Completion(id_, i, seed, "", 1, "stop") for id_ in ids for i in range(2)]

@@ -100,7 +100,7 @@ def test_an_exported_model_says_how_it_is_measured(runs, tmp_path):
     with pytest.raises(
         ConfigurationError, match=r"ours was trained .*\(prompt.answer_open differs"
     ):
-        PolicySamples.of_evaluation(named_policy(ours, runs), config, runs.root)
+        PolicySamples.from_config(named_policy(ours, runs), config, runs.root)
 
 
 def test_a_path_that_is_set_is_the_model_that_is_measured(runs, tmp_path):
@@ -147,7 +147,7 @@ from sage_cli.models.policy import named_policy
 from sage_cli.store.run import Runs
 policy = named_policy("org/model", Runs(Path("runs")))
 config = load(["qwen2.5-math-7b"], sets=["prompt.format=plain"]).config
-samples = PolicySamples.of_evaluation(policy, config, Path("runs"))
+samples = PolicySamples.from_config(policy, config, Path("runs"))
 print(json.dumps([policy.loading, samples.at(0).identity.sampling, policy.fingerprint]))
 """
 

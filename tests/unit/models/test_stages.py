@@ -7,7 +7,7 @@ import pytest
 from sage_cli.cli.rl import RlTraining
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError
-from sage_cli.evaluation.evaluate import Evaluation
+from sage_cli.evaluation.evaluate import Evaluation, EvaluationStage
 from sage_cli.models.stages import (
     GPUS,
     Described,
@@ -57,7 +57,7 @@ PAPER = "qwen2.5-math-7b"
 
 def stages(preset: str, gpu: str, *sets: str) -> list[Described]:
     config = load((preset,), sets=sets).config
-    return memory_of([*RlTraining.of(config).stages, Evaluation.of_config(config).of([])], gpu)
+    return memory_of([*RlTraining.of(config).stages, EvaluationStage(Evaluation(config), [])], gpu)
 
 
 def test_the_papers_setting_fits_an_h100_and_no_l4() -> None:

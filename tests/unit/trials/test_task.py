@@ -45,7 +45,7 @@ def test_what_was_never_drawn_or_never_here_is_not_measured_yet(
 def test_what_can_not_be_counted_is_said_and_not_taken_for_missing(
     config: SageConfig, policy: Policy
 ) -> None:
-    samples = PolicySamples.of_evaluation(policy, config, config.run.root)
+    samples = PolicySamples.from_config(policy, config, config.run.root)
     stored = samples.at(config.evaluation.seed)
     stored.folder.mkdir(parents=True)
     (stored.folder / "set.json").write_text(json.dumps({"model": "another"}))

@@ -126,7 +126,7 @@ def test_grades_of_an_own_judge_need_its_name(root: Path, tmp_path: Path) -> Non
     write_json(run.folder / "config.json", run.config | own)
     flags = {"run": {"root": root}, "tracking": {"wandb": "off"}, "grading": {"judge": judge}}
     config = load(flags=flags, stored=run.config).config
-    Evaluation.of_config(config).of([Policy.of_run(run)]).carry_out(Silent())
+    Evaluation(config).measure([Policy.of_run(run)], Silent())
     said = Saying()
     export("sft-toy", tmp_path / "out", root, said)
     assert said.words.startswith("the model card has no curve: the grades are those of")
