@@ -11,7 +11,7 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from typer.core import TyperCommand
@@ -70,69 +70,126 @@ def ask_nobody() -> None:
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 
+class Entry(NamedTuple):
+    """A command as `sage --help` lists it, without an import of its module."""
+
+    module: str
+    """The file below this folder that has the command."""
+
+    help: str
+    """The first sentence of the command's own help; a test compares both."""
+
+
 PANELS = {
     "Train": {
-        "sft": "sft",
-        "rl": "rl",
-        "export": "export",
+        "sft": Entry(
+            "sft",
+            "Train the initial policy by supervised fine-tuning, or find it trained already.",
+        ),
+        "rl": Entry("rl", "Train a policy by RL whose KL anchor is shaped by a guide."),
+        "export": Entry(
+            "export",
+            "Write a Hugging Face folder that vLLM serves, the adapter merged, with a model card.",
+        ),
     },
     "Measure": {
-        "eval": "evaluate",
-        "passk": "passk",
-        "compare": "compare",
-        "analyze": "analyze",
-        "power": "power",
-        "grade": "grade",
+        "eval": Entry("evaluate", "Tabulate pass@k of runs or models over benchmarks and seeds."),
+        "passk": Entry(
+            "passk",
+            "Measure pass@k of runs or models; with none named, of the latest run.",
+        ),
+        "compare": Entry(
+            "compare",
+            "Compare pass@k of two models, or of a method's seeds with another method's or a base.",
+        ),
+        "analyze": Entry(
+            "analyze",
+            "Analyse what is stored of runs or models: patterns, support, diversity, dynamics, ...",
+        ),
+        "power": Entry(
+            "power",
+            "Find the smallest difference of pass@k that problems, samples and seeds can detect.",
+        ),
+        "grade": Entry(
+            "grade",
+            "Grade a file; --mode both shows where the strict judge and plain Math-Verify differ.",
+        ),
     },
     "Search": {
-        "sweep": "sweep",
-        "suite": "suite",
+        "sweep": Entry(
+            "sweep",
+            "Train and measure trials of a search space; list, show and end sweeps.",
+        ),
+        "suite": Entry("suite", "Run a table or a figure of the paper, or a study of your own."),
     },
     "Look": {
-        "runs": "runs",
-        "samples": "samples",
-        "view": "view",
+        "runs": Entry("runs", "List, show, compare, plot, prune, locate and remove runs."),
+        "samples": Entry(
+            "samples",
+            "Read completions, whole or token by token; import those of another program.",
+        ),
+        "view": Entry(
+            "view",
+            "Look at runs, samples, sweeps and suites in a browser; nothing is changed.",
+        ),
     },
     "Set up": {
-        "demo": "demo",
-        "init": "init",
-        "data": "data",
-        "config": "config",
-        "doctor": "doctor",
+        "demo": Entry(
+            "demo",
+            "Train by SFT, then by DAPO without KL and with the branch guide, and plot pass@k.",
+        ),
+        "init": Entry(
+            "init",
+            "Make a small study: a preset, problems, a suite, and a README with its commands.",
+        ),
+        "data": Entry(
+            "data",
+            "List data sets, show their problems, find the overlap of training and test.",
+        ),
+        "config": Entry(
+            "config",
+            "Show, explain and check configurations; list methods and presets.",
+        ),
+        "doctor": Entry(
+            "doctor",
+            "Check whether a preset can run on this machine; exit with 1 if it cannot.",
+        ),
     },
 }
-"""The panels of `sage --help` with their commands, each with its module below this folder."""
+"""The panels of `sage --help` with their commands."""
 
-COMMANDS = {name: module for modules in PANELS.values() for name, module in modules.items()}
-"""Every command and its module below this folder, in the order of `sage --help`."""
+COMMANDS = {name: entry for entries in PANELS.values() for name, entry in entries.items()}
+"""Every command, in the order of `sage --help`."""
 
 
 class Commands(SageGroup):
-    """All commands by name, each imported when it is run or listed: most runs need one of them."""
+    """All commands by name: a list has their entries, and only what is run is imported."""
 
-    def __init__(self, **named: Any) -> None:
-        super().__init__(**named)
-        # empty ones, for the list and for what a typo may have meant
-        self.commands = {**{name: TyperCommand(name) for name in COMMANDS}, **self.commands}
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        entries = {
+            name: TyperCommand(name, help=entry.help, rich_help_panel=panel)
+            for panel, entries in PANELS.items()
+            for name, entry in entries.items()
+        }
+        self.commands = {**entries, **self.commands}
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return a command with its options, or None if no command has that name."""
-        return (
-            command_named(cmd_name) if cmd_name in COMMANDS else super().get_command(ctx, cmd_name)
-        )
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """Load the command that is run, or of which an option or value is completed."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command_named(name) if name in COMMANDS else command, rest
 
 
 @cache
 def command_named(name: str) -> Any:
     """Load a command, or a group of commands if its module has an application."""
-    module = import_module(f"sage_cli.cli.{COMMANDS[name]}")
+    module = import_module(f"sage_cli.cli.{COMMANDS[name].module}")
     app = getattr(module, "app", None)
     if app is None:
         app = new_app(name)
         app.command(name)(module.command)
     command: Any = get_command(app)
     command.name = name
-    command.rich_help_panel = next(panel for panel in PANELS if name in PANELS[panel])
     _take_types_from_flags(command)
     return command
 

@@ -76,7 +76,7 @@ def command(
     notes: Notes = False,
     json: Json = False,
 ) -> None:
-    """Compare pass@k of two models, or of a method's training seeds with another's or a base."""
+    """Compare pass@k of two models, or of a method's seeds with another method's or a base."""
     from sage_cli.evaluation.evaluate import Evaluation
     from sage_cli.metrics.counts_file import is_counts_file
     from sage_cli.models.policy import split_label

@@ -83,7 +83,7 @@ def command(
     runs: RunRoot = None,
     json: Json = False,
 ) -> None:
-    """Merge a run's adapter and write a Hugging Face folder that vLLM serves, with a model card."""
+    """Write a Hugging Face folder that vLLM serves, the adapter merged, with a model card."""
     from sage_cli.settings.sections.records import default_root
 
     root = runs or default_root()

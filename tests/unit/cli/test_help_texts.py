@@ -25,6 +25,11 @@ def test_commands_stand_in_groups():
     assert [name for name in listed if not name.startswith("-")] == list(COMMANDS)
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_listed_line_is_the_first_sentence_of_the_commands_own_help(name):
+    assert COMMANDS[name].help == command_named(name).help.split("\n\n")[0]
+
+
 def helps(words, command):
     """The command lines of a command and of those below it."""
     yield words
