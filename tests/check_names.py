@@ -1,7 +1,7 @@
-"""Forbid variables whose name says nothing: `python tests/check_names.py` prints each with its line.
+"""Forbid variables whose name says nothing; prints each with its file and line.
 
-A name says a role (`trial`, `replicate`, `policy`, `ledger`). Checked are assignments, parameters and
-targets of loops in the package.
+A name says a role (`trial`, `replicate`, `policy`, `ledger`). Checked are assignments, parameters
+and targets of loops in the package.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def main() -> int:
         for name, line in bound(ast.parse(path.read_text(encoding="utf-8")))
         if name in EMPTY
     ]
-    print("\n".join(lines))
+    sys.stdout.writelines(f"{line}\n" for line in lines)
     return int(bool(lines))
 
 
