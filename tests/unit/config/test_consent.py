@@ -64,7 +64,7 @@ def test_servers_that_are_typed_or_in_a_named_preset_are_asked(tmp_path, caplog)
     named = load([str(tmp_path / "own.yaml")], stored=EVIL).config
     assert named.sampling.servers == ("http://mine:2",)
     assert not caplog.messages
-    with pytest.raises(ConfigurationError, match="no sampling.servrs"):  # a typo is no service
+    with pytest.raises(ConfigurationError, match=r"no sampling\.servrs"):  # a typo is no service
         load(stored={"sampling": {"servrs": []}})
 
 
