@@ -18,7 +18,7 @@ from matplotlib.ticker import MaxNLocator
 
 from sage_cli.metrics import Curve, Difference
 from sage_cli.metrics.counts import FloatArray
-from sage_cli.reports.tables import Measure
+from sage_cli.reports.tables import Estimate
 from sage_cli.store.files import replacing
 
 if TYPE_CHECKING:
@@ -506,7 +506,7 @@ def _bottom(block: Sequence[float], gap: float) -> float:
     return sum(block) / len(block) - gap * (len(block) - 1) / 2
 
 
-DotPanels = Mapping[str, Mapping[str, Mapping[str, Measure]]]
+DotPanels = Mapping[str, Mapping[str, Mapping[str, Estimate]]]
 """Panel -> row -> policy -> value."""
 
 DOT_PANEL_IN = 3.6
@@ -567,7 +567,7 @@ def heights(panels: DotPanels) -> dict[str, dict[str, float]]:
 
 
 def _draw_row(
-    axes: Any, places: Mapping[str, float], values: Mapping[str, Measure], legend: Legend
+    axes: Any, places: Mapping[str, float], values: Mapping[str, Estimate], legend: Legend
 ) -> None:
     """Draw the policies' points of one row."""
     for policy, height in places.items():

@@ -14,8 +14,8 @@ from sage_cli.evaluation.evaluate import provenance_of
 from sage_cli.metrics import curve, paired_difference, parse_ks
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.intervals import Resampling
-from sage_cli.reports.measurement import Measured as Measurement
 from sage_cli.reports.passk import CurveJson, Line, curve_json
+from sage_cli.reports.provenance import SeedCounts
 from sage_cli.view.stored_runs import Look, Measured, look_of
 from sage_cli.view.stored_samples import Absent, Found, Shown
 
@@ -124,7 +124,7 @@ def difference_view(shown_a: Shown, shown_b: Shown, typed: str | None) -> Differ
     }
 
 
-def measurements(shown: Shown) -> tuple[Measurement, ...]:
+def measurements(shown: Shown) -> tuple[SeedCounts, ...]:
     """Return what is stored and graded of a policy on a benchmark, by evaluation seed."""
     one, columns = shown
     n, benchmark = one.config.evaluation.samples, one.benchmark.name
@@ -133,7 +133,7 @@ def measurements(shown: Shown) -> tuple[Measurement, ...]:
 
 
 def _curve(
-    one: Measured, seeds: tuple[Measurement, ...], ks: Sequence[int], looks: dict[str, Look]
+    one: Measured, seeds: tuple[SeedCounts, ...], ks: Sequence[int], looks: dict[str, Look]
 ) -> PolicyCurve:
     settings = one.config.evaluation
     counts = [seed.counts for seed in seeds]

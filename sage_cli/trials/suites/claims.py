@@ -30,7 +30,7 @@ from sage_cli.reports.comparison import (
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import draw_dot_plot
 from sage_cli.reports.published import evaluation_tables, published_scores
-from sage_cli.reports.tables import UNDEFINED, Measure, Row, Table, columns, to_records
+from sage_cli.reports.tables import UNDEFINED, Estimate, Row, Table, columns, to_records
 from sage_cli.trials.suites.declaration import ALPHA, Claim, Verdict
 from sage_cli.trials.suites.results import MethodResult, Pair, PartResult
 
@@ -45,7 +45,7 @@ class Decided:
 
     claim: Claim
     k: int
-    difference: Measure
+    difference: Estimate
     detectable: float
     p_holm: float
     verdict: Verdict
@@ -76,7 +76,7 @@ def _decided(claim: Claim, k: int, one: Contrast | None, p_holm: float, *, turne
     """Return a claim with its contrast, which may be of b less a (`turned`)."""
     if one is None:
         nan = float("nan")
-        return Decided(claim, k, Measure(nan), nan, nan, Verdict.UNKNOWN, None, UNDEFINED)
+        return Decided(claim, k, Estimate(nan), nan, nan, Verdict.UNKNOWN, None, UNDEFINED)
     gap, place = difference_at(one, k), one.difference.ks.index(k)
     gap = _turned(gap) if turned else gap
     verdict = claim.verdict(gap.value, p_holm, one.about)
@@ -95,7 +95,7 @@ def _claimed_contrast(
     return by_benchmark.get(claim.benchmark)
 
 
-def _turned(gap: Measure) -> Measure:
+def _turned(gap: Estimate) -> Estimate:
     assert gap.interval is not None
     low, high = gap.interval
     return replace(gap, value=0.0 - gap.value, interval=(0.0 - high, 0.0 - low))
@@ -107,13 +107,13 @@ def claims_table(claims: Sequence[Decided], result: PartResult) -> Table:
     rows = []
     for one in claims:
         at = "" if one.k == one.claim.k else f" (here pass@{one.k})"
-        numbers = (Measure(one.detectable), Measure(one.p_holm, digits=4, tiny=True))
+        numbers = (Estimate(one.detectable), Estimate(one.p_holm, digits=4, tiny=True))
         verdict = (one.claim.text + at, one.verdict.value, one.subject, one.difference)
         rows.append(Row((*verdict, *numbers, _published(one.claim, result))))
     return Table("Claims", heads, tuple(rows))
 
 
-def _published(claim: Claim, result: PartResult) -> Measure | str:
+def _published(claim: Claim, result: PartResult) -> Estimate | str:
     """Return the published difference, averaged over benchmarks as in the paper."""
     name = result.suite.published
     if name not in evaluation_tables():
@@ -126,7 +126,7 @@ def _published(claim: Claim, result: PartResult) -> Measure | str:
         on = [claim.benchmark] if claim.benchmark else list(by)
         values = [by[one][claim.k].value for one in on if one in by and claim.k in by[one]]
         sides.append(sum(values) / len(values) if values else float("nan"))
-    return Measure(sides[0] - sides[1], signed=True)
+    return Estimate(sides[0] - sides[1], signed=True)
 
 
 def claim_json(one: Decided) -> dict[str, Any]:
@@ -269,9 +269,9 @@ def _forest(by_pair: Mapping[Pair, Contrast], ks: Sequence[int]) -> Figure:
 
 def forest_panels(
     by_pair: Mapping[Pair, Contrast], ks: Sequence[int]
-) -> dict[str, dict[str, dict[str, Measure]]]:
+) -> dict[str, dict[str, dict[str, Estimate]]]:
     """Return a panel for each k, a row for each method, a point for each other method."""
-    panels: dict[str, dict[str, dict[str, Measure]]] = {f"pass@{k}": {} for k in ks}
+    panels: dict[str, dict[str, dict[str, Estimate]]] = {f"pass@{k}": {} for k in ks}
     for (a, b), one in by_pair.items():
         for k in ks:
             panels[f"pass@{k}"].setdefault(a, {})[f"less {b}"] = difference_at(one, k)
