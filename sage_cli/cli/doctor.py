@@ -40,7 +40,6 @@ from sage_cli.sampling.sampler import chosen_backend
 from sage_cli.settings.sections.model import ScratchModel
 from sage_cli.store.manifest import require_storage, require_tested_versions
 from sage_cli.store.mirrors import require_mirrors
-from sage_cli.training.optimizers import require_optimizer
 from sage_cli.training.rewards import require_plugins
 from sage_cli.training.validation import configured_validation
 from sage_cli.trials.executors.build import require_executor
@@ -207,7 +206,7 @@ def _benchmarks(config: SageConfig) -> str:
 
 
 def _device(config: SageConfig) -> str:
-    from sage_cli.training.hardware import device, precision, require_kernels
+    from sage_cli.training.hardware import device, precision, require_kernels, require_optimizer
 
     require_optimizer(config.rl.optimizer, "rl.optimizer")
     if config.sft.enabled:

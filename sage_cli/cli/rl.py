@@ -50,7 +50,6 @@ from sage_cli.training.launch import (
     train_together,
     world_size,
 )
-from sage_cli.training.optimizers import require_optimizer
 from sage_cli.training.rewards import require_plugins, require_rewards
 from sage_cli.training.rollouts import reference_facts, require_rollouts, sample_reference
 from sage_cli.training.training import Training, train
@@ -307,7 +306,7 @@ class RlTraining(TrainingRun):
             )
 
     def _require_machine(self) -> None:
-        from sage_cli.training.hardware import require_hardware
+        from sage_cli.training.hardware import require_hardware, require_optimizer
         from sage_cli.training.rollout_engine import settled_engine
 
         require_hardware(self.config.model, processes_here(self.config.rl.processes))

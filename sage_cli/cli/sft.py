@@ -37,7 +37,6 @@ from sage_cli.store.locks import wait_for_writer
 from sage_cli.store.manifest import Origin
 from sage_cli.store.run import Run, Runs, current
 from sage_cli.training.callbacks import Watch
-from sage_cli.training.optimizers import require_optimizer
 
 if TYPE_CHECKING:
     from sage_cli.training.sft import Example
@@ -118,10 +117,12 @@ class SftTraining(TrainingRun):
     def prepare(self, resumed: Run | None, progress: Progress) -> Callable[[Run], None]:
         """Load demonstrations and model, and return the function that trains the model."""
         config = self.config
-        require_optimizer(config.sft.optimizer, "sft.optimizer")
         progress.say(f"[bold]{self.planned.id}[/]: loading libraries and demonstrations")
         from sage_cli.training.checkpoints import refuse_foreign
+        from sage_cli.training.hardware import require_optimizer
         from sage_cli.training.sft import train_sft
+
+        require_optimizer(config.sft.optimizer, "sft.optimizer")
 
         if resumed is not None:
             refuse_foreign(resumed.checkpoints)

@@ -48,7 +48,7 @@ def token_values(
     """
     log_q_BT = guide.log_q(_signals(guide, policy, reference, token_ids, known or {}), step)
     # without the padding
-    log_qs = [log_q_T[: len(own[0])] for own, log_q_T in zip(policy, log_q_BT, strict=True)]
+    log_qs = [log_q_T[: len(signals[0])] for signals, log_q_T in zip(policy, log_q_BT, strict=True)]
     rows = tuple(
         TokenValues(
             surprisal_T=tuple((0 - logps_T).tolist()),

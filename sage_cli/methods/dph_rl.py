@@ -76,19 +76,19 @@ class DphRl(PlainAdvantages):
 
     def refusals(self, beside: Beside) -> list[str]:
         """Return the conflicts with what replaces held problems or holds them twice."""
-        found = super().refusals(beside)
-        found += self.idle("alpha", "divergence=alpha", self.divergence == "alpha")
+        refusals = super().refusals(beside)
+        refusals += self.idle("alpha", "divergence=alpha", self.divergence == "alpha")
         if self.dynamic_sampling:
-            found.append(
+            refusals.append(
                 "rl.algo 'dph-rl' holds problems that are nearly solved, and rl.dynamic_sampling "
                 "would replace just them (use rl.dynamic_sampling=false)"
             )
         if beside.anchor.kl == "forward":
-            found.append(
+            refusals.append(
                 "anchor.kl 'forward' is a divergence on stored completions, and rl.algo 'dph-rl' "
                 "has one of its own (use --kl none with rl.divergence=forward)"
             )
-        return found
+        return refusals
 
     def describe(self) -> dict[str, Any]:
         """The divergence, and where it acts."""
@@ -220,11 +220,11 @@ class HeldProblems(Hooks):
         golds = [self.setup.prompts[row][1].gold for row in rows for _ in stored[row]]
         texts = [text for row in rows for text, _ in stored[row]]
         grades = iter(self.setup.grader(golds, texts) if texts else ())
-        found = []
+        chosen = []
         for row in rows:
             right = [next(grades).status == "right" for _ in stored[row]]
-            found.append((row, held_completion(right, self.method.solved)))
-        return {row: one for row, one in sorted(gather_object(found)) if one is not None}
+            chosen.append((row, held_completion(right, self.method.solved)))
+        return {row: index for row, index in sorted(gather_object(chosen)) if index is not None}
 
     def _at_start(self, trainer: Trainer, rows: Sequence[int]) -> list[list[float]]:
         """Log-probabilities of these problems' completions; each process computes a share."""
@@ -238,14 +238,14 @@ class HeldProblems(Hooks):
         begin = state.process_index * share
         # the last share is filled up, because processes that share a model compute in step
         mine = [rows[min(i, len(rows) - 1)] for i in range(begin, begin + share)]
-        found = []
+        logps = []
         for first in range(0, len(mine), at_once):
             with torch.no_grad():
                 logps_BT, mask_BT = self._policy(trainer, mine[first : first + at_once])
-            found += [
+            logps += [
                 row[mask.bool()].tolist() for row, mask in zip(logps_BT, mask_BT, strict=True)
             ]
-        together: list[list[float]] = gather_object(found)
+        together: list[list[float]] = gather_object(logps)
         return together[: len(rows)]
 
     def _divergences(self, trainer: Trainer, rows: Sequence[int]) -> Tensor:

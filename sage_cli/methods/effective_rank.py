@@ -61,13 +61,13 @@ class EffectiveRank(PolicyGradient):
 
     def refusals(self, beside: Beside) -> list[str]:
         """Hidden states that no process has whole."""
-        found = super().refusals(beside)
+        refusals = super().refusals(beside)
         if (sharding := sharded_by(self.accelerate)) is not None:
-            found.append(
+            refusals.append(
                 "rl.algo 'effective-rank' reads hidden states in one piece, and rl.accelerate "
                 f"'{self.accelerate}' ({sharding}) spreads the policy (use --accelerate ddp)"
             )
-        return found
+        return refusals
 
 
 def effective_rank(hidden_TD: Tensor) -> Tensor:

@@ -265,8 +265,8 @@ class Hooks:
     def advantages(self, trainer: Trainer, batch: Batch, right_PN: Tensor) -> Tensor:
         """Return this process's advantages after a look at the rewards or grades of all."""
         _ = trainer, right_PN
-        found: Tensor = batch["advantages"]
-        return found
+        advantages: Tensor = batch["advantages"]
+        return advantages
 
     def pooled(self, trainer: Trainer, rows: list[Row], batch: Batch, right_PN: Tensor) -> Batch:
         """Return the batch with further rollouts."""

@@ -39,20 +39,20 @@ class KlCov(PolicyGradient):
 
     def refusals(self, beside: Beside) -> list[str]:
         """Updates whose ratio is 1, and losses that its term does not fit."""
-        found = super().refusals(beside)
+        refusals = super().refusals(beside)
         if self.steps_per_batch == 1:
-            found.append(
+            refusals.append(
                 "rl.algo 'kl-cov' holds tokens back by |log pi / pi_old|, and with one update per "
                 "generation that is 0 with gradient 0 (use rl.iterations or "
                 "rl.steps_per_generation above 1)"
             )
         if self.clip or self.loss not in CLIPPING:
-            found.append(
+            refusals.append(
                 "rl.algo 'kl-cov' adds to a loss that isn't clipped, and the loss is "
                 f"'{self.loss}' with rl.clip={str(self.clip).lower()} (use rl.clip=false with one "
                 f"of {', '.join(CLIPPING)})"
             )
-        return found
+        return refusals
 
 
 def kl_cov(update: Update, *, share: float, coefficient: float) -> Tensor:

@@ -42,13 +42,13 @@ class Mara(PolicyGradient):
 
     def refusals(self, beside: Beside) -> list[str]:
         """An anchor without weight, which nothing is measured by."""
-        found = [*super().refusals(beside), *self.learns_from_equal_groups()]
+        refusals = [*super().refusals(beside), *self.learns_from_equal_groups()]
         if beside.anchor.kl != "reverse" or beside.anchor.beta == 0:
-            found.append(
+            refusals.append(
                 "rl.algo 'mara' raises rewards by anchor.beta times log pi_ref, and without a "
                 "reverse KL of some weight it is grpo (use --kl reverse and a beta above 0)"
             )
-        return found
+        return refusals
 
 
 def mode_anchored_rewards(right_PN: Tensor, logps_PN: Tensor, beta: float) -> Tensor:

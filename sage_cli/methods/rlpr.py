@@ -49,9 +49,9 @@ class Rlpr(PlainAdvantages):
 
     def refusals(self, beside: Beside) -> list[str]:
         """Return the conflicts with prompts without an answer tag and with readers of grades."""
-        found = [*super().refusals(beside), *self.ignores_rewards("the gold's probability")]
+        refusals = [*super().refusals(beside), *self.ignores_rewards("the gold's probability")]
         if beside.prompt.answer != "tags":
-            found.append(
+            refusals.append(
                 "rl.algo 'rlpr' puts the gold between the answer's tags, and prompt.answer is "
                 f"'{beside.prompt.answer}' (use prompt.answer=tags)"
             )
@@ -59,13 +59,13 @@ class Rlpr(PlainAdvantages):
             "rl.advantage 'beta'": self.advantage == "beta",
             "rl.dynamic_sampling": self.dynamic_sampling,
         }
-        found += [
+        refusals += [
             f"{name} reads grades, and rl.algo 'rlpr' pays for probabilities: completions would "
             "be chosen by another thing than what is paid for (leave it out)"
             for name, reads in reading.items()
             if reads
         ]
-        return found
+        return refusals
 
     def describe(self) -> dict[str, Any]:
         """The reward."""
@@ -140,7 +140,7 @@ class ProbabilityReward(GradeReward):
                     "leave such problems out of data.rl, or choose another method",
                 )
         self.setup, self.filter_below = setup, filter_below
-        self.deviations: list[float] = [one["reward/deviation"] for one in setup.records]
+        self.deviations: list[float] = [record["reward/deviation"] for record in setup.records]
         self.trainer: Trainer
 
     def _at_start(self) -> list[float]:
@@ -158,8 +158,8 @@ class ProbabilityReward(GradeReward):
                     "type the command with --fresh",
                 )
             memory[_AT_START] = self._shared(range(len(self.setup.prompts)))
-        found: list[float] = memory[_AT_START]
-        return found
+        chances: list[float] = memory[_AT_START]
+        return chances
 
     def _shared(self, numbers: Sequence[int]) -> list[float]:
         """Return `_at_start` for these prompts; each process computes an equal share."""
@@ -177,9 +177,9 @@ class ProbabilityReward(GradeReward):
         together: list[float] = gather_object(chances)
         return together[: len(numbers)]
 
-    def __call__(self, *, completions: list[str], gold: list[str], **known: Any) -> list[float]:
+    def __call__(self, *, completions: list[str], gold: list[str], **columns: Any) -> list[float]:
         """Rewards for TRL, which says the prompts and their numbers; grades are kept beside."""
-        prompts, row, at_start = known["prompts"], known["row"], self._at_start()
+        prompts, row, at_start = columns["prompts"], columns["row"], self._at_start()
         super().__call__(completions=completions, gold=gold)
         begins = [self.setup.answer_begin(text) for text in completions]
         chances = self._chances(
@@ -232,7 +232,7 @@ class ProbabilityReward(GradeReward):
         """
         import torch
 
-        trainer, found = self.trainer, list[float]()
+        trainer, chances = self.trainer, list[float]()
         at_once = trainer.args.per_device_train_batch_size
         device = trainer.accelerator.device
         for first in range(0, len(golds), at_once):
@@ -245,8 +245,8 @@ class ProbabilityReward(GradeReward):
                     torch.cat([before_mask, gold_mask], dim=1).to(device),
                     gold.shape[1],
                 )
-            found += mean_probability(logps_BT.double(), gold_mask.to(device)).tolist()
-        return found
+            chances += mean_probability(logps_BT.double(), gold_mask.to(device)).tolist()
+        return chances
 
 
 class ProbabilityHooks(Hooks):

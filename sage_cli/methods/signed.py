@@ -38,8 +38,8 @@ class SignedAdvantages(PolicyGradient):
 
     def refusals(self, beside: Beside) -> list[str]:
         """Settings that read what these advantages don't, or drop what they learn from."""
-        found = super().refusals(beside)
-        return [*found, *self.reads_grades_alone(), *self.learns_from_equal_groups()]
+        refusals = super().refusals(beside)
+        return [*refusals, *self.reads_grades_alone(), *self.learns_from_equal_groups()]
 
 
 class Psr(SignedAdvantages):

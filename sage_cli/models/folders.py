@@ -1,7 +1,7 @@
-"""A model of the Hub: which commit is meant, and its small files in the Hub's local cache.
+"""Model folders and the Hub's cache: small files, fingerprints, adapters, facts without loading.
 
-The cached commit of a branch is used until it is fetched again: a model doesn't change between
-two commands because its branch has moved on.
+The cached commit of a Hub model's branch is used until it is fetched again: a model doesn't change
+between two commands because its branch has moved on.
 """
 
 from __future__ import annotations
@@ -242,10 +242,10 @@ def _chat_template(folder: Path, config: dict[str, Any]) -> Any:
     file = folder / "chat_template.jinja"
     if file.is_file():
         return file.read_text(encoding="utf-8")
-    named = config.get("chat_template")
-    if isinstance(named, list):
-        return {entry["name"]: entry["template"] for entry in named}
-    return named
+    entry_or_list = config.get("chat_template")
+    if isinstance(entry_or_list, list):
+        return {entry["name"]: entry["template"] for entry in entry_or_list}
+    return entry_or_list
 
 
 def _text(token: Any) -> str | None:

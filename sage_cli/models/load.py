@@ -151,9 +151,9 @@ def attach_lora(model: Any, lora: LoraSection, seed: int = 0) -> Any:
 
 def _name_base(adapted: Any, base: str) -> None:
     """Have the adapter's files name its base so that it is found from any working directory."""
-    place = str(Path(base).resolve()) if Path(base).is_dir() else base
+    path = str(Path(base).resolve()) if Path(base).is_dir() else base
     for settings in adapted.peft_config.values():
-        settings.base_model_name_or_path = place
+        settings.base_model_name_or_path = path
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""A model's sizes, from its configuration alone, and how many numbers it holds."""
+"""GPU memory of trainings and evaluations, estimated from the sizes in a model's config.json."""
 
 from __future__ import annotations
 
@@ -181,24 +181,24 @@ class Memory:
         return sum(self.resident.values()) + sum(self.phases[self.largest_phase].values())
 
 
-def training_state(shape: Shape, how: TrainingSetup) -> dict[str, int]:
+def training_state(shape: Shape, setup: TrainingSetup) -> dict[str, int]:
     """Weights, reference and optimiser: what a training keeps between steps.
 
     The reference of a LoRA training is a second adapter, that of full tuning a second model. With
     ZeRO-3 or FSDP2 each GPU holds its share (Rajbhandari et al. 2020, section 5).
     """
-    weights = shape.parameters * how.widths.weights
-    trained = how.adapter or shape.parameters
-    adapter = how.adapter * ADAPTER_BYTES
+    weights = shape.parameters * setup.widths.weights
+    trained = setup.adapter or shape.parameters
+    adapter = setup.adapter * ADAPTER_BYTES
     return {
-        "weights": (weights + adapter) // how.shards,
-        "reference": (adapter or weights) * how.reference // how.shards,
-        "optimizer": int(trained * OPTIMIZER_BYTES[how.optimizer]) // how.shards,
+        "weights": (weights + adapter) // setup.shards,
+        "reference": (adapter or weights) * setup.reference // setup.shards,
+        "optimizer": int(trained * OPTIMIZER_BYTES[setup.optimizer]) // setup.shards,
     }
 
 
 def update(
-    shape: Shape, how: TrainingSetup, rows: int, prompt: int, completion: int
+    shape: Shape, setup: TrainingSetup, rows: int, prompt: int, completion: int
 ) -> dict[str, int]:
     """Forward and backward pass of a micro-batch of `rows` texts.
 
@@ -206,32 +206,32 @@ def update(
     keeps a copy of each in the products' type until the forward pass ends.
     """
     tokens = rows * (prompt + completion)
-    wide = how.widths.weights > how.widths.products and not how.adapter
-    gradients = how.adapter * ADAPTER_BYTES or shape.parameters * how.widths.weights
+    wide = setup.widths.weights > setup.widths.products and not setup.adapter
+    gradients = setup.adapter * ADAPTER_BYTES or shape.parameters * setup.widths.weights
     return {
-        "gradients": gradients // how.shards,
-        "cast weights": shape.parameters * how.widths.products * wide // how.shards,
-        "activations": activations(shape, how, tokens),
-        "logits": head(shape, how, tokens),
+        "gradients": gradients // setup.shards,
+        "cast weights": shape.parameters * setup.widths.products * wide // setup.shards,
+        "activations": activations(shape, setup, tokens),
+        "logits": head(shape, setup, tokens),
     }
 
 
-def activations(shape: Shape, how: TrainingSetup, tokens: int) -> int:
+def activations(shape: Shape, setup: TrainingSetup, tokens: int) -> int:
     """Bytes of activations that a backward pass needs.
 
     Without checkpointing every layer's tensors; with it each layer's input, and the tensors of the
     one that is recomputed (Chen et al. 2016). Beside them, the gradients of one layer: of gate,
     up and their product (3 f), of the residual stream and a norm (2 h).
     """
-    layer = tokens * layer_bytes(shape, how)
-    gradients = tokens * (3 * shape.feed_forward + 2 * shape.hidden) * how.widths.products
-    if not how.checkpointing:
+    layer = tokens * layer_bytes(shape, setup)
+    gradients = tokens * (3 * shape.feed_forward + 2 * shape.hidden) * setup.widths.products
+    if not setup.checkpointing:
         return shape.layers * layer + gradients
-    stream = how.widths.products if how.adapter else how.widths.weights
+    stream = setup.widths.products if setup.adapter else setup.widths.weights
     return shape.layers * tokens * shape.hidden * stream + layer + gradients
 
 
-def layer_bytes(shape: Shape, how: TrainingSetup) -> int:
+def layer_bytes(shape: Shape, setup: TrainingSetup) -> int:
     """Bytes that one layer keeps of one token for its backward pass.
 
     Counted from Transformers' Qwen2 layer with scaled-dot-product attention, as Korthikanti et
@@ -242,20 +242,20 @@ def layer_bytes(shape: Shape, how: TrainingSetup) -> int:
     """
     queries, keys = shape.heads * shape.head_size, shape.kv_heads * shape.head_size
     products = 2 * shape.hidden + 2 * queries + 2 * keys + 4 * shape.feed_forward
-    norms = 2 * shape.hidden * (1 if how.adapter else 2)
-    return products * how.widths.products + norms * 4
+    norms = 2 * shape.hidden * (1 if setup.adapter else 2)
+    return products * setup.widths.products + norms * 4
 
 
-def head(shape: Shape, how: TrainingSetup, tokens: int) -> int:
+def head(shape: Shape, setup: TrainingSetup, tokens: int) -> int:
     """TRL's fused head: a tile of logits in float32, the last hidden states and their gradient.
 
     Torch without Triton takes three tiles: logits, their exponentials, gradients. Where the head
     is trained its gradient is summed in float32.
     """
     tile = min(tokens, TILE_TOKENS) * min(shape.vocabulary, TILE_VOCABULARY) * 4
-    states = tokens * shape.hidden * (how.widths.products + 4)
-    gradient = 0 if how.adapter else shape.vocabulary * shape.hidden * 4
-    return tile * (1 if how.fused else 3) + states + gradient
+    states = tokens * shape.hidden * (setup.widths.products + 4)
+    gradient = 0 if setup.adapter else shape.vocabulary * shape.hidden * 4
+    return tile * (1 if setup.fused else 3) + states + gradient
 
 
 def kv_cache(shape: Shape, rows: int, tokens: int, width: int) -> int:
@@ -279,7 +279,7 @@ def sampling(shape: Shape, width: int, rows: int, prompt: int, completion: int) 
 
 def training_memory(
     shape: Shape,
-    how: TrainingSetup,
+    setup: TrainingSetup,
     *,
     rows: int,
     rollouts: int,
@@ -294,12 +294,12 @@ def training_memory(
     samples. One that `sleeps` has it while it samples alone.
     """
     of_engine = {"vLLM": engine} if engine else {}
-    resident = training_state(shape, how) | ({} if sleeps else of_engine)
-    phases = {"update": update(shape, how, rows, prompt, completion)}
+    resident = training_state(shape, setup) | ({} if sleeps else of_engine)
+    phases = {"update": update(shape, setup, rows, prompt, completion)}
     if engine and sleeps:
         phases["rollout"] = of_engine
     if not engine:
-        phases["rollout"] = sampling(shape, how.widths.products, rollouts, prompt, completion)
+        phases["rollout"] = sampling(shape, setup.widths.products, rollouts, prompt, completion)
     return Memory(resident, phases)
 
 

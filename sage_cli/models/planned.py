@@ -178,9 +178,9 @@ def reference_of(policy: Policy, config: SageConfig, runs: Runs) -> Policy:
             f"guide.signal is 'reference', and {policy.label} was trained without a reference",
             "use --set guide.signal=policy",
         )
-    known = any(run.id == parent for run in runs.all())
+    is_run = any(run.id == parent for run in runs.all())
     section = config.model if isinstance(config.model, PretrainedModel) else None
-    start = named_policy(parent, runs, section) if known else Policy(parent, section=section)
+    start = named_policy(parent, runs, section) if is_run else Policy(parent, section=section)
     return reference_policy(start, config)
 
 

@@ -116,17 +116,17 @@ def stored_settings(run: Run) -> dict[str, Any]:
     settings = read_layer(run.folder / "config.json")
     if run.manifest.get("kind") != IMPORTED:
         return settings
-    own = {"benchmark": str(run.folder / PROBLEMS), "fields": {}}
-    return {**settings, "evaluation": {**settings.get("evaluation", {}), **own}}
+    problems = {"benchmark": str(run.folder / PROBLEMS), "fields": {}}
+    return {**settings, "evaluation": {**settings.get("evaluation", {}), **problems}}
 
 
 def known_sampling(run: Run) -> dict[str, Any]:
     """Return what the file of an imported run says of sampling: numbers and texts alone."""
-    said = (run.manifest.get("imported") or {}).get("settings") or {}
+    settings = (run.manifest.get("imported") or {}).get("settings") or {}
     numbers = ("temperature", "top_p", "max_tokens", "seed")
     return {
         key: value
-        for key, value in said.items()
+        for key, value in settings.items()
         if isinstance(value, int | float if key in numbers else str | int | float)
     }
 
@@ -326,12 +326,12 @@ def distinct_policies(
     names: Sequence[str], runs: Runs, model: Model = None, labels: Labels = NO_LABELS
 ) -> list[Policy]:
     """The policies of all `names`, each once; ConfigurationError where two have one label."""
-    named = [
+    policies_named = [
         replace(policy, called=labels.get(name))
         for name in names
         for policy in named_policies(name, runs, model)
     ]
-    policies = list({policy.path: policy for policy in named}.values())
+    policies = list({policy.path: policy for policy in policies_named}.values())
     refuse_equal_labels(policies)
     return policies
 
@@ -448,7 +448,7 @@ def checkpoint_steps(run: Run) -> list[int]:
 def _checkpoint(run: Run, step: str, consent: bool) -> Policy:
     steps = checkpoint_steps(run)
     if not step.isdigit() or int(step) not in steps:
-        known = ", ".join(map(str, steps)) or "none"
-        raise StoreError(f"{run.id} has no checkpoint at step '{step}'; it keeps {known}")
+        listed = ", ".join(map(str, steps)) or "none"
+        raise StoreError(f"{run.id} has no checkpoint at step '{step}'; it keeps {listed}")
     folder = run.checkpoints / f"checkpoint-{step}"
     return Policy(str(folder), run, checkpoint=int(step), consent=consent)

@@ -1,4 +1,4 @@
-"""The stages of a command, described by its dry run for a GPU, and carried out by the command."""
+"""Stages of a command as its dry run describes them, with their memory on a GPU and GPU hours."""
 
 from __future__ import annotations
 
@@ -79,14 +79,14 @@ to 7 % more, which a plan leaves free."""
 
 def gpu_named(name: str) -> Gpu:
     """The GPU called `name`; ConfigurationError with the nearest names for another."""
-    found = GPUS.get(name.lower())
-    if found is None:
+    gpu = GPUS.get(name.lower())
+    if gpu is None:
         close = get_close_matches(name.lower(), GPUS, n=1, cutoff=0.4)
         raise ConfigurationError(
             f"no GPU '{name}' is known" + (f" (did you mean {close[0]}?)" if close else ""),
             f"known are {', '.join(GPUS)}; name one of the same memory",
         )
-    return found
+    return gpu
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ def rl_memory(config: SageConfig, gpu: Gpu) -> Described:
     prompt, batch = prompt_tokens(config), batch_of(rl, rl.processes)
     vllm = config.rollout.vllm
     beside = config.rollout.may_use_vllm and vllm.mode == "colocate"
-    found = training_memory(
+    memory = training_memory(
         shape,
         how_trained(config, shape, gpu),
         rows=batch.micro_batch,
@@ -197,7 +197,7 @@ def rl_memory(config: SageConfig, gpu: Gpu) -> Described:
         + (f"rl.processes={spread}, " if spread else "")
         + "or rollout.vllm.mode=server"
     )
-    return Described(title, {"micro-batch": counted, **facts(found, gpu, advice)})
+    return Described(title, {"micro-batch": counted, **facts(memory, gpu, advice)})
 
 
 def sft_memory(config: SageConfig, gpu: Gpu) -> Described:
@@ -207,7 +207,7 @@ def sft_memory(config: SageConfig, gpu: Gpu) -> Described:
     if shape is None:
         return _unknown(title, config.model)
     scratch = isinstance(config.model, ScratchModel)
-    how = TrainingSetup(
+    setup = TrainingSetup(
         widths(config.model, gpu),
         sft.optimizer,
         sft.gradient_checkpointing,
@@ -215,12 +215,12 @@ def sft_memory(config: SageConfig, gpu: Gpu) -> Described:
         reference=False,
     )
     rows = sft.micro_batch or sft.batch_size
-    found = Memory(
-        training_state(shape, how), {"update": update(shape, how, rows, 0, sft.max_length)}
+    memory = Memory(
+        training_state(shape, setup), {"update": update(shape, setup, rows, 0, sft.max_length)}
     )
     advice = "sft.micro_batch smaller, sft.gradient_checkpointing=true, a smaller sft.max_length"
     counted = f"{rows} of {sft.max_length} tokens"
-    return Described(title, {"micro-batch": counted, **facts(found, gpu, advice)})
+    return Described(title, {"micro-batch": counted, **facts(memory, gpu, advice)})
 
 
 def sampling_memory(config: SageConfig, gpu: Gpu) -> Described:
@@ -248,7 +248,7 @@ def sampling_memory(config: SageConfig, gpu: Gpu) -> Described:
     }
     if section.backend == "vllm":
         return Described(title, {**of_vllm, "fits": texts > 0})
-    found = evaluation_memory(
+    memory = evaluation_memory(
         shape, width, rows=section.batch_rows, prompt=prompt, completion=completion
     )
     advice = (
@@ -256,7 +256,7 @@ def sampling_memory(config: SageConfig, gpu: Gpu) -> Described:
         "or sampling.backend=vllm, which fills what memory there is"
     )
     rows = {"transformers": f"{section.batch_rows} rows of {prompt + completion} tokens"}
-    return Described(title, {**rows, **facts(found, gpu, advice), **of_vllm})
+    return Described(title, {**rows, **facts(memory, gpu, advice), **of_vllm})
 
 
 def facts(memory: Memory, gpu: Gpu, advice: str) -> dict[str, Any]:
@@ -264,14 +264,14 @@ def facts(memory: Memory, gpu: Gpu, advice: str) -> dict[str, Any]:
     phase = memory.largest_phase
     parts = {**memory.resident, **memory.phases[phase]}
     fits = memory.peak <= gpu.bytes
-    found: dict[str, Any] = {f"{name}, GiB": gib(size) for name, size in parts.items() if size}
-    found |= {
+    parts_gib: dict[str, Any] = {f"{name}, GiB": gib(size) for name, size in parts.items() if size}
+    parts_gib |= {
         "peak, GiB": gib(memory.peak),
         "at the peak": phase,
         "usable, GiB": gib(gpu.bytes),
         "fits": fits,
     }
-    return found if fits else {**found, "does not fit": f"try {advice}"}
+    return parts_gib if fits else {**parts_gib, "does not fit": f"try {advice}"}
 
 
 def how_trained(config: SageConfig, shape: Shape, gpu: Gpu | None) -> TrainingSetup:

@@ -32,9 +32,9 @@ LORA_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
 
 def lora_rank(rank: int) -> int:
     """Return vLLM's smallest rank that fits `rank`. Raises SamplingError above all of them."""
-    for known in LORA_RANKS:
-        if rank <= known:
-            return known
+    for supported in LORA_RANKS:
+        if rank <= supported:
+            return supported
     raise SamplingError(
         f"the adapter has rank {rank}, and vLLM takes at most {LORA_RANKS[-1]}",
         "merge it with `sage export RUN DIR` and measure DIR",
@@ -341,7 +341,7 @@ def visible_gpus() -> tuple[str, ...]:
     """Return the GPUs of this process by their names in CUDA_VISIBLE_DEVICES."""
     import torch
 
-    count, named = torch.cuda.device_count(), os.environ.get("CUDA_VISIBLE_DEVICES")
-    if named is None:
+    count, listed = torch.cuda.device_count(), os.environ.get("CUDA_VISIBLE_DEVICES")
+    if listed is None:
         return tuple(map(str, range(count)))
-    return tuple(name.strip() for name in named.split(","))[:count]
+    return tuple(name.strip() for name in listed.split(","))[:count]

@@ -165,11 +165,11 @@ class ServerClient:
             if self._giving_up.wait(wait_s):
                 break
             attempt, pause_s = attempt + 1, min(2 * pause_s, LONGEST_PAUSE_S)
-        said = f"{server} {failure} (asked {attempt} times in {spent_s:.0f} s)"
+        failed = f"{server} {failure} (asked {attempt} times in {spent_s:.0f} s)"
         if failure.unusable:
-            raise UnusableAnswerError(said)
+            raise UnusableAnswerError(failed)
         raise SamplingError(
-            said,
+            failed,
             "start the server again and run the same command: stored samples are kept; "
             "sampling.server_attempts and sampling.server_patience_s bound the attempts",
         )

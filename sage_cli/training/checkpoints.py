@@ -96,10 +96,11 @@ def _refuse_other_model(checkpoint: Path, model: Any) -> None:
         ours = facts_of_path(str(model.peft_config["default"].base_model_name_or_path))
     else:
         ours = shape(model.config.to_dict())
-    found = differences(facts_of_folder(checkpoint), ours)
-    if found:
+    differing = differences(facts_of_folder(checkpoint), ours)
+    if differing:
         raise StoreError(
-            f"{checkpoint} is of another model than the one that is trained: {', '.join(found)}",
+            f"{checkpoint} is of another model than the one that is trained: "
+            f"{', '.join(differing)}",
             f"remove {checkpoint}, or begin again with --fresh",
         )
 

@@ -44,14 +44,14 @@ def tilting(
     model: Any,
     exponents: Sequence[float],
     temperature: float,
-    found: Tilted,
+    tilted: Tilted,
     *,
     in_float32: bool = False,
 ) -> Iterator[None]:
     """Have each fused pass over `model` leave the tilted log-probabilities of its labels, too.
 
     softmax(z / T)^phi, normalised, is softmax(phi z / T): TRL's fused head at another temperature,
-    on the hidden states of the same pass. `found` gets those of all passes, below each other.
+    on the hidden states of the same pass. `tilted` gets those of all passes, below each other.
     `in_float32` computes logits so, as the trainer does.
     """
     causal = model.get_base_model() if hasattr(model, "get_base_model") else model
@@ -68,15 +68,15 @@ def tilting(
         for head in heads.values():
             head.output = output
 
-    def score(_module: Any, _inputs: Any, named: dict[str, Any], _output: Any) -> None:
+    def score(_module: Any, _inputs: Any, arguments: dict[str, Any], _output: Any) -> None:
         for exponent, head in heads.items():
             # without what a mixture of experts adds to a loss, which nothing reads here
             scored = head.forward(
-                labels=named["labels"], fused_lm_head=True, output_router_logits=False
+                labels=arguments["labels"], fused_lm_head=True, output_router_logits=False
             )
             head.output = None
-            rows = [found[exponent]] if exponent in found else []
-            found[exponent] = torch.cat([*rows, scored.log_probs])
+            rows = [tilted[exponent]] if exponent in tilted else []
+            tilted[exponent] = torch.cat([*rows, scored.log_probs])
 
     hooks = (
         causal.base_model.register_forward_hook(keep),
@@ -139,12 +139,12 @@ def tilted_name(exponent: float) -> str:
 
 def known_of_rows(guide: Guide, batch: Batch) -> Known:
     """Return what a micro-batch carries: grades, and what depends on them."""
-    known: dict[Any, Any] = {name: batch[name] for name in ROW_SIGNALS if name in batch}
+    signals: dict[Any, Any] = {name: batch[name] for name in ROW_SIGNALS if name in batch}
     if "right_B" in batch and "reference_tilted_logps_BT" in guide.needs:
         wrong_BT, right_BT = (
             batch["ref_per_token_logps" if exponent == 1 else tilted_name(exponent)]
             for exponent in guide.exponents
         )
         right_B1 = batch["right_B"][:, None]
-        known["reference_tilted_logps_BT"] = torch.where(right_B1, right_BT, wrong_BT)
-    return known
+        signals["reference_tilted_logps_BT"] = torch.where(right_B1, right_BT, wrong_BT)
+    return signals

@@ -328,9 +328,9 @@ def _started(run: Run) -> str | None:
 def _new_records(lines: TextIO) -> Iterator[dict[str, Any]]:
     """Whole lines written since the last call; a line that is still being written waits."""
     while True:
-        place = lines.tell()
+        begin = lines.tell()
         line = lines.readline()
         if not line.endswith("\n"):
-            lines.seek(place)
+            lines.seek(begin)
             return
         yield json.loads(line)

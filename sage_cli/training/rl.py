@@ -1,4 +1,7 @@
-"""From sections to TRL's words: pure, and explicit about every default that matters."""
+"""RL on TRL: `train` loads models and problems, `build_trainer` builds, `train_rl` carries out.
+
+`grpo_arguments` says the configuration in TRL's words, explicit about every default that matters.
+"""
 
 from __future__ import annotations
 
@@ -18,27 +21,30 @@ from sage_cli.errors import TrainingError
 from sage_cli.evaluation.benchmarks import grader_for
 from sage_cli.grading import Grade
 from sage_cli.grading.grades import AnswerTags, answer_begin
-from sage_cli.methods.hooks import GradeCompletions, GradeReward, Setup
+from sage_cli.methods.hooks import GradeCompletions, Setup
 from sage_cli.methods.method import Method, OnlineMethod, batch_of
 from sage_cli.models.planned import policy_and_reference
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
 from sage_cli.settings.sections.model import PretrainedModel
-from sage_cli.settings.sections.records import TrackingSection
 from sage_cli.settings.sections.sampling import RolloutSection, VllmRolloutSection
 from sage_cli.store.run import Run
 from sage_cli.store.sample_parts import Completion
 from sage_cli.training.callbacks import OnStep, Watch
 from sage_cli.training.checkpoints import prepare_resume, step_of
-from sage_cli.training.hardware import common_arguments, without_cpu_number
-from sage_cli.training.interruption import Interruption, carry_out, save_policy
+from sage_cli.training.hardware import common_arguments, scheduler_name, without_cpu_number
+from sage_cli.training.interruption import (
+    LOADING,
+    Interruption,
+    MemoryNeed,
+    carry_out,
+    memory_explained,
+    save_policy,
+)
 from sage_cli.training.launch import join_processes, world_size
-from sage_cli.training.memory_errors import LOADING, MemoryNeed, memory_explained
 from sage_cli.training.noted import Kept, Noted
-from sage_cli.training.optimizers import scheduler_name
-from sage_cli.training.order import rows_seen, training_order
-from sage_cli.training.paid_rewards import Paid, paid_rewards
+from sage_cli.training.paid_rewards import paid_rewards
 from sage_cli.training.reference import ReferenceCompletions
 from sage_cli.training.rl_trainer import RlTrainer
 from sage_cli.training.rollout_engine import (
@@ -49,8 +55,212 @@ from sage_cli.training.rollout_engine import (
 )
 from sage_cli.training.rollouts import reference_completions, sampled_rollouts, samples_beforehand
 from sage_cli.training.step_record import StepWriter
-from sage_cli.training.training import SampleRollouts, Training, Validator
+from sage_cli.training.training import (
+    SampleRollouts,
+    Training,
+    Validator,
+    rows_seen,
+    training_order,
+)
 from sage_cli.training.validation import validating
+
+
+@dataclass(frozen=True)
+class RlInputs:
+    """A policy, what holds it, and problems with somebody who grades their answers.
+
+    `model` is trained in place. `reference` is the folder of the frozen reference; None where there
+    is no anchor, or where the policy is a LoRA adapter and finds it in itself. `prompts` are prompt
+    texts with their problems. `reference_completions`, by problem id, are what `anchor.kl: forward`
+    is computed on, or what a method has `samples_beforehand` for. `validator` changes nothing about
+    the training. `sample` is used under `rollout.backend: sampler`; otherwise TRL samples.
+    """
+
+    model: Any
+    reference: Path | None
+    tokenizer: Any
+    prompts: Sequence[tuple[str, Problem]]
+    grader: GradeCompletions
+    reference_completions: Mapping[str, Sequence[Completion]] | None = None
+    validator: Validator | None = None
+    sample: SampleRollouts | None = None
+
+
+def train(training: Training, run: Run, watch: Watch | None, _progress: Progress) -> None:
+    """Train on rewarded rollouts, alone or as one of several processes.
+
+    Of several only the first has a `watch`. Leaves the policy in `run.model`.
+    """
+    config, start = training.config, training.start
+    tokenizer = start.tokenizer()
+    template = PromptTemplate.from_section(config.prompt, tokenizer)
+    with memory_explained(LOADING, run):
+        model, reference = policy_and_reference(config, start)
+    with ExitStack() as held:
+        grader = held.enter_context(grader_for(config.data.rl.name, config.grading, config.prompt))
+        on_sampled = watch.on_validation if watch else _nobody
+        validator = held.enter_context(validating(training.validation, tokenizer, on_sampled))
+
+        def grades(golds: Sequence[str], completions: Sequence[str]) -> list[Grade]:
+            return grader.grade_many(list(zip(golds, completions, strict=True)))
+
+        inputs = RlInputs(
+            model=model,
+            reference=reference,
+            tokenizer=tokenizer,
+            prompts=[(template.render(problem.question), problem) for problem in training.problems],
+            grader=grades,
+            reference_completions=reference_completions(training),
+            validator=validator,
+            sample=sampled_rollouts(config.rollout, config.rl.seed, tokenizer),
+        )
+        train_rl(config, inputs, run, watch.on_step if watch else _nobody)
+
+
+def _nobody(*_: Any) -> None:
+    """Hears the steps and validations of a process that isn't watched."""
+
+
+def train_rl(config: SageConfig, inputs: RlInputs, run: Run, on_step: OnStep) -> None:
+    """Train `inputs.model` in place and leave it in `run.model`; an interrupted run is resumed.
+
+    `on_step` hears each optimiser step's record, after it is in metrics.jsonl. Raises Interrupted
+    at the end of the generation batch, with a checkpoint, in which a signal asked to stop.
+    """
+    rollout = settled_engine(config.rollout, world_size())
+    config = config.model_copy(update={"rollout": rollout})
+    # one process removes torn checkpoints and rewinds the records before the others look at them
+    with join_processes().main_process_first():
+        checkpoint = prepare_resume(run, config.rl, inputs.model)
+    done = step_of(checkpoint) if checkpoint else 0
+    engine = engine_as_asked(config.rl.seed, done, config.rollout.logprobs_mode)
+    with as_launched(), engine, memory_explained(LOADING, run):
+        trainer = build_trainer(config, inputs, run, on_step)
+    # a checkpoint inside a generation batch would lose the batch's other completions
+    interruption = Interruption(run, config.rl.save_minutes, period=config.rl.steps_per_batch)
+    finished = done >= config.rl.steps
+    carry_out(trainer, run, checkpoint, interruption, memory_need(config), finished=finished)
+    save_policy(trainer, run)
+
+
+def memory_need(config: SageConfig) -> MemoryNeed:
+    """Return what a micro-batch asks for, with all that its gradients need."""
+    rows, tokens = batch_of(config.rl, world_size()).micro_batch, config.rollout.max_tokens
+    use = f"{rows} completions of up to {tokens:,} tokens at once"
+    return MemoryNeed(use, "rl.micro_batch or rollout.max_tokens")
+
+
+def build_trainer(config: SageConfig, inputs: RlInputs, run: Run, on_step: OnStep) -> RlTrainer:
+    """Return the trainer that `train_rl` runs, ready to train; `auto` engines are settled."""
+    rl, tracking, problems = _online(config), config.tracking, [p for _, p in inputs.prompts]
+    arguments = grpo_arguments(config, run.checkpoints, processes=world_size())
+    if config.rollout.backend == "vllm":
+        arguments.vllm_max_model_length = _context_length(config, inputs)
+    if inputs.reference is not None:
+        # TRL loads the reference from where the policy's configuration says it came from
+        inputs.model.config._name_or_path = str(inputs.reference)
+    population = prompt_rows(inputs.prompts)
+    stored = _stored(config, inputs)
+    hooks = rl.hooks(_setup(config, inputs, population, run, stored))
+    paid = paid_rewards(config, rl, hooks.reward, problems, punishments(rl, config.rollout))
+    ledger = run.ledger.with_rewards(paid.names if paid.graded else ())
+    kept = None
+    if tracking.rollouts == "all":
+        kept = Kept(run.completions(join_processes().process_index))
+    trainer = RlTrainer(
+        rl=rl,
+        hooks=hooks,
+        anchor=config.anchor,
+        guide=config.guide.for_training(rl.steps),
+        reference_completions=stored if config.anchor.kl == "forward" else None,
+        writer=StepWriter(run, tracking, on_step, stop_when_stuck=rl.stop_when_stuck),
+        engine_stop=engine_stop(config),
+        validator=inputs.validator,
+        noted=Noted([problem.id for problem in problems], hooks.reward, ledger, kept),
+        sample=inputs.sample if config.rollout.backend == "sampler" else None,
+        model=inputs.model,
+        paid=paid,
+        reward_funcs=list(paid.functions),
+        args=without_cpu_number(arguments),
+        train_dataset=population.select(training_order(len(population), rl, config.data.rl.order)),
+        processing_class=inputs.tokenizer,
+    )
+    if inputs.validator is not None and (trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled):
+        raise TrainingError(
+            "evaluation.every validates the policy in one process, and the launcher spreads it "
+            "over all of them",
+            "leave evaluation.every out, and measure checkpoints afterwards: `sage eval RUN@all`",
+        )
+    return trainer
+
+
+def _online(config: SageConfig) -> OnlineMethod:
+    assert isinstance(config.rl, OnlineMethod)  # others are trained by a module of their own
+    return config.rl
+
+
+def _setup(
+    config: SageConfig,
+    inputs: RlInputs,
+    population: Dataset,
+    run: Run,
+    stored: ReferenceCompletions | None,
+) -> Setup:
+    """Return what the method's hooks are made of."""
+    tags = AnswerTags(config.prompt.answer_open, config.prompt.answer_close)
+    each = config.rl.steps_per_batch
+    initial, texts = {}, inputs.reference_completions or {}
+    for row, ids in enumerate(stored.ids if stored else ()):
+        if ids:
+            pairs = zip(texts[inputs.prompts[row][1].id], ids, strict=True)
+            initial[row] = [(completion.text, tokens.tolist()) for completion, tokens in pairs]
+    return Setup(
+        inputs.grader,
+        inputs.prompts,
+        population,
+        tags.open,
+        partial(answer_begin, tags=tags),
+        [record for record in run.metrics.read() if (record["step"] - 1) % each == 0],
+        initial,
+    )
+
+
+def _stored(config: SageConfig, inputs: RlInputs) -> ReferenceCompletions | None:
+    """Return the completions that were sampled beforehand, as token ids; None without any."""
+    if not samples_beforehand(config):
+        return None
+    problems = [problem for _, problem in inputs.prompts]
+    sampled = inputs.reference_completions or {}
+    stop = PromptTemplate(config.prompt, "").stop
+    rows = rows_seen(len(problems), config.rl, config.data.rl.order)
+    return ReferenceCompletions.encode(problems, sampled, inputs.tokenizer, stop, rows)
+
+
+def _context_length(config: SageConfig, inputs: RlInputs) -> int:
+    texts = [text for text, _ in inputs.prompts]
+    ids = inputs.tokenizer(texts, add_special_tokens=False)["input_ids"]
+    positions = getattr(inputs.model.config, "max_position_embeddings", None)
+    return context_length(config.rollout, map(len, ids), positions)
+
+
+def prompt_rows(prompts: Sequence[tuple[str, Problem]]) -> Dataset:
+    """Rows for TRL: prompt text, gold answer, and the prompt's number."""
+    return Dataset.from_dict(
+        {
+            "prompt": [text for text, _ in prompts],
+            "gold": [problem.gold for _, problem in prompts],
+            "row": list(range(len(prompts))),
+        }
+    )
+
+
+def punishments(rl: OnlineMethod, rollout: RolloutSection) -> list[Any]:
+    """DAPO's soft overlong punishment, from 0 down to -1 over the last stretch of the length."""
+    if rl.punished_share is None:
+        return []
+    limit = rollout.max_tokens
+    buffer = max(1, round(rl.punished_share * limit))
+    return [get_soft_overlong_punishment(max_completion_len=limit, soft_punish_cache=buffer)]
 
 
 def grpo_arguments(config: SageConfig, output: Path, *, processes: int = 1) -> GRPOConfig:
@@ -60,8 +270,7 @@ def grpo_arguments(config: SageConfig, output: Path, *, processes: int = 1) -> G
     ConfigurationError when a step's completions can't be divided among processes and
     micro-batches.
     """
-    rl, anchor, model = config.rl, config.anchor, config.model
-    assert isinstance(rl, OnlineMethod)
+    rl, anchor, model = _online(config), config.anchor, config.model
     batch = batch_of(rl, processes)
     return GRPOConfig(
         max_steps=rl.steps,
@@ -139,220 +348,3 @@ def _vllm(vllm: VllmRolloutSection) -> dict[str, Any]:
         "vllm_importance_sampling_clip_min": vllm.importance_floor,
         **mode,
     }
-
-
-@dataclass(frozen=True)
-class RlInputs:
-    """A policy, what holds it, and problems with somebody who grades their answers.
-
-    `model` is trained in place. `reference` is the folder of the frozen reference; None where there
-    is no anchor, or where the policy is a LoRA adapter and finds it in itself. `prompts` are prompt
-    texts with their problems. `reference_completions`, by problem id, are what `anchor.kl: forward`
-    is computed on, or what a method has `samples_beforehand` for. `validator` changes nothing about
-    the training. `sample` is used under `rollout.backend: sampler`; otherwise TRL samples.
-    """
-
-    model: Any
-    reference: Path | None
-    tokenizer: Any
-    prompts: Sequence[tuple[str, Problem]]
-    grader: GradeCompletions
-    reference_completions: Mapping[str, Sequence[Completion]] | None = None
-    validator: Validator | None = None
-    sample: SampleRollouts | None = None
-
-
-def train(training: Training, run: Run, watch: Watch | None, _progress: Progress) -> None:
-    """Train on rewarded rollouts, alone or as one of several processes.
-
-    Of several only the first has a `watch`. Leaves the policy in `run.model`.
-    """
-    config, start = training.config, training.start
-    tokenizer = start.tokenizer()
-    template = PromptTemplate.from_section(config.prompt, tokenizer)
-    with memory_explained(LOADING, run):
-        model, reference = policy_and_reference(config, start)
-    with ExitStack() as held:
-        grader = held.enter_context(grader_for(config.data.rl.name, config.grading, config.prompt))
-        on_sampled = watch.on_validation if watch else _nobody
-        validator = held.enter_context(validating(training.validation, tokenizer, on_sampled))
-
-        def grades(golds: Sequence[str], completions: Sequence[str]) -> list[Grade]:
-            return grader.grade_many(list(zip(golds, completions, strict=True)))
-
-        inputs = RlInputs(
-            model=model,
-            reference=reference,
-            tokenizer=tokenizer,
-            prompts=[(template.render(problem.question), problem) for problem in training.problems],
-            grader=grades,
-            reference_completions=reference_completions(training),
-            validator=validator,
-            sample=sampled_rollouts(config.rollout, config.rl.seed, tokenizer),
-        )
-        train_rl(config, inputs, config.tracking, run, watch.on_step if watch else _nobody)
-
-
-def _nobody(*_: Any) -> None:
-    """Hears the steps and validations of a process that isn't watched."""
-
-
-def train_rl(
-    config: SageConfig, inputs: RlInputs, tracking: TrackingSection, run: Run, on_step: OnStep
-) -> None:
-    """Train `inputs.model` in place and leave it in `run.model`; an interrupted run is resumed.
-
-    `on_step` hears each optimiser step's record, after it is in metrics.jsonl. Raises Interrupted
-    at the end of the generation batch, with a checkpoint, in which a signal asked to stop.
-    """
-    rollout = settled_engine(config.rollout, world_size())
-    config = config.model_copy(update={"rollout": rollout})
-    with join_processes().main_process_first():
-        checkpoint = prepare_resume(run, config.rl, inputs.model)
-    done = step_of(checkpoint) if checkpoint else 0
-    engine = engine_as_asked(config.rl.seed, done, config.rollout.logprobs_mode)
-    with as_launched(), engine, memory_explained(LOADING, run):
-        trainer = build_trainer(config, inputs, tracking, run, on_step)
-    interruption = Interruption(run, config.rl.save_minutes, period=config.rl.steps_per_batch)
-    finished = done >= config.rl.steps
-    carry_out(trainer, run, checkpoint, interruption, memory_need(config), finished=finished)
-    save_policy(trainer, run)
-
-
-def memory_need(config: SageConfig) -> MemoryNeed:
-    """Return what a micro-batch asks for, with all that its gradients need."""
-    rows, tokens = batch_of(config.rl, world_size()).micro_batch, config.rollout.max_tokens
-    what = f"{rows} completions of up to {tokens:,} tokens at once"
-    return MemoryNeed(what, "rl.micro_batch or rollout.max_tokens")
-
-
-def build_trainer(
-    config: SageConfig, inputs: RlInputs, tracking: TrackingSection, run: Run, on_step: OnStep
-) -> RlTrainer:
-    """The trainer that `train_rl` runs, ready to train; what samples is settled."""
-    rl = online(config)
-    guide = config.guide.for_training(rl.steps)
-    arguments = grpo_arguments(config, run.checkpoints, processes=world_size())
-    if config.rollout.backend == "vllm":
-        arguments.vllm_max_model_length = _context_length(config, inputs)
-    if inputs.reference is not None:
-        # TRL loads the reference from where the policy's configuration says it came from
-        inputs.model.config._name_or_path = str(inputs.reference)
-    population = prompt_rows(inputs.prompts)
-    stored = _stored(config, inputs)
-    hooks = rl.hooks(_setup(config, inputs, population, run, stored))
-    problems = [problem for _, problem in inputs.prompts]
-    paid = paid_rewards(config, rl, hooks.reward, problems, punishments(rl, config.rollout))
-    trainer = RlTrainer(
-        rl=rl,
-        hooks=hooks,
-        anchor=config.anchor,
-        guide=guide,
-        reference_completions=stored if config.anchor.kl == "forward" else None,
-        writer=StepWriter(run, tracking, on_step, stop_when_stuck=rl.stop_when_stuck),
-        engine_stop=engine_stop(config),
-        validator=inputs.validator,
-        noted=_noted(inputs, hooks.reward, run, tracking, paid),
-        sample=inputs.sample if config.rollout.backend == "sampler" else None,
-        model=inputs.model,
-        paid=paid,
-        reward_funcs=list(paid.functions),
-        args=without_cpu_number(arguments),
-        train_dataset=population.select(training_order(len(population), rl, config.data.rl.order)),
-        processing_class=inputs.tokenizer,
-    )
-    if inputs.validator is not None and (trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled):
-        raise TrainingError(
-            "evaluation.every validates the policy in one process, and the launcher spreads it "
-            "over all of them",
-            "leave evaluation.every out, and measure checkpoints afterwards: `sage eval RUN@all`",
-        )
-    return trainer
-
-
-def _noted(
-    inputs: RlInputs,
-    reward: GradeReward,
-    run: Run,
-    tracking: TrackingSection,
-    paid: Paid,
-) -> Noted:
-    """Return what is noted of completions, and all of them if `tracking` asks for it."""
-    problems = [problem.id for _, problem in inputs.prompts]
-    ledger = run.ledger.with_rewards(paid.names if paid.graded else ())
-    if tracking.rollouts != "all":
-        return Noted(problems, reward, ledger)
-    return Noted(problems, reward, ledger, Kept(run.completions(join_processes().process_index)))
-
-
-def online(config: SageConfig) -> OnlineMethod:
-    """Return the method's settings, where it samples as it trains."""
-    assert isinstance(config.rl, OnlineMethod)
-    return config.rl
-
-
-def _setup(
-    config: SageConfig,
-    inputs: RlInputs,
-    population: Dataset,
-    run: Run,
-    stored: ReferenceCompletions | None,
-) -> Setup:
-    tags = AnswerTags(config.prompt.answer_open, config.prompt.answer_close)
-    each = config.rl.steps_per_batch
-    earlier = [record for record in run.metrics.read() if (record["step"] - 1) % each == 0]
-    begin = partial(answer_begin, tags=tags)
-    initial = {} if stored is None else _initial(inputs, stored)
-    return Setup(inputs.grader, inputs.prompts, population, tags.open, begin, earlier, initial)
-
-
-def _initial(
-    inputs: RlInputs, stored: ReferenceCompletions
-) -> dict[int, list[tuple[str, list[int]]]]:
-    """Texts and tokens of the stored completions, by their prompts' numbers."""
-    texts = inputs.reference_completions or {}
-    return {
-        row: [
-            (completion.text, tokens.tolist())
-            for completion, tokens in zip(texts[inputs.prompts[row][1].id], ids, strict=True)
-        ]
-        for row, ids in enumerate(stored.ids)
-        if ids
-    }
-
-
-def _context_length(config: SageConfig, inputs: RlInputs) -> int:
-    texts = [text for text, _ in inputs.prompts]
-    ids = inputs.tokenizer(texts, add_special_tokens=False)["input_ids"]
-    positions = getattr(inputs.model.config, "max_position_embeddings", None)
-    return context_length(config.rollout, map(len, ids), positions)
-
-
-def prompt_rows(prompts: Sequence[tuple[str, Problem]]) -> Dataset:
-    """Rows for TRL: prompt text, gold answer, and the prompt's number."""
-    return Dataset.from_dict(
-        {
-            "prompt": [text for text, _ in prompts],
-            "gold": [problem.gold for _, problem in prompts],
-            "row": list(range(len(prompts))),
-        }
-    )
-
-
-def punishments(rl: OnlineMethod, rollout: RolloutSection) -> list[Any]:
-    """DAPO's soft overlong punishment, from 0 down to -1 over the last stretch of the length."""
-    if rl.punished_share is None:
-        return []
-    limit = rollout.max_tokens
-    buffer = max(1, round(rl.punished_share * limit))
-    return [get_soft_overlong_punishment(max_completion_len=limit, soft_punish_cache=buffer)]
-
-
-def _stored(config: SageConfig, inputs: RlInputs) -> ReferenceCompletions | None:
-    if not samples_beforehand(config):
-        return None
-    problems = [problem for _, problem in inputs.prompts]
-    sampled = inputs.reference_completions or {}
-    stop = PromptTemplate(config.prompt, "").stop
-    rows = rows_seen(len(problems), config.rl, config.data.rl.order)
-    return ReferenceCompletions.encode(problems, sampled, inputs.tokenizer, stop, rows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, DataError, SamplingError, TrainingError
@@ -21,11 +21,7 @@ from sage_cli.progress import Progress
 from sage_cli.settings.passwords import secrets_of
 from sage_cli.settings.sections.sampling import NO_SERVER, LogprobsMode, RolloutSection
 from sage_cli.store.sample_parts import Completion
-from sage_cli.training.order import rows_seen
-from sage_cli.training.training import Training
-
-if TYPE_CHECKING:
-    from sage_cli.training.training import SampleRollouts
+from sage_cli.training.training import SampleRollouts, Training, rows_seen
 
 
 def require_rollouts(rollout: RolloutSection, start: Policy, processes: int) -> None:
@@ -72,17 +68,17 @@ def sampled_rollouts(rollout: RolloutSection, seed: int, tokenizer: Any) -> Samp
         model: Any, prompts: Sequence[list[int]], batch: str, sampled: int
     ) -> list[list[int]]:
         requests = [
-            (SampleRequest(batch, "", (sampled + place,), seed), tuple(ids))
-            for place, ids in enumerate(prompts)
+            (SampleRequest(batch, "", (sampled + number,), seed), tuple(ids))
+            for number, ids in enumerate(prompts)
         ]
-        found: list[list[int]] = [[]] * len(prompts)
+        completions: list[list[int]] = [[]] * len(prompts)
         sampler = TransformersSampler(model, tokenizer, parameters, len(prompts))
         try:
             for completion in sampler.sample_ids(requests):
-                found[completion.index - sampled] = list(completion.token_ids or ())
+                completions[completion.index - sampled] = list(completion.token_ids or ())
         except SamplingError as error:
             raise TrainingError(error.cause, "use --set rollout.backend=transformers") from error
-        return found
+        return completions
 
     return sample
 
@@ -98,18 +94,18 @@ def _heads(start: Policy) -> int | None:
     return heads or read_json(start.files / "config.json").get("num_attention_heads")
 
 
-def _require_served(url: str, meant: str, named: str | None) -> None:
+def _require_served(url: str, meant: str, server_model: str | None) -> None:
     """Weights are handed over at every step, but into a model of another make they don't fit."""
     from sage_cli.sampling.server_api import CONNECT_S, Login, ServerHttp, served_model
 
     http = ServerHttp(CONNECT_S)
     try:
-        served_model(http, Login.of(url), meant, named, setting="rollout.vllm.server_model")
+        served_model(http, Login.of(url), meant, server_model, setting="rollout.vllm.server_model")
     finally:
         http.close()
 
 
-def _require_logprobs(url: str, wanted: LogprobsMode) -> None:
+def _require_logprobs(url: str, needed: LogprobsMode) -> None:
     """The ratio to a server's probabilities is of the distribution that the server was told of.
 
     A server that doesn't tell is left to TRL, which refuses one without its development mode.
@@ -121,15 +117,15 @@ def _require_logprobs(url: str, wanted: LogprobsMode) -> None:
     http = ServerHttp(CONNECT_S)
     try:
         answer = http.ask(Login.of(url), "/server_info?config_format=json", LIST_BYTES)
-        found = json_value(answer.content)["vllm_config"]["model_config"]["logprobs_mode"]
+        returned = json_value(answer.content)["vllm_config"]["model_config"]["logprobs_mode"]
     except (httpx.RequestError, ValueError, LookupError, TypeError):
         return
     finally:
         http.close()
-    if found != wanted:
+    if returned != needed:
         raise SamplingError(
-            f"{url} returns {found}, and the importance ratio of these rollouts needs {wanted}",
-            f"start it again with `vllm serve ... --logprobs-mode {wanted}`, or use "
+            f"{url} returns {returned}, and the importance ratio of these rollouts needs {needed}",
+            f"start it again with `vllm serve ... --logprobs-mode {needed}`, or use "
             "--set rollout.vllm.importance_correction=none",
         )
 
@@ -177,12 +173,12 @@ def reference_facts(config: SageConfig, start: Policy, root: Path) -> dict[str, 
         problems = problems_held(training_problems(config, root), config)
     except DataError:
         return {}
-    wanted = missing = n * len(problems)
+    total = missing = n * len(problems)
     samples = reference_samples(config, start, root) if start.exists else None
     if samples is not None and samples.policy.exists:
         stored = samples.at(config.rl.seed, read_only=True)
         missing = stored.inventory().count_missing([problem.id for problem in problems], n)
-    said = f"{missing:,} of {wanted:,} to sample, {n} of each of {len(problems):,} problems"
+    said = f"{missing:,} of {total:,} to sample, {n} of each of {len(problems):,} problems"
     return {"reference samples": said}
 
 
@@ -190,11 +186,11 @@ def reference_completions(training: Training) -> dict[str, list[Completion]] | N
     """The stored completions of each problem, in the order of their indices; None without any."""
     if not (count := samples_beforehand(training.config)):
         return None
-    found: defaultdict[str, list[Completion]] = defaultdict(list)
-    wanted = [problem.id for problem in problems_held(training.problems, training.config)]
+    completions: defaultdict[str, list[Completion]] = defaultdict(list)
+    ids = [problem.id for problem in problems_held(training.problems, training.config)]
     stored = reference_samples(training.config, training.start, training.config.run.root).at(
         training.config.rl.seed
     )
-    for completion in stored.completions(wanted, count):
-        found[completion.problem_id].append(completion)
-    return {id_: sorted(rows, key=lambda row: row.index) for id_, rows in found.items()}
+    for completion in stored.completions(ids, count):
+        completions[completion.problem_id].append(completion)
+    return {id_: sorted(rows, key=lambda row: row.index) for id_, rows in completions.items()}

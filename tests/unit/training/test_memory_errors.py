@@ -13,7 +13,7 @@ from sage_cli.config.load import load
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import OutOfMemoryError
 from sage_cli.store.run import Run
-from sage_cli.training.memory_errors import LOADING, memory_explained
+from sage_cli.training.interruption import LOADING, memory_explained
 from sage_cli.training.rl import memory_need
 from sage_cli.training.rl_trainer import RlTrainer
 
