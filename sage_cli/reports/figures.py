@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.ticker import MaxNLocator
 
 from sage_cli.metrics import Curve, Difference
 from sage_cli.metrics.counts import FloatArray
@@ -312,6 +311,8 @@ def draw_ecdf(panels: Mapping[str, Mapping[str, FloatArray]], axis: str, stem: P
 
 def draw_lines(panels: Panels, axes_names: Sequence[str], stem: Path, name_y: str = "") -> None:
     """Draw title -> label -> x and y as lines; `axes_names` are of x, `name_y` is of all y."""
+    from matplotlib.ticker import MaxNLocator
+
     with panel_grid(stem, panels, (3.6, 2.4), 0.2, sharey=True) as (legend, grid):
         for axes, panel, name in zip(grid, panels.values(), axes_names, strict=True):
             for label, (x, y) in panel.items():
