@@ -388,7 +388,7 @@ def report_of(plan: PlannedSuite, progress: Progress) -> SuiteReport:
     """Write the report of a plan, as far as it is done, and its page."""
     with progress.doing(f"counting what is stored of {plan.suite.name}"):
         failures = stored_failures(plan.folder / FAILURES)
-        found = [results(part, plan.stored, failures) for part in plan.parts]
+        found = [results(part, plan.benchmarks, failures) for part in plan.parts]
     analyses = {
         part.suite.name: [_analysed(one, part, progress) for one in part.suite.analyses]
         for part in plan.parts

@@ -1,4 +1,4 @@
-"""Warnings about a run's objective, given before it starts."""
+"""Facts and warnings about a configuration, for dry runs and before a run starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conflicts of a launcher's sharding with the method and its settings."""
+"""The schema: one section per noun, and what two sections can't say together."""
 
 from __future__ import annotations
 

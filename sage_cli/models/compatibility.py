@@ -8,7 +8,8 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from sage_cli.config.layers import UNIONS, leaves, settings
+from sage_cli.config.catalogue import UNIONS, settings
+from sage_cli.config.layers import leaves
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.models.folders import (
     Facts,

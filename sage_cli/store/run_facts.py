@@ -15,7 +15,8 @@ from typing import Any
 
 import yaml
 
-from sage_cli.config.layers import leaves, settings, value_at
+from sage_cli.config.catalogue import settings
+from sage_cli.config.layers import leaves, value_at
 from sage_cli.errors import ConfigurationError
 from sage_cli.json_value import json_value
 from sage_cli.store.files import storing, write_text

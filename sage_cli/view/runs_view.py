@@ -10,7 +10,8 @@ from typing import Any
 
 from typing_extensions import TypedDict
 
-from sage_cli.config.layers import leaves, settings
+from sage_cli.config.catalogue import settings
+from sage_cli.config.layers import leaves
 from sage_cli.config.load import load
 from sage_cli.errors import SageError, StoreError
 from sage_cli.settings.presets import DEFAULT_PRESET
