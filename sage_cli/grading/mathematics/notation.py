@@ -201,13 +201,13 @@ def _ascii(text: str) -> str:
 
 def _roots_in_braces(text: str) -> str:
     r"""\sqrt(2) and \sqrt13 as \sqrt{2} and \sqrt{13}, which is what is meant by them."""
-    place = text.find(r"\sqrt(")
-    while place >= 0:
-        end = closing(text, place + 5)
+    start = text.find(r"\sqrt(")
+    while start >= 0:
+        end = closing(text, start + 5)
         if end < 0:
             break
-        text = f"{text[: place + 5]}{{{text[place + 6 : end]}}}{text[end + 1 :]}"
-        place = text.find(r"\sqrt(", place + 5)
+        text = f"{text[: start + 5]}{{{text[place + 6 : end]}}}{text[end + 1 :]}"
+        start = text.find(r"\sqrt(", start + 5)
     return re.sub(r"\\sqrt ?(\d+)", r"\\sqrt{\1}", text)
 
 

@@ -96,14 +96,14 @@ class GradingSection(Section):
     @classmethod
     def _is_known(cls, judge: str | None, info: ValidationInfo) -> str | None:
         if judge is not None and names_code(judge):
-            OwnFunction.of(judge).require()
+            OwnFunction.parse(judge).require()
         elif judge not in (None, IMPORTED_JUDGE):
             require_name(JUDGES_GROUP, judge, BUILT_IN_JUDGES, info)
         return judge
 
     def determinants(self) -> dict[str, Any]:
         """A function of one's own counts by its content."""
-        found = super().determinants()
+        settings = super().determinants()
         if self.judge is not None and names_code(self.judge):
-            found["judge"] = OwnFunction.of(self.judge).identity
-        return found
+            settings["judge"] = OwnFunction.parse(self.judge).identity
+        return settings
