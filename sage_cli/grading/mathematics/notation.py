@@ -206,7 +206,7 @@ def _roots_in_braces(text: str) -> str:
         end = closing(text, start + 5)
         if end < 0:
             break
-        text = f"{text[: start + 5]}{{{text[place + 6 : end]}}}{text[end + 1 :]}"
+        text = f"{text[: start + 5]}{{{text[start + 6 : end]}}}{text[end + 1 :]}"
         start = text.find(r"\sqrt(", start + 5)
     return re.sub(r"\\sqrt ?(\d+)", r"\\sqrt{\1}", text)
 
