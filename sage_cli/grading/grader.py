@@ -20,8 +20,8 @@ from sage_cli.grading.grades import (
 from sage_cli.grading.judges import find_judge, label_of, package_of
 from sage_cli.grading.mathematics.notation import MAX_LENGTH, gold_text
 from sage_cli.grading.workers import WorkerPool, WorkerProcess
+from sage_cli.settings.judge_names import Extraction
 from sage_cli.settings.own_code import names_code
-from sage_cli.settings.sections.evaluation import Extraction
 
 _REMEMBERED = 65_536
 _MAX_TEXT = 100_000

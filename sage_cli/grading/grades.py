@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
 from sage_cli.latex_boxed import last_boxes
-from sage_cli.settings.sections.evaluation import IMPORTED_JUDGE, Extraction
+from sage_cli.settings.judge_names import IMPORTED_JUDGE, Extraction
 
 Status = Literal["right", "wrong", "unparseable", "timeout", "error"]
 """`unparseable`: the answer is missing, empty or unreadable. `timeout`: its time is used up.

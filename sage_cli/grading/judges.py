@@ -12,8 +12,7 @@ from sage_cli.errors import ConfigurationError
 from sage_cli.grading.grades import Judged, Status
 from sage_cli.grading.mathematics.equality import Equality
 from sage_cli.grading.mathematics.notation import latex, normalise
-from sage_cli.settings.own_code import OwnFunction, blamed, load_plugin, names_code
-from sage_cli.settings.sections.evaluation import (
+from sage_cli.settings.judge_names import (
     BUILT_IN_JUDGES,
     EXTRACTIONS,
     IMPORTED_JUDGE,
@@ -22,6 +21,7 @@ from sage_cli.settings.sections.evaluation import (
     Extraction,
     judge_names,
 )
+from sage_cli.settings.own_code import OwnFunction, blamed, load_plugin, names_code
 
 
 class Judge(ABC):

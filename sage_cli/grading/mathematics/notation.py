@@ -246,13 +246,13 @@ def unwrapped(text: str) -> str:
 def closing(text: str, opening: int) -> int:
     r"""The position at which the brace or bracket at `opening` closes; -1 if it never does."""
     depth = 0
-    for place in range(opening, len(text)):
-        if text[place] in "{([":
+    for position in range(opening, len(text)):
+        if text[position] in "{([":
             depth += 1
-        elif text[place] in "})]":
+        elif text[position] in "})]":
             depth -= 1
             if depth == 0:
-                return place
+                return position
     return -1
 
 
