@@ -479,9 +479,8 @@ class PolicyGradient(OnlineMethod):
 
     def refusals(self, beside: Beside) -> list[str]:
         """Settings of the loss that contradict each other, or have nothing to act on."""
-        found = super().refusals(beside)
         return [
-            *found,
+            *super().refusals(beside),
             *self._of_clipping(),
             *self._of_the_ratio(beside),
             *self._sorted(beside),
@@ -632,7 +631,7 @@ class StoredMethod(PolicyGradient):
 
 
 @dataclass(frozen=True)
-class Batch:
+class StepSizes:
     """The `completions` of one optimiser step = processes x `micro_batch` x `accumulation`."""
 
     completions: int
@@ -640,7 +639,7 @@ class Batch:
     accumulation: int
 
 
-def batch_of(rl: Method, processes: int) -> Batch:
+def batch_of(rl: Method, processes: int) -> StepSizes:
     """Return how a step's completions are divided among `processes` and their micro-batches.
 
     Without `rl.micro_batch` a process takes all of its completions at once. Raises
@@ -656,4 +655,4 @@ def batch_of(rl: Method, processes: int) -> Batch:
             "choose rl.prompts_per_step, rl.rollouts_per_prompt and rl.micro_batch so that "
             "prompts x rollouts is a multiple of micro_batch x processes",
         )
-    return Batch(completions, micro_batch, completions // (micro_batch * processes))
+    return StepSizes(completions, micro_batch, completions // (micro_batch * processes))

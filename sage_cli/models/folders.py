@@ -59,12 +59,6 @@ def whole_model(name: str, revision: str | None) -> Path:
     return Path(snapshot_download(name, revision=files.name, ignore_patterns=["*.bin", "*.pth"]))
 
 
-def commit_of(name: str, revision: str | None) -> str | None:
-    """The commit that is meant; None where neither cache nor Hub tells."""
-    snapshot = _snapshot(name, revision)
-    return snapshot.name if isinstance(snapshot, Path) else None
-
-
 @cache
 def _snapshot(name: str, revision: str | None) -> Path | str:
     """The folder, or why there is none: the Hub is asked once a process at most."""
@@ -193,10 +187,9 @@ def model_files(path: str, revision: str | None = None) -> Path:
 
 
 def pinned_revision(path: str, revision: str | None) -> str | None:
-    """The commit of a Hub model, as far as it can be told; `revision` itself for a folder."""
-    if Path(path).is_dir():
-        return revision
-    return commit_of(path, revision) or revision
+    """The commit of a Hub model, as far as cache or Hub tell; `revision` itself for a folder."""
+    snapshot = None if Path(path).is_dir() else _snapshot(path, revision)
+    return snapshot.name if isinstance(snapshot, Path) else revision
 
 
 def read_json(file: Path) -> dict[str, Any]:
@@ -242,10 +235,10 @@ def _chat_template(folder: Path, config: dict[str, Any]) -> Any:
     file = folder / "chat_template.jinja"
     if file.is_file():
         return file.read_text(encoding="utf-8")
-    entry_or_list = config.get("chat_template")
-    if isinstance(entry_or_list, list):
-        return {entry["name"]: entry["template"] for entry in entry_or_list}
-    return entry_or_list
+    template = config.get("chat_template")
+    if isinstance(template, list):
+        return {entry["name"]: entry["template"] for entry in template}
+    return template
 
 
 def _text(token: Any) -> str | None:

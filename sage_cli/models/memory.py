@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from sage_cli.errors import DataError
@@ -94,18 +93,12 @@ def shape_of(section: PretrainedModel | ScratchModel) -> Shape | None:
     if section.path in PUBLISHED:
         return PUBLISHED[section.path]
     try:
-        return shape_in_files(model_files(section.path, section.revision))
+        folder = model_files(section.path, section.revision)
+        if is_adapter(folder):
+            folder = model_files(adapter_base(folder))
     except DataError:
         return None
-
-
-def shape_in_files(folder: Path) -> Shape | None:
-    """The shape of the model, or of the adapter's base, whose small files are in `folder`."""
-    try:
-        below = model_files(adapter_base(folder)) if is_adapter(folder) else folder
-    except DataError:
-        return None
-    return shape_in(read_json(below / "config.json"))
+    return shape_in(read_json(folder / "config.json"))
 
 
 def shape_in(config: Mapping[str, Any]) -> Shape | None:
@@ -139,22 +132,16 @@ ADAPTER_BYTES = 4
 
 
 @dataclass(frozen=True)
-class Widths:
-    """Bytes of a number: of the stored weights, and of matrix products."""
-
-    weights: int
-    products: int
-
-
-@dataclass(frozen=True)
 class TrainingSetup:
     """A training setup: `adapter` counts LoRA's numbers, 0 if all weights are trained.
 
+    A number of the stored weights has `weight_bytes`, one of a matrix product `product_bytes`.
     `shards` is over how many GPUs weights, gradients and optimiser are spread; `fused` says that
     kernels work on a tile of logits in place, as Triton's do on a GPU.
     """
 
-    widths: Widths
+    weight_bytes: int
+    product_bytes: int
     optimizer: str
     checkpointing: bool
     adapter: int = 0
@@ -187,7 +174,7 @@ def training_state(shape: Shape, setup: TrainingSetup) -> dict[str, int]:
     The reference of a LoRA training is a second adapter, that of full tuning a second model. With
     ZeRO-3 or FSDP2 each GPU holds its share (Rajbhandari et al. 2020, section 5).
     """
-    weights = shape.parameters * setup.widths.weights
+    weights = shape.parameters * setup.weight_bytes
     trained = setup.adapter or shape.parameters
     adapter = setup.adapter * ADAPTER_BYTES
     return {
@@ -206,11 +193,11 @@ def update(
     keeps a copy of each in the products' type until the forward pass ends.
     """
     tokens = rows * (prompt + completion)
-    wide = setup.widths.weights > setup.widths.products and not setup.adapter
-    gradients = setup.adapter * ADAPTER_BYTES or shape.parameters * setup.widths.weights
+    wide = setup.weight_bytes > setup.product_bytes and not setup.adapter
+    gradients = setup.adapter * ADAPTER_BYTES or shape.parameters * setup.weight_bytes
     return {
         "gradients": gradients // setup.shards,
-        "cast weights": shape.parameters * setup.widths.products * wide // setup.shards,
+        "cast weights": shape.parameters * setup.product_bytes * wide // setup.shards,
         "activations": activations(shape, setup, tokens),
         "logits": head(shape, setup, tokens),
     }
@@ -224,10 +211,10 @@ def activations(shape: Shape, setup: TrainingSetup, tokens: int) -> int:
     up and their product (3 f), of the residual stream and a norm (2 h).
     """
     layer = tokens * layer_bytes(shape, setup)
-    gradients = tokens * (3 * shape.feed_forward + 2 * shape.hidden) * setup.widths.products
+    gradients = tokens * (3 * shape.feed_forward + 2 * shape.hidden) * setup.product_bytes
     if not setup.checkpointing:
         return shape.layers * layer + gradients
-    stream = setup.widths.products if setup.adapter else setup.widths.weights
+    stream = setup.product_bytes if setup.adapter else setup.weight_bytes
     return shape.layers * tokens * shape.hidden * stream + layer + gradients
 
 
@@ -243,7 +230,7 @@ def layer_bytes(shape: Shape, setup: TrainingSetup) -> int:
     queries, keys = shape.heads * shape.head_size, shape.kv_heads * shape.head_size
     products = 2 * shape.hidden + 2 * queries + 2 * keys + 4 * shape.feed_forward
     norms = 2 * shape.hidden * (1 if setup.adapter else 2)
-    return products * setup.widths.products + norms * 4
+    return products * setup.product_bytes + norms * 4
 
 
 def head(shape: Shape, setup: TrainingSetup, tokens: int) -> int:
@@ -253,7 +240,7 @@ def head(shape: Shape, setup: TrainingSetup, tokens: int) -> int:
     is trained its gradient is summed in float32.
     """
     tile = min(tokens, TILE_TOKENS) * min(shape.vocabulary, TILE_VOCABULARY) * 4
-    states = tokens * shape.hidden * (setup.widths.products + 4)
+    states = tokens * shape.hidden * (setup.product_bytes + 4)
     gradient = 0 if setup.adapter else shape.vocabulary * shape.hidden * 4
     return tile * (1 if setup.fused else 3) + states + gradient
 
@@ -299,7 +286,7 @@ def training_memory(
     if engine and sleeps:
         phases["rollout"] = of_engine
     if not engine:
-        phases["rollout"] = sampling(shape, setup.widths.products, rollouts, prompt, completion)
+        phases["rollout"] = sampling(shape, setup.product_bytes, rollouts, prompt, completion)
     return Memory(resident, phases)
 
 

@@ -32,21 +32,6 @@ from sage_cli.store.run import SEAL, Run, Runs, run_of
 SAGE_FILE = "sage.json"
 
 
-def exported_settings(folder: Path) -> dict[str, Any]:
-    """The settings under which an exported model is measured: `prompt`, and decoding.
-
-    Empty for a folder that `sage export` didn't write, or wrote from a model that no run made.
-    """
-    exported = settings_to_export(read_json(folder / SAGE_FILE))
-    return {section: settings for section, settings in exported.items() if settings}
-
-
-def exported_template(folder: Path) -> str | None:
-    """The hash of the prompt template that an exported model was trained under."""
-    template = read_json(folder / SAGE_FILE).get("template")
-    return str(template) if template else None
-
-
 def settings_to_export(config: Mapping[str, Any]) -> dict[str, Any]:
     """The prompt and decoding settings in a run's configuration or a `sage.json`.
 
@@ -257,14 +242,16 @@ class Policy:
         """
         if self.run is not None:
             return settings_to_export(self.run.config)
-        return exported_settings(self.files)
+        exported = settings_to_export(read_json(self.files / SAGE_FILE))
+        return {section: settings for section, settings in exported.items() if settings}
 
     @property
     def template(self) -> str | None:
         """The hash of the prompt template that it was trained under, as far as is known."""
         if self.run is not None:
             return self.run.manifest.get("template")
-        return exported_template(self.files)
+        template = read_json(self.files / SAGE_FILE).get("template")
+        return str(template) if template else None
 
     @cached_property
     def fingerprint(self) -> str:

@@ -15,7 +15,6 @@ from sage_cli.models.memory import (
     Memory,
     Shape,
     TrainingSetup,
-    Widths,
     evaluation_memory,
     shape_of,
     texts_in_engine,
@@ -34,6 +33,7 @@ from sage_cli.settings.sections.model import (
 from sage_cli.settings.sharding import sharded_by
 
 GIB = 2**30
+Model = PretrainedModel | ScratchModel
 USABLE = 0.95
 """Share of a GPU's memory that tensors can have: the CUDA context and gaps have the rest."""
 
@@ -118,9 +118,9 @@ def memory_of(stages: Sequence[Stage], gpu: str | None) -> list[Described]:
     """Describe the memory that each stage takes on the GPU named `gpu`; empty without a name."""
     if gpu is None:
         return []
-    named = gpu_named(gpu)
-    found = (stage.memory(named) for stage in stages)
-    return [one for one in found if one is not None]
+    chosen = gpu_named(gpu)
+    described = (stage.memory(chosen) for stage in stages)
+    return [memory for memory in described if memory is not None]
 
 
 TOKENS_PER_S = {
@@ -133,20 +133,18 @@ TOKENS_PER_S = {
 hours from weeks, and not measured (`benchmarks/gpu.py` measures them)."""
 
 
-def gpu_hours(model: PretrainedModel | ScratchModel, *, sampled: int, trained: int = 0) -> float:
+def gpu_hours(model: Model, *, sampled: int, trained: int = 0) -> float:
     """Hours of one GPU for so many tokens; 0 for a model whose throughput isn't stated."""
-    rates = TOKENS_PER_S.get(model.path) if isinstance(model, PretrainedModel) else None
+    rates = TOKENS_PER_S.get(getattr(model, "path", ""))
     return (sampled / rates[0] + trained / rates[1]) / 3600 if rates else 0.0
 
 
-def hours_fact(
-    model: PretrainedModel | ScratchModel, *, sampled: int, trained: int = 0
-) -> dict[str, str]:
+def hours_fact(model: Model, *, sampled: int, trained: int = 0) -> dict[str, str]:
     """The hours in words, with their source; nothing where no throughput is stated."""
+    rates = TOKENS_PER_S.get(getattr(model, "path", ""))
     hours = gpu_hours(model, sampled=sampled, trained=trained)
-    if not isinstance(model, PretrainedModel) or not hours:
+    if not rates or not hours:
         return {}
-    rates = TOKENS_PER_S[model.path]
     training = f", trained on at {rates[1]:,}" if trained else ""
     return {
         "GPU hours": f"{hours:,.1f} at most, if {rates[0]:,} tokens/s are sampled{training} "
@@ -160,8 +158,6 @@ CHARACTERS_PER_TOKEN = 3
 """A low count for mathematics in English, so that prompts come out rather too long."""
 ENGINE_SHARE = 0.9
 """The share of a GPU that vLLM takes by itself; beside a training the setting says it."""
-
-Model = PretrainedModel | ScratchModel
 
 
 def rl_hours(config: SageConfig) -> dict[str, str]:
@@ -208,7 +204,7 @@ def sft_memory(config: SageConfig, gpu: Gpu) -> Described:
         return _unknown(title, config.model)
     scratch = isinstance(config.model, ScratchModel)
     setup = TrainingSetup(
-        widths(config.model, gpu),
+        *number_bytes(config.model, gpu),
         sft.optimizer,
         sft.gradient_checkpointing,
         adapter=0 if scratch else adapter_numbers(config.model, shape),
@@ -278,7 +274,7 @@ def how_trained(config: SageConfig, shape: Shape, gpu: Gpu | None) -> TrainingSe
     """The training setup of a spec; without a GPU, on a CPU."""
     rl, anchor = config.rl, config.anchor
     return TrainingSetup(
-        widths(config.model, gpu),
+        *number_bytes(config.model, gpu),
         rl.optimizer,
         rl.gradient_checkpointing,
         adapter=adapter_numbers(config.model, shape),
@@ -295,8 +291,8 @@ def adapter_numbers(model: Model, shape: Shape) -> int:
     return shape.adapter_parameters(model.lora.rank, model.lora.targets)
 
 
-def widths(model: Model, gpu: Gpu | None) -> Widths:
-    """Bytes of weights and products; `auto` products are bfloat16 where the GPU has it.
+def number_bytes(model: Model, gpu: Gpu | None) -> tuple[int, int]:
+    """Bytes of a weight and of a product; `auto` products are bfloat16 where the GPU has it.
 
     Stored weights are taken to be of two bytes. Raises ConfigurationError for bfloat16 on a GPU
     without it.
@@ -309,7 +305,7 @@ def widths(model: Model, gpu: Gpu | None) -> Widths:
             "use --set model.compute_dtype=float32, or name another GPU",
         )
     coarse = model.compute_dtype == "bfloat16" or (model.compute_dtype == "auto" and has_bf16)
-    return Widths(weights, 2 if coarse else weights)
+    return weights, 2 if coarse else weights
 
 
 def prompt_tokens(config: SageConfig) -> int:

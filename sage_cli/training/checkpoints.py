@@ -123,16 +123,16 @@ def _refuse_inside_batch(checkpoint: Path, rl: Method) -> None:
     )
 
 
-def rotate(folder: Path, keep: int | None, every: int = 1) -> None:
+def rotate(folder: Path, keep: int | None, period: int = 1) -> None:
     """Remove all sealed checkpoints but the last, and before it those of the last steps that are
-    multiples of `every`: `keep` in all, None for all of these.
+    multiples of `period`: `keep` in all, None for all of these.
 
     What an interruption or the clock saved in between goes once it isn't the last any more, so that
     it takes no other's place.
     """
     sealed = (path.parent for path in folder.glob(f"checkpoint-*/{SEAL}"))
     before = sorted(sealed, key=step_of)[:-1]
-    regular = [checkpoint for checkpoint in before if step_of(checkpoint) % every == 0]
+    regular = [checkpoint for checkpoint in before if step_of(checkpoint) % period == 0]
     kept = regular if keep is None else regular[::-1][: keep - 1]
     for checkpoint in set(before) - set(kept):
         (checkpoint / SEAL).unlink()

@@ -438,7 +438,7 @@ class _Recorder(TrainerCallback):  # type: ignore[misc]
         sampled = dict.fromkeys((key for key in self.first if key.startswith("sampled/")), 0)
         record |= self.first if step == 1 else sampled
         stops = control.should_training_stop
-        if self.validator and (last or not (step % self.validator.every or stops)):
+        if self.validator and (last or not (step % self.validator.interval or stops)):
             record |= self.validator.validate(model)
         self.run.metrics.append(record)
         self.on_step(record)

@@ -90,12 +90,12 @@ class Kept:
     def pass_on(self) -> None:
         """Hand over what the last generation batch sampled: its losses are done."""
         for waiting in self._waiting:
-            found = replace(
+            completed = replace(
                 waiting.sampled,
                 advantage_B=waiting.advantage_B,
                 policy_logps_BT=waiting.policy_logps_BT,
             )
-            self.store.add(found)
+            self.store.add(completed)
         self._waiting = []
 
     def seal(self) -> None:
@@ -120,7 +120,7 @@ def _numbers(values: Tensor | None) -> np.ndarray | None:
     return numbers
 
 
-Said = Mapping[str, float | None]
+Rewards = Mapping[str, float | None]
 """What rewards say of a completion by name; None where one says nothing."""
 COMPLETION_IDS, COMPLETION_TEXTS = 1, 3
 """Where TRL's `_generate` returns the completions' tokens, and their texts."""
@@ -161,7 +161,7 @@ class Noted:
         rows: Sequence[Row],
         batch: dict[str, Any],
         rewards_BF: Tensor,
-        rewards: Sequence[Said] = (),
+        rewards: Sequence[Rewards] = (),
     ) -> None:
         """Note the completions that were generated and graded last: they are trained on.
 
@@ -202,7 +202,7 @@ class Noted:
         rows: Sequence[Row],
         sampled: Generated,
         statuses: Sequence[str],
-        rewards: Sequence[Said] = (),
+        rewards: Sequence[Rewards] = (),
         *,
         trained: bool,
     ) -> Sampled:

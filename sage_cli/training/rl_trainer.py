@@ -139,7 +139,7 @@ class RlTrainer(SealedCheckpoints, AnchoredTrainer):
         batch["prompt_row_B"] = torch.tensor([row["row"] for row in inputs])
         status_PN = self._gather_statuses(self.hooks.reward.statuses)
         right_PN = status_PN == STATUSES.index("right")
-        batch |= self.rows.of_first(self, batch, right_PN)
+        batch |= self.rows.first_tensors(self, batch, right_PN)
         if self.rl.computed_by_trl is None:
             batch["advantages"] = batch_advantages(self, self.rl, batch, right_PN)
         batch["advantages"] = self.hooks.advantages(self, batch, right_PN)
@@ -182,7 +182,7 @@ class RlTrainer(SealedCheckpoints, AnchoredTrainer):
         rewards = self.paid.named(self.raw_BF[batch["row_ids_B"]])
         self.noted.scored(rows, batch, self.rewards_BF, rewards)
         right_PN = status_PN == STATUSES.index("right")
-        return batch | self.rows.of(self, batch, right_PN), right_PN
+        return batch | self.rows.tensors(self, batch, right_PN), right_PN
 
     def _generate(self, prompts: list[Any]) -> Any:
         sampled, self._beforehand = self._beforehand, None
@@ -352,7 +352,7 @@ class RlTrainer(SealedCheckpoints, AnchoredTrainer):
         Empty while the training stops early: there the time to save may be short.
         """
         step, last = self.state.global_step, self.state.global_step >= self.state.max_steps
-        if self.validator is None or (step % self.validator.every and not last):
+        if self.validator is None or (step % self.validator.interval and not last):
             return {}
         if self.control.should_training_stop and not last:
             return {}

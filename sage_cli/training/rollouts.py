@@ -94,13 +94,13 @@ def _heads(start: Policy) -> int | None:
     return heads or read_json(start.files / "config.json").get("num_attention_heads")
 
 
-def _require_served(url: str, meant: str, server_model: str | None) -> None:
+def _require_served(url: str, meant: str, name: str | None) -> None:
     """Weights are handed over at every step, but into a model of another make they don't fit."""
     from sage_cli.sampling.server_api import CONNECT_S, Login, ServerHttp, served_model
 
     http = ServerHttp(CONNECT_S)
     try:
-        served_model(http, Login.of(url), meant, server_model, setting="rollout.vllm.server_model")
+        served_model(http, Login.parse(url), meant, name, setting="rollout.vllm.server_model")
     finally:
         http.close()
 
@@ -116,7 +116,7 @@ def _require_logprobs(url: str, needed: LogprobsMode) -> None:
 
     http = ServerHttp(CONNECT_S)
     try:
-        answer = http.ask(Login.of(url), "/server_info?config_format=json", LIST_BYTES)
+        answer = http.ask(Login.parse(url), "/server_info?config_format=json", LIST_BYTES)
         returned = json_value(answer.content)["vllm_config"]["model_config"]["logprobs_mode"]
     except (httpx.RequestError, ValueError, LookupError, TypeError):
         return
@@ -178,8 +178,8 @@ def reference_facts(config: SageConfig, start: Policy, root: Path) -> dict[str, 
     if samples is not None and samples.policy.exists:
         stored = samples.at(config.rl.seed, read_only=True)
         missing = stored.inventory().count_missing([problem.id for problem in problems], n)
-    said = f"{missing:,} of {total:,} to sample, {n} of each of {len(problems):,} problems"
-    return {"reference samples": said}
+    counted = f"{missing:,} of {total:,} to sample, {n} of each of {len(problems):,} problems"
+    return {"reference samples": counted}
 
 
 def reference_completions(training: Training) -> dict[str, list[Completion]] | None:

@@ -342,16 +342,11 @@ def peak_memory(accelerator: Any) -> dict[str, float]:
     That of each process's GPU; without one the process's own memory since it began.
     """
     peak = torch.tensor([_peak_bytes() / _GIB], device=accelerator.device)
-    peaks: list[float] = _gathered(peak, accelerator).tolist()
+    peaks: list[float] = accelerator.gather(peak).reshape(-1).tolist()
     record = {"memory/peak_gib": max(peaks)}
     if len(peaks) > 1:
         record |= {f"memory/peak_gib/{rank}": value for rank, value in enumerate(peaks)}
     return record
-
-
-def _gathered(values: Tensor, accelerator: Any) -> Tensor:
-    gathered: Tensor = accelerator.gather(values)
-    return gathered.reshape(-1)
 
 
 def _peak_bytes() -> int:

@@ -26,12 +26,12 @@ Ids = list[int]
 
 @dataclass(frozen=True)
 class Validator:
-    """Measures the policy every so many steps and after the last; one process does, all wait.
+    """Measures the policy every `interval` steps and after the last; one process does, all wait.
 
     `validate` maps the model as it stands to figures for the step's record.
     """
 
-    every: int
+    interval: int
     validate: Callable[[Any], Mapping[str, float]]
 
 

@@ -35,7 +35,7 @@ class Validation:
     Each validation takes the samples that an evaluation with `evaluation.seed` would take.
     """
 
-    every: int
+    interval: int
     benchmarks: Sequence[Benchmark]
     config: SageConfig
     ks: tuple[int, ...]
@@ -141,4 +141,4 @@ def validating(
         return
     with validation:
         measure = partial(validation.validate, tokenizer=tokenizer, on_sampled=on_sampled)
-        yield Validator(validation.every, measure)
+        yield Validator(validation.interval, measure)

@@ -213,9 +213,9 @@ def test_checkpoints_in_between_take_no_regular_ones_place(
 
     for step in (7, 10, 12, 20, 21, 25, 30):
         checkpoint(tmp_path, step)
-        rotate(tmp_path, keep, every=10)
+        rotate(tmp_path, keep, period=10)
         assert step in steps()
     assert steps() == kept
     checkpoint(tmp_path, 31)
-    rotate(tmp_path, keep, every=10)
+    rotate(tmp_path, keep, period=10)
     assert steps() == then
