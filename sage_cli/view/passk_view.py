@@ -14,8 +14,8 @@ from sage_cli.evaluation.evaluate import provenance_of
 from sage_cli.metrics import curve, paired_difference, parse_ks
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.intervals import Resampling
-from sage_cli.reports.measurement import Measured
 from sage_cli.reports.passk import CurveJson, Line, curve_json
+from sage_cli.reports.provenance import SeedCounts
 from sage_cli.view.stored_runs import Look, MeasuredPolicy, look_of
 from sage_cli.view.stored_samples import Absent, Shown, ShownPolicies
 
@@ -126,7 +126,7 @@ def difference_view(shown_a: Shown, shown_b: Shown, typed: str | None) -> Differ
     }
 
 
-def measurements(pair: Shown) -> tuple[Measured, ...]:
+def measurements(pair: Shown) -> tuple[SeedCounts, ...]:
     """Return what is stored and graded of a policy on a benchmark, by evaluation seed."""
     measured, columns = pair
     n, benchmark = measured.config.evaluation.samples, measured.benchmark.name
@@ -135,7 +135,10 @@ def measurements(pair: Shown) -> tuple[Measured, ...]:
 
 
 def _curve(
-    measured: MeasuredPolicy, seeds: tuple[Measured, ...], ks: Sequence[int], looks: dict[str, Look]
+    measured: MeasuredPolicy,
+    seeds: tuple[SeedCounts, ...],
+    ks: Sequence[int],
+    looks: dict[str, Look],
 ) -> PolicyCurve:
     settings = measured.config.evaluation
     counts = [seed.counts for seed in seeds]

@@ -11,7 +11,7 @@ import numpy as np
 from typing_extensions import TypedDict
 
 from sage_cli.metrics import Counts
-from sage_cli.reports.measurement import Measured
+from sage_cli.reports.provenance import SeedCounts
 from sage_cli.store.annotations import GradedSet
 from sage_cli.store.sample_parts import Integers, Mask
 from sage_cli.view.stored_runs import Look, MeasuredPolicy, Remembered, stamp_of
@@ -43,7 +43,7 @@ class Columns:
     problems: tuple[str, ...]
     sets: tuple[GradedSet, ...]
     seeds: tuple[int, ...]
-    _measured: dict[tuple[int, int], Measured] = field(default_factory=dict, repr=False)
+    _measured: dict[tuple[int, int], SeedCounts] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
         return sum(map(len, self.sets))
@@ -82,17 +82,17 @@ class Columns:
                 counted[name] = counted.get(name, 0) + count
         return {name: count for name, count in counted.items() if count}
 
-    def measurement(self, policy: str, benchmark: str, number: int, n: int) -> Measured:
+    def measurement(self, policy: str, benchmark: str, number: int, n: int) -> SeedCounts:
         """Return the counts of one seed's first `n` samples of each problem, made once."""
         if (number, n) not in self._measured:
             self._measured[number, n] = self._measure(policy, benchmark, number, n)
         return self._measured[number, n]
 
-    def _measure(self, policy: str, benchmark: str, number: int, n: int) -> Measured:
+    def _measure(self, policy: str, benchmark: str, number: int, n: int) -> SeedCounts:
         stored, rows = self.sets[number], self._rows_by_problem[number]
         graded, right = self.graded(number, rows[stored.inventory.index_S[rows] < n])
         statuses = np.bincount(stored.status_S[graded], minlength=len(stored.statuses)).tolist()
-        return Measured(
+        return SeedCounts(
             policy,
             benchmark,
             self.seeds[number],
