@@ -46,7 +46,7 @@ from sage_cli.models.policy import NO_LABELS, Labels, chosen_policies
 from sage_cli.models.stages import Described
 from sage_cli.progress import Progress, Silent
 from sage_cli.reports.document import Document, Report
-from sage_cli.reports.measurement import Provenance
+from sage_cli.reports.provenance import Provenance
 from sage_cli.store.files import identity_of
 from sage_cli.store.manifest import surroundings
 from sage_cli.store.run import Run, Runs

@@ -40,7 +40,7 @@ from sage_cli.models.policy import Policy, named_policy, refuse_equal_labels
 from sage_cli.progress import Progress
 from sage_cli.reports.comparison import comparison_document
 from sage_cli.reports.document import Report
-from sage_cli.reports.measurement import Provenance
+from sage_cli.reports.provenance import Provenance
 from sage_cli.settings.sections.model import PretrainedModel, ScratchModel
 from sage_cli.store.manifest import surroundings
 from sage_cli.store.run import Runs

@@ -36,8 +36,8 @@ from sage_cli.metrics.support import grade_correlation
 from sage_cli.models.policy import chosen_policies
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Report
-from sage_cli.reports.measurement import Provenance
 from sage_cli.reports.power import Base, Question, power_document
+from sage_cli.reports.provenance import Provenance
 from sage_cli.store.files import identity_of
 from sage_cli.store.manifest import surroundings
 from sage_cli.store.run import Runs

@@ -16,8 +16,8 @@ from sage_cli.metrics.counts import FloatArray
 from sage_cli.models.policy import split_label
 from sage_cli.reports.document import Document, Figure, Report
 from sage_cli.reports.figures import Series, draw_steps
-from sage_cli.reports.measurement import Provenance
-from sage_cli.reports.tables import Measure, Record, Row, Table, columns, to_records
+from sage_cli.reports.provenance import Provenance
+from sage_cli.reports.tables import Estimate, Record, Row, Table, columns, to_records
 from sage_cli.store.files import identity_of
 from sage_cli.store.manifest import surroundings
 from sage_cli.store.run import Run, Runs
@@ -66,7 +66,7 @@ def plot_document(records: Mapping[str, Records], keys: Sequence[str]) -> Docume
             if len(step):
                 panels.setdefault(key, {})[label] = step, value
                 ends = (value[0], value[-1], value.min(), value.max())
-                cells = [Measure(float(end), digits=4) for end in ends]
+                cells = [Estimate(float(end), digits=4) for end in ends]
                 rows.append(Row((key, label, int(step[-1]), *cells), section=key))
     heads = columns("quantity, run, step, first, last, lowest, highest")
     table = Table("recorded in training", heads, tuple(rows))

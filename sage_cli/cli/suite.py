@@ -24,7 +24,7 @@ from sage_cli.errors import SageError, StoreError
 from sage_cli.models.folders import pinned_revision
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Document
-from sage_cli.reports.measurement import Provenance
+from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.sweeps.document import document_of
 from sage_cli.settings.ks import capped_ks
 from sage_cli.settings.sections.model import PretrainedModel

@@ -169,27 +169,27 @@ def _validated(layers: Sequence[Layer], merged: Merged) -> SageConfig:
         if not problems:
             config._layers = tuple(layers)
             return config
-    if _is_of_another_version(merged, wrong):
+    if gone := _stored_and_unknown(merged, wrong):
         raise ConfigurationError(
-            "the stored configuration was written by another version of sage, and this one has "
-            "no such settings:\n" + "\n".join(problems),
+            "the stored configuration was written by another version of sage; this one has no "
+            + ", ".join(gone),
             "use the version and commit that its manifest.json names, or name its model's folder "
             "and a preset instead: `sage passk runs/ID/model --preset NAME`",
         )
     raise ConfigurationError("\n".join(problems), remedy(problems, wrong))
 
 
-def _is_of_another_version(merged: Merged, wrong: ValidationError | None) -> bool:
-    """Return True if a stored setting, method or guide is one that nothing here has."""
+def _stored_and_unknown(merged: Merged, wrong: ValidationError | None) -> list[str]:
+    """Return the stored settings, methods and guides that nothing here has."""
     stored = [name for name, origin in merged.origins.items() if origin == STORED]
+    unknown = []
     for complaint in wrong.errors() if wrong else ():
-        known = complaint["type"] == "value_error" and "known: " in complaint["msg"]
-        if complaint["type"] not in ("extra_forbidden", "union_tag_invalid") and not known:
-            continue
-        name = ".".join(map(str, complaint["loc"]))
-        if any(f"{setting}.".startswith(f"{name}.") for setting in stored):
-            return True
-    return False
+        no_such_member = complaint["type"] == "value_error" and "known: " in complaint["msg"]
+        if no_such_member or complaint["type"] in ("extra_forbidden", "union_tag_invalid"):
+            unknown.append(".".join(map(str, complaint["loc"])))
+    return [
+        name for name in unknown if any(f"{setting}.".startswith(f"{name}.") for setting in stored)
+    ]
 
 
 def _block_problems(section: str, block: Mapping[str, Any], as_stored: Set[str]) -> list[str]:

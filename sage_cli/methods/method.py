@@ -380,7 +380,7 @@ class OnlineMethod(Method):
         }
 
     def refusals(self, beside: Beside) -> list[str]:
-        """Settings that act only where another one is on."""
+        """Return the conflicts: settings that act only where another one is on."""
         refusals = [*super().refusals(beside), *reward_problems(self.rewards)]
         if self.dynamic_sampling and not any(
             reward.name == GRADE and reward.weight for reward in self.rewards
@@ -408,7 +408,7 @@ class OnlineMethod(Method):
         return [f"rl.{name} {value} would do nothing (add rl.{needs}, or leave it out)"]
 
     def describe(self) -> dict[str, Any]:
-        """Rewards, and dynamic sampling."""
+        """Return the facts: rewards, and dynamic sampling."""
         return {"reward": in_words(self.rewards), "dynamic sampling": self.dynamic_sampling}
 
     def determinants(self) -> dict[str, Any]:
@@ -478,17 +478,16 @@ class PolicyGradient(OnlineMethod):
         }
 
     def refusals(self, beside: Beside) -> list[str]:
-        """Settings of the loss that contradict each other, or have nothing to act on."""
-        found = super().refusals(beside)
+        """Return the conflicts: settings of the loss that contradict each other or do nothing."""
         return [
-            *found,
+            *super().refusals(beside),
             *self._of_clipping(),
             *self._of_the_ratio(beside),
             *self._sorted(beside),
         ]
 
     def warnings(self) -> list[str]:
-        """Clip ranges of somebody's choice, where there is nothing to clip."""
+        """Return a warning of chosen clip ranges where there is nothing to clip."""
         usual = (self.epsilon_low, self.epsilon_high) == (0.2, 0.2)
         if self.steps_per_batch > 1 or not self.clip or usual:
             return []
@@ -498,7 +497,7 @@ class PolicyGradient(OnlineMethod):
         ]
 
     def describe(self) -> dict[str, Any]:
-        """Loss and clip range."""
+        """Return the facts: loss and clip range."""
         clipped = f"clip {self.epsilon_low:g}/{self.epsilon_high:g}" if self.clip else "no clipping"
         return {
             "loss": f"{self.loss}, {clipped}",
@@ -601,7 +600,7 @@ class PlainAdvantages(PolicyGradient):
         return advantages.flatten()
 
     def refusals(self, beside: Beside) -> list[str]:
-        """Punishments take rewards out of [0, 1], where `beta` is defined."""
+        """Return the conflicts: punishments take rewards out of [0, 1], where `beta` is defined."""
         refusals = super().refusals(beside)
         if self.advantage == "beta" and not are_usual(self.rewards):
             refusals.append(
@@ -616,7 +615,7 @@ class PlainAdvantages(PolicyGradient):
         return refusals
 
     def describe(self) -> dict[str, Any]:
-        """The advantage beside the loss."""
+        """Return the advantage beside the loss."""
         facts = super().describe()
         return facts | {"loss": f"{facts['loss']}, advantage {self.advantage}"}
 
@@ -632,7 +631,7 @@ class StoredMethod(PolicyGradient):
 
 
 @dataclass(frozen=True)
-class Batch:
+class StepSizes:
     """The `completions` of one optimiser step = processes x `micro_batch` x `accumulation`."""
 
     completions: int
@@ -640,7 +639,7 @@ class Batch:
     accumulation: int
 
 
-def batch_of(rl: Method, processes: int) -> Batch:
+def batch_of(rl: Method, processes: int) -> StepSizes:
     """Return how a step's completions are divided among `processes` and their micro-batches.
 
     Without `rl.micro_batch` a process takes all of its completions at once. Raises
@@ -656,4 +655,4 @@ def batch_of(rl: Method, processes: int) -> Batch:
             "choose rl.prompts_per_step, rl.rollouts_per_prompt and rl.micro_batch so that "
             "prompts x rollouts is a multiple of micro_batch x processes",
         )
-    return Batch(completions, micro_batch, completions // (micro_batch * processes))
+    return StepSizes(completions, micro_batch, completions // (micro_batch * processes))

@@ -239,7 +239,7 @@ class Cohort:
     """
 
     def __init__(
-        self, samples: Sequence[tuple[Prompt, SampleRequest, int]], own: OwnTokens
+        self, samples: Sequence[tuple[Prompt, SampleRequest, int]], buffer: OwnTokens
     ) -> None:
         prompts = {prompt: row for row, prompt in enumerate(dict.fromkeys(s[0] for s in samples))}
         self.samples = [(request, prompt.ids, index) for prompt, request, index in samples]
@@ -250,8 +250,8 @@ class Cohort:
         )
         memories = [prompt.memory for prompt in prompts]
         shared = SharedPrompts(memories, np.arange(len(prompts)))
-        own.begin(len(prompts))
-        self.memory = CohortMemory(shared, own)
+        buffer.begin(len(prompts))
+        self.memory = CohortMemory(shared, buffer)
         self.first_logits_BV = torch.stack([prompt.logits_V for prompt in prompts])
         self._starts_B: Indices = np.array([len(prompt.ids) for prompt in prompts])
         self._tokens_BT = np.zeros((len(prompts), 32), dtype=np.int64)
@@ -405,7 +405,7 @@ class _Flight:
         """Remove cohorts without samples, but keep their buffers for the next ones."""
         # a buffer that has grown beyond a cohort's usual share would hold memory for nothing
         ended = [cohort.memory.own for cohort in self.cohorts if not len(cohort)]
-        self.spare += [own for own in ended if own.capacity <= self.rows // COHORTS]
+        self.spare += [buffer for buffer in ended if buffer.capacity <= self.rows // COHORTS]
         self.cohorts = [cohort for cohort in self.cohorts if len(cohort)]
 
 
@@ -455,8 +455,8 @@ class Decoder:
         taken = flight.take(size)
         flight.prompts = prefill(model, {ids for _, ids, _ in taken}, flight.prompts)
         samples = [(flight.prompts[ids], request, index) for request, ids, index in taken]
-        own = flight.spare.pop() if flight.spare else OwnTokens(samples[0][0].memory)
-        cohort = Cohort(samples, own)
+        buffer = flight.spare.pop() if flight.spare else OwnTokens(samples[0][0].memory)
+        cohort = Cohort(samples, buffer)
         ended = self._advance([cohort], cohort.first_logits_BV)
         flight.cohorts.append(cohort)
         return ended

@@ -239,7 +239,7 @@ class ServerSampler(Sampler):
                 "name one: --set sampling.servers='[\"http://localhost:8000\"]'",
             )
         key = os.environ.get(API_KEY_VARIABLE)
-        logins = [Login.of(server, key) for server in section.servers]
+        logins = [Login.parse(server, key) for server in section.servers]
         self._logins = {login.address: login for login in logins}
         self._http = ServerHttp(section.timeout_s, section.batch_rows)
         self._parameters, self._section = setup.parameters, section

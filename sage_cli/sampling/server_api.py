@@ -58,7 +58,7 @@ class Login:
     headers: Mapping[str, str]
 
     @classmethod
-    def of(cls, typed: str, key: str | None = None) -> Login:
+    def parse(cls, typed: str, key: str | None = None) -> Login:
         """Return the login of a typed address; `key` is used if the address names no user.
 
         Raises SamplingError for an invalid address.

@@ -104,15 +104,15 @@ class RowSignals:
     def __init__(self) -> None:
         self._shares: dict[int, float] = {}
 
-    def of_first(self, trainer: Any, batch: Batch, right_PN: Tensor) -> Batch:
+    def first_tensors(self, trainer: Any, batch: Batch, right_PN: Tensor) -> Batch:
         """Return the tensors of this process's rows, where each prompt has its first N."""
         prompts_B = trainer.accelerator.gather(batch["prompt_row_B"].to(right_PN.device))
         prompts_P = prompts_B.reshape(right_PN.shape)[:, 0]
         shares_P = right_PN.double().mean(dim=1)
         self._shares = dict(zip(prompts_P.tolist(), shares_P.tolist(), strict=True))
-        return self.of(trainer, batch, right_PN)
+        return self.tensors(trainer, batch, right_PN)
 
-    def of(self, trainer: Any, batch: Batch, right_PN: Tensor) -> Batch:
+    def tensors(self, trainer: Any, batch: Batch, right_PN: Tensor) -> Batch:
         """Return the tensors of this process's rows; further ones have their prompt's share."""
         rows_B = batch["row_ids_B"].to(right_PN.device)
         rewards_B = trainer.rewards_BF.sum(dim=1)[rows_B]
@@ -127,8 +127,8 @@ class RowSignals:
         """Return the signals with the ids of the rows' problems, if the guide asks for them."""
         if "problem_ids_B" not in trainer.guide.needs:
             return signals
-        prompts, places = trainer.hooks.setup.prompts, batch["prompt_row_B"].tolist()
-        ids = tuple(prompts[place][1].id for place in places)
+        prompts, rows = trainer.hooks.setup.prompts, batch["prompt_row_B"].tolist()
+        ids = tuple(prompts[row][1].id for row in rows)
         return replace(signals, optional={**signals.optional, "problem_ids_B": ids})
 
 

@@ -81,7 +81,7 @@ class Interruption(TrainerCallback):  # type: ignore[misc]
 
 
 def wait_s(asked_s: float, saving_s: float) -> float:
-    """Seconds from a checkpoint that took `saving_s` to the next one by the clock.
+    """Return seconds from a checkpoint that took `saving_s` to the next one by the clock.
 
     As asked, or so many that saving takes SAVING_SHARE of the time: saving / (saving + waiting).
     """
@@ -132,7 +132,7 @@ _NO_MEMORY = re.compile(
 class MemoryNeed:
     """A use of memory, and the settings that reduce it."""
 
-    what: str
+    use: str
     lower: str
 
 
@@ -155,7 +155,7 @@ def memory_explained(need: MemoryNeed, run: Run) -> Iterator[None]:
         step = saved_step(run.checkpoints)
         saved = f"; {run.id} is saved at step {step}, where the same command resumes it"
         raise OutOfMemoryError(
-            f"the training ran out of memory: {_device()} can't hold {need.what} ({message})",
+            f"the training ran out of memory: {_device()} can't hold {need.use} ({message})",
             f"lower {need.lower}{saved if step else ''}",
         ) from error
 

@@ -33,7 +33,9 @@ class _Waiting:
 class Kept:
     """Keeps this process's completions of a generation batch until the next one begins.
 
-    Then they are handed to `store`.
+    What is stored of a completion becomes known in the order of a step: `scored` has its tokens,
+    grade and rewards, `learned` in each loss its advantage and log-probabilities. With the next
+    batch, or a checkpoint, `pass_on` hands it to `store`.
     """
 
     def __init__(self, store: TrainingCompletions) -> None:
@@ -81,6 +83,7 @@ class Kept:
         assert logps is not None
         for waiting in self._waiting:
             places_B = numbers_B - waiting.first
+            # only at its first loss: in later passes the policy isn't the one that sampled
             new_B = (places_B >= 0) & (places_B < len(waiting.advantage_B))
             new_B[new_B] = np.isnan(waiting.advantage_B[places_B[new_B]])
             waiting.advantage_B[places_B[new_B]] = advantages[new_B]
@@ -90,12 +93,12 @@ class Kept:
     def pass_on(self) -> None:
         """Hand over what the last generation batch sampled: its losses are done."""
         for waiting in self._waiting:
-            found = replace(
+            completed = replace(
                 waiting.sampled,
                 advantage_B=waiting.advantage_B,
                 policy_logps_BT=waiting.policy_logps_BT,
             )
-            self.store.add(found)
+            self.store.add(completed)
         self._waiting = []
 
     def seal(self) -> None:
@@ -120,7 +123,7 @@ def _numbers(values: Tensor | None) -> np.ndarray | None:
     return numbers
 
 
-Said = Mapping[str, float | None]
+Rewards = Mapping[str, float | None]
 """What rewards say of a completion by name; None where one says nothing."""
 COMPLETION_IDS, COMPLETION_TEXTS = 1, 3
 """Where TRL's `_generate` returns the completions' tokens, and their texts."""
@@ -161,7 +164,7 @@ class Noted:
         rows: Sequence[Row],
         batch: dict[str, Any],
         rewards_BF: Tensor,
-        rewards: Sequence[Said] = (),
+        rewards: Sequence[Rewards] = (),
     ) -> None:
         """Note the completions that were generated and graded last: they are trained on.
 
@@ -202,7 +205,7 @@ class Noted:
         rows: Sequence[Row],
         sampled: Generated,
         statuses: Sequence[str],
-        rewards: Sequence[Said] = (),
+        rewards: Sequence[Rewards] = (),
         *,
         trained: bool,
     ) -> Sampled:

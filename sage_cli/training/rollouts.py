@@ -54,7 +54,7 @@ def require_rollouts(rollout: RolloutSection, start: Policy, processes: int) -> 
 
 
 def sampled_rollouts(rollout: RolloutSection, seed: int, tokenizer: Any) -> SampleRollouts:
-    """Rollouts of the policy while it is trained, by the loop that samples evaluations.
+    """Return what samples rollouts of the policy in training: the loop that samples evaluations.
 
     They end where Transformers' `generate` ends them: at end-of-sequence alone. Raises
     TrainingError for a model that the loop can't compute.
@@ -84,7 +84,7 @@ def sampled_rollouts(rollout: RolloutSection, seed: int, tokenizer: Any) -> Samp
 
 
 def _whole(start: Policy) -> str:
-    """The model that an engine loads: below the adapter, where there is one."""
+    """Return the model that an engine loads: below the adapter, where there is one."""
     folder = Path(start.path)
     return adapter_base(folder) if is_adapter(folder) else start.path
 
@@ -94,13 +94,13 @@ def _heads(start: Policy) -> int | None:
     return heads or read_json(start.files / "config.json").get("num_attention_heads")
 
 
-def _require_served(url: str, meant: str, server_model: str | None) -> None:
+def _require_served(url: str, meant: str, name: str | None) -> None:
     """Weights are handed over at every step, but into a model of another make they don't fit."""
     from sage_cli.sampling.server_api import CONNECT_S, Login, ServerHttp, served_model
 
     http = ServerHttp(CONNECT_S)
     try:
-        served_model(http, Login.of(url), meant, server_model, setting="rollout.vllm.server_model")
+        served_model(http, Login.parse(url), meant, name, setting="rollout.vllm.server_model")
     finally:
         http.close()
 
@@ -116,7 +116,7 @@ def _require_logprobs(url: str, needed: LogprobsMode) -> None:
 
     http = ServerHttp(CONNECT_S)
     try:
-        answer = http.ask(Login.of(url), "/server_info?config_format=json", LIST_BYTES)
+        answer = http.ask(Login.parse(url), "/server_info?config_format=json", LIST_BYTES)
         returned = json_value(answer.content)["vllm_config"]["model_config"]["logprobs_mode"]
     except (httpx.RequestError, ValueError, LookupError, TypeError):
         return
@@ -131,7 +131,7 @@ def _require_logprobs(url: str, needed: LogprobsMode) -> None:
 
 
 def reference_samples(config: SageConfig, start: Policy, root: Path) -> PolicySamples:
-    """The completions that a training from `start` takes beforehand, sampled or not.
+    """Return the completions that a training from `start` takes beforehand, sampled or not.
 
     Forward KL's are of the model that `anchor.reference` means, a method's own of `start`; their
     seed is `rl.seed`.
@@ -141,13 +141,13 @@ def reference_samples(config: SageConfig, start: Policy, root: Path) -> PolicySa
 
 
 def samples_beforehand(config: SageConfig) -> int:
-    """How many completions of each problem are sampled before the training; 0 where none are."""
+    """Return the number of completions of each problem that are sampled before the training."""
     forward = config.anchor.kl == "forward"
     return config.anchor.reference_samples if forward else config.rl.samples_beforehand
 
 
 def problems_held(problems: Sequence[Problem], config: SageConfig) -> list[Problem]:
-    """The problems that the training comes to, whose completions are sampled beforehand."""
+    """Return the problems that the training comes to, whose completions are sampled beforehand."""
     return [problems[row] for row in rows_seen(len(problems), config.rl, config.data.rl.order)]
 
 
@@ -162,7 +162,7 @@ def sample_reference(training: Training, progress: Progress) -> None:
 
 
 def reference_facts(config: SageConfig, start: Policy, root: Path) -> dict[str, str]:
-    """The completions that a training from `start` samples of its reference beforehand.
+    """Return the completions that a training from `start` samples of its reference beforehand.
 
     Nothing where it samples none, or where the problems aren't on this machine.
     """
@@ -178,8 +178,8 @@ def reference_facts(config: SageConfig, start: Policy, root: Path) -> dict[str, 
     if samples is not None and samples.policy.exists:
         stored = samples.at(config.rl.seed, read_only=True)
         missing = stored.inventory().count_missing([problem.id for problem in problems], n)
-    said = f"{missing:,} of {total:,} to sample, {n} of each of {len(problems):,} problems"
-    return {"reference samples": said}
+    counted = f"{missing:,} of {total:,} to sample, {n} of each of {len(problems):,} problems"
+    return {"reference samples": counted}
 
 
 def reference_completions(training: Training) -> dict[str, list[Completion]] | None:

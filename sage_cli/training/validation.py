@@ -35,7 +35,7 @@ class Validation:
     Each validation takes the samples that an evaluation with `evaluation.seed` would take.
     """
 
-    every: int
+    interval: int
     benchmarks: Sequence[Benchmark]
     config: SageConfig
     ks: tuple[int, ...]
@@ -105,7 +105,7 @@ class Validation:
         return sampled
 
     def _grader(self, benchmark: Benchmark) -> Grader:
-        """The grader of a benchmark, made once: its workers take a second to start."""
+        """Return the grader of a benchmark, made once: its workers take a second to start."""
         if benchmark.name not in self._graders:
             grader = grader_for(benchmark.name, self.config.grading, self.config.prompt)
             self._graders[benchmark.name] = self._open.enter_context(grader)
@@ -141,4 +141,4 @@ def validating(
         return
     with validation:
         measure = partial(validation.validate, tokenizer=tokenizer, on_sampled=on_sampled)
-        yield Validator(validation.every, measure)
+        yield Validator(validation.interval, measure)

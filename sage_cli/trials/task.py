@@ -28,7 +28,7 @@ from sage_cli.trials.executors.executor import Command, Resources
 
 if TYPE_CHECKING:
     from sage_cli.evaluation.benchmarks import Benchmark
-    from sage_cli.reports.measurement import Measured
+    from sage_cli.reports.provenance import SeedCounts
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ def checkpoints_are_measured(run: Run, config: SageConfig, benchmarks: Benchmark
     )
 
 
-Measurements: TypeAlias = "Mapping[str, tuple[Measured, ...]]"
+Measurements: TypeAlias = "Mapping[str, tuple[SeedCounts, ...]]"
 """By benchmark the measurements of a policy, one for each evaluation seed."""
 DONE, TO_DO, FAILED = "done", "to do", "failed"
 FILE = "state.json"

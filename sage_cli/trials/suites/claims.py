@@ -30,7 +30,7 @@ from sage_cli.reports.comparison import (
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import draw_dot_plot
 from sage_cli.reports.published import evaluation_tables, published_scores
-from sage_cli.reports.tables import UNDEFINED, Measure, Row, Table, columns, to_records
+from sage_cli.reports.tables import UNDEFINED, Estimate, Row, Table, columns, to_records
 from sage_cli.trials.suites.declaration import ALPHA, Claim, Verdict
 from sage_cli.trials.suites.results import MethodResult, Pair, PartResult
 
@@ -45,7 +45,7 @@ class Decided:
 
     claim: Claim
     k: int
-    difference: Measure
+    difference: Estimate
     detectable: float
     p_holm: float
     verdict: Verdict
@@ -84,7 +84,7 @@ def _decided(
     """Return a claim with its contrast, which may be of b less a (`turned`)."""
     if contrast is None:
         nan = float("nan")
-        return Decided(claim, k, Measure(nan), nan, nan, Verdict.UNKNOWN, None, UNDEFINED)
+        return Decided(claim, k, Estimate(nan), nan, nan, Verdict.UNKNOWN, None, UNDEFINED)
     gap, index = difference_at(contrast, k), contrast.difference.ks.index(k)
     gap = _turned(gap) if turned else gap
     verdict = claim.verdict(gap.value, p_holm, contrast.about)
@@ -103,7 +103,7 @@ def _claimed_contrast(
     return by_benchmark.get(claim.benchmark)
 
 
-def _turned(gap: Measure) -> Measure:
+def _turned(gap: Estimate) -> Estimate:
     assert gap.interval is not None
     low, high = gap.interval
     return replace(gap, value=0.0 - gap.value, interval=(0.0 - high, 0.0 - low))
@@ -115,7 +115,7 @@ def claims_table(claims: Sequence[Decided], result: PartResult) -> Table:
     rows = []
     for decided in claims:
         other_k = "" if decided.k == decided.claim.k else f" (here pass@{decided.k})"
-        numbers = (Measure(decided.detectable), Measure(decided.p_holm, digits=4, tiny=True))
+        numbers = (Estimate(decided.detectable), Estimate(decided.p_holm, digits=4, tiny=True))
         verdict = (
             decided.claim.text + other_k,
             decided.verdict.value,
@@ -126,7 +126,7 @@ def claims_table(claims: Sequence[Decided], result: PartResult) -> Table:
     return Table("Claims", heads, tuple(rows))
 
 
-def _published(claim: Claim, result: PartResult) -> Measure | str:
+def _published(claim: Claim, result: PartResult) -> Estimate | str:
     """Return the published difference, averaged over benchmarks as in the paper."""
     name = result.suite.published
     if name not in evaluation_tables():
@@ -143,7 +143,7 @@ def _published(claim: Claim, result: PartResult) -> Measure | str:
             if benchmark in by and claim.k in by[benchmark]
         ]
         sides.append(sum(values) / len(values) if values else float("nan"))
-    return Measure(sides[0] - sides[1], signed=True)
+    return Estimate(sides[0] - sides[1], signed=True)
 
 
 def claim_json(decided: Decided) -> dict[str, Any]:
@@ -293,9 +293,9 @@ def _forest(by_pair: Mapping[Pair, Contrast], ks: Sequence[int]) -> Figure:
 
 def forest_panels(
     by_pair: Mapping[Pair, Contrast], ks: Sequence[int]
-) -> dict[str, dict[str, dict[str, Measure]]]:
+) -> dict[str, dict[str, dict[str, Estimate]]]:
     """Return a panel for each k, a row for each method, a point for each other method."""
-    panels: dict[str, dict[str, dict[str, Measure]]] = {f"pass@{k}": {} for k in ks}
+    panels: dict[str, dict[str, dict[str, Estimate]]] = {f"pass@{k}": {} for k in ks}
     for (a, b), contrast in by_pair.items():
         for k in ks:
             panels[f"pass@{k}"].setdefault(a, {})[f"less {b}"] = difference_at(contrast, k)

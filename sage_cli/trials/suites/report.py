@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 from sage_cli.evaluation.evaluate import configured_provenance
 from sage_cli.reports.chapters import SHOWN, Chapter, join_chapters, shown_report
 from sage_cli.reports.document import Document, Report
-from sage_cli.reports.measurement import PolicyUsed, Provenance, SamplesUsed
+from sage_cli.reports.provenance import PolicyUsed, Provenance, SamplesUsed
 from sage_cli.reports.published import other_table
 from sage_cli.store.files import compact_json, write_text
 from sage_cli.store.manifest import surroundings

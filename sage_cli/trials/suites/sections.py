@@ -18,17 +18,17 @@ from sage_cli.models.planned import state
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.evaluation import AVERAGE, evaluation_table, score
 from sage_cli.reports.figures import draw_heat_strip
-from sage_cli.reports.measurement import Provenance, grade_notes, record
 from sage_cli.reports.passk import Line, passk_document
 from sage_cli.reports.power import Base, Question, power_document
+from sage_cli.reports.provenance import Provenance, grade_notes, record
 from sage_cli.reports.published import evaluation_tables, other_table, published, published_scores
-from sage_cli.reports.tables import Cell, Column, Measure, Row, Scores, Table, columns, to_records
+from sage_cli.reports.tables import Cell, Column, Estimate, Row, Scores, Table, columns, to_records
 from sage_cli.trials.cost import cost
 from sage_cli.trials.suites.results import MethodResult, PartResult
 from sage_cli.trials.suites.trials import PlannedSuite
 from sage_cli.trials.task import DONE, Replicate
 
-UNKNOWN = Measure(float("nan"))
+UNKNOWN = Estimate(float("nan"))
 
 
 def measured(result: PartResult) -> Document:
@@ -118,14 +118,14 @@ def _beside(
     return Table("Beside the paper", tuple(columns), tuple(rows), tuple(notes))
 
 
-def _mean(scores: Scores, k: int) -> Measure:
+def _mean(scores: Scores, k: int) -> Estimate:
     """Return the average over benchmarks, with a deviation only for a single benchmark."""
     if AVERAGE in scores:
         return scores[AVERAGE].get(k, UNKNOWN)
     values = [by[k] for by in scores.values() if k in by]
     if len(values) == 1:
         return values[0]
-    return Measure(sum(value.value for value in values) / len(values)) if values else UNKNOWN
+    return Estimate(sum(value.value for value in values) / len(values)) if values else UNKNOWN
 
 
 def _notes(result: PartResult) -> list[str]:
@@ -293,7 +293,7 @@ def runs(result: PartResult) -> Document:
             section = replicate.config.sft if replicate.is_initial else replicate.config.rl
             status = state(run) if run else "taken as it is"
             number = (section.steps or "–") if run else "–"
-            minutes = Measure(seconds / 60, digits=1)
+            minutes = Estimate(seconds / 60, digits=1)
             name: tuple[Cell, ...] = (method.label, replicate.seed + 1, replicate.policy.label)
             rows.append(Row((*name, status, str(number), minutes)))
     whole = sum(value for value in spent_s.values() if value == value)
@@ -351,9 +351,11 @@ def spent(result: PartResult) -> Document:
     rows = []
     for label, mean in costs.items():
         ratios = (mean.tokens / beside.tokens, mean.seconds / beside.seconds)
-        counts = (Measure(mean.completions, digits=0), Measure(mean.tokens, digits=0))
-        seconds = Measure(mean.seconds, digits=1)
-        rows.append(Row((label, *counts, seconds, *(Measure(value, digits=2) for value in ratios))))
+        counts = (Estimate(mean.completions, digits=0), Estimate(mean.tokens, digits=0))
+        seconds = Estimate(mean.seconds, digits=1)
+        rows.append(
+            Row((label, *counts, seconds, *(Estimate(value, digits=2) for value in ratios)))
+        )
     heads = [*columns("method, completions, tokens, seconds")]
     heads += [Column(name, f"times {first}'s") for name in ("tokens", "seconds")]
     table = Table("Cost of a training", tuple(heads), tuple(rows))
