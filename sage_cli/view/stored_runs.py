@@ -192,7 +192,7 @@ def _current(run: Run, earlier: _Read | None) -> _Read | None:
 def _facts(run: Run) -> RunFacts:
     """Return a run's facts; what is whole, as nearly all are, is read once."""
     try:
-        return RunFacts.of(run)
+        return RunFacts.from_run(run)
     except StoreError:
         return RunFacts.listed(run)
 
