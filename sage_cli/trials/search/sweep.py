@@ -65,11 +65,9 @@ def sweep_settings(shared: SageConfig, keys: Mapping[str, str]) -> dict[str, Any
     `keys` maps the parameters' short names to settings. Values, objectives, seeds and samplers are
     not part of it, so they can change without losing a trial.
     """
-    recipes = (shared, shared, shared)
     sections = {
         name: section.determinants() if hasattr(section, "determinants") else section
-        for config in recipes
-        for name, section in vars(config).items()
+        for name, section in vars(shared).items()
     }
     searched = dict.fromkeys(keys.values(), "searched")
     return {**dict(leaves(sections)), **searched}
