@@ -118,15 +118,15 @@ class GradedRun:
         Raises ConfigurationError where they name a judge of one's own and `judge` is not given.
         """
         made_with = stored_settings(run)
-        own = own_functions(made_with).get(JUDGE)
-        if own is not None and judge is None:
+        judge_of_run = own_functions(made_with).get(JUDGE)
+        if judge_of_run is not None and judge is None:
             raise ConfigurationError(
-                f"{run.id} is graded by {own}: that is Python code, and a stored configuration "
-                "can't have it run",
-                f"read that code, and add judge='{own}' to the call if it may be run here",
+                f"{run.id} is graded by {judge_of_run}: that is Python code, and a stored "
+                "configuration can't have it run",
+                f"read that code, and add judge='{judge_of_run}' to the call if it may be run here",
             )
-        named = {"benchmark": benchmark, "samples": samples, "seeds": seeds}
-        flags = {"evaluation": named, "grading": {"judge": judge}}
+        evaluation = {"benchmark": benchmark, "samples": samples, "seeds": seeds}
+        flags = {"evaluation": evaluation, "grading": {"judge": judge}}
         config = load(flags=flags, stored=without_consent(made_with)).config
         return cls(Policy.of_run(run), config, run.folder.parent)
 
@@ -139,18 +139,18 @@ class GradedRun:
     def counts(self) -> Iterator[tuple[str, int, Counts]]:
         """Yield benchmark, evaluation seed, and the counts of samples with a grade."""
         n, first = self.config.evaluation.samples, self.config.evaluation.seed
-        for one in self.benchmarks:
-            found = stored_counts(self.policy, one, self.config, self.root, [n])[n]
-            for seed, counts in enumerate(found, first):
-                yield one.name, seed, counts
+        for benchmark in self.benchmarks:
+            by_seed = stored_counts(self.policy, benchmark, self.config, self.root, [n])[n]
+            for seed, counts in enumerate(by_seed, first):
+                yield benchmark.name, seed, counts
 
     def answers(self) -> Iterator[tuple[str, StoredAnswer]]:
         """Yield benchmark and each stored sample that has a grade."""
         samples = PolicySamples.from_config(self.policy, self.config, self.root)
         n = self.config.evaluation.samples
-        for one in self.benchmarks:
-            for answer in stored_answers(samples, one, self.config, list(one.golds), n):
-                yield one.name, answer
+        for benchmark in self.benchmarks:
+            for answer in stored_answers(samples, benchmark, self.config, list(benchmark.golds), n):
+                yield benchmark.name, answer
 
 
 @dataclass(frozen=True)
@@ -191,15 +191,15 @@ class RunCounts:
         missing.
         """
         id_, n = measurements.policy.label, measurements.config.evaluation.samples
-        found: defaultdict[str, list[Counts]] = defaultdict(list)
+        by_benchmark: defaultdict[str, list[Counts]] = defaultdict(list)
         for benchmark, _, counts in measurements.counts():
             if not len(counts) or int(counts.n_P.min()) < n:
                 raise StoreError(
                     f"{id_} has fewer than {n} graded samples of a problem of {benchmark}",
                     f"sage passk {id_} --benchmark {benchmark} --n {n}; or name fewer samples",
                 )
-            found[benchmark].append(counts)
-        return cls(id_, base, found)
+            by_benchmark[benchmark].append(counts)
+        return cls(id_, base, by_benchmark)
 
 
 def curves_picture(runs: Sequence[RunCounts]) -> Picture:
@@ -236,23 +236,23 @@ def _side(runs: Sequence[RunCounts], benchmark: str) -> Side:
     return Side(label, seeds, base=all(run.base for run in runs))
 
 
-def _rows(benchmark: str, found: Comparison) -> list[Mapping[str, object]]:
-    gap = found.difference
+def _rows(benchmark: str, comparison: Comparison) -> list[Mapping[str, object]]:
+    gap = comparison.difference
     return [
         {
             "benchmark": benchmark,
             "k": k,
-            "a": found.a.label,
-            "b": found.b.label,
-            "pass@k of a": found.curves[0].at(k)[0],
-            "pass@k of b": found.curves[1].at(k)[0],
+            "a": comparison.a.label,
+            "b": comparison.b.label,
+            "pass@k of a": comparison.curves[0].at(k)[0],
+            "pass@k of b": comparison.curves[1].at(k)[0],
             "difference": float(gap.mean_K[place]),
             "low": float(gap.low_K[place]),
             "high": float(gap.high_K[place]),
             "p": float(gap.p_K[place]),
         }
         for place, k in enumerate(gap.ks)
-        if k in found.shown
+        if k in comparison.shown
     ]
 
 
@@ -332,12 +332,12 @@ class OpenedRun:
         import pyarrow as pa
 
         columns: dict[str, list[Any]] = {name: [] for name in SAMPLE_COLUMNS}
-        for name, found in self._measurements(benchmark, samples, seeds, judge).answers():
-            problem, completion = found.problem, found.completion
+        for name, answer in self._measurements(benchmark, samples, seeds, judge).answers():
+            problem, completion = answer.problem, answer.completion
             values = (
-                self.id, name, found.seed, problem.id, completion.index, problem.question,
+                self.id, name, answer.seed, problem.id, completion.index, problem.question,
                 problem.gold, completion.text, completion.tokens, completion.finish_reason,
-                found.status, found.extracted,
+                answer.status, answer.extracted,
             )  # fmt: skip
             for column, value in zip(columns.values(), values, strict=True):
                 column.append(value)
@@ -378,14 +378,14 @@ class OpenedRuns:
 
     def table(self, columns: str = "kind,status,parent", where: Sequence[str] = ()) -> Rows:
         """Return a row per run, with columns and conditions as in `sage runs list`."""
-        facts = [RunFacts.of(one.run) for one in self]
+        facts = [RunFacts.of(run.run) for run in self]
         fitting = selected(facts, where)
         names = ["id", *expanded(columns, fitting or facts)]
-        return Rows([{name: one.value(name) for name in names} for one in fitting])
+        return Rows([{name: run.value(name) for name in names} for run in fitting])
 
     def records(self) -> Rows:
         """Return metrics.jsonl of all runs, with the run's id in the column `run`."""
-        return Rows([{"run": one.id, **record} for one in self for record in one.records()])
+        return Rows([{"run": run.id, **record} for run in self for record in run.records()])
 
     def compare(
         self, a: str | Sequence[str], b: str | Sequence[str], k: str = "1", **named: Any

@@ -163,7 +163,7 @@ class ModelScorer:
         evaluation = self.config.evaluation
         seeds = range(evaluation.seed, evaluation.seed + evaluation.seeds)
         sets = (writer.at(seed, read_only=read_only) for seed in seeds)
-        return tuple(Annotations(one, self.determinants, "scores") for one in sets)
+        return tuple(Annotations(sample_set, self.determinants, "scores") for sample_set in sets)
 
     def _refuse_other_vocabulary(self, writer: PolicySamples) -> None:
         policy = self.own.policy

@@ -58,7 +58,7 @@ def by_problem(
         if not np.isnan(value):
             grouped[id_].append(value)
     arrays = [np.array(group, float) for group in grouped.values()]
-    return arrays, np.array([one.mean() if len(one) else np.nan for one in arrays], float)
+    return arrays, np.array([array.mean() if len(array) else np.nan for array in arrays], float)
 
 
 def _known(value_P: ArrayLike) -> np.ndarray:

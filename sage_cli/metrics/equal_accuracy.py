@@ -140,7 +140,7 @@ def equal_accuracy(
 
 
 def _refuse_unequal(policy: Points, other: Points) -> None:
-    shapes = {one.accuracy_PT.shape for one in (policy, other)}
+    shapes = {points.accuracy_PT.shape for points in (policy, other)}
     if len(shapes) > 1 or len(policy.accuracy_PT) < 2:
         raise MetricError(
             f"curves have the shapes {', '.join(map(str, sorted(shapes)))} of problems and "
@@ -151,7 +151,7 @@ def _refuse_unequal(policy: Points, other: Points) -> None:
 
 def _gap(policy: Points, other: Points, at: int, how: Resampling) -> Gap:
     """Return the gaps on all problems, without each of them, and on resampled ones."""
-    values = [part for one in (policy, other) for part in (one.accuracy_PT, one.pass_k_PT)]
+    values = [part for points in (policy, other) for part in (points.accuracy_PT, points.pass_k_PT)]
     columns_PC = np.concatenate(values, axis=1)
     mean_C = columns_PC.mean(axis=0)
     without_PC = mean_C + (mean_C - columns_PC) / (len(columns_PC) - 1)
@@ -165,8 +165,8 @@ def _half_width(pseudo_P: FloatArray, difference: float, how: Resampling) -> tup
     """Return half the interval's width and the p-value of "no difference"."""
     if np.ptp(pseudo_P) < NO_CHANGE:  # all problems alike: nothing varies
         return 0.0, float(abs(difference) < NO_CHANGE)
-    found = studentised(pseudo_P[:, None], how)
-    return float(found.high_K[0] - found.low_K[0]) / 2, float(found.p_K[0])
+    interval = studentised(pseudo_P[:, None], how)
+    return float(interval.high_K[0] - interval.low_K[0]) / 2, float(interval.p_K[0])
 
 
 def _temperature(temperatures: Sequence[float], place: float) -> float:

@@ -96,8 +96,11 @@ class Document:
     @property
     def essentials(self) -> Document:
         """Return it without notes and tables that are details."""
-        shown = (one for one in self.tables if not one.detail)
-        tables = tuple(replace(one, notes=essential(one.notes)) for one in shown)
+        tables = tuple(
+            replace(table, notes=essential(table.notes))
+            for table in self.tables
+            if not table.detail
+        )
         return replace(self, tables=tables, notes=essential(self.notes))
 
     def as_json(self) -> dict[str, Any]:

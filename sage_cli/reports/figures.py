@@ -172,9 +172,9 @@ def series_styles(labels: Sequence[str]) -> dict[str, dict[str, Any]]:
     for place, label in enumerate(initial):
         look = {"linestyle": DASHES[place % len(DASHES)], "marker": MARKERS[place % len(MARKERS)]}
         styles[label] = {"color": INITIAL_COLOUR, **look}
-    for place, own in enumerate(methods.values()):
+    for place, labels_of_method in enumerate(methods.values()):
         turn, colour = divmod(place, len(COLOURS))
-        for variant, label in enumerate(own, turn * seeds):
+        for variant, label in enumerate(labels_of_method, turn * seeds):
             marker = MARKERS[(place if seeds == 1 else variant) % len(MARKERS)]
             styles[label] = {**line_style(colour + variant * len(COLOURS)), "marker": marker}
     return {label: styles[label] for label in labels}

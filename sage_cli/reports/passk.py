@@ -73,7 +73,7 @@ def passk_document(
         ),
         sheets={"passk": _every_k(lines)},
         figures=(Figure("passk", partial(draw_curves, panels)),),
-        notes=grade_notes([one for line in lines for one in line.measured]),
+        notes=grade_notes([counted for line in lines for counted in line.measured]),
     )
 
 
@@ -111,7 +111,7 @@ def curve_json(line: Line) -> CurveJson:
         "pass@k": line.curve.mean_K,
         "low": line.curve.low_K,
         "high": line.curve.high_K,
-        "seeds": [record(one) for one in line.measured],
+        "seeds": [*map(record, line.measured)],
     }
 
 

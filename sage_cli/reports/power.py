@@ -236,11 +236,11 @@ def power_table(base: Base) -> Table:
     changes = (Column(f"pass@{k}", f"smallest {question.change}") for k in question.ks)
     places = range(len(question.ks))
     rows = tuple(
-        Row((one.problems, one.samples, one.seeds, *(base.change(row, k) for k in places)))
-        for row, one in enumerate(question.designs)
+        Row((design.problems, design.samples, design.seeds, *(base.change(row, k) for k in places)))
+        for row, design in enumerate(question.designs)
     )
-    own = _pass_at_ks(base.counts, question.ks)
-    measured = ", ".join(f"pass@{k} {value:.3f}" for k, value in own.items())
+    pass_at_k = _pass_at_ks(base.counts, question.ks)
+    measured = ", ".join(f"pass@{k} {value:.3f}" for k, value in pass_at_k.items())
     known = f"{len(base.counts)} problems counted, {measured or 'too few samples for k'}"
     title = f"smallest detectable {question.change} on {base.benchmark} from {base.label}"
     notes = (f"{base.label}: {known}", *_beyond_counts(base), _correlation_note(question))
@@ -301,7 +301,9 @@ def _notes(question: Question) -> tuple[str, ...]:
 
 def _alone(question: Question) -> tuple[str, ...]:
     """Return a warning if a design's n is a k: then the estimate of a problem is 0 or 1."""
-    alone = sorted({one.samples for one in question.designs} & {k for k in question.ks if k > 1})
+    alone = sorted(
+        {design.samples for design in question.designs} & {k for k in question.ks if k > 1}
+    )
     return tuple(
         f"n = k = {k} is the noisiest estimate of pass@{k}, 0 or 1 for each problem: with the same "
         f"problems sample more, as n = {4 * k:,} (--samples)"
@@ -331,13 +333,13 @@ def _base_json(base: Base) -> BaseJson:
         "pass@k": _pass_at_ks(base.counts, question.ks),
         "designs": [
             {
-                "problems": one.problems,
-                "samples": one.samples,
-                "seeds": one.seeds,
+                "problems": design.problems,
+                "samples": design.samples,
+                "seeds": design.seeds,
                 "smallest": smallest_K,
                 "low": low_K,
                 "high": high_K,
             }
-            for one, smallest_K, low_K, high_K in ends
+            for design, smallest_K, low_K, high_K in ends
         ],
     }

@@ -36,14 +36,16 @@ def lengths(inputs: Inputs) -> Document:
 
     Raises DataError for imported samples without token counts.
     """
-    for own in inputs.each():
-        if not sum(store.tally(list(own.problems), own.n).tokens for store in own.grades):
+    for answers in inputs.each():
+        if not sum(
+            store.tally(list(answers.problems), answers.n).tokens for store in answers.grades
+        ):
             raise DataError(
-                f"the samples of {own.policy} have no token counts: the file that they were "
+                f"the samples of {answers.policy} have no token counts: the file that they were "
                 "imported from doesn't say them",
                 "name other runs, or another analysis: `sage analyze` lists them",
             )
-    rows = [row for own in inputs.each() for row in length_rows(own, inputs.options)]
+    rows = [row for answers in inputs.each() for row in length_rows(answers, inputs.options)]
     means: dict[str, dict[str, dict[str, Estimate]]] = {name: {} for name in inputs.answers}
     for row in rows:
         benchmark, policy, grade = map(str, row.cells[:3])
@@ -80,7 +82,7 @@ def length_rows(answers: Answers, options: Options) -> list[Row]:
             continue
         counters = [tokens[status, id_] for id_ in ids]
         n_P = np.array([counter.total() for counter in counters])
-        sum_P = np.array([sum(length * n for length, n in one.items()) for one in counters])
+        sum_P = np.array([sum(length * n for length, n in counter.items()) for counter in counters])
         truncated_P = np.array([truncated[status, id_] for id_ in ids])
         pooled = sum(counters, Counter[int]())
         mean = replace(mean_over_problems(sum_P / n_P, options), digits=1)

@@ -74,7 +74,7 @@ def majority(inputs: Inputs) -> Document:
         name="majority",
         title="maj@k beside pass@k",
         data=MajorityData(curves=data),
-        tables=tuple(_table(benchmark, of) for benchmark, of in curves.items()),
+        tables=tuple(_table(benchmark, by_policy) for benchmark, by_policy in curves.items()),
         sheets={"majority": _sheet(curves)},
         figures=(Figure("majority", partial(draw_curves, panels)),),
         notes=(
@@ -89,23 +89,25 @@ def majority(inputs: Inputs) -> Document:
 def majority_curve(answers: Answers, ks: tuple[int, ...] | list[int], options: Options) -> Curve:
     """Return maj@k over problems with Gaffke's band."""
     votes = answers.final_answers().values()
-    maj_PK = np.stack([maj_at_k(of, ks) for of in votes])
+    maj_PK = np.stack([maj_at_k(vote, ks) for vote in votes])
     band = gaffke(maj_PK, (0, 1), options.resampling)
     mean_K = maj_PK.mean(axis=0)
     return Curve(tuple(ks), mean_K, band.low_K, band.high_K, options.confidence, len(maj_PK))
 
 
-def _table(benchmark: str, of: dict[str, tuple[Curve, Curve]]) -> Table:
+def _table(benchmark: str, curves: dict[str, tuple[Curve, Curve]]) -> Table:
     names = ("maj@k", "pass@k")
-    heads = (Column("k"), *(Column(name, policy) for policy in of for name in names))
-    ks = next(iter(of.values()))[0].ks
-    rows = tuple(Row((k, *(value_at(one, k) for pair in of.values() for one in pair))) for k in ks)
+    heads = (Column("k"), *(Column(name, policy) for policy in curves for name in names))
+    ks = next(iter(curves.values()))[0].ks
+    rows = tuple(
+        Row((k, *(value_at(curve, k) for pair in curves.values() for curve in pair))) for k in ks
+    )
     return Table(f"maj@k and pass@k on {benchmark}", heads, rows)
 
 
 def _sheet(curves: dict[str, dict[str, tuple[Curve, Curve]]]) -> Table:
     rows = tuple(
-        Row((benchmark, policy, k, *(value_at(one, k) for one in pair)))
+        Row((benchmark, policy, k, *(value_at(curve, k) for curve in pair)))
         for benchmark, by_policy in curves.items()
         for policy, pair in by_policy.items()
         for k in pair[0].ks

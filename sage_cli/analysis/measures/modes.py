@@ -43,9 +43,12 @@ def modes(inputs: Inputs) -> Document:
         for mode in (*kind.modes, OTHER):
             for measure in MEASURES:
                 name = f"{mode}: {measure}"
-                means.add(benchmark, name, {one: of[mode][measure] for one, of in shares.items()})
-                values = means.means[benchmark][name]
-                panels.setdefault(measure, {})[f"{benchmark} {mode}"] = values
+                means.add(
+                    benchmark,
+                    name,
+                    {policy: by_mode[mode][measure] for policy, by_mode in shares.items()},
+                )
+                panels.setdefault(measure, {})[f"{benchmark} {mode}"] = means.means[benchmark][name]
     return Document(
         name="modes",
         title="modes of solving",
@@ -66,11 +69,15 @@ def modes(inputs: Inputs) -> Document:
 
 def legend(benchmark: str, kind: type[Generator]) -> list[str]:
     """Return a note on what the modes do, in the generator's words; none if it has no words."""
-    said = [
+    described = [
         f"{mode}: {words}" + (" (a guess)" if mode in kind.guesses else "")
         for mode, words in kind.mode_words.items()
     ]
-    return [f"modes of {benchmark}: {', '.join(said)}; {OTHER}: announces none"] if said else []
+    return (
+        [f"modes of {benchmark}: {', '.join(described)}; {OTHER}: announces none"]
+        if described
+        else []
+    )
 
 
 def generator_with_modes(benchmark: str) -> type[Generator]:

@@ -48,7 +48,10 @@ def patterns(inputs: Inputs) -> Document:
         data=PatternsData(
             frequencies=means.records("frequency"),
             differences=means.difference_records(),
-            detectors={one.name: [each.pattern for each in one.expressions] for one in detectors},
+            detectors={
+                detector.name: [expression.pattern for expression in detector.expressions]
+                for detector in detectors
+            },
         ),
         tables=means.tables("frequency of patterns among right solutions", [note]),
         sheets={"patterns": means.sheet("frequency")},

@@ -100,12 +100,12 @@ def _measures(
     values: list[FloatArray], base: list[FloatArray], options: Options
 ) -> Mapping[str, Estimate]:
     pooled = np.concatenate(values)
-    log_P = [float(np.log(one).mean()) if len(one) else np.nan for one in values]
+    log_P = [float(np.log(value_S).mean()) if len(value_S) else np.nan for value_S in values]
     measures = {"mean log": mean_over_problems(log_P, options)}
     for share in BEYOND:
         beyond_P = [
-            beyond_others(one, share) if values is base else beyond(one, own, share)
-            for one, own in zip(values, base, strict=True)
+            beyond_others(value_S, share) if values is base else beyond(value_S, base_S, share)
+            for value_S, base_S in zip(values, base, strict=True)
         ]
         name = f"beyond the base's {share:.0%}"
         measures[name] = share_over_problems(beyond_P, options)

@@ -93,7 +93,7 @@ def support(inputs: Inputs) -> Document:
             ]
             moved = transitions(base.counts, run.counts)
             title = f"{run.policy} against {base.policy} on {benchmark}"
-            rows = [_cells(one) for one in supports]
+            rows = [_cells(result) for result in supports]
             table = Table(f"support of {title}", columns(NAMES), tuple(map(Row, rows)))
             tables += [table, _transition_table(title, moved)]
             sheet_rows += [Row((benchmark, run.policy, *cells)) for cells in rows]
@@ -106,7 +106,7 @@ def support(inputs: Inputs) -> Document:
                 {
                     "benchmark": benchmark,
                     "run": run.policy,
-                    "support": [_json(one) for one in supports],
+                    "support": [_json(result) for result in supports],
                     "transitions": matrices,
                 }
             )
@@ -191,7 +191,7 @@ def _null(inputs: Inputs) -> str:
 
 def _notes(inputs: Inputs) -> tuple[str, ...]:
     confidence = inputs.options.confidence
-    fewest = min(int(one.counts.n_P.min()) for one in inputs.each())
+    fewest = min(int(answers.counts.n_P.min()) for answers in inputs.each())
     visible = thresholds(fewest, confidence)
     return (
         "a problem is in the support at delta where more than that share of the samples is right; "

@@ -107,7 +107,7 @@ def training(inputs: Inputs) -> Document:
     coverage = Table(
         "problems that training met",
         columns("run, steps, completions, problems, solved, at the first visit, later, never"),
-        tuple(_coverage(label, of) for label, of in ledgers.items()),
+        tuple(_coverage(label, ledger) for label, ledger in ledgers.items()),
     )
     revisits = Table(
         "from visit to visit",
@@ -115,7 +115,7 @@ def training(inputs: Inputs) -> Document:
             "run, problems visited again, pass rate at the first visit, last less first, "
             "solved and not at the next visit, not solved and solved at the next"
         ),
-        tuple(_revisits(label, of.visits, inputs.options) for label, of in ledgers.items()),
+        tuple(_revisits(label, ledger.visits, inputs.options) for label, ledger in ledgers.items()),
         ("the interval of last less first is over problems; the other two are shares of pairs of "
          "visits, chance included: with few completions a solved problem is missed at times",),
     )  # fmt: skip
@@ -144,18 +144,18 @@ def training(inputs: Inputs) -> Document:
     )
 
 
-def _coverage(label: str, of: LedgerColumns) -> Row:
-    visits = of.visits
+def _coverage(label: str, ledger: LedgerColumns) -> Row:
+    visits = ledger.visits
     at_first = int(visits.solved[visits.first].sum())
     solved, problems = len(visits.discovery), visits.problems
     counted = (problems, solved, at_first, solved - at_first, problems - solved)
-    return Row((label, len(np.unique(of.step_R)), int(of.n_R.sum()), *counted))
+    return Row((label, len(np.unique(ledger.step_R)), int(ledger.n_R.sum()), *counted))
 
 
 def _revisits(label: str, visits: Visits, options: Options) -> Row:
     first_P, last_P = visits.rates()
-    one, following = visits.next_of
-    was, now = visits.solved[one], visits.solved[following]
+    visit, following = visits.next_of
+    was, now = visits.solved[visit], visits.solved[following]
 
     def share(of: np.ndarray, among: np.ndarray) -> Estimate:
         return Estimate(float(of[among].mean()) if among.any() else float("nan"))
@@ -166,14 +166,14 @@ def _revisits(label: str, visits: Visits, options: Options) -> Row:
 
 
 def _phases(ledgers: Mapping[str, LedgerColumns]) -> list[Row]:
-    found: dict[str, list[Row]] = {}
-    for label, of in ledgers.items():
-        steps = np.array_split(np.unique(of.step_R), len(PHASES))
-        thirds = [of.shares(np.isin(of.step_R, third)) for third in steps]
+    rows: dict[str, list[Row]] = {}
+    for label, ledger in ledgers.items():
+        steps = np.array_split(np.unique(ledger.step_R), len(PHASES))
+        thirds = [ledger.shares(np.isin(ledger.step_R, third)) for third in steps]
         for name in thirds[0]:
             cells = [Estimate(third[name]) for third in thirds]
-            found.setdefault(name, []).append(Row((name, label, *cells), section=name))
-    return [row for rows in found.values() for row in rows]
+            rows.setdefault(name, []).append(Row((name, label, *cells), section=name))
+    return [row for rows in rows.values() for row in rows]
 
 
 def _rewards(trained: Mapping[str, TrainedRun]) -> Table:
@@ -204,7 +204,7 @@ def _drawn_rewards(trained: Mapping[str, TrainedRun]) -> Figure:
 
 def _curves(ledgers: Mapping[str, LedgerColumns]) -> dict[str, dict[str, Series]]:
     """Return the number of problems solved so far, against each of AXES."""
-    along = {label: of.visits for label, of in ledgers.items()}
+    along = {label: ledger.visits for label, ledger in ledgers.items()}
     return {
         "problems solved so far": {
             label: visits.solved_by(visits.step_V) for label, visits in along.items()
@@ -218,8 +218,8 @@ def _curves(ledgers: Mapping[str, LedgerColumns]) -> dict[str, dict[str, Series]
 def _problems(ledgers: Mapping[str, LedgerColumns]) -> Table:
     """Return a row for each problem of each run."""
     rows = []
-    for label, of in ledgers.items():
-        visits = of.visits
+    for label, ledger in ledgers.items():
+        visits = ledger.visits
         discovered = dict(
             zip(visits.problem_V[visits.discovery], visits.step_V[visits.discovery], strict=True)
         )
@@ -227,7 +227,7 @@ def _problems(ledgers: Mapping[str, LedgerColumns]) -> Table:
             np.bincount(visits.problem_V, weights).astype(int)
             for weights in (None, visits.n_V, visits.right_V)
         )
-        for place, id_ in enumerate(of.ids):
+        for place, id_ in enumerate(ledger.ids):
             first = int(discovered[place]) if place in discovered else "never"
             row = (label, id_, int(times_P[place]), int(n_P[place]), int(right_P[place]), first)
             rows.append(Row(row))

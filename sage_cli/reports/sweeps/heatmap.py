@@ -118,7 +118,7 @@ def _empty(axes: Any, row: int, column: int, state: str) -> None:
 def _index(axis: Axis, value: object) -> int:
     """Return the place of `value` among the axis's values, where 1 does not equal True."""
     values = axis.values or ()
-    return [(type(one) is bool, one) for one in values].index((type(value) is bool, value))  # type: ignore[arg-type]
+    return [(type(listed) is bool, listed) for listed in values].index((type(value) is bool, value))  # type: ignore[arg-type]
 
 
 def _square(row: float, column: float, **style: Any) -> Any:
