@@ -74,7 +74,9 @@ class Answers:
     scores: tuple[Annotations, ...] = ()
 
     @classmethod
-    def of(cls, samples: PolicySamples, benchmark: Benchmark, config: SageConfig) -> Answers:
+    def from_samples(
+        cls, samples: PolicySamples, benchmark: Benchmark, config: SageConfig
+    ) -> Answers:
         """Return a policy's answers on a benchmark, under the evaluation's settings."""
         stores = tuple(store for _, store in stored_grades(samples, benchmark, config))
         return cls(samples.policy.label, benchmark, config.evaluation.samples, stores)

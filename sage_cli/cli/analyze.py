@@ -237,7 +237,7 @@ def answer(asked: Analysing, progress: Progress) -> tuple[Document, Path]:
     stems = "-".join(dict.fromkeys(Path(one).stem for one in about))
     folder = root / "reports" / f"analyze-{analysis.name}-{stems[:80]}-{identity[:8]}"
     with progress.doing(f"computing {analysis.name}"):
-        return replace(analysis.of(inputs), provenance=inputs.provenance), folder
+        return replace(analysis.compute(inputs), provenance=inputs.provenance), folder
 
 
 def _of_records(asked: Analysing, progress: Progress) -> Inputs:
@@ -262,7 +262,7 @@ def _of_samples(asked: Analysing, progress: Progress) -> Inputs:
     for samples, scorer in asked.scorers(progress):
         for benchmark in asked.benchmarks:
             with progress.doing(f"reading samples of {samples.policy.label} on {benchmark.name}"):
-                own = Answers.of(samples, benchmark, config)
+                own = Answers.from_samples(samples, benchmark, config)
             if scorer is not None:
                 stored = kind == "self if stored"
                 own = (scorer.if_stored if stored else scorer.score)(own, samples)
@@ -318,7 +318,7 @@ def _scoring_facts(asked: Analysing) -> dict[str, str]:
             continue
         for benchmark in asked.benchmarks:
             where = f"reads {samples.policy.label} on {benchmark.name}"
-            own = Answers.of(samples, benchmark, asked.config)
+            own = Answers.from_samples(samples, benchmark, asked.config)
             lacking, whole = scorer.lacking(own, samples)
             facts[f"{scorer.label} {where}"] = f"{lacking:,} of {whole:,} completions to read"
     return facts

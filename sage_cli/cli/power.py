@@ -162,7 +162,7 @@ def power(
         confidence = evaluation.config.evaluation.confidence
         question = Question(designs, ks, loss, heterogeneity, shared, confidence, like)
         with progress.doing(f"finding what could be seen of {label} on {benchmark}"):
-            results.append(Base.of(label, benchmark, counts, question))
+            results.append(Base.from_counts(label, benchmark, counts, question))
     folder = _folder(evaluation.config.run.root, results)
     with progress.doing("drawing and writing the report"):
         return power_document(results, provenance).write(folder)

@@ -153,10 +153,10 @@ def ranked(draws_RK: FloatArray, rank: int) -> FloatArray:
     return draw_K
 
 
-def in_columns(of: Callable[[slice], Interval], K: int, width: int) -> Interval:
-    """`of` applied to `width` columns at a time, so that its memory doesn't grow with K."""
+def in_columns(interval: Callable[[slice], Interval], K: int, width: int) -> Interval:
+    """`interval` applied to `width` columns at a time, so that its memory doesn't grow with K."""
     width = max(1, width)
-    parts = [of(slice(start, start + width)) for start in range(0, max(1, K), width)]
+    parts = [interval(slice(start, start + width)) for start in range(0, max(1, K), width)]
     return Interval(*map(np.concatenate, zip(*map(astuple, parts), strict=True)))
 
 
@@ -202,10 +202,10 @@ def studentised(values_PK: FloatArray, how: Resampling) -> Interval:
     line, because the sample can't carry one.
     """
 
-    def of(columns: slice) -> Interval:
+    def interval(columns: slice) -> Interval:
         return _studentised(values_PK[:, columns], how)
 
-    return in_columns(of, values_PK.shape[1], BLOCK // how.resamples)
+    return in_columns(interval, values_PK.shape[1], BLOCK // how.resamples)
 
 
 def _studentised(values_PK: FloatArray, how: Resampling) -> Interval:
@@ -243,10 +243,10 @@ def gaffke(values_PK: FloatArray, bounds: Bounds, how: Resampling) -> Interval:
     if P < 2:
         return Interval(*np.full((3, K), np.nan))
 
-    def of(columns: slice) -> Interval:
+    def interval(columns: slice) -> Interval:
         return _gaffke(values_PK[:, columns], bounds, how)
 
-    return in_columns(of, K, BLOCK // how.resamples)
+    return in_columns(interval, K, BLOCK // how.resamples)
 
 
 def _gaffke(values_PK: FloatArray, bounds: Bounds, how: Resampling) -> Interval:

@@ -56,7 +56,7 @@ def objective_values(objective: Objective, models: Sequence[CountsBySeed]) -> Ob
     problems = {name: len(counts) for name, counts in first.items()}
     share = {name: sum(problems.values()) / (len(problems) * P) for name, P in problems.items()}
 
-    def of(run: Mapping[str, Counts]) -> FloatArray:
+    def values_of(run: Mapping[str, Counts]) -> FloatArray:
         values = (
             share[name] * by_problem(objective, run[name].ordered(counts.problem_ids))
             for name, counts in first.items()
@@ -64,7 +64,7 @@ def objective_values(objective: Objective, models: Sequence[CountsBySeed]) -> Ob
         return np.concatenate(list(values))
 
     return ObjectiveValues(
-        tuple(np.stack([of(run) for run in model]) for model in models),
+        tuple(np.stack([values_of(run) for run in model]) for model in models),
         float(sum(objective.weights.values()) * max(share.values())),
     )
 

@@ -27,21 +27,6 @@ class Chapter:
     about: str = ""
 
 
-class ChapterJson(TypedDict):
-    """A chapter: each section's title, data and notes by its name."""
-
-    name: str
-    title: str
-    about: str
-    sections: dict[str, dict[str, Any]]
-
-
-class ChaptersData(TypedDict):
-    """The chapters in order."""
-
-    chapters: list[ChapterJson]
-
-
 def join_chapters(
     name: str,
     title: str,
@@ -55,7 +40,7 @@ def join_chapters(
     """
     named = [_named(chapter, several=len(chapters) > 1) for chapter in chapters]
     sections = [section for chapter in named for section in chapter.sections]
-    data: ChaptersData = {
+    data: dict[str, Any] = {
         "chapters": [
             {
                 "name": chapter.name,

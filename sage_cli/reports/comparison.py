@@ -381,22 +381,6 @@ class ComparisonJson(ContrastJson):
     support: Support | None
 
 
-class HolmJson(TypedDict):
-    """The family of tests over which p-values are adjusted."""
-
-    k: list[int]
-    over: list[str]
-    tests: int
-
-
-class ComparisonData(TypedDict):
-    """A comparison for each benchmark, and of their average if there are several."""
-
-    comparisons: dict[str, ComparisonJson]
-    average: ContrastJson | None
-    holm: HolmJson
-
-
 def comparison_document(
     comparisons: Mapping[str, Comparison], provenance: Provenance, unchecked: Sequence[str] = ()
 ) -> Document:
@@ -423,7 +407,7 @@ def comparison_document(
         heading = f"the average of {', '.join(comparisons)}"
         tables.append(comparison_table(heading, rows[AVERAGE], shown, (AVERAGE_NOTE,)))
     tests = sum(int(np.isfinite(row.holm_K).sum()) for row in rows.values())
-    data: ComparisonData = {
+    data = {
         "comparisons": {name: comparison_json(a, rows[name]) for name, a in comparisons.items()},
         "average": contrast_json(rows[AVERAGE]) if AVERAGE in rows else None,
         "holm": {"k": shown, "over": list(rows), "tests": tests},

@@ -3,36 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
-from typing_extensions import TypedDict
 
 from sage_cli.metrics import Counts
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.intervals import pass_matrix
 from sage_cli.reports.document import Document
-from sage_cli.reports.provenance import Provenance, SeedCounts, SeedCountsJson, grade_notes, record
+from sage_cli.reports.provenance import Provenance, SeedCounts, grade_notes, record
 from sage_cli.reports.published import evaluation_tables, published, published_scores
-from sage_cli.reports.tables import Column, Estimate, Record, Row, Scores, Table, to_records
+from sage_cli.reports.tables import Column, Estimate, Row, Scores, Table, to_records
 
 AVERAGE = "average"
 PROTOCOL = "paper's protocol"
-
-
-class SeedsJson(TypedDict):
-    """A policy's measurements on a benchmark, one for each evaluation seed."""
-
-    benchmark: str
-    policy: str
-    seeds: list[SeedCountsJson]
-
-
-class EvaluationData(TypedDict):
-    """The table's rows, a column for each number, and the measurements behind them."""
-
-    k: list[int]
-    rows: list[Record]
-    measurements: list[SeedsJson]
 
 
 def evaluation_document(
@@ -69,7 +53,7 @@ def evaluation_document(
         beside["paper"] = {f"{name} (paper, {model})": by_k for name, by_k in scores.items()}
         notes.append(f"(paper): {paper} of {published()['source']}")
     table = evaluation_table("pass@k", results, beside, notes)
-    data: EvaluationData = {
+    data: dict[str, Any] = {
         "k": list(ks),
         "rows": to_records(table),
         "measurements": [

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import nan
-
-from typing_extensions import TypedDict
+from typing import Any
 
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.equal_accuracy import EqualAccuracy, NotReached, Points, equal_accuracy
@@ -35,17 +34,6 @@ class OverTemperatures:
     provenance: Provenance
 
 
-class OverTemperaturesData(TypedDict):
-    """pass@k at each temperature, the temperature with the highest mean for each k, and the
-    differences at equal pass@1 from the last policy named."""
-
-    values: list[Record]
-    best: list[Record]
-    equal_accuracy: list[Record]
-    temperatures: list[float]
-    k: list[int]
-
-
 def over_temperatures_document(measured: OverTemperatures, resampling: Resampling) -> Document:
     """Return the report of policies over temperatures, with intervals over problems."""
     by_benchmark: dict[str, dict[str, FloatArray]] = {}
@@ -65,7 +53,7 @@ def over_temperatures_document(measured: OverTemperatures, resampling: Resamplin
         name: {policy: passed.mean(axis=1)[:, ends] for policy, passed in policies.items()}
         for name, policies in benchmarks
     }
-    data: OverTemperaturesData = {
+    data: dict[str, Any] = {
         "values": _records(values),
         "best": _records(best),
         "equal_accuracy": [

@@ -43,14 +43,6 @@ CurveJson = TypedDict(
 """pass@k with its band, a value for each k; `seeds` is empty for files of counts."""
 
 
-class PasskData(TypedDict):
-    """Curves, all at the same ks."""
-
-    k: list[int]
-    confidence: float
-    curves: list[CurveJson]
-
-
 def passk_document(
     lines: Sequence[Line], provenance: Provenance, shown: Sequence[int] | None = None
 ) -> Document:
@@ -66,7 +58,11 @@ def passk_document(
         name="passk",
         title=f"pass@k on {', '.join(panels)}",
         provenance=provenance,
-        data=_data(lines),
+        data={
+            "k": list(ks),
+            "confidence": lines[0].curve.confidence,
+            "curves": [*map(curve_json, lines)],
+        },
         tables=tuple(
             passk_table(benchmark, curves, powers_of_two(ks if shown is None else shown))
             for benchmark, curves in panels.items()
@@ -93,14 +89,6 @@ def powers_of_two(ks: Sequence[int]) -> list[int]:
     `1..256` becomes nine ks, `1,10,100` stays.
     """
     return [k for k in ks if k & (k - 1) == 0 or not {k - 1, k + 1} & {*ks}] or list(ks)
-
-
-def _data(lines: Sequence[Line]) -> PasskData:
-    return {
-        "k": list(lines[0].curve.ks),
-        "confidence": lines[0].curve.confidence,
-        "curves": list(map(curve_json, lines)),
-    }
 
 
 def curve_json(line: Line) -> CurveJson:

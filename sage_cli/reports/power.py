@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -145,9 +145,9 @@ class Base:
     ends_2QK: FloatArray
 
     @classmethod
-    def of(cls, label: str, benchmark: str, counts: Counts, question: Question) -> Base:
+    def from_counts(cls, label: str, benchmark: str, counts: Counts, question: Question) -> Base:
         """Return what each design would detect on problems like the counted ones."""
-        population = Population.of(counts)
+        population = Population.from_counts(counts)
         designs, ks = question.designs, question.ks
         names = ("loss", "heterogeneity", "correlation", "confidence")
         assumed: dict[str, Any] = {name: getattr(question, name) for name in names}
@@ -162,17 +162,6 @@ class Base:
         return Estimate(float(self.smallest_QK[design, place]), interval=(low, high))
 
 
-class DesignJson(TypedDict):
-    """The smallest detectable change of a design and its interval, a value for each k."""
-
-    problems: int
-    samples: int
-    seeds: int
-    smallest: FloatArray
-    low: FloatArray
-    high: FloatArray
-
-
 BaseJson = TypedDict(
     "BaseJson",
     {
@@ -183,21 +172,13 @@ BaseJson = TypedDict(
         "like": str | None,
         "beta": list[float],
         "pass@k": dict[int, float],
-        "designs": list[DesignJson],
+        "designs": list[dict[str, Any]],
     },
 )
-"""A base with the Beta distribution fitted to its problems, and its pass@k."""
+"""A base with the Beta distribution fitted to its problems, and its pass@k.
 
-
-class PowerData(TypedDict):
-    """The question, and the smallest changes for each base."""
-
-    k: list[int]
-    change: str
-    power: float
-    confidence: float
-    heterogeneity: float
-    bases: list[BaseJson]
+Each of `designs` has its smallest detectable change and that one's interval, a value for each k.
+"""
 
 
 def power_document(bases: Sequence[Base], provenance: Provenance) -> Document:
@@ -207,7 +188,7 @@ def power_document(bases: Sequence[Base], provenance: Provenance) -> Document:
     """
     question, tables = bases[0].question, tuple(map(power_table, bases))
     names = [Path(base.label).stem for base in bases]
-    data: PowerData = {
+    data: dict[str, Any] = {
         "k": list(question.ks),
         "change": question.change,
         "power": POWER,
@@ -333,9 +314,7 @@ def _base_json(base: Base) -> BaseJson:
         "pass@k": _pass_at_ks(base.counts, question.ks),
         "designs": [
             {
-                "problems": design.problems,
-                "samples": design.samples,
-                "seeds": design.seeds,
+                **asdict(design),
                 "smallest": smallest_K,
                 "low": low_K,
                 "high": high_K,

@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
-from typing_extensions import TypedDict
 
 from sage_cli.analysis.analysis import Analysis, Inputs, Options
 from sage_cli.analysis.samples import Answers
@@ -16,19 +15,13 @@ from sage_cli.errors import DataError
 from sage_cli.grading.grades import STATUSES
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import draw_dot_plot
-from sage_cli.reports.tables import Estimate, Record, Row, Table, columns, to_records
+from sage_cli.reports.tables import Estimate, Row, Table, columns, to_records
 
 ALL = "all"
 COLUMNS = columns(
     "benchmark, policy, grade, completions, mean tokens, median, 95th percentile, longest, "
     "truncated"
 )
-
-
-class LengthsData(TypedDict):
-    """A row for each policy, benchmark and grade."""
-
-    lengths: list[Record]
 
 
 def lengths(inputs: Inputs) -> Document:
@@ -55,7 +48,7 @@ def lengths(inputs: Inputs) -> Document:
     return Document(
         name="lengths",
         title="lengths of completions",
-        data=LengthsData(lengths=to_records(table)),
+        data={"lengths": to_records(table)},
         tables=(table,),
         sheets={"lengths": table},
         figures=(Figure("lengths", partial(draw_dot_plot, means, "mean tokens")),),

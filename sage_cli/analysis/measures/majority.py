@@ -32,12 +32,6 @@ VoteJson = TypedDict(
 """maj@k with its band, a value for each k, and pass@k beside it."""
 
 
-class MajorityData(TypedDict):
-    """A curve for each policy and benchmark."""
-
-    curves: list[VoteJson]
-
-
 def majority(inputs: Inputs) -> Document:
     """Return the chance that a vote of k samples is right, at powers of two, beside pass@k."""
     options = inputs.options
@@ -73,7 +67,7 @@ def majority(inputs: Inputs) -> Document:
     return Document(
         name="majority",
         title="maj@k beside pass@k",
-        data=MajorityData(curves=data),
+        data={"curves": data},
         tables=tuple(_table(benchmark, by_policy) for benchmark, by_policy in curves.items()),
         sheets={"majority": _sheet(curves)},
         figures=(Figure("majority", partial(draw_curves, panels)),),

@@ -6,7 +6,6 @@ from collections import Counter
 from functools import partial
 
 import numpy as np
-from typing_extensions import TypedDict
 
 from sage_cli.analysis.analysis import Analysis, Inputs
 from sage_cli.analysis.samples import Answers
@@ -17,20 +16,13 @@ from sage_cli.problems.generated.generator import Generator
 from sage_cli.problems.registry import generated
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import draw_dot_plot
-from sage_cli.reports.tables import Estimate, Record
+from sage_cli.reports.tables import Estimate
 
 SAMPLED = "share of samples"
 RIGHT_IF, AMONG_RIGHT = "right if taken", "share of right ones"
 MEASURES = (SAMPLED, RIGHT_IF, AMONG_RIGHT)
 OTHER = "other"
 """The mode of completions that announce none."""
-
-
-class ModesData(TypedDict):
-    """Each mode's shares, and the differences to the first policy."""
-
-    modes: list[Record]
-    differences: list[Record]
 
 
 def modes(inputs: Inputs) -> Document:
@@ -52,10 +44,7 @@ def modes(inputs: Inputs) -> Document:
     return Document(
         name="modes",
         title="modes of solving",
-        data=ModesData(
-            modes=means.records("value"),
-            differences=means.difference_records(),
-        ),
+        data={"modes": means.records("value"), "differences": means.difference_records()},
         tables=tuple(means.tables("modes of solving")),
         sheets={"modes": means.sheet("value")},
         figures=(Figure("modes", partial(draw_dot_plot, panels, "mean over problems")),),

@@ -6,7 +6,6 @@ from collections import Counter
 from functools import partial
 
 import numpy as np
-from typing_extensions import TypedDict
 
 from sage_cli.analysis.analysis import Analysis, Inputs
 from sage_cli.analysis.samples import Answers, Detector
@@ -14,15 +13,6 @@ from sage_cli.analysis.tables import PolicyMeans
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import draw_dot_plot
-from sage_cli.reports.tables import Record
-
-
-class PatternsData(TypedDict):
-    """Frequencies, differences to the first policy, and each pattern's expressions."""
-
-    frequencies: list[Record]
-    differences: list[Record]
-    detectors: dict[str, list[str]]
 
 
 def patterns(inputs: Inputs) -> Document:
@@ -45,14 +35,14 @@ def patterns(inputs: Inputs) -> Document:
     return Document(
         name="patterns",
         title="patterns of reasoning",
-        data=PatternsData(
-            frequencies=means.records("frequency"),
-            differences=means.difference_records(),
-            detectors={
+        data={
+            "frequencies": means.records("frequency"),
+            "differences": means.difference_records(),
+            "detectors": {
                 detector.name: [expression.pattern for expression in detector.expressions]
                 for detector in detectors
             },
-        ),
+        },
         tables=means.tables("frequency of patterns among right solutions", [note]),
         sheets={"patterns": means.sheet("frequency")},
         figures=(Figure("patterns", partial(draw_dot_plot, means.means, axis)),),

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from functools import partial
 
 import numpy as np
-from typing_extensions import TypedDict
 
 from sage_cli.analysis.analysis import Analysis, Inputs, Options
 from sage_cli.analysis.samples import Answers
@@ -21,7 +20,7 @@ from sage_cli.analysis.tables import (
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import draw_ecdf
-from sage_cli.reports.tables import Estimate, Record
+from sage_cli.reports.tables import Estimate
 
 BEYOND = (0.95, 0.99)
 """Quantiles of the base's own perplexities on a problem; values above them are its tail."""
@@ -31,13 +30,6 @@ SINGLE_PANELS = 4
 
 Perplexities = dict[bool, list[FloatArray]]
 """For right answers (True) or all: the perplexities of each problem's completions."""
-
-
-class PerplexityData(TypedDict):
-    """Every measure under the base's own probabilities, by policy and benchmark."""
-
-    base: str
-    perplexity: list[Record]
 
 
 def perplexity(inputs: Inputs) -> Document:
@@ -65,7 +57,7 @@ def perplexity(inputs: Inputs) -> Document:
     return Document(
         name="perplexity",
         title=title,
-        data=PerplexityData(base=base_label, perplexity=records("measure", results, "value")),
+        data={"base": base_label, "perplexity": records("measure", results, "value")},
         tables=(wide_table(f"perplexity of completions under {base_label}", "measure", results),),
         sheets={"perplexity": long_table("measure", results, "value")},
         figures=(Figure("perplexity", partial(draw_ecdf, panels, title)),),

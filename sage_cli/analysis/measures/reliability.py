@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from functools import partial
 
-from typing_extensions import TypedDict
-
 from sage_cli.analysis.analysis import Analysis, Inputs
 from sage_cli.analysis.samples import Answers
 from sage_cli.analysis.tables import PolicyMeans
@@ -13,19 +11,11 @@ from sage_cli.metrics import parse_ks
 from sage_cli.metrics.counts import all_right_at_k, covered_at, g_pass_at_k
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import draw_dot_plot
-from sage_cli.reports.tables import Record
 
 SHARES = (0.25, 0.5, 0.75)
 """tau of G-Pass@k and Cover@tau; 1 is pass^k."""
 MOST = 16
 """The largest k of pass^k: beyond it hardly any problem has a chance."""
-
-
-class ReliabilityData(TypedDict):
-    """Means over problems, and differences to the first policy."""
-
-    measures: list[Record]
-    differences: list[Record]
 
 
 def reliability(inputs: Inputs) -> Document:
@@ -36,9 +26,7 @@ def reliability(inputs: Inputs) -> Document:
     return Document(
         name="reliability",
         title="pass^k, G-Pass@k and Cover@tau",
-        data=ReliabilityData(
-            measures=means.records("mean"), differences=means.difference_records()
-        ),
+        data={"measures": means.records("mean"), "differences": means.difference_records()},
         tables=means.tables("reliability"),
         sheets={"reliability": means.sheet("mean")},
         figures=(Figure("reliability", partial(draw_dot_plot, means.means, "share")),),

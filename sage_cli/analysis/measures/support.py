@@ -20,7 +20,7 @@ from sage_cli.metrics import Support, compare_support
 from sage_cli.metrics.support import OFTEN, STATES, Transitions, paired_grades, transitions
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import draw_heat_strip
-from sage_cli.reports.tables import Cell, Column, Estimate, Record, Row, Table, columns
+from sage_cli.reports.tables import Cell, Column, Estimate, Row, Table, columns
 
 
 class SupportJson(Ratios):
@@ -57,15 +57,6 @@ class RunSupport(TypedDict):
     run: str
     support: list[SupportJson]
     transitions: TransitionsJson
-
-
-class SupportData(TypedDict):
-    """Runs against a base; `thresholds` has by benchmark what k samples detect."""
-
-    base: str
-    runs: list[RunSupport]
-    thresholds: dict[str, dict[str, float]]
-    entropies: list[Record]
 
 
 NAMES = (
@@ -119,12 +110,12 @@ def support(inputs: Inputs) -> Document:
     return Document(
         name="support",
         title=f"support against {base_label}",
-        data=SupportData(
-            base=base_label,
-            runs=data,
-            thresholds=detected,
-            entropies=records("entropy", entropy, "mean"),
-        ),
+        data={
+            "base": base_label,
+            "runs": data,
+            "thresholds": detected,
+            "entropies": records("entropy", entropy, "mean"),
+        },
         tables=(*tables, wide_table("entropies, mean over problems", "entropy", entropy)),
         sheets={"support": sheet, "support-problems": _problems(inputs)},
         figures=(Figure("support", partial(draw_heat_strip, shares)),),

@@ -8,30 +8,20 @@ from functools import cached_property, partial
 
 import numpy as np
 import pyarrow as pa
-from typing_extensions import TypedDict
 
 from sage_cli.analysis.analysis import Analysis, Inputs, Options, TrainedRun
-from sage_cli.analysis.rewards import mean_in, rewards_by_step
 from sage_cli.analysis.tables import share_gap
-from sage_cli.metrics.counts import IntArray
+from sage_cli.metrics.counts import FloatArray, IntArray
 from sage_cli.metrics.visits import Visits
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import Series, draw_lines, draw_steps
-from sage_cli.reports.tables import Estimate, Record, Row, Table, columns, to_records
+from sage_cli.reports.tables import Estimate, Row, Table, columns, to_records
+from sage_cli.store.ledger import COUNT, REWARD, rewards_in
 
 PHASES = ("early", "mid", "late")
 """Thirds of the steps that sampled."""
 AXES = ("step", "completions")
 """What problems solved so far are drawn against."""
-
-
-class TrainingData(TypedDict):
-    """Coverage in training, what came of problems between visits, shares and rewards by thirds."""
-
-    coverage: list[Record]
-    revisits: list[Record]
-    phases: list[Record]
-    rewards: list[Record]
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +39,7 @@ class LedgerColumns:
     trained_R: np.ndarray
 
     @classmethod
-    def of(cls, table: pa.Table) -> LedgerColumns:
+    def from_table(cls, table: pa.Table) -> LedgerColumns:
         """Return the columns of a stored ledger."""
 
         def ints(name: str) -> IntArray:
@@ -102,7 +92,8 @@ class LedgerColumns:
 def training(inputs: Inputs) -> Document:
     """Return coverage in training, discovery and forgetting, and what had no signal."""
     ledgers = {
-        label: LedgerColumns.of(run.require_ledger()) for label, run in inputs.trained.items()
+        label: LedgerColumns.from_table(run.require_ledger())
+        for label, run in inputs.trained.items()
     }
     coverage = Table(
         "problems that training met",
@@ -129,12 +120,12 @@ def training(inputs: Inputs) -> Document:
     return Document(
         name="training",
         title="what training met",
-        data=TrainingData(
-            coverage=to_records(coverage),
-            revisits=to_records(revisits),
-            phases=to_records(phases),
-            rewards=to_records(rewards),
-        ),
+        data={
+            "coverage": to_records(coverage),
+            "revisits": to_records(revisits),
+            "phases": to_records(phases),
+            "rewards": to_records(rewards),
+        },
         tables=(coverage, revisits, phases, *([rewards] if rewards.rows else [])),
         sheets={"training": coverage, "training-problems": _problems(ledgers)},
         figures=(
@@ -174,6 +165,34 @@ def _phases(ledgers: Mapping[str, LedgerColumns]) -> list[Row]:
             cells = [Estimate(third[name]) for third in thirds]
             rows.setdefault(name, []).append(Row((name, label, *cells), section=name))
     return [row for rows in rows.values() for row in rows]
+
+
+def rewards_by_step(ledger: pa.Table) -> dict[str, tuple[IntArray, FloatArray]]:
+    """Return by reward the steps S and the means of the completions that were trained on.
+
+    A step is left out where the reward says nothing of any completion. {} for a ledger without
+    rewards.
+    """
+    trained_R = np.array(ledger["trained"].to_pylist(), dtype=bool)
+    step_R = np.array(ledger["step"].to_pylist(), dtype=np.int64)
+    return {name: _reward_means(ledger, name, step_R, trained_R) for name in rewards_in(ledger)}
+
+
+def mean_in(steps: IntArray, step_S: IntArray, mean_S: FloatArray) -> float:
+    """Return the mean of `mean_S` over those of `steps` that are among `step_S`; NaN for none."""
+    among_S = np.isin(step_S, steps)
+    return float(mean_S[among_S].mean()) if among_S.any() else float("nan")
+
+
+def _reward_means(
+    ledger: pa.Table, name: str, step_R: IntArray, trained_R: np.ndarray
+) -> tuple[IntArray, FloatArray]:
+    mean_R = np.array(ledger[f"{REWARD}{name}"].to_pylist(), dtype=float)
+    n_R = np.array([n or 0 for n in ledger[f"{REWARD}{name}{COUNT}"].to_pylist()])
+    said_R = trained_R & (n_R > 0)
+    step_S, place_R = np.unique(step_R[said_R], return_inverse=True)
+    sums_S = np.bincount(place_R, mean_R[said_R] * n_R[said_R])
+    return step_S, sums_S / np.bincount(place_R, n_R[said_R])
 
 
 def _rewards(trained: Mapping[str, TrainedRun]) -> Table:

@@ -52,7 +52,11 @@ def draw_heatmaps(result: SweepResult, stem: Path) -> None:
             axes.set_xticks(range(len(across_values)), map(as_text, across_values))
             region = _cells(axes, result, objective)
             if region is not None:
-                colour_bar(figure, axes, region)
+                # the bar's arrow at its lower end says that lower values share a colour
+                extend = "min" if region.clipped else "neither"
+                style: dict[str, Any] = {"fraction": 0.05, "pad": 0.03, "extend": extend}
+                bar = figure.colorbar(value_scale(region), ax=axes, **style)
+                bar.outline.set_visible(False)
             ranking = result.rankings.get(objective)
             words = "noise unknown"
             if ranking:
@@ -141,11 +145,6 @@ class Region(NamedTuple):
     high: float
     clipped: bool
 
-    @property
-    def extend(self) -> str:
-        """Return matplotlib's word for a colour bar with or without an arrow at its lower end."""
-        return "min" if self.clipped else "neither"
-
 
 def region_of_interest(values: Sequence[float], best: float, least: float) -> Region:
     """Return the range of colours for `values`: the better half of them has half of it or more.
@@ -161,25 +160,10 @@ def region_of_interest(values: Sequence[float], best: float, least: float) -> Re
     return Region(low, best, clipped=lowest < low)
 
 
-def value_colours() -> Any:
-    """Return the part of the colour map that shows values."""
-    from matplotlib.colors import ListedColormap
-
-    return ListedColormap(colours()(np.linspace(LOWEST, HIGHEST, 128)))
-
-
-def colour_bar(figure: Any, axes: Any, region: Region, pad: float = 0.03) -> Any:
-    """Draw a region's colour bar beside a panel; return it."""
-    bar = figure.colorbar(
-        value_scale(region), ax=axes, fraction=0.05, pad=pad, extend=region.extend
-    )
-    bar.outline.set_visible(False)
-    return bar
-
-
 def value_scale(region: Region) -> Any:
     """Return matplotlib's mapping from the values of a region to colours."""
     from matplotlib.cm import ScalarMappable
-    from matplotlib.colors import Normalize
+    from matplotlib.colors import ListedColormap, Normalize
 
-    return ScalarMappable(Normalize(region.low, region.high, clip=True), value_colours())
+    shown = ListedColormap(colours()(np.linspace(LOWEST, HIGHEST, 128)))
+    return ScalarMappable(Normalize(region.low, region.high, clip=True), shown)

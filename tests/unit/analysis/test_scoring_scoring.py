@@ -51,7 +51,7 @@ def subject(tmp_path: Path) -> tuple[PolicySamples, SageConfig, Any]:
             writer.claim([id_], 2)
             for index, text in enumerate(TEXTS[2 * place : 2 * place + 2]):
                 writer.add(Completion(id_, index, 0, text, 5, "length"))
-    for store in Answers.of(own, benchmark, config).grades:
+    for store in Answers.from_samples(own, benchmark, config).grades:
         for row in own.at(0).completions():
             store.add([(row, "right" if row.index else "wrong", None)])
         store.flush()
@@ -92,7 +92,7 @@ def test_completions_are_scored_once(subject: Any, monkeypatch: pytest.MonkeyPat
     own, config, benchmark = subject
     scorer, answers = (
         ModelScorer(own, TEMPERATURE, config, Silent()),
-        Answers.of(own, benchmark, config),
+        Answers.from_samples(own, benchmark, config),
     )
     assert scorer.lacking(answers, own) == (4, 4)
     assert scorer.if_stored(answers, own) is answers
@@ -105,7 +105,7 @@ def test_completions_are_scored_once(subject: Any, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(PolicySamples, "model", loaded)
     again = ModelScorer(own, TEMPERATURE, config, Silent())
     assert again.lacking(answers, own) == (0, 4)
-    assert same(scored(again, Answers.of(own, benchmark, config), own), first)
+    assert same(scored(again, Answers.from_samples(own, benchmark, config), own), first)
     assert again.if_stored(answers, own).scores
     assert ModelScorer(own, 1.0, config, Silent()).lacking(answers, own) == (4, 4)
 
@@ -113,7 +113,7 @@ def test_completions_are_scored_once(subject: Any, monkeypatch: pytest.MonkeyPat
 def test_an_interrupted_scoring_is_resumed(subject: Any, monkeypatch: pytest.MonkeyPatch):
     own, config, benchmark = subject
     scorer = ModelScorer(own, TEMPERATURE, config, Silent())
-    answers = Answers.of(own, benchmark, config)
+    answers = Answers.from_samples(own, benchmark, config)
     monkeypatch.setattr(annotations, "READ_AT_ONCE", 1)
     read, count = scorer._forward.scores, 0
 
@@ -130,7 +130,9 @@ def test_an_interrupted_scoring_is_resumed(subject: Any, monkeypatch: pytest.Mon
     assert scorer.lacking(answers, own) == (2, 4)
     monkeypatch.undo()
     rest = ModelScorer(own, TEMPERATURE, config, Silent())
-    assert same(scored(rest, Answers.of(own, benchmark, config), own), expected(own, benchmark))
+    assert same(
+        scored(rest, Answers.from_samples(own, benchmark, config), own), expected(own, benchmark)
+    )
 
 
 def test_a_model_with_another_tokenizer_is_refused(subject: Any, tmp_path: Path):
@@ -140,4 +142,4 @@ def test_a_model_with_another_tokenizer_is_refused(subject: Any, tmp_path: Path)
     other = replace(own, policy=Policy(str(tmp_path / "words")))
     scorer = ModelScorer(other, TEMPERATURE, config, Silent())
     with pytest.raises(ConfigurationError, match="have different tokenizers"):
-        scorer.score(Answers.of(own, benchmark, config), own)
+        scorer.score(Answers.from_samples(own, benchmark, config), own)

@@ -36,13 +36,13 @@ def test_no_two_series_look_the_same_and_a_methods_seeds_share_its_colour(
 def test_a_legend_has_as_many_columns_as_fit_and_even_rows() -> None:
     # 10 letters take .38 + .63 in, and .25 before the next: two take 2.27 in, three 3.53
     labels = [f"{place:10}" for place in range(5)]
-    legend = Legend.of(labels, 3.5)
+    legend = Legend.from_labels(labels, 3.5)
     assert legend.columns == 2
     assert legend.height_in == pytest.approx(3 * 0.19)
-    assert Legend.of(labels, 3.6).columns == 3
+    assert Legend.from_labels(labels, 3.6).columns == 3
     # four take 4.79 in, and five want two rows all the same: three and two
-    assert Legend.of(labels, 4.8).columns == 3
-    assert Legend.of([], 3.6).height_in == 0
+    assert Legend.from_labels(labels, 4.8).columns == 3
+    assert Legend.from_labels([], 3.6).height_in == 0
 
 
 def test_the_initial_policy_looks_the_same_in_every_picture() -> None:
