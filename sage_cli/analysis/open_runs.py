@@ -284,12 +284,12 @@ class OpenedRun:
     @property
     def settings(self) -> dict[str, Any]:
         """Return every setting by its dotted name, as `guide.tau`."""
-        return dict(RunFacts.of(self.run).settings)
+        return dict(RunFacts.from_run(self.run).settings)
 
     @property
     def figures(self) -> dict[str, Any]:
         """Return the last step's metrics and evaluations, as `pass@1 on arithmetic`."""
-        return dict(RunFacts.of(self.run).figures)
+        return dict(RunFacts.from_run(self.run).figures)
 
     def records(self) -> Rows:
         """Return metrics.jsonl, a row per optimiser step."""
@@ -386,7 +386,7 @@ class OpenedRuns:
 
     def table(self, columns: str = "kind,status,parent", where: Sequence[str] = ()) -> Rows:
         """Return a row per run, with columns and conditions as in `sage runs list`."""
-        facts = [RunFacts.of(run.run) for run in self]
+        facts = [RunFacts.from_run(opened.run) for opened in self]
         fitting = selected(facts, where)
         names = ["id", *expanded(columns, fitting or facts)]
         return Rows([{name: run.value(name) for name in names} for run in fitting])

@@ -118,7 +118,7 @@ def card_facts(
         name=policy.label,
         base=base if of_hub and (base != policy.path or run is None) else None,
         origin=_origin(policy, run, config),
-        settings={**RunFacts.of(run).method, **_own(run)} if run is not None else {},
+        settings={**RunFacts.from_run(run).method, **_own(run)} if run is not None else {},
         prompt=_prompt(config.prompt) if config is not None else None,
         command=run.manifest.get("command") if run is not None else None,
         measured=_measured(policy, config, progress) if config is not None and run else (),

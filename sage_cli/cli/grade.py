@@ -28,14 +28,14 @@ from sage_cli.json_value import json_value
 from sage_cli.models.policy import NO_GOLD, Policy
 from sage_cli.problems.load import load_problems
 from sage_cli.progress import Progress
-from sage_cli.settings.sections.evaluation import (
+from sage_cli.settings.judge_names import (
     BUILT_IN_JUDGES,
     IMPORTED_JUDGE,
     MODES,
     Extraction,
     GradingMode,
-    GradingSection,
 )
+from sage_cli.settings.sections.evaluation import GradingSection
 from sage_cli.settings.sections.model import PromptSection
 from sage_cli.store.annotations import GradeStore
 from sage_cli.store.run import Run

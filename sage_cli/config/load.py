@@ -220,12 +220,12 @@ def changed(config: SageConfig, settings: Mapping[str, Any]) -> SageConfig:
 def _origins(merged: Merged, config: SageConfig) -> dict[str, str]:
     """Return where values come from, those of the method's class, too."""
     method, origin = type(config.rl), f"method {config.rl.algo}"
-    own = {
+    of_method = {
         f"rl.{name}": origin
         for name, field in method.model_fields.items()
         if name not in Grpo.model_fields or field.default != Grpo.model_fields[name].default
     }
-    return {**own, **merged.origins}
+    return {**of_method, **merged.origins}
 
 
 def _given(flags: Mapping[str, Any]) -> dict[str, Any]:
@@ -272,15 +272,15 @@ def options_for(config: SageConfig) -> tuple[str, ...] | None:
     if config.guide.name != "none":
         flags["guide"] = {"name": config.guide.name}
     guide = flags.get("guide", {}).get("name")
-    named = {"algo": config.rl.algo, "compat": flags["rl"].get("compat"), "guide": guide}
-    choices = [word for name, value in named.items() if value for word in (f"--{name}", value)]
-    found = []
+    names = {"algo": config.rl.algo, "compat": flags["rl"].get("compat"), "guide": guide}
+    choices = [word for name, value in names.items() if value for word in (f"--{name}", value)]
+    candidates = []
     for preset in preset_names():
         sets = _sets(config, preset, flags)
         if sets is not None and _differing(config, _loaded(preset, flags, sets)) == []:
-            words = [word for one in sets for word in ("--set", one)]
-            found.append(("--preset", preset, *choices, *words))
-    return min(found, key=len, default=None)
+            words = [word for setting in sets for word in ("--set", setting)]
+            candidates.append(("--preset", preset, *choices, *words))
+    return min(candidates, key=len, default=None)
 
 
 def typed(value: object) -> str:
@@ -311,9 +311,11 @@ def _differing(config: SageConfig, made: SageConfig | None) -> list[tuple[str, A
     """The settings of `config` that `made` has otherwise; those that it has too many are none."""
     if made is None:
         return [("", None)]
-    has, wanted = dict(_settings(made)), dict(_settings(config))
-    missing = [(key, value) for key, value in wanted.items() if has.get(key, _ABSENT) != value]
-    return missing or [(key, None) for key in has if key not in wanted]
+    made_values, values = dict(_settings(made)), dict(_settings(config))
+    missing = [
+        (key, value) for key, value in values.items() if made_values.get(key, _ABSENT) != value
+    ]
+    return missing or [(key, None) for key in made_values if key not in values]
 
 
 def _settings(config: SageConfig) -> Iterator[tuple[str, Any]]:

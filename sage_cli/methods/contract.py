@@ -249,7 +249,7 @@ class MethodContract(ABC):
 
 
 def _reordered(inputs: AdvantageInputs, order_P: Tensor) -> AdvantageInputs:
-    """The same groups, prompts in another order."""
+    """Return the same groups, prompts in another order."""
 
     def rows(values_BT: Tensor) -> Tensor:
         return values_BT.reshape(PROMPTS, COMPLETIONS, TOKENS)[order_P].reshape(-1, TOKENS)

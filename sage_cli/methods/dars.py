@@ -90,7 +90,7 @@ class Dars(PolicyGradient):
         return refusals
 
     def describe(self) -> dict[str, Any]:
-        """The second stage."""
+        """Return the second stage."""
         return {**super().describe(), "second stage": self.allocation}
 
 
@@ -112,7 +112,7 @@ def extra_rollouts(right: int, first: int, allocation: Literal["et", "hw"], most
 def pooled_advantages(
     reward_B: Tensor, right_B: Tensor, prompt_B: Tensor, real_B: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Rewards less the mean of their prompt's pool (B,), and whether a row teaches (B,).
+    """Return rewards less the mean of their prompt's pool (B,), and whether a row teaches (B,).
 
     Pools may differ in size; rows that aren't `real_B` belong to none. A pool of one grade
     teaches nothing, nor do rows that aren't real.
@@ -229,7 +229,7 @@ class SecondStage(Hooks):
         return self._levelled(trainer, both, teaches_B)
 
     def loss(self, trainer: Trainer, model: Any, batch: Batch) -> Tensor:
-        """The loss of a buffered micro-batch: all but its last part go backward at once.
+        """Return the loss of a buffered micro-batch: all but its last part go backward at once.
 
         So no more than a part's activations are kept; the last goes backward as any loss does.
         """

@@ -91,7 +91,7 @@ class DphRl(PlainAdvantages):
         return refusals
 
     def describe(self) -> dict[str, Any]:
-        """The divergence, and where it acts."""
+        """Return the divergence, and where it acts."""
         order = f" {self.alpha:g}" if self.divergence == "alpha" else ""
         held = (
             f"{self.divergence}{order} x {self.weighs:g}, where at least {self.solved:.0%} of "
@@ -124,7 +124,7 @@ def divergence(log_ratio_BT: Tensor, kind: Divergence, *, alpha: float, limit: f
 
 
 def slope(log_u: float, kind: Divergence, *, alpha: float) -> float:
-    """The derivative of f(u) in log u."""
+    """Return the derivative of f(u) in log u."""
     u = math.exp(log_u)
     if kind == "forward":
         return u - 1
@@ -268,7 +268,7 @@ class HeldProblems(Hooks):
 
 
 def _packed(values: Sequence[float]) -> str:
-    """The bits of float32 values, for JSON: digits would take four times the room."""
+    """Return the bits of float32 values, for JSON: digits would take four times the room."""
     import numpy as np
 
     return b64encode(np.asarray(values, np.float32).tobytes()).decode()

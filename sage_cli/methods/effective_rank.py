@@ -60,7 +60,7 @@ class EffectiveRank(PolicyGradient):
         return advantages_B + torch.minimum(phi_B.clamp(min=0), advantages_B.abs() / self.kappa)
 
     def refusals(self, beside: Beside) -> list[str]:
-        """Hidden states that no process has whole."""
+        """Return the conflicts: hidden states that no process has whole."""
         refusals = super().refusals(beside)
         if (sharding := sharded_by(self.accelerate)) is not None:
             refusals.append(

@@ -183,12 +183,12 @@ class GuidedDpo(Method):
         return ["no KL anchor: DPO holds the policy to what supervised fine-tuning leaves"]
 
     def describe(self) -> dict[str, Any]:
-        """The loss."""
+        """Return the loss."""
         beta = self.preference_beta
         return {"loss": f"dpo, log-ratio x {beta:g}, against the policy as SFT leaves it"}
 
     def amounts(self, longest: int) -> dict[str, Any]:
-        """Tries, retries, SFT and pairs."""
+        """Return the facts: tries, retries, SFT and pairs."""
         problems, tries = self.steps * self.prompts_per_step, self.rollouts_per_prompt
         return {
             "tries": f"{problems:,} problems at most x {tries} = {problems * tries:,} completions",

@@ -53,7 +53,7 @@ class GradeReward:
         self.record: dict[str, float] = {}
 
     def grade(self, golds: Sequence[str], completions: Sequence[str]) -> list[str]:
-        """The status of each completion."""
+        """Return the status of each completion."""
         return [grade.status for grade in self.grader(golds, completions)]
 
     def __call__(self, *, completions: list[str], gold: list[str], **_: Any) -> list[float]:
@@ -169,7 +169,7 @@ class DynamicSampling:
         self.record: dict[str, int] = {}
 
     def sample(self, trainer: Trainer, rows: Sequence[Row]) -> tuple[list[Row], Generated]:
-        """Rows and their completions (in TRL's form) after replacement, for this process."""
+        """Return rows and their completions (in TRL's form) after replacement, for this process."""
         from accelerate.utils import gather_object
 
         rows, sampled = list(rows), trainer.generate_rows(rows)
@@ -188,7 +188,7 @@ class DynamicSampling:
         return rows, sampled
 
     def _fresh(self, count: int, tried: set[int], step: int, attempt: int) -> list[int]:
-        """Up to `count` prompts that weren't tried in this step."""
+        """Return up to `count` prompts that weren't tried in this step."""
         import numpy as np
 
         left = np.setdiff1d(np.arange(len(self.population)), sorted(tried))
@@ -258,7 +258,7 @@ def _padded(ids: Sequence[Sequence[int]], side: str) -> tuple[Tensor, Tensor]:
 
 
 def equal_groups(right_PN: Tensor) -> list[int]:
-    """Indices of the groups whose completions are all right or all not right."""
+    """Return the groups whose completions are all right or all not right."""
     share_P = right_PN.float().mean(dim=1)
     indices: list[int] = ((share_P == 0) | (share_P == 1)).nonzero().flatten().tolist()
     return indices

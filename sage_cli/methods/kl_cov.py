@@ -38,7 +38,7 @@ class KlCov(PolicyGradient):
         return kl_cov(update, share=self.share, coefficient=self.kl_coefficient)
 
     def refusals(self, beside: Beside) -> list[str]:
-        """Updates whose ratio is 1, and losses that its term does not fit."""
+        """Return the conflicts: updates whose ratio is 1, and losses that its term does not fit."""
         refusals = super().refusals(beside)
         if self.steps_per_batch == 1:
             refusals.append(
@@ -56,7 +56,7 @@ class KlCov(PolicyGradient):
 
 
 def kl_cov(update: Update, *, share: float, coefficient: float) -> Tensor:
-    """A - coefficient |log rho| / rho for the max(1, `share`) tokens of greatest covariance.
+    """Return A - coefficient |log rho| / rho for the max(1, `share`) tokens of greatest covariance.
 
     The loss -rho A of those then has the term coefficient |log rho|, with its gradient. Only
     covariances above 0 count: where all advantages are 0, all are equal and the choice would be

@@ -41,7 +41,7 @@ class Mara(PolicyGradient):
         return group_advantages(inputs.rewards_PN + added_PN).flatten()
 
     def refusals(self, beside: Beside) -> list[str]:
-        """An anchor without weight, which nothing is measured by."""
+        """Return an anchor without weight, which nothing is measured by."""
         refusals = [*super().refusals(beside), *self.learns_from_equal_groups()]
         if beside.anchor.kl != "reverse" or beside.anchor.beta == 0:
             refusals.append(

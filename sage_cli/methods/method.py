@@ -380,7 +380,7 @@ class OnlineMethod(Method):
         }
 
     def refusals(self, beside: Beside) -> list[str]:
-        """Settings that act only where another one is on."""
+        """Return the conflicts: settings that act only where another one is on."""
         refusals = [*super().refusals(beside), *reward_problems(self.rewards)]
         if self.dynamic_sampling and not any(
             reward.name == GRADE and reward.weight for reward in self.rewards
@@ -408,7 +408,7 @@ class OnlineMethod(Method):
         return [f"rl.{name} {value} would do nothing (add rl.{needs}, or leave it out)"]
 
     def describe(self) -> dict[str, Any]:
-        """Rewards, and dynamic sampling."""
+        """Return the facts: rewards, and dynamic sampling."""
         return {"reward": in_words(self.rewards), "dynamic sampling": self.dynamic_sampling}
 
     def determinants(self) -> dict[str, Any]:
@@ -478,7 +478,7 @@ class PolicyGradient(OnlineMethod):
         }
 
     def refusals(self, beside: Beside) -> list[str]:
-        """Settings of the loss that contradict each other, or have nothing to act on."""
+        """Return the conflicts: settings of the loss that contradict each other or do nothing."""
         return [
             *super().refusals(beside),
             *self._of_clipping(),
@@ -487,7 +487,7 @@ class PolicyGradient(OnlineMethod):
         ]
 
     def warnings(self) -> list[str]:
-        """Clip ranges of somebody's choice, where there is nothing to clip."""
+        """Return a warning of chosen clip ranges where there is nothing to clip."""
         usual = (self.epsilon_low, self.epsilon_high) == (0.2, 0.2)
         if self.steps_per_batch > 1 or not self.clip or usual:
             return []
@@ -497,7 +497,7 @@ class PolicyGradient(OnlineMethod):
         ]
 
     def describe(self) -> dict[str, Any]:
-        """Loss and clip range."""
+        """Return the facts: loss and clip range."""
         clipped = f"clip {self.epsilon_low:g}/{self.epsilon_high:g}" if self.clip else "no clipping"
         return {
             "loss": f"{self.loss}, {clipped}",
@@ -600,7 +600,7 @@ class PlainAdvantages(PolicyGradient):
         return advantages.flatten()
 
     def refusals(self, beside: Beside) -> list[str]:
-        """Punishments take rewards out of [0, 1], where `beta` is defined."""
+        """Return the conflicts: punishments take rewards out of [0, 1], where `beta` is defined."""
         refusals = super().refusals(beside)
         if self.advantage == "beta" and not are_usual(self.rewards):
             refusals.append(
@@ -615,7 +615,7 @@ class PlainAdvantages(PolicyGradient):
         return refusals
 
     def describe(self) -> dict[str, Any]:
-        """The advantage beside the loss."""
+        """Return the advantage beside the loss."""
         facts = super().describe()
         return facts | {"loss": f"{facts['loss']}, advantage {self.advantage}"}
 

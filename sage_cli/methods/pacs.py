@@ -44,7 +44,7 @@ class Pacs(OnlineMethod):
         return [*super().refusals(beside), *self.ignores_rewards()]
 
     def describe(self) -> dict[str, Any]:
-        """The loss."""
+        """Return the loss."""
         weighted = "right and wrong of a group alike" if self.balanced_labels else "unweighted"
         loss = f"pacs, log-ratio x {self.score_scale:g}, {weighted}, no clipping"
         return {"loss": loss, **super().describe()}

@@ -32,7 +32,7 @@ class PassAtK(PolicyGradient):
         return pass_at_k_advantages(inputs.right_PN, self.k).flatten()
 
     def refusals(self, beside: Beside) -> list[str]:
-        """Sets as large as the group, and rewards that are no grades."""
+        """Return the conflicts: sets as large as the group, and rewards that are no grades."""
         group, refusals = self.rollouts_per_prompt, super().refusals(beside)
         if self.k >= group:
             refusals.append(
@@ -48,7 +48,7 @@ class PassAtK(PolicyGradient):
 
 
 def pass_at_k_advantages(right_PN: Tensor, k: int) -> Tensor:
-    """Advantage of being in a set of k that has a right completion (Chen et al. 2025).
+    """Return the advantage of being in a set of k that has a right completion (Chen et al. 2025).
 
     With c of N right, R = 1 - C(N-c, k) / C(N, k) and S = sqrt(R (1 - R)), a right completion has
     (1 - R) / S and a wrong one (1 - R - C(N-c-1, k-1) / C(N-1, k-1)) / S. 0 where no set of k

@@ -37,7 +37,7 @@ class Pkpo(PolicyGradient):
         return pkpo_advantages(inputs.rewards_PN, 1 if annealed else self.k, self.form).flatten()
 
     def refusals(self, beside: Beside) -> list[str]:
-        """Sets larger than what there is to choose them from."""
+        """Return the conflicts: sets larger than what there is to choose them from."""
         group = self.rollouts_per_prompt
         most = group if self.form == "favoured" else group - 1
         if self.k <= most:

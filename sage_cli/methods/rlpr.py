@@ -76,7 +76,7 @@ class Rlpr(PlainAdvantages):
         return refusals
 
     def describe(self) -> dict[str, Any]:
-        """The reward."""
+        """Return the reward."""
         return super().describe() | {"reward": "probability"}
 
 

@@ -103,7 +103,7 @@ def refuse_adapter_in_full_tuning(policy: Policy, tuning: str) -> None:
 
 
 def _facts(policy: Policy) -> Facts:
-    """The facts of a policy: from its run, its adapter's base's run, or its folder."""
+    """Return the facts of a policy: from its run, its adapter's base's run, or its folder."""
     folder = Path(policy.path)
     run = policy.run or _run_of_base(folder)
     if run is None:

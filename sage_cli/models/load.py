@@ -57,7 +57,7 @@ TOKENIZER_FILES = ("tokenizer.json", "vocab.json", "tokenizer.model", "vocab.txt
 def load_tokenizer(
     path: str | Path, *, revision: str | None = None, trust_remote_code: bool = False
 ) -> PreTrainedTokenizerFast:
-    """The tokenizer beside a model, padding on the left and with a padding token.
+    """Return the tokenizer beside a model, padding on the left and with a padding token.
 
     Raises DataError when the folder has none.
     """
@@ -92,11 +92,10 @@ def load_model(
     trainable: bool = False,
     kernels: Mapping[str, Any] | None = None,
 ) -> Any:
-    """A causal language model, with its LoRA adapter where the folder holds one (safetensors only).
+    """Return a causal language model, with the LoRA adapter that its folder may hold.
 
-    `trainable` leaves the adapter's weights open to gradients; `kernels` are `kernel_arguments`.
-    Raises DataError when there is no
-    model at `path`.
+    Only safetensors are read. `trainable` leaves the adapter's weights open to gradients; `kernels`
+    are `kernel_arguments`. Raises DataError when there is no model at `path`.
     """
     import torch
     from transformers import AutoModelForCausalLM

@@ -51,7 +51,7 @@ class Shape:
         return embeddings + self.layers * (matrices + biases + 2 * self.hidden) + self.hidden
 
     def adapter_parameters(self, rank: int, targets: Sequence[str]) -> int:
-        """LoRA's two matrices beside each target (Hu et al. 2021, section 4.1)."""
+        """Return the size of LoRA's two matrices a target (Hu et al. 2021, section 4.1)."""
         sides = [sum(self.projections[name]) for name in targets if name in self.projections]
         return self.layers * rank * sum(sides)
 
@@ -76,7 +76,7 @@ Hub nor its cache is at hand."""
 
 
 def shape_of(section: PretrainedModel | ScratchModel) -> Shape | None:
-    """The shape of the configured model; None where nothing here tells it."""
+    """Return the shape of the configured model; None where nothing here tells it."""
     if isinstance(section, ScratchModel):
         characters = section.tokenizer == "characters"
         return Shape(
@@ -102,7 +102,7 @@ def shape_of(section: PretrainedModel | ScratchModel) -> Shape | None:
 
 
 def shape_in(config: Mapping[str, Any]) -> Shape | None:
-    """The shape that the content of a config.json tells; None for another kind of model."""
+    """Return the shape that the content of a config.json tells; None for another kind of model."""
     try:
         heads, hidden = int(config["num_attention_heads"]), int(config["hidden_size"])
         return Shape(
@@ -169,7 +169,7 @@ class Memory:
 
 
 def training_state(shape: Shape, setup: TrainingSetup) -> dict[str, int]:
-    """Weights, reference and optimiser: what a training keeps between steps.
+    """Return what a training keeps between steps: weights, reference and optimiser.
 
     The reference of a LoRA training is a second adapter, that of full tuning a second model. With
     ZeRO-3 or FSDP2 each GPU holds its share (Rajbhandari et al. 2020, section 5).
@@ -187,7 +187,7 @@ def training_state(shape: Shape, setup: TrainingSetup) -> dict[str, int]:
 def update(
     shape: Shape, setup: TrainingSetup, rows: int, prompt: int, completion: int
 ) -> dict[str, int]:
-    """Forward and backward pass of a micro-batch of `rows` texts.
+    """Return what the forward and backward pass take of a micro-batch of `rows` texts.
 
     Gradients have the type of the trained weights. Where weights are wider than products, autocast
     keeps a copy of each in the products' type until the forward pass ends.
@@ -204,7 +204,7 @@ def update(
 
 
 def activations(shape: Shape, setup: TrainingSetup, tokens: int) -> int:
-    """Bytes of activations that a backward pass needs.
+    """Return bytes of activations that a backward pass needs.
 
     Without checkpointing every layer's tensors; with it each layer's input, and the tensors of the
     one that is recomputed (Chen et al. 2016). Beside them, the gradients of one layer: of gate,
@@ -219,7 +219,7 @@ def activations(shape: Shape, setup: TrainingSetup, tokens: int) -> int:
 
 
 def layer_bytes(shape: Shape, setup: TrainingSetup) -> int:
-    """Bytes that one layer keeps of one token for its backward pass.
+    """Return bytes that one layer keeps of one token for its backward pass.
 
     Counted from Transformers' Qwen2 layer with scaled-dot-product attention, as Korthikanti et
     al. (2022, section 4.1) count GPT's. In the products' type: the outputs of both norms (2 h),
@@ -234,7 +234,7 @@ def layer_bytes(shape: Shape, setup: TrainingSetup) -> int:
 
 
 def head(shape: Shape, setup: TrainingSetup, tokens: int) -> int:
-    """TRL's fused head: a tile of logits in float32, the last hidden states and their gradient.
+    """Return bytes of TRL's fused head: a tile of float32 logits, last states, their gradient.
 
     Torch without Triton takes three tiles: logits, their exponentials, gradients. Where the head
     is trained its gradient is summed in float32.
@@ -246,12 +246,12 @@ def head(shape: Shape, setup: TrainingSetup, tokens: int) -> int:
 
 
 def kv_cache(shape: Shape, rows: int, tokens: int, width: int) -> int:
-    """Keys and values of `rows` texts: 2 Y k d numbers a token (Pope et al. 2022, section 3.3)."""
+    """Return bytes of keys and values: 2 Y k d numbers a token (Pope et al. 2022, section 3.3)."""
     return rows * tokens * 2 * shape.layers * shape.kv_heads * shape.head_size * width
 
 
 def sampling(shape: Shape, width: int, rows: int, prompt: int, completion: int) -> dict[str, int]:
-    """A batch of `rows` texts while its last token is sampled.
+    """Return what a batch of `rows` texts takes while its last token is sampled.
 
     Logits in the products' type and in float32, their exponentials, and the cumulative sums of
     these in float64; one layer's keys and values are there twice while a token is appended.
@@ -275,7 +275,7 @@ def training_memory(
     engine: int = 0,
     sleeps: bool = False,
 ) -> Memory:
-    """RL: `rollouts` completions sampled at once, trained on in micro-batches of `rows`.
+    """Return the memory of RL: `rollouts` sampled at once, `rows` in a micro-batch.
 
     `engine` is what another engine on the same GPU (vLLM) has for itself; 0: the model
     samples. One that `sleeps` has it while it samples alone.
@@ -293,12 +293,12 @@ def training_memory(
 def evaluation_memory(
     shape: Shape, width: int, *, rows: int, prompt: int, completion: int
 ) -> Memory:
-    """Evaluation by the transformers backend with `rows` texts in a forward pass."""
+    """Return the memory of evaluation by the transformers backend, `rows` texts at once."""
     phases = {"sample": sampling(shape, width, rows, prompt, completion)}
     return Memory({"weights": shape.parameters * width}, phases)
 
 
 def texts_in_engine(shape: Shape, width: int, room: int, tokens: int) -> int:
-    """The number of whole texts that fit in an engine of `room` bytes beside the weights."""
+    """Return the number of whole texts that fit in an engine of `room` bytes beside the weights."""
     left = room - shape.parameters * width
     return max(0, left // kv_cache(shape, 1, tokens, width))

@@ -33,7 +33,7 @@ SAGE_FILE = "sage.json"
 
 
 def settings_to_export(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The prompt and decoding settings in a run's configuration or a `sage.json`.
+    """Return the prompt and decoding settings in a run's configuration or a `sage.json`.
 
     Never the place of sampling: a received file names no servers.
     """
@@ -76,7 +76,7 @@ def refuse_other_path(names: Sequence[str], sets: Sequence[str]) -> None:
 
 
 def set_path(sets: Sequence[str]) -> str | None:
-    """The model that `--set model.path=...` names."""
+    """Return the model that `--set model.path=...` names."""
     paths = [text.partition("=")[2].strip() for text in sets if _sets(text, "model.path")]
     return paths[-1] if paths else None
 
@@ -133,7 +133,7 @@ class Policy:
 
     @classmethod
     def of_run(cls, run: Run, *, consent: bool = False) -> Policy:
-        """The model that a run ends with, trained or not yet."""
+        """Return the model that a run ends with, trained or not yet."""
         return cls(str(run.model), run, consent=consent)
 
     @property
@@ -276,7 +276,7 @@ class Policy:
         return tokenizer_facts(self.files) or self.tokenizer()
 
     def dtype(self, configured: str) -> str:
-        """The type that its weights are computed in under the setting `configured`."""
+        """Return the type that its weights are computed in under the setting `configured`."""
         stored = stored_dtype(self.files) if configured == "auto" else None
         return stored or configured
 
@@ -360,7 +360,7 @@ class NoRunsError(StoreError):
 def chosen_policies(
     names: Sequence[str], runs: Runs, model: Model = None, labels: Labels = NO_LABELS
 ) -> list[Policy]:
-    """The policies of `names`; without names that of the latest finished run.
+    """Return the policies of `names`; without names that of the latest finished run.
 
     Raises NoRunsError where there is none.
     """
@@ -377,7 +377,7 @@ def chosen_policies(
 
 
 def named_policies(name: str, runs: Runs, model: Model = None) -> list[Policy]:
-    """The policy called `name`, or all checkpoints and the end of a run for `RUN@all`."""
+    """Return the policy called `name`, or all checkpoints and the end of a run for `RUN@all`."""
     run_name, at, step = name.partition("@")
     if not (at and step == "all"):
         return [named_policy(name, runs, model)]
@@ -389,7 +389,7 @@ def named_policies(name: str, runs: Runs, model: Model = None) -> list[Policy]:
 
 
 def named_run(name: str, runs: Runs) -> Run | None:
-    """The run that `name` or `name@step` means; None for a model that no run here made.
+    """Return the run that `name` or `name@step` means; None for a model that no run here made.
 
     Raises StoreError where it is neither, and TornError where the run can't be read.
     """

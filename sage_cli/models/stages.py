@@ -78,7 +78,7 @@ to 7 % more, which a plan leaves free."""
 
 
 def gpu_named(name: str) -> Gpu:
-    """The GPU called `name`; ConfigurationError with the nearest names for another."""
+    """Return the GPU called `name`; ConfigurationError with the nearest names for another."""
     gpu = GPUS.get(name.lower())
     if gpu is None:
         close = get_close_matches(name.lower(), GPUS, n=1, cutoff=0.4)
@@ -134,13 +134,13 @@ hours from weeks, and not measured (`benchmarks/gpu.py` measures them)."""
 
 
 def gpu_hours(model: Model, *, sampled: int, trained: int = 0) -> float:
-    """Hours of one GPU for so many tokens; 0 for a model whose throughput isn't stated."""
+    """Return hours of one GPU for so many tokens; 0 for a model whose throughput isn't stated."""
     rates = TOKENS_PER_S.get(getattr(model, "path", ""))
     return (sampled / rates[0] + trained / rates[1]) / 3600 if rates else 0.0
 
 
 def hours_fact(model: Model, *, sampled: int, trained: int = 0) -> dict[str, str]:
-    """The hours in words, with their source; nothing where no throughput is stated."""
+    """Return the hours in words, with their source; nothing where no throughput is stated."""
     rates = TOKENS_PER_S.get(getattr(model, "path", ""))
     hours = gpu_hours(model, sampled=sampled, trained=trained)
     if not rates or not hours:
@@ -167,7 +167,7 @@ def rl_hours(config: SageConfig) -> dict[str, str]:
 
 
 def rl_memory(config: SageConfig, gpu: Gpu) -> Described:
-    """The memory of a training by RL, on each of its GPUs."""
+    """Return the memory of a training by RL, on each of its GPUs."""
     shape, rl = shape_of(config.model), config.rl
     title = f"memory of RL on {_each(rl.processes)}{gpu.name}"
     if shape is None:
@@ -197,7 +197,7 @@ def rl_memory(config: SageConfig, gpu: Gpu) -> Described:
 
 
 def sft_memory(config: SageConfig, gpu: Gpu) -> Described:
-    """The memory of supervised fine-tuning, whose texts are as long as `sft.max_length`."""
+    """Return the memory of supervised fine-tuning, whose texts are as long as `sft.max_length`."""
     shape, sft = shape_of(config.model), config.sft
     title = f"memory of the warm-up on {gpu.name}"
     if shape is None:
@@ -220,7 +220,7 @@ def sft_memory(config: SageConfig, gpu: Gpu) -> Described:
 
 
 def sampling_memory(config: SageConfig, gpu: Gpu) -> Described:
-    """The memory of sampling for an evaluation."""
+    """Return the memory of sampling for an evaluation."""
     shape, section = shape_of(config.model), config.sampling
     title = f"memory of sampling on {gpu.name}"
     if section.asks_servers:
@@ -256,7 +256,7 @@ def sampling_memory(config: SageConfig, gpu: Gpu) -> Described:
 
 
 def facts(memory: Memory, gpu: Gpu, advice: str) -> dict[str, Any]:
-    """Gibibytes by part, the peak, and whether the GPU holds it."""
+    """Return gibibytes by part, the peak, and whether the GPU holds it."""
     phase = memory.largest_phase
     parts = {**memory.resident, **memory.phases[phase]}
     fits = memory.peak <= gpu.bytes
@@ -271,7 +271,7 @@ def facts(memory: Memory, gpu: Gpu, advice: str) -> dict[str, Any]:
 
 
 def how_trained(config: SageConfig, shape: Shape, gpu: Gpu | None) -> TrainingSetup:
-    """The training setup of a spec; without a GPU, on a CPU."""
+    """Return the training setup of a spec; without a GPU, on a CPU."""
     rl, anchor = config.rl, config.anchor
     return TrainingSetup(
         *number_bytes(config.model, gpu),
@@ -285,14 +285,14 @@ def how_trained(config: SageConfig, shape: Shape, gpu: Gpu | None) -> TrainingSe
 
 
 def adapter_numbers(model: Model, shape: Shape) -> int:
-    """Numbers in the model's LoRA adapter; 0 where all weights are trained."""
+    """Return numbers in the model's LoRA adapter; 0 where all weights are trained."""
     if model.tuning == "full":
         return 0
     return shape.adapter_parameters(model.lora.rank, model.lora.targets)
 
 
 def number_bytes(model: Model, gpu: Gpu | None) -> tuple[int, int]:
-    """Bytes of a weight and of a product; `auto` products are bfloat16 where the GPU has it.
+    """Return bytes of a weight and of a product; `auto` products are bfloat16 where the GPU has it.
 
     Stored weights are taken to be of two bytes. Raises ConfigurationError for bfloat16 on a GPU
     without it.
@@ -323,7 +323,7 @@ def prompt_tokens(config: SageConfig) -> int:
 
 
 def gib(size: int) -> float:
-    """Gibibytes to three digits."""
+    """Return gibibytes to three digits."""
     return float(f"{size / GIB:.3g}")
 
 

@@ -205,7 +205,7 @@ class GradedSet:
     _extracted: Any
 
     @classmethod
-    def of(cls, samples: SampleSet, grades: GradeStore) -> GradedSet:
+    def from_store(cls, samples: SampleSet, grades: GradeStore) -> GradedSet:
         """Return the set as it is now. Raises StoreError for a damaged part."""
         inventory = samples.whole_inventory()
         row_S, statuses, extracted = grades.columns(inventory)

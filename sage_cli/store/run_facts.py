@@ -75,7 +75,7 @@ class RunFacts:
     figures: Mapping[str, Any]
 
     @classmethod
-    def of(cls, run: Run) -> RunFacts:
+    def from_run(cls, run: Run) -> RunFacts:
         """Return the facts in a run's files. Raises StoreError if one of them is torn."""
         config, read = run.config, run.manifest
         manifest = {**read, "id": run.id, "status": run.status_in(read)}
@@ -93,7 +93,7 @@ class RunFacts:
         """Return the facts of a run; for a torn one id, status and the manifest if it is whole."""
         torn = run.torn
         if torn is None:
-            return cls.of(run)
+            return cls.from_run(run)
         manifest = {**run.known, "id": run.id, "status": run.status, "reason": torn.cause}
         return cls(run, {}, {key: manifest.get(key) for key in ABOUT}, {})
 

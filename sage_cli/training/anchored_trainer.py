@@ -120,7 +120,7 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
         return batch
 
     def _tokenize_prompts(self, prompts: list[str]) -> tuple[list[list[int]], None, dict[str, Any]]:
-        """Ids of complete prompts: what a tokenizer would put before them is in them already."""
+        """Return ids of prompts, which have already what a tokenizer would put before them."""
         ids = self.processing_class(text=prompts, add_special_tokens=False)["input_ids"]
         return ids, None, {}
 

@@ -157,7 +157,7 @@ def hinted(problem: Problem, rl: GuidedDpo) -> Problem | None:
 def attempts(
     problems: Sequence[Problem], config: SageConfig, sampler: PolicySampler, grader: Grader
 ) -> list[Attempt]:
-    """Each problem's `rl.rollouts_per_prompt` completions, stored or sampled now, with grades."""
+    """Return the graded `rl.rollouts_per_prompt` completions of each problem, stored or new."""
     name, seed, n = config.data.rl.name, config.rl.seed, config.rl.rollouts_per_prompt
     if not problems:
         return []
@@ -318,7 +318,7 @@ class PreferenceTrainer(SealedCheckpoints, DPOTrainer):  # type: ignore[misc]
     """DPOTrainer on rows of token ids, whose checkpoints are sealed."""
 
     def _prepare_dataset(self, dataset: Dataset, *_: Any) -> Dataset:
-        """The rows as they are: TRL would encode prompt and completion together."""
+        """Return the rows as they are: TRL would encode prompt and completion together."""
         return dataset
 
 
@@ -351,7 +351,7 @@ def train_preferences(
 def build_preference_trainer(
     config: SageConfig, model: Any, reference: Any, tokenizer: Any, pairs: Sequence[Pair], run: Run
 ) -> PreferenceTrainer:
-    """The trainer that `train_preferences` runs, ready to train."""
+    """Return the trainer that `train_preferences` runs, ready to train."""
     rows = Dataset.from_list(tokenized(pairs, tokenizer, config))
     trainer = PreferenceTrainer(
         keep_checkpoints=config.rl.keep_checkpoints,
@@ -369,7 +369,7 @@ def build_preference_trainer(
 def tokenized(
     pairs: Sequence[Pair], tokenizer: Any, config: SageConfig
 ) -> list[dict[str, list[int]]]:
-    """Token ids of prompts without hints, and of both completions with end-of-sequence.
+    """Return token ids of prompts without hints, and of both completions with end-of-sequence.
 
     Prompt and completion are encoded apart, as generation sees them.
     """

@@ -130,7 +130,7 @@ class _Length(TrainerCallback):  # type: ignore[misc]
     def __init__(self, trainer: GuidedGRPOTrainer) -> None:
         self._trainer = trainer
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, **_named: Any) -> None:  # noqa: ARG002
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
         """Set the length of the guide's schedule."""
         self._trainer.guide = self._trainer.guide.for_training(state.max_steps)
 

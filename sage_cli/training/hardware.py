@@ -30,7 +30,7 @@ def scheduler_name(requested: str) -> str:
 
 
 def precision(compute_dtype: ComputeDtype) -> dict[str, Any]:
-    """Trainer arguments for `model.compute_dtype`: in bfloat16 products are autocast, weights stay.
+    """Return trainer arguments for `model.compute_dtype`: bfloat16 is of products, not of weights.
 
     Raises ConfigurationError for bfloat16 on a GPU that doesn't have it.
     """
@@ -47,7 +47,7 @@ def precision(compute_dtype: ComputeDtype) -> dict[str, Any]:
 def common_arguments(
     section: Method | SftSection, output: Path, compute_dtype: ComputeDtype
 ) -> dict[str, Any]:
-    """Arguments that TRL's trainers take in one way, with every default that matters set by name.
+    """Return arguments that all trainers of TRL take, with every default that matters by name.
 
     Raises ConfigurationError as `precision` does.
     """
@@ -144,12 +144,12 @@ def _require_bf16(setting: str, instead: str) -> None:
 
 
 def _has_bf16() -> bool:
-    """In its circuits: torch also counts emulation, which is slower than float32."""
+    """Return True if the GPU has it; torch also counts emulation, slower than float32."""
     return bool(torch.cuda.is_bf16_supported(including_emulation=False))
 
 
 def device() -> str:
-    """The GPUs that a training would use with their memory, or the cores that it does with."""
+    """Return the GPUs that a training would use, with their memory, or the number of threads."""
     if not torch.cuda.is_available():
         threads = torch.get_num_threads()
         counted = "1 thread" if threads == 1 else f"{threads} threads"
@@ -160,7 +160,7 @@ def device() -> str:
 
 
 def without_cpu_number(arguments: Any) -> Any:
-    """Trainer arguments whose device is plain `cpu` where it is a CPU.
+    """Return trainer arguments whose device is plain `cpu` where it is a CPU.
 
     accelerate numbers the CPUs of several processes, and torch.load knows no `cpu:1`: a training
     that is gone on with couldn't read its optimiser.

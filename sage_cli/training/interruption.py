@@ -81,7 +81,7 @@ class Interruption(TrainerCallback):  # type: ignore[misc]
 
 
 def wait_s(asked_s: float, saving_s: float) -> float:
-    """Seconds from a checkpoint that took `saving_s` to the next one by the clock.
+    """Return seconds from a checkpoint that took `saving_s` to the next one by the clock.
 
     As asked, or so many that saving takes SAVING_SHARE of the time: saving / (saving + waiting).
     """

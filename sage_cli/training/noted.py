@@ -33,7 +33,9 @@ class _Waiting:
 class Kept:
     """Keeps this process's completions of a generation batch until the next one begins.
 
-    Then they are handed to `store`.
+    What is stored of a completion becomes known in the order of a step: `scored` has its tokens,
+    grade and rewards, `learned` in each loss its advantage and log-probabilities. With the next
+    batch, or a checkpoint, `pass_on` hands it to `store`.
     """
 
     def __init__(self, store: TrainingCompletions) -> None:
@@ -81,6 +83,7 @@ class Kept:
         assert logps is not None
         for waiting in self._waiting:
             places_B = numbers_B - waiting.first
+            # only at its first loss: in later passes the policy isn't the one that sampled
             new_B = (places_B >= 0) & (places_B < len(waiting.advantage_B))
             new_B[new_B] = np.isnan(waiting.advantage_B[places_B[new_B]])
             waiting.advantage_B[places_B[new_B]] = advantages[new_B]

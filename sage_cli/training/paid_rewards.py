@@ -81,6 +81,7 @@ class Paid:
             total_PN = weighted_BF.sum(dim=1).reshape(-1, group)
             said_P1 = (~silent_PN).sum(dim=1, keepdim=True)
             mean_P1 = (total_PN * ~silent_PN).sum(dim=1, keepdim=True) / said_P1.clamp(min=1)
+            # any column would do: what is maximised is their sum
             weighted_BF[:, 0] += torch.where(silent_PN, mean_P1 - total_PN, 0.0).flatten()
         return weighted_BF
 

@@ -244,7 +244,7 @@ def _context_length(config: SageConfig, inputs: RlInputs) -> int:
 
 
 def prompt_rows(prompts: Sequence[tuple[str, Problem]]) -> Dataset:
-    """Rows for TRL: prompt text, gold answer, and the prompt's number."""
+    """Return rows for TRL: prompt text, gold answer, and the prompt's number."""
     return Dataset.from_dict(
         {
             "prompt": [text for text, _ in prompts],
@@ -255,7 +255,7 @@ def prompt_rows(prompts: Sequence[tuple[str, Problem]]) -> Dataset:
 
 
 def punishments(rl: OnlineMethod, rollout: RolloutSection) -> list[Any]:
-    """DAPO's soft overlong punishment, from 0 down to -1 over the last stretch of the length."""
+    """Return DAPO's soft overlong punishment: from 0 to -1 over the last stretch of the length."""
     if rl.punished_share is None:
         return []
     limit = rollout.max_tokens
@@ -264,7 +264,7 @@ def punishments(rl: OnlineMethod, rollout: RolloutSection) -> list[Any]:
 
 
 def grpo_arguments(config: SageConfig, output: Path, *, processes: int = 1) -> GRPOConfig:
-    """TRL's arguments for one generation batch per `rl.steps_per_batch` optimiser steps.
+    """Return TRL's arguments for one generation batch per `rl.steps_per_batch` optimiser steps.
 
     vLLM samples where `rollout.backend` says so: `auto` has been decided before. Raises
     ConfigurationError when a step's completions can't be divided among processes and
@@ -308,7 +308,7 @@ def save_interval(rl: Method) -> int:
 
 
 def engine_stop(config: SageConfig) -> str | None:
-    """The text at which vLLM ends a rollout; None where only end-of-sequence does.
+    """Return the text at which vLLM ends a rollout; None where only end-of-sequence does.
 
     TRL calls `generate` of Transformers without a tokenizer, which can't stop at a text then.
     """
@@ -331,7 +331,7 @@ def _rollout(rollout: RolloutSection, stop: str | None) -> dict[str, Any]:
 
 
 def _vllm(vllm: VllmRolloutSection) -> dict[str, Any]:
-    """The engine; the length of its context is decided by the prompts (`vllm_rollouts`)."""
+    """Return the engine's settings but for its context's length, which prompts decide."""
     corrected = vllm.importance_correction != "none"
     mode = {"vllm_importance_sampling_mode": vllm.importance_correction} if corrected else {}
     return {

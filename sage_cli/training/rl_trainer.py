@@ -163,7 +163,7 @@ class RlTrainer(SealedCheckpoints, AnchoredTrainer):
         return batch
 
     def generate_rows(self, rows: Sequence[Row]) -> Generated:
-        """Completions for rows of the data set, in TRL's form."""
+        """Return completions for rows of the data set, in TRL's form."""
         return tuple(self._generate([row["prompt"] for row in rows]))
 
     def grade_rows(self, rows: Sequence[Row], sampled: Generated) -> Tensor:
@@ -195,7 +195,7 @@ class RlTrainer(SealedCheckpoints, AnchoredTrainer):
         return sampled
 
     def _generate_single_turn(self, prompt_ids: list[Ids], *images: Any, **keywords: Any) -> Any:
-        """Completions' token ids, and None: their probabilities are the trainer's own."""
+        """Return completions' token ids, and None: probabilities are the trainer's own."""
         if self.sample_rollouts is None:
             return super()._generate_single_turn(prompt_ids, *images, **keywords)
         model = self.accelerator.unwrap_model(self.model_wrapped)
@@ -211,7 +211,7 @@ class RlTrainer(SealedCheckpoints, AnchoredTrainer):
         return self.rewards_BF
 
     def _gather_statuses(self, statuses: Sequence[str]) -> Tensor:
-        """Indices into STATUSES of the whole generation batch, one row per prompt."""
+        """Return indices into STATUSES of the whole generation batch, one row per prompt."""
         local_B = torch.tensor([STATUSES.index(status) for status in statuses])
         gathered_B: Tensor = self.accelerator.gather(local_B.to(self.accelerator.device))
         return gathered_B.reshape(-1, int(self.num_generations))
@@ -268,7 +268,7 @@ class RlTrainer(SealedCheckpoints, AnchoredTrainer):
         return self.hooks.loss(self, model, inputs)
 
     def loss_of(self, model: Any, inputs: Batch) -> Tensor:
-        """The loss of rows that are no more than a micro-batch."""
+        """Return the loss of rows that are no more than a micro-batch."""
         loss: Tensor = super()._compute_loss(model, inputs)
         # TRL has divided its loss by the number of accumulated micro-batches already
         accumulated = self.current_gradient_accumulation_steps
@@ -424,7 +424,7 @@ def hidden_measures(trainer: Any, batch: dict[str, Any], measure: Measure) -> Te
 def batch_advantages(
     trainer: Any, method: OnlineMethod, batch: dict[str, Any], right_PN: Tensor
 ) -> Tensor:
-    """Advantages (B,) or (B, T) of this process's rows, from those of all processes."""
+    """Return advantages (B,) or (B, T) of this process's rows, from those of all processes."""
     mask_BT = batch["completion_mask"]
 
     def read_signals() -> tuple[Tensor, Tensor]:
@@ -472,7 +472,7 @@ def update_advantages(
     logps_BT: Tensor,
     entropy_BT: Tensor,
 ) -> Tensor:
-    """Advantages (B, T) of a micro-batch as the policy is now, shaped of the generation batch's."""
+    """Return advantages (B, T) of a micro-batch, shaped by the policy as it is now."""
     advantages, entropy_BT = batch["advantages"], entropy_BT.detach()
     per_token = advantages if advantages.dim() == 2 else advantages[:, None]
     old_logps_BT = batch.get("old_per_token_logps")
@@ -505,7 +505,7 @@ def blaming(method: OnlineMethod) -> Iterator[str]:
 
 
 def _gathered(trainer: Any, values_BT: Tensor) -> Tensor:
-    """Rows of all processes, padded with 0 to the longest completion."""
+    """Return rows of all processes, padded with 0 to the longest completion."""
     padded_BT = trainer.accelerator.pad_across_processes(values_BT, dim=1)
     whole_BT: Tensor = trainer.accelerator.gather(padded_BT)
     return whole_BT

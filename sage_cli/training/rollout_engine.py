@@ -177,7 +177,7 @@ def _not_on_logprobs(record: logging.LogRecord) -> bool:
 
 
 def engine_seed(seed: int, rank: int, step: int) -> int:
-    """31 bits that differ wherever seed, rank or step do."""
+    """Return 31 bits that differ wherever seed, rank or step do."""
     return int(np.random.SeedSequence((seed, rank, step)).generate_state(1)[0] >> 1)
 
 
@@ -228,7 +228,7 @@ def merge_beside(generation: Any) -> None:
 
 
 def adapted_layers(model: Any) -> dict[str, LoraLayer]:
-    """The layers with an adapter, by the name that their weight has without it."""
+    """Return the layers with an adapter, by the name that their weight has without it."""
     layers = {
         f"{name.removeprefix(_BEFORE)}.weight": layer
         for name, layer in model.named_modules()
@@ -245,7 +245,7 @@ def adapted_layers(model: Any) -> dict[str, LoraLayer]:
 
 
 def merged(weight: Tensor, layer: LoraLayer) -> Tensor:
-    """W + s B A of the active adapter in a new tensor of W's type, whole where it is sharded."""
+    """Return W + s B A of the active adapter as a new tensor of W's type, never sharded."""
     for adapter in layer.active_adapters:
         delta = layer.get_delta_weight(adapter)
         whole = delta.full_tensor() if hasattr(delta, "full_tensor") else delta

@@ -54,7 +54,7 @@ def require_rollouts(rollout: RolloutSection, start: Policy, processes: int) -> 
 
 
 def sampled_rollouts(rollout: RolloutSection, seed: int, tokenizer: Any) -> SampleRollouts:
-    """Rollouts of the policy while it is trained, by the loop that samples evaluations.
+    """Return what samples rollouts of the policy in training: the loop that samples evaluations.
 
     They end where Transformers' `generate` ends them: at end-of-sequence alone. Raises
     TrainingError for a model that the loop can't compute.
@@ -84,7 +84,7 @@ def sampled_rollouts(rollout: RolloutSection, seed: int, tokenizer: Any) -> Samp
 
 
 def _whole(start: Policy) -> str:
-    """The model that an engine loads: below the adapter, where there is one."""
+    """Return the model that an engine loads: below the adapter, where there is one."""
     folder = Path(start.path)
     return adapter_base(folder) if is_adapter(folder) else start.path
 
@@ -131,7 +131,7 @@ def _require_logprobs(url: str, needed: LogprobsMode) -> None:
 
 
 def reference_samples(config: SageConfig, start: Policy, root: Path) -> PolicySamples:
-    """The completions that a training from `start` takes beforehand, sampled or not.
+    """Return the completions that a training from `start` takes beforehand, sampled or not.
 
     Forward KL's are of the model that `anchor.reference` means, a method's own of `start`; their
     seed is `rl.seed`.
@@ -141,13 +141,13 @@ def reference_samples(config: SageConfig, start: Policy, root: Path) -> PolicySa
 
 
 def samples_beforehand(config: SageConfig) -> int:
-    """How many completions of each problem are sampled before the training; 0 where none are."""
+    """Return the number of completions of each problem that are sampled before the training."""
     forward = config.anchor.kl == "forward"
     return config.anchor.reference_samples if forward else config.rl.samples_beforehand
 
 
 def problems_held(problems: Sequence[Problem], config: SageConfig) -> list[Problem]:
-    """The problems that the training comes to, whose completions are sampled beforehand."""
+    """Return the problems that the training comes to, whose completions are sampled beforehand."""
     return [problems[row] for row in rows_seen(len(problems), config.rl, config.data.rl.order)]
 
 
@@ -162,7 +162,7 @@ def sample_reference(training: Training, progress: Progress) -> None:
 
 
 def reference_facts(config: SageConfig, start: Policy, root: Path) -> dict[str, str]:
-    """The completions that a training from `start` samples of its reference beforehand.
+    """Return the completions that a training from `start` samples of its reference beforehand.
 
     Nothing where it samples none, or where the problems aren't on this machine.
     """

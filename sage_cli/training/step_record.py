@@ -42,7 +42,7 @@ class TokenRecord:
             self._parts[name].append(values_BT[chosen_BT])
 
     def drain(self, accelerator: Any) -> dict[str, Tensor]:
-        """The step's signals over all processes, in double precision on the CPU; then empty.
+        """Return the step's signals over all processes, in double precision on the CPU; then empty.
 
         The main process has them; of the others each gets none.
         """
@@ -54,7 +54,7 @@ class TokenRecord:
 
 
 def token_statistics(signals: dict[str, Tensor], guide: Guide) -> dict[str, float]:
-    """Entropy, the divergences from the reference and from the anchor, and what q did.
+    """Return entropy, the divergences from the reference and from the anchor, and what q did.
 
     `kl/reference` is the mean of log pi - log pi_ref on the samples (Eq. 1), `kl/shaped` the same
     less log q (Eq. 5), `kl/k3` the mean of TRL's own estimator (Eq. 38). Under the estimator `head`
@@ -89,7 +89,7 @@ def _shares_of_rows(k3_T: Tensor, held_T: Tensor, equal_T: Tensor | None) -> dic
 
 
 def _gather(values_T: Tensor, accelerator: Any) -> Tensor:
-    """Values of unequal count from all processes, in their order, in the main one; else none."""
+    """Return all processes' values, of unequal count, in the main one; none in the others."""
     counts = accelerator.gather(torch.tensor([len(values_T)], device=accelerator.device)).tolist()
     padded_T = accelerator.pad_across_processes(values_T, dim=0)
     if not accelerator.is_main_process:
@@ -122,7 +122,7 @@ def add_mismatch(
 
 
 def mismatch_statistics(signals: Mapping[str, Tensor], cap: float | None) -> dict[str, float]:
-    """Differences, ratios before they are cut, and the engine's divergence from the trainer.
+    """Return differences, ratios before they are cut, and the engine's divergence.
 
     The ratios are those that weigh the loss: of tokens, or of completions where those are known.
     `cap` is their upper end, None where nothing is weighed. Empty without an engine's
@@ -194,7 +194,7 @@ def kept_mass(logits_TV: Tensor, keep: LogitsProcessorList) -> Tensor:
 
 
 def batch_record(status_PN: Tensor, length_B: Tensor, clipped_B: Tensor) -> dict[str, Any]:
-    """Statistics over all processes' completions, indices into STATUSES one row per prompt.
+    """Return statistics of all processes' grades, indices into STATUSES one row per prompt.
 
     `reward` is the share of right answers; a group has zero variance when its grades agree.
     """
@@ -213,7 +213,7 @@ def batch_record(status_PN: Tensor, length_B: Tensor, clipped_B: Tensor) -> dict
 
 
 def unfinished(completion_ids_BT: Tensor, mask_BT: Tensor, end_ids: list[int]) -> Tensor:
-    """True (B,) for completions whose last token is no end of sequence."""
+    """Return True (B,) for completions whose last token is no end of sequence."""
     last_B1 = mask_BT.sum(dim=1, keepdim=True).clamp(min=1) - 1
     final_B = completion_ids_BT.gather(1, last_B1).squeeze(1)
     return ~torch.isin(final_B, torch.tensor(end_ids, device=final_B.device))
@@ -227,7 +227,7 @@ def rollout_rows(
     group: int,
     rewards_by_name: Sequence[Mapping[str, float | None]] = (),
 ) -> list[dict[str, Any]]:
-    """The first completion of every prompt, where each prompt has `group` of them in a row.
+    """Return the first completion of every prompt, where each prompt has `group` of them in a row.
 
     `reward` is the sum over the reward functions F, as the advantage is computed from, `rewards`
     what each of them says, where that is `rewards_by_name`.
@@ -331,7 +331,7 @@ class Phases:
         }
 
     def drain(self) -> dict[str, float]:
-        """The seconds of each phase since the last call."""
+        """Return the seconds of each phase since the last call."""
         seconds, self._seconds = self._seconds, defaultdict(float)
         return {phase: seconds[phase] for phase in PHASES}
 

@@ -39,7 +39,7 @@ class SampleRollouts(Protocol):
     """Samples rollouts from the policy as it stands."""
 
     def __call__(self, model: Any, prompts: Sequence[Ids], batch: str, sampled: int) -> list[Ids]:
-        """A completion's token ids for each prompt's, in order.
+        """Return a completion's token ids for each prompt's, in order.
 
         `batch` names the generation batch and the process, `sampled` says how many completions this
         process has sampled for it before: both with the training's seed decide what is sampled.
@@ -83,14 +83,14 @@ def training_order(population: int, rl: Method, order: Order = "shuffled") -> li
 
 
 def rows_seen(population: int, rl: Method, order: Order = "shuffled") -> list[int]:
-    """The prompts that a training comes to; all where some may be replaced."""
+    """Return the prompts that a training comes to; all where some may be replaced."""
     if rl.replaces_prompts:
         return list(range(population))
     return sorted(set(training_order(population, rl, order)))
 
 
 def permutations(population: int, count: int, seed: int) -> list[int]:
-    """The first `count` of permutations of `population`, one after the other."""
+    """Return the first `count` of permutations of `population`, one after the other."""
     order: list[int] = []
     for epoch in range(-(-count // population) if count else 0):
         order += np.random.default_rng((seed, epoch)).permutation(population).tolist()

@@ -105,7 +105,7 @@ class Validation:
         return sampled
 
     def _grader(self, benchmark: Benchmark) -> Grader:
-        """The grader of a benchmark, made once: its workers take a second to start."""
+        """Return the grader of a benchmark, made once: its workers take a second to start."""
         if benchmark.name not in self._graders:
             grader = grader_for(benchmark.name, self.config.grading, self.config.prompt)
             self._graders[benchmark.name] = self._open.enter_context(grader)

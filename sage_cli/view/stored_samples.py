@@ -191,7 +191,7 @@ def _stamps(measured: MeasuredPolicy) -> tuple[Any, ...]:
 def _read(measured: MeasuredPolicy) -> Columns:
     sets, seeds = [], []
     for samples, grades in measured.stored():
-        sets.append(GradedSet.of(samples, grades))
+        sets.append(GradedSet.from_store(samples, grades))
         seeds.append(samples.identity.seed)
     return Columns(tuple(measured.benchmark.golds), tuple(sets), tuple(seeds))
 

@@ -55,7 +55,7 @@ class Reading:
     temperature: float
 
     @classmethod
-    def of_policy(cls, measured: MeasuredPolicy, policies: Policies) -> Reading:
+    def from_policy(cls, measured: MeasuredPolicy, policies: Policies) -> Reading:
         """Return the reading of a run's policy at the temperature of its training."""
         run = policies.runs.find(measured.label.partition("@")[0]).run
         config = load(stored=without_consent(read_layer(run.folder / "config.json"))).config
@@ -105,7 +105,7 @@ def tokens_view(
     measured: MeasuredPolicy, policies: Policies, problem: str, seed: int, index: int
 ) -> TokensView:
     """Return the stored reading of a sample; its values are null if nothing has read it."""
-    reading, stored = Reading.of_policy(measured, policies), _set(measured, seed)
+    reading, stored = Reading.from_policy(measured, policies), _set(measured, seed)
     return reading.view(
         _stored(Annotations(stored, reading.determinants, "tokens"), problem, index)
     )
@@ -118,7 +118,7 @@ def read_tokens(
 
     Raises StoreError for a sample that is not stored.
     """
-    reading = Reading.of_policy(measured, policies)
+    reading = Reading.from_policy(measured, policies)
     with _reading:
         store = Annotations(_set(measured, seed), reading.determinants, "tokens")
         values = _stored(store, problem, index)

@@ -179,10 +179,8 @@ def test_another_runs_checkpoint_is_refused_and_nothing_removed(tmp_path: Path):
     assert newest_sealed(moved / "checkpoints") == moved / "checkpoints/checkpoint-5"
 
 
-def test_a_seal_that_is_the_sizes_alone_still_counts(tmp_path: Path):
+def test_a_seal_without_sizes_does_not_count(tmp_path: Path):
     made = checkpoint(tmp_path, 4, sealed=False)
-    (made / "sealed.json").write_text('{"weights": 4}')
-    assert newest_sealed(tmp_path) == made
     (made / "sealed.json").write_text("{}")
     assert newest_sealed(tmp_path) is None
 
