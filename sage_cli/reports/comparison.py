@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from typing_extensions import TypedDict
@@ -359,28 +359,6 @@ VARIANCE_NOTES = (
 )
 
 
-SideJson = TypedDict(
-    "SideJson",
-    {
-        "name": str,
-        "pass@k": FloatArray,
-        "low": FloatArray,
-        "high": FloatArray,
-        "variance_components": dict[str, FloatArray],
-    },
-)
-"""A side's pass@k with its band; `variance_components` are standard errors by their source."""
-
-
-class ComparisonJson(ContrastJson):
-    """Two sides on a benchmark; an end of the crossing beyond the ks is "inf" or "-inf"."""
-
-    confidence: float
-    sides: list[SideJson]
-    crossing: Crossing | None
-    support: Support | None
-
-
 def comparison_document(
     comparisons: Mapping[str, Comparison], provenance: Provenance, unchecked: Sequence[str] = ()
 ) -> Document:
@@ -469,8 +447,12 @@ def _by_source(component: VarianceComponents) -> dict[str, FloatArray]:
     return {source: getattr(component, f"{source}_K") for source in sources}
 
 
-def comparison_json(comparison: Comparison, contrast: Contrast) -> ComparisonJson:
-    """Return all numbers of a comparison and of its contrast."""
+def comparison_json(comparison: Comparison, contrast: Contrast) -> dict[str, Any]:
+    """Return all numbers of a comparison and of its contrast.
+
+    `variance_components` are standard errors by their source; an end of the crossing beyond the ks
+    is "inf" or "-inf".
+    """
     difference = comparison.difference
     sides = zip((comparison.a, comparison.b), comparison.curves, comparison.variances, strict=True)
     return {

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from typing_extensions import TypedDict
 
 from sage_cli.metrics import Counts, pass_at_k
 from sage_cli.metrics.counts import FloatArray
@@ -162,25 +161,6 @@ class Base:
         return Estimate(float(self.smallest_QK[design, place]), interval=(low, high))
 
 
-BaseJson = TypedDict(
-    "BaseJson",
-    {
-        "base": str,
-        "benchmark": str,
-        "problems": int,
-        "correlation": float,
-        "like": str | None,
-        "beta": list[float],
-        "pass@k": dict[int, float],
-        "designs": list[dict[str, Any]],
-    },
-)
-"""A base with the Beta distribution fitted to its problems, and its pass@k.
-
-Each of `designs` has its smallest detectable change and that one's interval, a value for each k.
-"""
-
-
 def power_document(bases: Sequence[Base], provenance: Provenance) -> Document:
     """Return the report: a table per base and a picture of all.
 
@@ -301,7 +281,12 @@ def _correlation_note(question: Question) -> str:
     )
 
 
-def _base_json(base: Base) -> BaseJson:
+def _base_json(base: Base) -> dict[str, Any]:
+    """Return a base with the Beta distribution fitted to its problems, and its pass@k.
+
+    Each of `designs` has its smallest detectable change and that one's interval, a value for each
+    k.
+    """
     question = base.question
     ends = zip(question.designs, base.smallest_QK, *base.ends_2QK, strict=True)
     return {

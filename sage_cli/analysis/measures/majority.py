@@ -5,31 +5,16 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
-from typing_extensions import TypedDict
 
 from sage_cli.analysis.analysis import Analysis, Inputs, Options
 from sage_cli.analysis.samples import Answers
 from sage_cli.metrics import Curve, parse_ks
-from sage_cli.metrics.counts import FloatArray, maj_at_k
+from sage_cli.metrics.counts import maj_at_k
 from sage_cli.metrics.intervals import curve, gaffke
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import draw_curves
 from sage_cli.reports.passk import value_at
 from sage_cli.reports.tables import Column, Row, Table, columns
-
-VoteJson = TypedDict(
-    "VoteJson",
-    {
-        "benchmark": str,
-        "policy": str,
-        "k": list[int],
-        "maj@k": FloatArray,
-        "low": FloatArray,
-        "high": FloatArray,
-        "pass@k": FloatArray,
-    },
-)
-"""maj@k with its band, a value for each k, and pass@k beside it."""
 
 
 def majority(inputs: Inputs) -> Document:
@@ -51,7 +36,7 @@ def majority(inputs: Inputs) -> Document:
         for benchmark, by_policy in curves.items()
         for which, place in (("pass@k", 1), ("maj@k", 0))
     }
-    data: list[VoteJson] = [
+    data = [
         {
             "benchmark": benchmark,
             "policy": policy,

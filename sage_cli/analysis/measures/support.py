@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import cast
-
-from typing_extensions import TypedDict
+from typing import Any
 
 from sage_cli.analysis.analysis import Analysis, Inputs
 from sage_cli.analysis.measures.entropy import (
-    Ratios,
     entropies_of,
     equal_k,
     support_ratios,
@@ -21,43 +18,6 @@ from sage_cli.metrics.support import OFTEN, STATES, Transitions, paired_grades, 
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import draw_heat_strip
 from sage_cli.reports.tables import Cell, Column, Estimate, Row, Table, columns
-
-
-class SupportJson(Ratios):
-    """A run's problems that are kept, lost or gained at a delta, and the paper's ratios.
-
-    `paired`: by chance and surely are from grades paired by their random numbers.
-    """
-
-    delta: float
-    gained: list[str]
-    lost: list[str]
-    kept: list[str]
-    absent: list[str]
-    surely_gained: list[str]
-    surely_lost: list[str]
-    gained_by_chance: float
-    lost_by_chance: float
-    paired: bool
-    visible: float
-
-
-class TransitionsJson(TypedDict):
-    """From a base's state (rows) to the run's (columns): problems seen, and expected by chance."""
-
-    states: tuple[str, ...]
-    seen: list[list[float]]
-    by_chance: list[list[float]]
-
-
-class RunSupport(TypedDict):
-    """A run against the base on a benchmark, at each delta."""
-
-    benchmark: str
-    run: str
-    support: list[SupportJson]
-    transitions: TransitionsJson
-
 
 NAMES = (
     "delta, kept, lost, lost by chance, surely lost, gained, gained by chance, surely gained, "
@@ -72,7 +32,7 @@ def support(inputs: Inputs) -> Document:
     """
     confidence = inputs.options.confidence
     tables, sheet_rows, detected = [], [], {}
-    data: list[RunSupport] = []
+    data: list[dict[str, Any]] = []
     for benchmark, answers in inputs.answers.items():
         base, *runs = answers
         k = equal_k(answers)
@@ -88,7 +48,7 @@ def support(inputs: Inputs) -> Document:
             table = Table(f"support of {title}", columns(NAMES), tuple(map(Row, rows)))
             tables += [table, _transition_table(title, moved)]
             sheet_rows += [Row((benchmark, run.policy, *cells)) for cells in rows]
-            matrices: TransitionsJson = {
+            matrices = {
                 "states": STATES,
                 "seen": moved.seen.tolist(),
                 "by_chance": moved.by_chance.tolist(),
@@ -155,10 +115,11 @@ def _problems(inputs: Inputs) -> Table:
     return Table("right samples problem by problem", heads, rows)
 
 
-def _json(support: Support) -> SupportJson:
+def _json(support: Support) -> dict[str, Any]:
+    """Return the problems that are kept, lost or gained at a delta, and the paper's ratios."""
     fields = {key: list(of) if isinstance(of, tuple) else of for key, of in vars(support).items()}
     del fields["confidence"]
-    return cast(SupportJson, {**fields, **support_ratios(support)})
+    return {**fields, **support_ratios(support)}
 
 
 def _null(inputs: Inputs) -> str:
