@@ -74,7 +74,7 @@ def contrast_of(
     b: Side,
     ks: Sequence[int],
     pool: Pool | None = None,
-    how: Resampling = USUAL,
+    resampling: Resampling = USUAL,
 ) -> Contrast:
     """Return the contrast of two sides on a benchmark at `ks`, without bands and crossing.
 
@@ -82,9 +82,9 @@ def contrast_of(
     model is fixed. The seeds' variance is pooled over the methods of `pool`, by default the two.
     """
     if max(len(a.runs), len(b.runs)) > 1:
-        difference = method_difference(a.runs, b.runs, ks, how, pool=pool)
+        difference = method_difference(a.runs, b.runs, ks, resampling, pool=pool)
     else:
-        difference = paired_difference(a.counts, b.counts, ks, how)
+        difference = paired_difference(a.counts, b.counts, ks, resampling)
     mean_A, mean_B = (pass_matrix(side.counts, ks).mean(axis=0) for side in (a, b))
     return _contrast(a, b, (mean_A, mean_B), difference, pool)
 
