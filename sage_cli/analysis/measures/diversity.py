@@ -61,13 +61,13 @@ def diversity(inputs: Inputs) -> Document:
     rows: list[Row] = []
     compared = []
     for benchmark, answers in inputs.answers.items():
-        counted = {own.policy: variety(own) for own in answers}
+        counted = {graded.policy: variety(graded) for graded in answers}
         for measure in MEASURES:
             values = {policy: counts.values(measure) for policy, counts in counted.items()}
             shared_P = np.all(np.isfinite(np.stack(list(values.values()))), axis=0)
             means.add(benchmark, measure, {name: of_P[shared_P] for name, of_P in values.items()})
         compared.append(f"{int(shared_P.sum())} of {len(answers[0].problems)} on {benchmark}")
-        rows += [row for own in answers for row in _problem_rows(own, counted[own.policy])]
+        rows += [row for graded in answers for row in _problem_rows(graded, counted[graded.policy])]
     heads = columns("benchmark, problem, policy, share right")
     sheet = Table("diversity problem by problem", (*heads, *map(Column, MEASURES)), tuple(rows))
     panels = {

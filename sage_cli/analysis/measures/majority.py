@@ -22,14 +22,14 @@ def majority(inputs: Inputs) -> Document:
     options = inputs.options
     curves: dict[str, dict[str, tuple[Curve, Curve]]] = {}
     for benchmark, answers in inputs.answers.items():
-        n = min(int(own.counts.n_P.min()) for own in answers)
+        n = min(int(graded.counts.n_P.min()) for graded in answers)
         ks = parse_ks(f"1..{n}:pow2", n)
         curves[benchmark] = {
-            own.policy: (
-                majority_curve(own, ks, options),
-                curve(own.counts, ks, options.resampling),
+            graded.policy: (
+                majority_curve(graded, ks, options),
+                curve(graded.counts, ks, options.resampling),
             )
-            for own in answers
+            for graded in answers
         }
     panels = {
         f"{which} on {benchmark}": {policy: pair[place] for policy, pair in by_policy.items()}

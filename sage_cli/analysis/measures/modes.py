@@ -31,7 +31,7 @@ def modes(inputs: Inputs) -> Document:
     panels: dict[str, dict[str, dict[str, Estimate]]] = {}
     for benchmark, answers in inputs.answers.items():
         kind = generator_with_modes(benchmark)
-        shares = {own.policy: mode_shares(own, kind) for own in answers}
+        shares = {graded.policy: mode_shares(graded, kind) for graded in answers}
         for mode in (*kind.modes, OTHER):
             for measure in MEASURES:
                 name = f"{mode}: {measure}"

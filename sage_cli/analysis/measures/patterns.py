@@ -21,14 +21,15 @@ def patterns(inputs: Inputs) -> Document:
     means = PolicyMeans("pattern", inputs.options)
     solved = []
     for benchmark, answers in inputs.answers.items():
-        shares = {own.policy: pattern_shares(own, detectors) for own in answers}
+        shares = {graded.policy: pattern_shares(graded, detectors) for graded in answers}
         for detector in detectors:
             values = {policy: by_name[detector.name] for policy, by_name in shares.items()}
             means.add(benchmark, detector.name, values)
         solved += [
-            f"{own.policy} on {benchmark}: {int((own.counts.c_P > 0).sum())} of "
-            f"{len(own.counts)} problems have a right solution, {int(own.counts.c_P.sum())} in all"
-            for own in answers
+            f"{graded.policy} on {benchmark}: {int((graded.counts.c_P > 0).sum())} of "
+            f"{len(graded.counts)} problems have a right solution, "
+            f"{int(graded.counts.c_P.sum())} in all"
+            for graded in answers
         ]
     note = "on problems that both solve: the frequencies above are over different problems"
     axis = "frequency among right solutions"

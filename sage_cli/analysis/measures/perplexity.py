@@ -37,21 +37,23 @@ def perplexity(inputs: Inputs) -> Document:
     results: dict[str, dict[str, dict[str, Estimate]]] = {}
     panels: dict[str, dict[str, FloatArray]] = {}
     for benchmark, answers in inputs.answers.items():
-        values = {own.policy: perplexities(own) for own in answers}
+        values = {graded.policy: perplexities(graded) for graded in answers}
         base = values[answers[0].policy]
         for right in (False, True):
-            for policy, of in values.items():
-                for item, measure in _measures(of[right], base[right], inputs.options).items():
+            for policy, lists in values.items():
+                for item, measure in _measures(lists[right], base[right], inputs.options).items():
                     name = f"{item}, right ones" if right else item
                     results.setdefault(benchmark, {}).setdefault(name, {})[policy] = measure
         ids = list(answers[0].problems)
         if len(ids) <= SINGLE_PANELS:
             for place, id_ in enumerate(ids):
                 panels[f"{benchmark} {id_[:8]}"] = {
-                    policy: of[False][place] for policy, of in values.items()
+                    policy: lists[False][place] for policy, lists in values.items()
                 }
         else:
-            panels[benchmark] = {policy: np.concatenate(of[False]) for policy, of in values.items()}
+            panels[benchmark] = {
+                policy: np.concatenate(lists[False]) for policy, lists in values.items()
+            }
     base_label = inputs.policies[0]
     title = f"perplexity under {base_label}"
     return Document(

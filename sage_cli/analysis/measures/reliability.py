@@ -40,17 +40,17 @@ def reliability(inputs: Inputs) -> Document:
 
 
 def _add(means: PolicyMeans, benchmark: str, answers: tuple[Answers, ...]) -> None:
-    counts = {own.policy: own.counts for own in answers}
-    n = min(int(own.n_P.min()) for own in counts.values())
+    counts = {graded.policy: (graded.counts.n_P, graded.counts.c_P) for graded in answers}
+    n = min(int(n_P.min()) for n_P, _ in counts.values())
     ks = parse_ks(f"1..{min(n, MOST)}:pow2", n)
     for place, k in enumerate(ks):
-        values = {p: all_right_at_k(own.n_P, own.c_P, ks)[:, place] for p, own in counts.items()}
+        values = {p: all_right_at_k(*n_c, ks)[:, place] for p, n_c in counts.items()}
         means.add(benchmark, f"pass^{k}", values)
     for tau in SHARES:
-        values = {p: g_pass_at_k(own.n_P, own.c_P, ks, tau)[:, -1] for p, own in counts.items()}
+        values = {p: g_pass_at_k(*n_c, ks, tau)[:, -1] for p, n_c in counts.items()}
         means.add(benchmark, f"G-Pass@{ks[-1]}, tau {tau:g}", values)
     for place, tau in enumerate(SHARES):
-        values = {p: covered_at(own.n_P, own.c_P, SHARES)[:, place] for p, own in counts.items()}
+        values = {p: covered_at(*n_c, SHARES)[:, place] for p, n_c in counts.items()}
         means.add(benchmark, f"Cover@{tau:g}", values)
 
 

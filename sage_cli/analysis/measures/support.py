@@ -63,7 +63,7 @@ def support(inputs: Inputs) -> Document:
             )
     sheet = Table("support", columns(f"benchmark, run, {NAMES}"), tuple(sheet_rows))
     shares = {
-        benchmark: {own.policy: own.right_shares for own in answers}
+        benchmark: {graded.policy: graded.right_shares for graded in answers}
         for benchmark, answers in inputs.answers.items()
     }
     entropy, base_label = entropies_of(inputs), inputs.policies[0]
@@ -107,9 +107,11 @@ def _transition_table(title: str, moved: Transitions) -> Table:
 
 def _problems(inputs: Inputs) -> Table:
     rows = tuple(
-        Row((own.benchmark.name, id_, own.policy, int(n), int(c)))
-        for own in inputs.each()
-        for id_, n, c in zip(own.counts.problem_ids, own.counts.n_P, own.counts.c_P, strict=True)
+        Row((graded.benchmark.name, id_, graded.policy, int(n), int(c)))
+        for graded in inputs.each()
+        for id_, n, c in zip(
+            graded.counts.problem_ids, graded.counts.n_P, graded.counts.c_P, strict=True
+        )
     )
     heads = columns("benchmark, problem, policy, n, right")
     return Table("right samples problem by problem", heads, rows)
@@ -117,7 +119,10 @@ def _problems(inputs: Inputs) -> Table:
 
 def _json(support: Support) -> dict[str, Any]:
     """Return the problems that are kept, lost or gained at a delta, and the paper's ratios."""
-    fields = {key: list(of) if isinstance(of, tuple) else of for key, of in vars(support).items()}
+    fields = {
+        key: list(value) if isinstance(value, tuple) else value
+        for key, value in vars(support).items()
+    }
     del fields["confidence"]
     return {**fields, **support_ratios(support)}
 
