@@ -301,6 +301,7 @@ def method_difference(
     p_K = two_sided_p(mean_K / np.where(seen_K, error_K, 1), freedom_K)
     low_K, high_K = np.clip([mean_K - reach_K, mean_K + reach_K], -1, 1)
     interval = Interval(low_K, high_K, p_K)
+    # a t interval over seeds alone would be too narrow where few problems differ
     fixed = min(len(a_runs), len(b_runs)) < 2
     if fixed or not seen_K.all():
         models = gap_interval(gap_PK, resampling)

@@ -118,6 +118,7 @@ def average_of(
 
 def adjusted(contrasts: Mapping[Key, Contrast], ks: Sequence[int]) -> dict[Key, Contrast]:
     """Return the contrasts with Holm's p-values over every k of `ks` in all of them."""
+    # ks that no table shows are outside the family: more tests would only cost power
     family = {
         name: np.where(np.isin(contrast.difference.ks, ks), contrast.difference.p_K, np.nan)
         for name, contrast in contrasts.items()

@@ -209,6 +209,7 @@ def no_formula(text: str) -> str:
 
 def _in_csv(value: Value) -> Value:
     if isinstance(value, float):
+        # ten digits: more than any estimate has, and equal on machines whose last bits differ
         return f"{value:.10g}"
     return no_formula(value) if isinstance(value, str) else value
 

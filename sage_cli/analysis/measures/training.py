@@ -61,6 +61,7 @@ class LedgerColumns:
     @cached_property
     def visits(self) -> Visits:
         """Return each problem's completions of each step, whether trained on or not."""
+        # a step may have several rows of a problem: trained on, and replaced ones
         key_R = self.step_R * len(self.ids) + self.problem_R
         key_V, visit_R = np.unique(key_R, return_inverse=True)
 

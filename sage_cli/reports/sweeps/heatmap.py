@@ -103,7 +103,7 @@ def _cells(axes: Any, result: SweepResult, objective: str) -> Region | None:
         axes.text(at[1], at[0], f"{value_at[place]:.3f}", ha="center", va="center", color=ink)
         if best is not None and value_at[place] == value_at[best]:
             frame = _square(*at, facecolor="none", edgecolor=BEST, linewidth=2.2, zorder=5)
-            frame.set_clip_on(False)
+            frame.set_clip_on(False)  # the panel's edge would hide half of the frame's line
             axes.add_patch(frame)
     for (row, column), state in empty.items():
         _empty(axes, row, column, state)
