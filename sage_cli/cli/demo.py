@@ -8,8 +8,8 @@ from sage_cli.cli.console import console, emit, show_plan, show_report
 from sage_cli.cli.live import Live
 from sage_cli.cli.options import DryRun, Json, Sets
 from sage_cli.cli.passk import Measuring, passk
-from sage_cli.cli.rl import RlTraining
 from sage_cli.cli.suite import carry_out
+from sage_cli.cli.training_run import RlTraining
 from sage_cli.evaluation.evaluate import Evaluation, EvaluationStage
 from sage_cli.models.stages import Stage, plan_of
 from sage_cli.progress import Progress

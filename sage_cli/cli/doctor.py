@@ -26,7 +26,7 @@ from sage_cli.cli.options import (
     Sets,
     load_config,
 )
-from sage_cli.cli.sft import InitialPolicy, sft_inputs, tags, with_model_of
+from sage_cli.cli.training_run import InitialPolicy, sft_inputs, tags, with_model_of
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import EXIT_OTHER, ConfigurationError, SageError
 from sage_cli.evaluation.benchmarks import load_benchmarks

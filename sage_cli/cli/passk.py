@@ -19,7 +19,7 @@ from sage_cli.cli.options import (
     may_train,
     measured_names,
 )
-from sage_cli.cli.sft import InitialPolicy
+from sage_cli.cli.training_run import InitialPolicy
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.evaluate import Evaluated, Evaluation, EvaluationStage, report_folder

@@ -33,7 +33,8 @@ from sage_cli.cli.options import (
     load_config,
     option,
 )
-from sage_cli.cli.rl import Compat, RlTraining
+from sage_cli.cli.rl import Compat
+from sage_cli.cli.training_run import RlTraining
 from sage_cli.config.consent import function_words, service_words, without_consent
 from sage_cli.config.describe import evaluation_facts, rl_facts
 from sage_cli.config.load import load, options_for
