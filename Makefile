@@ -66,7 +66,7 @@ check: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest tests/integration/test_base_install.py
+	$(BIN)/python -m pytest tests/base
 
 # The pages in build/site. Pages made from the code must be current, sentences short, and links valid.
 docs: $(VENV)/.installed-dev

@@ -29,7 +29,7 @@ from typing import Any
 from gpu_models import ALPHA, RANK, SIZES, Size, question, random_model, tokenizer
 from gpu_sampling import transformers_sampler, vllm
 
-from sage_cli.models.memory import TrainingSetup, Widths, training_memory
+from sage_cli.models.memory import TrainingSetup, training_memory
 
 MINUTES = 9.0
 FOUND = "found.json"
@@ -96,9 +96,7 @@ def step_times(size: Size, folder: Path) -> dict[str, Any]:
     adapter = size.shape.adapter_parameters(RANK, LoraSection().targets)
     width = 2 if size.dtype == "bfloat16" else 4
     fused = torch.cuda.is_available()
-    how = TrainingSetup(
-        Widths(width, width), "adamw", checkpointing=True, adapter=adapter, fused=fused
-    )
+    how = TrainingSetup(width, width, "adamw", checkpointing=True, adapter=adapter, fused=fused)
     plan = training_memory(
         size.shape,
         how,

@@ -41,11 +41,10 @@ from sage_cli.models.load import load_model, load_tokenizer
 from sage_cli.models.scratch import save_scratch
 from sage_cli.problems.problem import Problem
 from sage_cli.store.run import Run
-from sage_cli.training.order import training_order
 from sage_cli.training.rl import RlInputs, build_trainer, grpo_arguments, prompt_rows
 from sage_cli.training.rollouts import sampled_rollouts
 from sage_cli.training.step_record import Phases
-from sage_cli.training.training import SampleRollouts
+from sage_cli.training.training import SampleRollouts, training_order
 
 BLOCK_STEPS = 12
 BRANCH = BranchGuide(tau=0.465, rho=0.775)
@@ -141,9 +140,7 @@ class Bench:
         }
         config = config.model_copy(update=sections)
         inputs = RlInputs(*self.policy(), self.tokenizer, self.prompts, grade)
-        trainer = build_trainer(
-            config, inputs, config.tracking, Run(self.folder), self.records.append
-        )
+        trainer = build_trainer(config, inputs, Run(self.folder), self.records.append)
         for callback in callbacks:
             trainer.add_callback(callback)
         return trainer

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from sage_cli.cli.app import COMMANDS, command_named
-from sage_cli.config.meaning import Meaning, meanings
+from sage_cli.config.catalogue import Meaning, meanings_of, settings
 from sage_cli.methods.method import Method
 from sage_cli.settings import own_code
 from sage_cli.settings.section import built_in
@@ -90,13 +90,16 @@ def _settings() -> Iterator[str]:
         f"others over them.\n\nAlgorithms: {', '.join(built_in(Method))} (`sage config algos`).\n"
     )
     section = ""
-    for key, many in meanings().items():
+    for key, setting in settings().items():
+        meanings = meanings_of(setting)
         if key.partition(".")[0] != section:
             section = key.partition(".")[0]
-            about = [f"- `{one.member}`: {one.section}" for one in many if one.member]
-            yield f"\n## {section}\n\n{chr(10).join(about) or many[0].section}\n"
+            about = [f"- `{one.member}`: {one.section}" for one in meanings if one.member]
+            yield f"\n## {section}\n\n{chr(10).join(about) or meanings[0].section}\n"
             yield "| setting | type | default | |\n|---|---|---|---|"
-        yield from dict.fromkeys(map(_setting, many))  # members of a union often share a section
+        yield from dict.fromkeys(
+            map(_setting, meanings)
+        )  # members of a union often share a section
 
 
 def _setting(one: Meaning) -> str:

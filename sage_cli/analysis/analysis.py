@@ -13,7 +13,7 @@ from sage_cli.errors import StoreError
 from sage_cli.metrics import Counts
 from sage_cli.metrics.intervals import Resampling
 from sage_cli.reports.document import Document
-from sage_cli.reports.measurement import Provenance
+from sage_cli.reports.provenance import Provenance
 
 Option = Literal["delta", "patterns"]
 Scorer = Literal["base", "self", "self if stored"]

@@ -97,7 +97,7 @@ def _text(value: Any) -> str:
 
 
 @dataclass(frozen=True)
-class RunMeasurements:
+class GradedRun:
     """A run's policy with an evaluation of it, and the folder of runs."""
 
     policy: Policy
@@ -112,7 +112,7 @@ class RunMeasurements:
         samples: int | None = None,
         seeds: int | None = None,
         judge: str | None = None,
-    ) -> RunMeasurements:
+    ) -> GradedRun:
         """Return those that the run's own settings mean, but for what is given.
 
         Raises ConfigurationError where they name a judge of one's own and `judge` is not given.
@@ -184,7 +184,7 @@ class RunCounts:
     seeds: Mapping[str, Sequence[Counts]]
 
     @classmethod
-    def of(cls, measurements: RunMeasurements, *, base: bool) -> RunCounts:
+    def of(cls, measurements: GradedRun, *, base: bool) -> RunCounts:
         """Return the counts of complete measurements.
 
         Raises StoreError, naming the command that samples them, where samples or grades are
@@ -275,12 +275,12 @@ class OpenedRun:
     @property
     def settings(self) -> dict[str, Any]:
         """Return every setting by its dotted name, as `guide.tau`."""
-        return dict(RunFacts.of(self.run).settings)
+        return dict(RunFacts.from_run(self.run).settings)
 
     @property
     def figures(self) -> dict[str, Any]:
         """Return the last step's metrics and evaluations, as `pass@1 on arithmetic`."""
-        return dict(RunFacts.of(self.run).figures)
+        return dict(RunFacts.from_run(self.run).figures)
 
     def records(self) -> Rows:
         """Return metrics.jsonl, a row per optimiser step."""
@@ -343,8 +343,8 @@ class OpenedRun:
                 column.append(value)
         return pa.table(columns)
 
-    def _measurements(self, *named: Any) -> RunMeasurements:
-        return RunMeasurements.of(self.run, *named)
+    def _measurements(self, *named: Any) -> GradedRun:
+        return GradedRun.of(self.run, *named)
 
     def _repr_html_(self) -> str:
         """Return what it is and its figures, which notebooks show."""
@@ -378,7 +378,7 @@ class OpenedRuns:
 
     def table(self, columns: str = "kind,status,parent", where: Sequence[str] = ()) -> Rows:
         """Return a row per run, with columns and conditions as in `sage runs list`."""
-        facts = [RunFacts.of(one.run) for one in self]
+        facts = [RunFacts.from_run(one.run) for one in self]
         fitting = selected(facts, where)
         names = ["id", *expanded(columns, fitting or facts)]
         return Rows([{name: one.value(name) for name in names} for one in fitting])
@@ -408,7 +408,7 @@ class OpenedRuns:
     def _counts(self, names: str | Sequence[str], **named: Any) -> list[RunCounts]:
         runs = [self[name].run for name in _names(names)]
         return [
-            RunCounts.of(RunMeasurements.of(run, **named), base=run.manifest.get("kind") != "rl")
+            RunCounts.of(GradedRun.of(run, **named), base=run.manifest.get("kind") != "rl")
             for run in runs
         ]
 

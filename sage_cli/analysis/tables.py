@@ -13,36 +13,36 @@ from sage_cli.analysis.analysis import Options
 from sage_cli.metrics.comparison import gap_interval
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.intervals import Interval, gaffke, studentised
-from sage_cli.reports.tables import Cell, Column, Measure, Record, Row, Table, columns, to_records
+from sage_cli.reports.tables import Cell, Column, Estimate, Record, Row, Table, columns, to_records
 
 
-def share_over_problems(share_P: ArrayLike, options: Options) -> Measure:
+def share_over_problems(share_P: ArrayLike, options: Options) -> Estimate:
     """Return the mean of shares, each from 0 to 1, with Gaffke's interval."""
     values_P1 = _known(share_P)
     if not len(values_P1):
-        return Measure(float("nan"))
+        return Estimate(float("nan"))
     return _measure(values_P1, gaffke(values_P1, (0, 1), options.resampling))
 
 
-def mean_over_problems(value_P: ArrayLike, options: Options, *, signed: bool = False) -> Measure:
+def mean_over_problems(value_P: ArrayLike, options: Options, *, signed: bool = False) -> Estimate:
     """Return the mean of values without bounds, with a bootstrap-t interval."""
     values_P1 = _known(value_P)
     if len(values_P1) < 2 or np.ptp(values_P1) == 0:
         mean = float(values_P1.mean()) if len(values_P1) else float("nan")
-        return Measure(mean, signed=signed)
+        return Estimate(mean, signed=signed)
     return _measure(values_P1, studentised(values_P1, options.resampling), signed=signed)
 
 
-def mean_gap(value_P: ArrayLike, base_P: ArrayLike, options: Options) -> Measure:
+def mean_gap(value_P: ArrayLike, base_P: ArrayLike, options: Options) -> Estimate:
     """Return the mean paired difference of values without bounds."""
     return mean_over_problems(np.subtract(value_P, base_P), options, signed=True)
 
 
-def share_gap(share_P: ArrayLike, base_P: ArrayLike, options: Options) -> Measure:
+def share_gap(share_P: ArrayLike, base_P: ArrayLike, options: Options) -> Estimate:
     """Return the mean paired difference of shares on problems where both are defined."""
     gap_P1 = _known(np.asarray(share_P, float) - np.asarray(base_P, float))
     if not len(gap_P1):
-        return Measure(float("nan"), signed=True)
+        return Estimate(float("nan"), signed=True)
     return _measure(gap_P1, gap_interval(gap_P1, options.resampling), signed=True)
 
 
@@ -67,16 +67,16 @@ def _known(value_P: ArrayLike) -> np.ndarray:
     return values_P[~np.isnan(values_P), None]
 
 
-def _measure(values_P1: np.ndarray, band: Interval, *, signed: bool = False) -> Measure:
+def _measure(values_P1: np.ndarray, band: Interval, *, signed: bool = False) -> Estimate:
     """Return a mean with its interval, unless that is infinite."""
     low, high = float(band.low_K[0]), float(band.high_K[0])
     interval = (low, high) if np.isfinite([low, high]).all() else None
-    return Measure(float(values_P1.mean()), interval=interval, signed=signed)
+    return Estimate(float(values_P1.mean()), interval=interval, signed=signed)
 
 
-Results = Mapping[str, Mapping[str, Mapping[str, Measure]]]
+Results = Mapping[str, Mapping[str, Mapping[str, Estimate]]]
 """Benchmark -> item -> policy -> value."""
-NONE = Measure(float("nan"))
+NONE = Estimate(float("nan"))
 
 
 def wide_table(title: str, item: str, results: Results, notes: Sequence[str] = ()) -> Table:
@@ -127,8 +127,8 @@ class PolicyMeans:
     item: str
     options: Options
     shares: bool = True
-    means: dict[str, dict[str, dict[str, Measure]]] = field(default_factory=dict)
-    differences: dict[str, dict[str, dict[str, Measure]]] = field(default_factory=dict)
+    means: dict[str, dict[str, dict[str, Estimate]]] = field(default_factory=dict)
+    differences: dict[str, dict[str, dict[str, Estimate]]] = field(default_factory=dict)
 
     def add(self, benchmark: str, name: str, values: Mapping[str, ArrayLike]) -> None:
         """Add an item from policy -> value of each problem, NaN for none; first policy first."""

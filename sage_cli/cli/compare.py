@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from sage_cli.metrics.intervals import Resampling
     from sage_cli.models.policy import Policy
     from sage_cli.reports.document import Report
-    from sage_cli.reports.measurement import Provenance
+    from sage_cli.reports.provenance import Provenance
     from sage_cli.settings.sections.model import PretrainedModel, ScratchModel
     from sage_cli.store.run import Runs
 
@@ -264,7 +264,7 @@ def _measured(
     evaluation: Evaluation, policies: Mapping[str, Policy], progress: Progress
 ) -> tuple[dict[str, Mapping[str, Sequence[Counts]]], Provenance]:
     """Return counts by name and benchmark, and their provenance."""
-    from sage_cli.reports.measurement import Provenance
+    from sage_cli.reports.provenance import Provenance
     from sage_cli.store.manifest import surroundings
 
     if not policies:

@@ -74,9 +74,9 @@ def benchmarks(incomplete: str) -> list[str]:
 
 def settings(incomplete: str) -> list[str]:
     """Return settings as `section.key=`, of which the value is to be typed."""
-    from sage_cli.config import layers
+    from sage_cli.config import catalogue
 
-    return _beginning(lambda: [f"{name}=" for name in layers.settings()], incomplete)
+    return _beginning(lambda: [f"{name}=" for name in catalogue.settings()], incomplete)
 
 
 def setting_names(incomplete: str) -> list[str]:

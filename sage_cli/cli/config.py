@@ -17,7 +17,7 @@ from sage_cli.cli.group import new_app
 from sage_cli.cli.options import Algo, ConfigFile, Guide, Json, Presets, Sets, load_config
 
 if TYPE_CHECKING:
-    from sage_cli.config.meaning import Meaning
+    from sage_cli.config.catalogue import Meaning
     from sage_cli.methods.method import Method
 
 app = new_app("Show, explain and check configurations; list methods and presets.")
@@ -63,7 +63,7 @@ def explain(
     json: Json = False,
 ) -> None:
     """Explain a setting: type, default, choices, and whether it changes results."""
-    from sage_cli.config.meaning import meant_settings
+    from sage_cli.config.catalogue import meant_settings
 
     found = meant_settings(key)
     if json:

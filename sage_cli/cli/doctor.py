@@ -215,8 +215,7 @@ def _benchmarks(config: SageConfig) -> str:
 
 
 def _device(config: SageConfig) -> str:
-    from sage_cli.training.hardware import device, precision, require_kernels
-    from sage_cli.training.optimizers import require_optimizer
+    from sage_cli.training.hardware import device, precision, require_kernels, require_optimizer
 
     require_optimizer(config.rl.optimizer, "rl.optimizer")
     if config.sft.enabled:

@@ -23,7 +23,7 @@ from sage_cli.store.files import replacing_folder, write_json, write_text
 if TYPE_CHECKING:
     from sage_cli.config.schema import SageConfig
     from sage_cli.models.policy import Policy
-    from sage_cli.reports.model_card import CardFacts, Measurement
+    from sage_cli.reports.model_card import CardCurve, CardFacts
     from sage_cli.settings.sections.model import PretrainedModel, PromptSection
     from sage_cli.settings.sections.sampling import SamplingSection
     from sage_cli.store.run import Run
@@ -111,7 +111,7 @@ def card_facts(
         name=policy.label,
         base=base if of_hub and (base != policy.path or run is None) else None,
         origin=_origin(policy, run, config),
-        settings={**RunFacts.of(run).method, **_own(run)} if run is not None else {},
+        settings={**RunFacts.from_run(run).method, **_own(run)} if run is not None else {},
         prompt=_prompt(config.prompt) if config is not None else None,
         command=run.manifest.get("command") if run is not None else None,
         measured=_measured(policy, config, progress) if config is not None and run else (),
@@ -163,7 +163,7 @@ def _origin(policy: Policy, run: Run | None, config: SageConfig | None) -> dict[
     }
 
 
-def _measured(policy: Policy, config: SageConfig, progress: Progress) -> list[Measurement]:
+def _measured(policy: Policy, config: SageConfig, progress: Progress) -> list[CardCurve]:
     """Return the curves of a policy on the configured benchmarks, as far as samples are stored.
 
     Benchmarks may have to be fetched, so nothing is looked for where no measurement is recorded.
@@ -173,7 +173,7 @@ def _measured(policy: Policy, config: SageConfig, progress: Progress) -> list[Me
     from sage_cli.evaluation.stored import stored_counts
     from sage_cli.metrics import curve, parse_ks
     from sage_cli.metrics.intervals import Resampling
-    from sage_cli.reports.model_card import Measurement
+    from sage_cli.reports.model_card import CardCurve
     from sage_cli.store.run import evaluation_figures
 
     if policy.run is None or not evaluation_figures(policy.run):
@@ -202,7 +202,7 @@ def _measured(policy: Policy, config: SageConfig, progress: Progress) -> list[Me
                 f"{sampling.min_p:g}, {sampling.max_tokens:,} tokens at most, grading "
                 f"{config.grading.mode}"
             )
-            found.append(Measurement(benchmark.name, line, n, seeds, how))
+            found.append(CardCurve(benchmark.name, line, n, seeds, how))
     except SageError as error:
         progress.say(f"the model card has no curve: {error.cause}")
     return found

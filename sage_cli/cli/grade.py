@@ -19,7 +19,7 @@ from sage_cli.cli.options import Json, Presets, RunRoot, Sets, load_config, load
 from sage_cli.errors import ConfigurationError, DataError, StoreError
 from sage_cli.json_value import json_value
 from sage_cli.progress import Progress
-from sage_cli.settings.sections.evaluation import BUILT_IN_JUDGES, Extraction, GradingMode
+from sage_cli.settings.judge_names import BUILT_IN_JUDGES, Extraction, GradingMode
 
 if TYPE_CHECKING:
     from sage_cli.config.schema import SageConfig
@@ -64,7 +64,7 @@ def command(
 
     With --training: how often would this judge have paid otherwise than the one that trained RUN?
     """
-    from sage_cli.settings.sections.evaluation import MODES
+    from sage_cli.settings.judge_names import MODES
     from sage_cli.store.run import Runs
 
     typed = {
@@ -114,7 +114,7 @@ def _grade_imported(
     json: bool,
 ) -> None:
     """Grade imported samples, with the answers where the import found them."""
-    from sage_cli.settings.sections.evaluation import MODES
+    from sage_cli.settings.judge_names import MODES
 
     flags = {"judge": "math", **flags}  # its own is the verdicts, beside which this is shown
     config = load_for_measuring([str(run.folder)], preset, None, sets, runs, grading=flags).config
@@ -294,7 +294,7 @@ def grade_imported(
     from sage_cli.grading import Grade
     from sage_cli.models.policy import NO_GOLD, Policy
     from sage_cli.problems.load import load_problems
-    from sage_cli.settings.sections.evaluation import IMPORTED_JUDGE
+    from sage_cli.settings.judge_names import IMPORTED_JUDGE
     from sage_cli.store.annotations import GradeStore
 
     policy = Policy.of_run(run)

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from sage_cli.evaluation.evaluate import Evaluation
     from sage_cli.metrics import Counts
     from sage_cli.reports.document import Report
-    from sage_cli.reports.measurement import Provenance
     from sage_cli.reports.power import Base
+    from sage_cli.reports.provenance import Provenance
 
     Counted = tuple[str, str, Counts]
     """A base's label, the benchmark, and its counts."""
@@ -189,7 +189,7 @@ def _bases(evaluation: Evaluation, names: Sequence[str]) -> tuple[list[Counted],
     from sage_cli.metrics import pooled, read_counts
     from sage_cli.metrics.counts_file import is_counts_file
     from sage_cli.models.policy import chosen_policies
-    from sage_cli.reports.measurement import Provenance
+    from sage_cli.reports.provenance import Provenance
     from sage_cli.store.manifest import surroundings
     from sage_cli.store.run import Runs
 

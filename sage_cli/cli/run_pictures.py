@@ -59,8 +59,8 @@ def plot_document(records: Mapping[str, Records], keys: Sequence[str]) -> Docume
     from sage_cli.analysis.measures.dynamics import series
     from sage_cli.reports.document import Document, Figure
     from sage_cli.reports.figures import draw_steps
-    from sage_cli.reports.measurement import Provenance
-    from sage_cli.reports.tables import Measure, Row, Table, columns, to_records
+    from sage_cli.reports.provenance import Provenance
+    from sage_cli.reports.tables import Estimate, Row, Table, columns, to_records
     from sage_cli.store.manifest import surroundings
 
     panels: dict[str, dict[str, Series]] = {}
@@ -71,7 +71,7 @@ def plot_document(records: Mapping[str, Records], keys: Sequence[str]) -> Docume
             if len(step):
                 panels.setdefault(key, {})[label] = step, value
                 ends = (value[0], value[-1], value.min(), value.max())
-                cells = [Measure(float(end), digits=4) for end in ends]
+                cells = [Estimate(float(end), digits=4) for end in ends]
                 rows.append(Row((key, label, int(step[-1]), *cells), section=key))
     heads = columns("quantity, run, step, first, last, lowest, highest")
     table = Table("recorded in training", heads, tuple(rows))

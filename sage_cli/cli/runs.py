@@ -167,7 +167,7 @@ def show(name: RunName, runs: RunRoot = None, json: Json = False) -> None:
 
     run = _runs(runs).find(name)
     run.require_whole()
-    method = RunFacts.of(run).method
+    method = RunFacts.from_run(run).method
     last, validated, evaluations = *_last_and_validated(run), evaluation_figures(run)
     speed = speed_figures(run.metrics.read())
     if json:
@@ -225,7 +225,7 @@ def diff(
     from sage_cli.store.run import Runs
     from sage_cli.store.run_facts import RunFacts, differences
 
-    one, other = (RunFacts.of(Runs(runs or default_root()).find(name)) for name in (a, b))
+    one, other = (RunFacts.from_run(Runs(runs or default_root()).find(name)) for name in (a, b))
     if one.run.folder.resolve() == other.run.folder.resolve():
         raise ConfigurationError(
             f"'{a}' and '{b}' are one run, {one.run.id}", "name another one: `sage runs list`"

@@ -15,7 +15,7 @@ from sage_cli.errors import SageError, StoreError
 from sage_cli.models.folders import pinned_revision
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Document
-from sage_cli.reports.measurement import Provenance
+from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.sweeps.document import document_of
 from sage_cli.settings.ks import capped_ks
 from sage_cli.settings.sections.model import PretrainedModel
@@ -213,7 +213,7 @@ def report_of(plan: PlannedSuite, progress: Progress) -> SuiteReport:
     """Write the report of a plan, as far as it is done, and its page."""
     with progress.doing(f"counting what is stored of {plan.suite.name}"):
         failures = stored_failures(plan.folder / FAILURES)
-        found = [results(part, plan.stored, failures) for part in plan.parts]
+        found = [results(part, plan.benchmarks, failures) for part in plan.parts]
     analyses = {
         part.suite.name: [_analysed(one, part, progress) for one in part.suite.analyses]
         for part in plan.parts

@@ -68,7 +68,6 @@ from sage_cli.training.launch import (
     train_together,
     world_size,
 )
-from sage_cli.training.optimizers import require_optimizer
 from sage_cli.training.rewards import require_plugins, require_rewards
 from sage_cli.training.rollouts import reference_facts, require_rollouts, sample_reference
 from sage_cli.training.training import Training, train
@@ -220,11 +219,12 @@ class SftTraining(TrainingRun):
     def prepare(self, resumed: Run | None, progress: Progress) -> Callable[[Run], None]:
         """Load demonstrations and model, and return the function that trains the model."""
         config = self.config
-        require_optimizer(config.sft.optimizer, "sft.optimizer")
         progress.say(f"[bold]{self.planned.id}[/]: loading libraries and demonstrations")
         from sage_cli.training.checkpoints import refuse_foreign
+        from sage_cli.training.hardware import require_optimizer
         from sage_cli.training.sft import train_sft
 
+        require_optimizer(config.sft.optimizer, "sft.optimizer")
         if resumed is not None:
             refuse_foreign(resumed.checkpoints)
         with progress.doing(f"making demonstrations of {config.data.sft.name}"):
@@ -539,7 +539,7 @@ class RlTraining(TrainingRun):
             )
 
     def _require_machine(self) -> None:
-        from sage_cli.training.hardware import require_hardware
+        from sage_cli.training.hardware import require_hardware, require_optimizer
         from sage_cli.training.rollout_engine import settled_engine
 
         require_hardware(self.config.model, processes_here(self.config.rl.processes))

@@ -1,22 +1,22 @@
-"""Turn the schema's complaints into sentences: where, what, and what was probably meant."""
+"""Load a configuration from presets, flags and `--set`, or from a stored one, and check it."""
 
 from __future__ import annotations
 
 import json
 import logging
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import yaml
 from pydantic import ValidationError
 from pydantic_core import to_jsonable_python
 
+from sage_cli.config.catalogue import UNIONS
 from sage_cli.config.consent import current, require_consent, without_consent
-from sage_cli.config.layers import UNIONS, Layer, Merged, leaves, merge, sections_at, settings
+from sage_cli.config.layers import Layer, Merged, blocks, choices, leaves, merge
+from sage_cli.config.mistakes import explain, remedy
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.methods.grpo import Grpo
@@ -25,89 +25,6 @@ from sage_cli.settings.passwords import taken
 from sage_cli.settings.presets import DEFAULT_PRESET, preset_names, read_preset, yaml_value
 from sage_cli.settings.sections.records import default_root
 from sage_cli.settings.sections.sampling import SERVER_URL
-
-_FLAGS = {"rl": ("method", "--algo"), "guide": ("guide", "--guide")}
-"""Sections of which a flag chooses the class: what a class is called, and the flag."""
-_NEEDED = re.compile(r" needs ([a-z_.]+=[\w-]+)$", re.MULTILINE)
-_NAME = re.compile(r"[a-z_]+(?:\.[a-z_0-9]+)+")
-
-
-def explain(error: ValidationError) -> list[str]:
-    """One sentence for every problem that `error` found, in the schema's order."""
-    sentences: list[str] = []
-    for complaint in error.errors():
-        sentences += _sentences(complaint)
-    return sentences
-
-
-def remedy(problems: Sequence[str], error: ValidationError | None = None) -> str:
-    """Return the next step for `problems`: a plug-in's own, or where a setting is explained."""
-    for complaint in error.errors() if error else ():
-        refused = complaint.get("ctx", {}).get("error")
-        if isinstance(refused, ConfigurationError) and refused.next_step:
-            return refused.next_step
-    if needed := _NEEDED.findall("\n".join(problems)):
-        return "add " + " ".join(f"--set {setting}" for setting in dict.fromkeys(needed))
-    known = settings()
-    for name in _NAME.findall("\n".join(problems)):
-        if name in known:
-            return f"`sage config explain {name}` says what it takes"
-    return "`sage config show` prints every setting with its default"
-
-
-def _sentences(complaint: Any) -> list[str]:
-    path = _path(complaint["loc"])
-    name, kind, given = ".".join(path), complaint["type"], complaint.get("input")
-    if kind == "extra_forbidden":
-        return [_unknown_key(path)]
-    if kind in ("literal_error", "union_tag_invalid"):
-        expected = complaint["ctx"].get("expected") or complaint["ctx"].get("expected_tags")
-        known = re.findall(r"'([^']*)'", str(expected))
-        if kind == "union_tag_invalid":
-            name, given = f"{name}.kind", complaint["ctx"].get("tag")
-        return [f"{name} is '{given}'; it can be {', '.join(known)}{meant(str(given), known)}"]
-    if kind == "value_error":
-        text = str(error := complaint["ctx"]["error"])
-        if not path or isinstance(error, ConfigurationError):
-            return text.splitlines()
-        known = re.findall(r"[\w-]+", text.partition("known: ")[2])
-        typed = given.get("name") if isinstance(given, dict) else given
-        return [f"{name}: {text}{meant(str(typed), known) if known else ''}"]
-    message = complaint["msg"][0].lower() + complaint["msg"][1:]
-    return [f"{name} is {given!r}: {message}"]
-
-
-def _unknown_key(path: Sequence[str]) -> str:
-    """Return the sentence on a key that no section has, or that another member of a union has."""
-    *above, key = path
-    sections = sections_at(above)
-    where = ".".join(above) or "the configuration"
-    if having := [section for section in sections if key in section.model_fields]:
-        tag = UNIONS[where]
-        names = [str(get_args(one.model_fields[tag].annotation)[0]) for one in having]
-        if where not in _FLAGS:
-            return f"{where}.{key} needs {where}.{tag}={' or '.join(names)}"
-        noun, flag = _FLAGS[where]
-        owners = f"{' and '.join(names)} {noun}{'s' if len(names) > 1 else ''}"
-        flags = " or ".join(f"{flag} {name}" for name in names)
-        return f"{where}.{key} belongs to the {owners}: add {flags}"
-    known = list(dict.fromkeys(key for section in sections for key in section.model_fields))
-    return f"{where} has no '{key}'{meant(key, known) or '; it has ' + ', '.join(known)}"
-
-
-def meant(given: str, known: Iterable[str]) -> str:
-    """Return ` (did you mean tau?)` for the nearest of the known names, or an empty text."""
-    close = get_close_matches(given, dict.fromkeys(known), n=1, cutoff=0.5)
-    return f" (did you mean {close[0]}?)" if close else ""
-
-
-def _path(location: Sequence[str | int]) -> list[str]:
-    """The setting's name: pydantic puts a union's tag after its section, which nobody typed."""
-    path = [str(part) for part in location]
-    if path[:1] == ["model"] and len(path) > 1:
-        path.pop(1)
-    return path
-
 
 STORED = "stored configuration"
 LAYERS = "layers"
@@ -150,8 +67,7 @@ def load(
             "servers of a stored configuration aren't asked: name those that may sample, as in "
             "--set sampling.servers='[\"http://HOST:8000\"]'"
         )
-    config = validate(merged, _as_stored(merged))
-    config._layers = tuple(layers)
+    config = _validated(layers, merged)
     return Loaded(config, _origins(merged, config))
 
 
@@ -198,18 +114,22 @@ def _layers(
     layers += [
         Layer(f"preset {name}", read_preset(name), checked=name in shipped) for name in names
     ]
-    layers += [Layer("flag", _given(flags), typed=True), _assignments(sets)]
+    given, assigned = _given(flags), _assignments(sets)
+    # flags and --set are typed together: a choice made by --set holds for the flags, too
+    for section, name in choices(assigned).items():
+        given.setdefault(section, {})[UNIONS[section]] = name
+    layers += [Layer("flag", given, typed=True), Layer("--set", assigned, typed=True)]
     return [replace(layer, values=taken(layer.values)) for layer in layers]
 
 
 def _stored_layers(stored: Mapping[str, Any]) -> list[Layer]:
     """Return the layers from which a stored configuration was made, or all of it as one."""
-    kept = stored.get(LAYERS)
-    if not isinstance(kept, Mapping):
-        return [Layer(STORED, current(without_consent(stored)), checked=True)]
+    parts = stored.get(LAYERS)
+    if not isinstance(parts, Mapping):
+        parts = {"": {"values": stored, "typed": False}}
     return [
-        Layer(STORED, current(without_consent(one["values"])), one["typed"], one["beside"], True)
-        for one in kept.values()
+        Layer(STORED, current(without_consent(part["values"])), part["typed"], checked=True)
+        for part in parts.values()
     ]
 
 
@@ -219,29 +139,25 @@ def with_layers(config: SageConfig) -> dict[str, Any]:
     A stored value does not tell what was said of it, and for which choice; layers do. They name no
     services, which a stored configuration does not decide.
     """
-    kept = {
+    layers = {
         str(number): {
             "values": to_jsonable_python(current(without_consent(layer.values))),
             "typed": layer.typed,
-            "beside": layer.beside,
         }
         for number, layer in enumerate(config._layers)
     }
-    return {**config.model_dump(mode="json"), **({LAYERS: kept} if kept else {})}
+    return {**config.model_dump(mode="json"), **({LAYERS: layers} if layers else {})}
 
 
-def validate(merged: Merged, as_stored: Set[str] = frozenset()) -> SageConfig:
-    """The configuration of merged settings, or every reason why there is none.
-
-    The settings `as_stored` may name plug-ins that aren't installed here: whoever trains with one
-    is refused by its name, and measuring needs none.
-    """
+def _validated(layers: Sequence[Layer], merged: Merged) -> SageConfig:
+    """Return the configuration of merged layers. Raises ConfigurationError with every problem."""
+    as_stored = _as_stored(merged)
     problems = [
-        f"{settings.origin}: {problem}"
-        for section, name, settings in merged.blocks
-        for problem in _problems(
-            {section: {**settings.values, UNIONS[section]: name}}, section, as_stored
-        )
+        f"{origin}: {problem}"
+        for layer in layers
+        if not layer.checked
+        for section, name, origin, block in blocks(layer)
+        for problem in _block_problems(section, {**block, UNIONS[section]: name}, as_stored)
     ]
     wrong = None
     try:
@@ -251,36 +167,38 @@ def validate(merged: Merged, as_stored: Set[str] = frozenset()) -> SageConfig:
         problems += explain(error)
     else:
         if not problems:
+            config._layers = tuple(layers)
             return config
-    if _is_of_another_version(merged, wrong):
+    if gone := _stored_and_unknown(merged, wrong):
         raise ConfigurationError(
-            "the stored configuration was written by another version of sage, and this one has "
-            "no such settings:\n" + "\n".join(problems),
+            "the stored configuration was written by another version of sage; this one has no "
+            + ", ".join(gone),
             "use the version and commit that its manifest.json names, or name its model's folder "
             "and a preset instead: `sage passk runs/ID/model --preset NAME`",
         )
     raise ConfigurationError("\n".join(problems), remedy(problems, wrong))
 
 
-def _is_of_another_version(merged: Merged, wrong: ValidationError | None) -> bool:
-    """Return True if a stored setting, method or guide is one that nothing here has."""
+def _stored_and_unknown(merged: Merged, wrong: ValidationError | None) -> list[str]:
+    """Return the stored settings, methods and guides that nothing here has."""
     stored = [name for name, origin in merged.origins.items() if origin == STORED]
+    unknown = []
     for complaint in wrong.errors() if wrong else ():
-        known = complaint["type"] == "value_error" and "known: " in complaint["msg"]
-        if complaint["type"] not in ("extra_forbidden", "union_tag_invalid") and not known:
-            continue
-        name = ".".join(map(str, complaint["loc"]))
-        if any(f"{setting}.".startswith(f"{name}.") for setting in stored):
-            return True
-    return False
+        no_such_member = complaint["type"] == "value_error" and "known: " in complaint["msg"]
+        if no_such_member or complaint["type"] in ("extra_forbidden", "union_tag_invalid"):
+            unknown.append(".".join(map(str, complaint["loc"])))
+    return [
+        name for name in unknown if any(f"{setting}.".startswith(f"{name}.") for setting in stored)
+    ]
 
 
-def _problems(values: Mapping[str, Any], section: str, as_stored: Set[str]) -> list[str]:
-    """Return what is wrong with a member of a union by itself, whatever stands beside it."""
+def _block_problems(section: str, block: Mapping[str, Any], as_stored: Set[str]) -> list[str]:
+    """Return what is wrong with a method's or guide's block by itself, chosen or not."""
     try:
-        SageConfig.model_validate(values, context=as_stored)
+        SageConfig.model_validate({section: block}, context=as_stored)
     except ValidationError as error:
-        by_itself = [one for one in error.errors() if one["loc"][:1] == (section,)]
+        # whether it fits to other sections shows when it is chosen
+        by_itself = any(complaint["loc"][:1] == (section,) for complaint in error.errors())
         return explain(error) if by_itself else []
     return []
 
@@ -290,45 +208,38 @@ def changed(config: SageConfig, settings: Mapping[str, Any]) -> SageConfig:
 
     They are one more layer over those from which `config` was made.
     """
-    layers = _with(config, settings)
-    merged = merge(layers)
-    found = validate(merged, _as_stored(merged))
-    found._layers = layers
-    return found
-
-
-def _with(config: SageConfig, settings: Mapping[str, Any]) -> tuple[Layer, ...]:
-    """Return the layers from which `config` was made, and one with `settings` over them."""
-    said = config._layers or (
+    below = config._layers or (
         Layer("configuration", config.model_dump(mode="json", exclude_unset=True)),
     )
-    more = Merged()
-    more.put(settings, "changed")
-    return (*said, Layer("changed", more.values, typed=True))
+    above = Merged()
+    above.put(settings, "changed")
+    layers = (*below, Layer("changed", above.values, typed=True))
+    return _validated(layers, merge(layers))
 
 
 def _origins(merged: Merged, config: SageConfig) -> dict[str, str]:
     """Return where values come from, those of the method's class, too."""
     method, origin = type(config.rl), f"method {config.rl.algo}"
-    own = {
+    of_method = {
         f"rl.{name}": origin
         for name, field in method.model_fields.items()
         if name not in Grpo.model_fields or field.default != Grpo.model_fields[name].default
     }
-    return {**own, **merged.origins}
+    return {**of_method, **merged.origins}
 
 
 def _given(flags: Mapping[str, Any]) -> dict[str, Any]:
-    kept: dict[str, Any] = {}
+    """Return the flags without those that were not given."""
+    given: dict[str, Any] = {}
     for key, value in flags.items():
         inner = _given(value) if isinstance(value, Mapping) else value
         if inner is not None and inner != {}:
-            kept[key] = inner
-    return kept
+            given[key] = inner
+    return given
 
 
-def _assignments(texts: Sequence[str]) -> Layer:
-    """All of `--set` as one layer, beside the flags."""
+def _assignments(texts: Sequence[str]) -> dict[str, Any]:
+    """Return the settings of all `--set`, nested."""
     merged = Merged()
     for text in texts:
         name, equals, value = text.partition("=")
@@ -341,7 +252,7 @@ def _assignments(texts: Sequence[str]) -> Layer:
         except yaml.YAMLError:
             parsed = value
         merged.put({name.strip(): parsed}, "--set")
-    return Layer("--set", merged.values, typed=True, beside=True)
+    return merged.values
 
 
 OF_RL = ("model", "prompt", "data", "sft", "rl", "rollout", "anchor", "guide", "grading")
@@ -361,15 +272,15 @@ def options_for(config: SageConfig) -> tuple[str, ...] | None:
     if config.guide.name != "none":
         flags["guide"] = {"name": config.guide.name}
     guide = flags.get("guide", {}).get("name")
-    named = {"algo": config.rl.algo, "compat": flags["rl"].get("compat"), "guide": guide}
-    choices = [word for name, value in named.items() if value for word in (f"--{name}", value)]
-    found = []
+    names = {"algo": config.rl.algo, "compat": flags["rl"].get("compat"), "guide": guide}
+    choices = [word for name, value in names.items() if value for word in (f"--{name}", value)]
+    candidates = []
     for preset in preset_names():
         sets = _sets(config, preset, flags)
         if sets is not None and _differing(config, _loaded(preset, flags, sets)) == []:
-            words = [word for one in sets for word in ("--set", one)]
-            found.append(("--preset", preset, *choices, *words))
-    return min(found, key=len, default=None)
+            words = [word for setting in sets for word in ("--set", setting)]
+            candidates.append(("--preset", preset, *choices, *words))
+    return min(candidates, key=len, default=None)
 
 
 def typed(value: object) -> str:
@@ -400,9 +311,11 @@ def _differing(config: SageConfig, made: SageConfig | None) -> list[tuple[str, A
     """The settings of `config` that `made` has otherwise; those that it has too many are none."""
     if made is None:
         return [("", None)]
-    has, wanted = dict(_settings(made)), dict(_settings(config))
-    missing = [(key, value) for key, value in wanted.items() if has.get(key, _ABSENT) != value]
-    return missing or [(key, None) for key in has if key not in wanted]
+    made_values, values = dict(_settings(made)), dict(_settings(config))
+    missing = [
+        (key, value) for key, value in values.items() if made_values.get(key, _ABSENT) != value
+    ]
+    return missing or [(key, None) for key in made_values if key not in values]
 
 
 def _settings(config: SageConfig) -> Iterator[tuple[str, Any]]:

@@ -20,15 +20,15 @@ from sage_cli.metrics.intervals import pass_matrix
 from sage_cli.models.policy import Policy, known_sampling
 from sage_cli.models.stages import Described, Gpu, Stage, hours_fact, sampling_memory
 from sage_cli.progress import Progress
-from sage_cli.reports.measurement import (
+from sage_cli.reports.provenance import (
     BenchmarkUsed,
     GraderUsed,
-    Measured,
     PolicyUsed,
     Provenance,
     SamplesUsed,
+    SeedCounts,
 )
-from sage_cli.settings.sections.evaluation import IMPORTED_JUDGE
+from sage_cli.settings.judge_names import IMPORTED_JUDGE
 from sage_cli.store.files import identity_of
 from sage_cli.store.locks import writer
 from sage_cli.store.manifest import surroundings
@@ -158,7 +158,7 @@ def record_evaluations(
             log.warning("%s doesn't keep what was measured: %s", run.id, error)
 
 
-def _figures(policy: Policy, seeds: Sequence[Measured], config: SageConfig) -> dict[str, Any]:
+def _figures(policy: Policy, seeds: Sequence[SeedCounts], config: SageConfig) -> dict[str, Any]:
     """The figures of a policy; an imported one was sampled under settings of its own."""
     recorded = figures(seeds, config)
     if policy.imported and policy.run is not None:
@@ -166,7 +166,7 @@ def _figures(policy: Policy, seeds: Sequence[Measured], config: SageConfig) -> d
     return recorded
 
 
-def figures(seeds: Sequence[Measured], config: SageConfig) -> dict[str, Any]:
+def figures(seeds: Sequence[SeedCounts], config: SageConfig) -> dict[str, Any]:
     """Mean pass@k at the powers of two, and how it was measured."""
     n = config.evaluation.samples
     ks = parse_ks(f"1..{n}:pow2", n)

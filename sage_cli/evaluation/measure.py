@@ -17,7 +17,7 @@ from sage_cli.grading import Grade, Grader
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
-from sage_cli.reports.measurement import Measured
+from sage_cli.reports.provenance import SeedCounts
 from sage_cli.sampling.engines import Engines
 from sage_cli.sampling.fill import fill
 from sage_cli.sampling.sampler import Sampler, SamplerSetup, build_sampler
@@ -125,7 +125,7 @@ class PolicySampler:
         return PromptTemplate.from_section(self._samples.prompt, self._samples.policy.tokenizer())
 
 
-Measurements = Mapping[tuple[str, str], tuple[Measured, ...]]
+Measurements = Mapping[tuple[str, str], tuple[SeedCounts, ...]]
 """(benchmark, policy's label) -> one measurement per evaluation seed."""
 
 
@@ -140,7 +140,7 @@ def measure(
     What is stored among its samples is neither sampled nor graded again. Raises
     RefusedPromptsError where prompts could not be answered, after all others.
     """
-    measured: dict[tuple[str, str], list[Measured]] = {}
+    measured: dict[tuple[str, str], list[SeedCounts]] = {}
     refused: dict[str, str] = {}
     evaluation = config.evaluation
     seeds = range(evaluation.seed, evaluation.seed + evaluation.seeds)
@@ -173,7 +173,7 @@ def measure(
 
 def _measure_seed(
     sampler: PolicySampler, benchmark: Benchmark, grader: Grader, seed: int, n: int
-) -> Measured:
+) -> SeedCounts:
     """Fill a sample set, grade it as far as it isn't, and count it."""
     samples = sampler.samples_at(seed)
     grades = sample_and_grade(sampler, benchmark, grader, seed, n)
@@ -184,7 +184,7 @@ def _measure_seed(
             "changing the set",
             "type the same command again",
         )
-    return Measured(
+    return SeedCounts(
         sampler.label,
         benchmark.name,
         seed,

@@ -18,9 +18,9 @@ from sage_cli.models.policy import Policy
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
-from sage_cli.reports.measurement import Measured
+from sage_cli.reports.provenance import SeedCounts
 from sage_cli.sampling.sampler import SamplingParameters
-from sage_cli.settings.sections.evaluation import IMPORTED_JUDGE
+from sage_cli.settings.judge_names import IMPORTED_JUDGE
 from sage_cli.settings.sections.model import PromptSection, sampled_dtype
 from sage_cli.store.annotations import GradeStore
 from sage_cli.store.manifest import IMPORTED
@@ -206,10 +206,10 @@ def stored_grades(
 
 def stored_measurements(
     samples: PolicySamples, benchmarks: Sequence[Benchmark], config: SageConfig
-) -> dict[str, tuple[Measured, ...]] | None:
+) -> dict[str, tuple[SeedCounts, ...]] | None:
     """The measurements by benchmark, one for each evaluation seed; None if a sample is missing."""
     n, label = config.evaluation.samples, samples.policy.label
-    measured: dict[str, tuple[Measured, ...]] = {}
+    measured: dict[str, tuple[SeedCounts, ...]] = {}
     for benchmark in benchmarks:
         ids, seeds = tuple(benchmark.golds), []
         for stored, grades in stored_grades(samples, benchmark, config):
@@ -218,7 +218,7 @@ def stored_measurements(
                 return None
             identity, counts = stored.identity, counts_of(tally, grades.seed)
             seeds.append(
-                Measured(
+                SeedCounts(
                     label, benchmark.name, identity.seed, counts, tally.statuses, tally.truncated,
                     identity.key,
                 )

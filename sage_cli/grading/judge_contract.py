@@ -101,7 +101,7 @@ class JudgeContract(ABC):
         assert self.wrong, "name a wrong answer: a judge that always pays would pass"
         assert [pair for pair in self.right if self.status(*pair) != "right"] == []
         assert [pair for pair in self.wrong if self.status(*pair) != "wrong"] == []
-        others = [(gold, other) for gold in self.golds for other in self.golds if gold != other]
+        others = [(gold, answer) for gold in self.golds for answer in self.golds if gold != answer]
         assert [pair for pair in others if self.status(*pair) == "right"] == []
 
     def test_an_empty_answer_is_unparseable_or_wrong(self) -> None:

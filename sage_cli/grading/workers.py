@@ -172,7 +172,7 @@ class _Run:
             for worker in [worker for worker in self.pool if worker.task is not None]:
                 self.pool.remove(worker)
                 worker.kill()
-        return ["error" if found is None else found for found in self.judged]
+        return ["error" if status is None else status for status in self.judged]
 
     def _start(self) -> None:
         try:

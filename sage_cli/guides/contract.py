@@ -115,20 +115,22 @@ class GuideContract(ABC):
         whole_BT = self.make().log_q(signals, STEP)
         for row, length in enumerate(signals.mask_BT.sum(dim=1).tolist()):
             rows = slice(row, row + 1)
-            place = (rows, slice(length))
+            unpadded = (rows, slice(length))
 
-            def alone(_: str, values_BT: Tensor, place: tuple[slice, slice] = place) -> Tensor:
-                return values_BT[place]
+            def alone(
+                _: str, values_BT: Tensor, unpadded: tuple[slice, slice] = unpadded
+            ) -> Tensor:
+                return values_BT[unpadded]
 
             def alone_row(values: Any, rows: slice = rows) -> Any:
                 return values[rows]
 
-            one = replace(
+            row_alone = replace(
                 _each(signals, alone, alone_row),
-                mask_BT=signals.mask_BT[place],
+                mask_BT=signals.mask_BT[unpadded],
                 row_ids_B=torch.tensor([row]),
             )
-            torch.testing.assert_close(self.make().log_q(one, STEP), whole_BT[place])
+            torch.testing.assert_close(self.make().log_q(row_alone, STEP), whole_BT[unpadded])
 
 
 def _each(

@@ -124,7 +124,7 @@ def equal_rows(group_right_B: Tensor) -> Tensor:
 
 
 def share_of_beta(schedule: AnchorSchedule, step: int, steps: int) -> float:
-    """The share of beta_0 in optimiser step `step` (from 0) of `steps`.
+    """Return the share of beta_0 in optimiser step `step` (from 0) of `steps`.
 
     `cosine`: (1 + cos(pi t / T)) / 2, from 1 down to 0 after the last step (Chen et al. 2025b).
     """

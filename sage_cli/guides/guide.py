@@ -265,9 +265,11 @@ class Guide(Extensible):
         """Return `branch (tau 0.465, rho 0.775, signals of the policy, q in [0.6, 1.4])`."""
         settings = self.model_dump(mode="json", exclude={"name", "q_min", "q_max"})
         # a guide's own settings before those that its base classes share
-        own = {name: settings[name] for name in get_annotations(type(self)) if name in settings}
+        first = {name: settings[name] for name in get_annotations(type(self)) if name in settings}
         words = {"signal": "signals of the"}
-        listed = "".join(f"{words.get(k, k)} {value}, " for k, value in {**own, **settings}.items())
+        listed = "".join(
+            f"{words.get(k, k)} {value}, " for k, value in {**first, **settings}.items()
+        )
         return f"{self.name} ({listed}q in [{self.q_min:g}, {self.q_max:g}])"
 
     @classmethod
@@ -285,13 +287,13 @@ class Guide(Extensible):
             )
         if cls.__abstractmethods__:
             return "has no q", "implement q(self, signals, step)"
-        known = {"signal": get_args(Signal), "schedule_clock": get_args(Clock)}
-        for setting in known.keys() & cls.model_fields.keys():
+        choices_by_setting = {"signal": get_args(Signal), "schedule_clock": get_args(Clock)}
+        for setting in choices_by_setting.keys() & cls.model_fields.keys():
             choices = get_args(cls.model_fields[setting].annotation)
-            if not choices or not set(choices) <= set(known[setting]):
+            if not choices or not set(choices) <= set(choices_by_setting[setting]):
                 return (
                     f"has a setting {setting} with other choices than those of sage_cli.guides",
-                    f"it can be {' or '.join(known[setting])}, as a Literal",
+                    f"it can be {' or '.join(choices_by_setting[setting])}, as a Literal",
                 )
         if not isinstance(cls.needs, Set):
             return f"needs {cls.needs!r}, which is no set", "make it a frozenset"
@@ -341,17 +343,17 @@ def _check(guide: Guide, q_BT: Any, signals: Signals) -> None:
 
     expected = tuple(signals.logps_BT.shape)
     if not isinstance(q_BT, Tensor) or q_BT.shape != expected:
-        found = tuple(q_BT.shape) if isinstance(q_BT, Tensor) else f"a {type(q_BT).__name__}"
+        given = tuple(q_BT.shape) if isinstance(q_BT, Tensor) else f"a {type(q_BT).__name__}"
         raise TrainingError(
-            f"q of {_title(guide)} is {found}, and the batch is {expected} (completions, tokens)",
+            f"q of {_title(guide)} is {given}, and the batch is {expected} (completions, tokens)",
             "return one factor for each token, as signals.logps_BT is laid out",
         )
     valid_BT = signals.mask_BT.bool()
     wrong_BT = ~q_BT.isfinite() & valid_BT
     if wrong_BT.any() and _are_finite(signals):
-        what = "NaN" if (q_BT.isnan() & valid_BT).any() else "infinite"
+        value = "NaN" if (q_BT.isnan() & valid_BT).any() else "infinite"
         raise TrainingError(
-            f"q of {_title(guide)} is {what} for {int(wrong_BT.sum())} of the batch's "
+            f"q of {_title(guide)} is {value} for {int(wrong_BT.sum())} of the batch's "
             f"{int(valid_BT.sum())} tokens",
             "check it with sage_cli.guides.contract.GuideContract; a division by 0 and the "
             "logarithm of a number that is not positive are the usual causes",
@@ -361,8 +363,9 @@ def _check(guide: Guide, q_BT: Any, signals: Signals) -> None:
 def _are_finite(signals: Signals) -> bool:
     """Return True if no signal of an unmasked token is NaN or infinite."""
     of_tokens: list[Any] = [v for name, v in signals.optional.items() if name not in ROW_SIGNALS]
-    every, valid_BT = (signals.logps_BT, signals.entropy_BT, *of_tokens), signals.mask_BT.bool()
-    return all(values_BT[valid_BT].isfinite().all() for values_BT in every)
+    valid_BT = signals.mask_BT.bool()
+    by_token = (signals.logps_BT, signals.entropy_BT, *of_tokens)
+    return all(values_BT[valid_BT].isfinite().all() for values_BT in by_token)
 
 
 def _title(guide: Guide) -> str:

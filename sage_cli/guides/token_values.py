@@ -38,17 +38,17 @@ def token_values(
     step: int,
     reference: list[Pair] | None = None,
     token_ids: list[list[int]] | None = None,
-    known: Known | None = None,
+    others: Known | None = None,
 ) -> tuple[tuple[TokenValues, ...], dict[str, float]]:
     """Apply `guide` at its clock's `step`; return each completion's values and their summary.
 
     `policy` holds the completions' signals; surprisal and entropy are the policy's in any case.
-    `reference`, `token_ids` and `known`, other optional signals, are for a guide that reads them.
+    `reference`, `token_ids` and `others`, other optional signals, are for a guide that reads them.
     Raises TrainingError if the guide needs one that is not given.
     """
-    log_q_BT = guide.log_q(_signals(guide, policy, reference, token_ids, known or {}), step)
+    log_q_BT = guide.log_q(_signals(guide, policy, reference, token_ids, others or {}), step)
     # without the padding
-    log_qs = [log_q_T[: len(own[0])] for own, log_q_T in zip(policy, log_q_BT, strict=True)]
+    log_qs = [log_q_T[: len(signals[0])] for signals, log_q_T in zip(policy, log_q_BT, strict=True)]
     rows = tuple(
         TokenValues(
             surprisal_T=tuple((0 - logps_T).tolist()),
@@ -110,10 +110,10 @@ def _signals(
     policy: list[Pair],
     reference: list[Pair] | None,
     token_ids: list[list[int]] | None,
-    known: Known,
+    others: Known,
 ) -> Signals:
     """Return all signals that are given, rows of unequal length padded on the right."""
-    optional: dict[OptionalSignal, Tensor | tuple[str, ...]] = {**known}
+    optional: dict[OptionalSignal, Tensor | tuple[str, ...]] = {**others}
     optional["policy_logps_BT"], optional["policy_entropy_BT"] = _padded(policy)
     if reference is not None:
         optional["reference_logps_BT"], optional["reference_entropy_BT"] = _padded(reference)

@@ -158,8 +158,8 @@ class MethodContract(ABC):
         if not self.order_of_groups_matters:
             inputs, order_P = self.inputs(), torch.tensor([2, 0, 4, 3, 1])
             expected = self.advantages(inputs).reshape(PROMPTS, COMPLETIONS, -1)[order_P]
-            found = self.advantages(_reordered(inputs, order_P))
-            torch.testing.assert_close(found.reshape(expected.shape), expected)
+            reordered = self.advantages(_reordered(inputs, order_P))
+            torch.testing.assert_close(reordered.reshape(expected.shape), expected)
 
     def update(self) -> Update:
         """A second update of six completions of 1 to 9 tokens; the first two have advantage 0."""
@@ -212,12 +212,12 @@ class MethodContract(ABC):
         """Padding has log-probabilities and entropies too."""
         update = self.update()
         mask_BT = update.mask_BT.bool()
-        other: dict[str, Any] = {
+        padded: dict[str, Any] = {
             name: torch.where(mask_BT, getattr(update, name), -0.123)
             for name in ("logps_BT", "old_logps_BT", "entropy_BT", "old_entropy_BT")
         }
-        found = self.shaped(replace(update, **other))
-        torch.testing.assert_close(found[mask_BT], self.shaped(update)[mask_BT])
+        shaped = self.shaped(replace(update, **padded))
+        torch.testing.assert_close(shaped[mask_BT], self.shaped(update)[mask_BT])
 
     def test_zero_stays_zero(self) -> None:
         """A group whose rewards are equal teaches nothing."""
@@ -237,8 +237,8 @@ class MethodContract(ABC):
         if not isinstance(method, OnlineMethod):
             return torch.zeros_like(inputs.rewards_PN).flatten()
         with torch.no_grad():
-            found = checked(method.advantages(inputs), method.algo, inputs, by_row=True)
-        return found.to(inputs.rewards_PN)
+            advantages = checked(method.advantages(inputs), method.algo, inputs, by_row=True)
+        return advantages.to(inputs.rewards_PN)
 
     def shaped(self, update: Update) -> Tensor:
         """Return what an update reads, as the trainer does: checked."""
@@ -249,7 +249,7 @@ class MethodContract(ABC):
 
 
 def _reordered(inputs: AdvantageInputs, order_P: Tensor) -> AdvantageInputs:
-    """The same groups, prompts in another order."""
+    """Return the same groups, prompts in another order."""
 
     def rows(values_BT: Tensor) -> Tensor:
         return values_BT.reshape(PROMPTS, COMPLETIONS, TOKENS)[order_P].reshape(-1, TOKENS)

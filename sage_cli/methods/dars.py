@@ -54,43 +54,43 @@ class Dars(PolicyGradient):
 
     def refusals(self, beside: Beside) -> list[str]:
         """Return the conflicts with settings that need groups of equal size."""
-        found, group = super().refusals(beside), self.rollouts_per_prompt
+        refusals, group = super().refusals(beside), self.rollouts_per_prompt
         if group < 3:
-            found.append(
+            refusals.append(
                 "rl.algo 'dars' tells hard prompts by their share of right rollouts, and "
                 f"rl.rollouts_per_prompt {group} gives shares of 0 and 1, or 1/2 between them (use "
                 "more; 8 is usual)"
             )
         if self.most_rollouts is not None and self.most_rollouts <= group:
-            found.append(
+            refusals.append(
                 f"rl.most_rollouts {self.most_rollouts} counts both stages, and the first alone "
                 f"has rl.rollouts_per_prompt {group}"
             )
         if self.loss not in ("dr_grpo", "grpo"):
-            found.append(
+            refusals.append(
                 "rl.algo 'dars' pools groups of unequal size, for which rl.loss 'dr_grpo' or "
                 f"'grpo' are made, not '{self.loss}'"
             )
         if self.dynamic_sampling:
-            found.append(
+            refusals.append(
                 "rl.algo 'dars' gives hard prompts more rollouts, and rl.dynamic_sampling replaces "
                 "them"
             )
         if beside.rollout.may_use_vllm and beside.rollout.vllm.mode == "server":
-            found.append(
+            refusals.append(
                 "rl.algo 'dars' samples unequal numbers of completions of a prompt, and a vLLM "
                 "server is asked for equal ones (use rollout.vllm.mode=colocate or "
                 "rollout.backend=transformers)"
             )
         if beside.anchor.kl == "forward":
-            found.append(
+            refusals.append(
                 "rl.algo 'dars' has batches of unequal size, and forward KL takes the reference's "
                 "completions row by row in turn (use --kl reverse or none)"
             )
-        return found
+        return refusals
 
     def describe(self) -> dict[str, Any]:
-        """The second stage."""
+        """Return the second stage."""
         return {**super().describe(), "second stage": self.allocation}
 
 
@@ -105,14 +105,14 @@ def extra_rollouts(right: int, first: int, allocation: Literal["et", "hw"], most
     if accuracy >= 0.5:
         return 0
     weight, peak = 2 * accuracy * (1 - accuracy), first / 2
-    wanted = peak if allocation == "et" else 2 * (1 - accuracy) * peak
-    return min(math.ceil((wanted - first * weight) / weight), most - first)
+    target = peak if allocation == "et" else 2 * (1 - accuracy) * peak
+    return min(math.ceil((target - first * weight) / weight), most - first)
 
 
 def pooled_advantages(
     reward_B: Tensor, right_B: Tensor, prompt_B: Tensor, real_B: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Rewards less the mean of their prompt's pool (B,), and whether a row teaches (B,).
+    """Return rewards less the mean of their prompt's pool (B,), and whether a row teaches (B,).
 
     Pools may differ in size; rows that aren't `real_B` belong to none. A pool of one grade
     teaches nothing, nor do rows that aren't real.
@@ -163,7 +163,7 @@ class _AllRows:
 
         reward_B = torch.cat(self._reward)
         prompt_B, real_B = (
-            torch.tensor(of, device=reward_B.device) for of in (self.prompts, self._real)
+            torch.tensor(values, device=reward_B.device) for values in (self.prompts, self._real)
         )
         return pooled_advantages(reward_B, torch.cat(self._right), prompt_B, real_B)
 
@@ -215,11 +215,11 @@ class SecondStage(Hooks):
             all_rows.add(filled, trainer.rewards_BF, right_B, real=len(portion))
         advantage_B, teaches_B = all_rows.advantages()
         self._rows = max(1, int(teaches_B.sum()))
-        found = {p for p, right in zip(all_rows.prompts, all_rows.right(), strict=True) if right}
+        solved = {p for p, right in zip(all_rows.prompts, all_rows.right(), strict=True) if right}
         self._pooled = {
             "rollouts/extra": len(more),
             "groups/second_stage": len(set(more)),
-            "groups/rescued": sum(right == 0 and p in found for p, right in enumerate(right_P)),
+            "groups/rescued": sum(right == 0 and p in solved for p, right in enumerate(right_P)),
             "groups/taught": len(
                 {all_rows.prompts[i] for i in teaches_B.nonzero().flatten().tolist()}
             ),
@@ -229,7 +229,7 @@ class SecondStage(Hooks):
         return self._levelled(trainer, both, teaches_B)
 
     def loss(self, trainer: Trainer, model: Any, batch: Batch) -> Tensor:
-        """The loss of a buffered micro-batch: all but its last part go backward at once.
+        """Return the loss of a buffered micro-batch: all but its last part go backward at once.
 
         So no more than a part's activations are kept; the last goes backward as any loss does.
         """
@@ -241,8 +241,8 @@ class SecondStage(Hooks):
             loss = share * trainer.loss_of(model, part)
             trainer.accelerator.backward(loss)
             total = total + loss.detach()
-        found: Tensor = weight * trainer.loss_of(model, last) + total
-        return found
+        whole: Tensor = weight * trainer.loss_of(model, last) + total
+        return whole
 
     def parts(self, trainer: Trainer, batch: Batch) -> list[tuple[float, Batch]]:
         """A buffered micro-batch in parts of at most `rl.micro_batch` rows, with their weights.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
-from sage_cli.methods.hooks import Batch, Hooks, Setup, Trainer
+from sage_cli.methods.hooks import Batch, Hooks, Setup, Trainer, logps_after, share_of
 from sage_cli.methods.method import Beside, PlainAdvantages
 
 if TYPE_CHECKING:
@@ -76,22 +76,22 @@ class DphRl(PlainAdvantages):
 
     def refusals(self, beside: Beside) -> list[str]:
         """Return the conflicts with what replaces held problems or holds them twice."""
-        found = super().refusals(beside)
-        found += self.idle("alpha", "divergence=alpha", self.divergence == "alpha")
+        refusals = super().refusals(beside)
+        refusals += self.idle("alpha", "divergence=alpha", self.divergence == "alpha")
         if self.dynamic_sampling:
-            found.append(
+            refusals.append(
                 "rl.algo 'dph-rl' holds problems that are nearly solved, and rl.dynamic_sampling "
                 "would replace just them (use rl.dynamic_sampling=false)"
             )
         if beside.anchor.kl == "forward":
-            found.append(
+            refusals.append(
                 "anchor.kl 'forward' is a divergence on stored completions, and rl.algo 'dph-rl' "
                 "has one of its own (use --kl none with rl.divergence=forward)"
             )
-        return found
+        return refusals
 
     def describe(self) -> dict[str, Any]:
-        """The divergence, and where it acts."""
+        """Return the divergence, and where it acts."""
         order = f" {self.alpha:g}" if self.divergence == "alpha" else ""
         held = (
             f"{self.divergence}{order} x {self.weighs:g}, where at least {self.solved:.0%} of "
@@ -124,7 +124,7 @@ def divergence(log_ratio_BT: Tensor, kind: Divergence, *, alpha: float, limit: f
 
 
 def slope(log_u: float, kind: Divergence, *, alpha: float) -> float:
-    """The derivative of f(u) in log u."""
+    """Return the derivative of f(u) in log u."""
     u = math.exp(log_u)
     if kind == "forward":
         return u - 1
@@ -220,11 +220,11 @@ class HeldProblems(Hooks):
         golds = [self.setup.prompts[row][1].gold for row in rows for _ in stored[row]]
         texts = [text for row in rows for text, _ in stored[row]]
         grades = iter(self.setup.grader(golds, texts) if texts else ())
-        found = []
+        chosen = []
         for row in rows:
             right = [next(grades).status == "right" for _ in stored[row]]
-            found.append((row, held_completion(right, self.method.solved)))
-        return {row: one for row, one in sorted(gather_object(found)) if one is not None}
+            chosen.append((row, held_completion(right, self.method.solved)))
+        return {row: index for row, index in sorted(gather_object(chosen)) if index is not None}
 
     def _at_start(self, trainer: Trainer, rows: Sequence[int]) -> list[list[float]]:
         """Log-probabilities of these problems' completions; each process computes a share."""
@@ -233,19 +233,16 @@ class HeldProblems(Hooks):
 
         if not rows:
             return []
-        state, at_once = trainer.accelerator, trainer.args.per_device_train_batch_size
-        share = -(-len(rows) // state.num_processes)
-        begin = state.process_index * share
-        # the last share is filled up, because processes that share a model compute in step
-        mine = [rows[min(i, len(rows) - 1)] for i in range(begin, begin + share)]
-        found = []
+        at_once = trainer.args.per_device_train_batch_size
+        mine = share_of(rows, trainer.accelerator)
+        logps = []
         for first in range(0, len(mine), at_once):
             with torch.no_grad():
                 logps_BT, mask_BT = self._policy(trainer, mine[first : first + at_once])
-            found += [
+            logps += [
                 row[mask.bool()].tolist() for row, mask in zip(logps_BT, mask_BT, strict=True)
             ]
-        together: list[list[float]] = gather_object(found)
+        together: list[list[float]] = gather_object(logps)
         return together[: len(rows)]
 
     def _divergences(self, trainer: Trainer, rows: Sequence[int]) -> Tensor:
@@ -264,34 +261,14 @@ class HeldProblems(Hooks):
 
     def _policy(self, trainer: Trainer, rows: Sequence[int]) -> tuple[Tensor, Tensor]:
         """The policy's log-probabilities (B, T) of these problems' completions, and their mask."""
-        import torch
-
         prompts = [self.setup.prompts[row][0] for row in rows]
         before = trainer.processing_class(prompts, add_special_tokens=False)["input_ids"]
         after = [self.setup.initial[row][self._chosen[row]][1] for row in rows]
-        device = trainer.accelerator.device
-        before_BT, before_mask_BT = _padded(before, "left")
-        after_BT, mask_BT = _padded(after, "right")
-        logps_BT = trainer.plain_logps(
-            torch.cat([before_BT, after_BT], dim=1).to(device),
-            torch.cat([before_mask_BT, mask_BT], dim=1).to(device),
-            after_BT.shape[1],
-        )
-        return logps_BT, mask_BT.to(device)
-
-
-def _padded(ids: Sequence[Sequence[int]], side: str) -> tuple[Tensor, Tensor]:
-    """Ids and mask (B, T)."""
-    import torch
-    from torch.nn.utils.rnn import pad_sequence
-
-    rows = [torch.tensor(row) for row in ids]
-    mask = [torch.ones_like(row) for row in rows]
-    return pad_sequence(rows, True, 0, side), pad_sequence(mask, True, 0, side)
+        return logps_after(trainer, before, after)
 
 
 def _packed(values: Sequence[float]) -> str:
-    """The bits of float32 values, for JSON: digits would take four times the room."""
+    """Return the bits of float32 values, for JSON: digits would take four times the room."""
     import numpy as np
 
     return b64encode(np.asarray(values, np.float32).tobytes()).decode()

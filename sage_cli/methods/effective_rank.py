@@ -60,14 +60,14 @@ class EffectiveRank(PolicyGradient):
         return advantages_B + torch.minimum(phi_B.clamp(min=0), advantages_B.abs() / self.kappa)
 
     def refusals(self, beside: Beside) -> list[str]:
-        """Hidden states that no process has whole."""
-        found = super().refusals(beside)
+        """Return the conflicts: hidden states that no process has whole."""
+        refusals = super().refusals(beside)
         if (sharding := sharded_by(self.accelerate)) is not None:
-            found.append(
+            refusals.append(
                 "rl.algo 'effective-rank' reads hidden states in one piece, and rl.accelerate "
                 f"'{self.accelerate}' ({sharding}) spreads the policy (use --accelerate ddp)"
             )
-        return found
+        return refusals
 
 
 def effective_rank(hidden_TD: Tensor) -> Tensor:

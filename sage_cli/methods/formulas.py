@@ -141,7 +141,7 @@ class Update:
 
 
 def checked(
-    found: Any, name: str, inputs: AdvantageInputs | Update, *, by_row: bool = False
+    values: Any, name: str, inputs: AdvantageInputs | Update, *, by_row: bool = False
 ) -> Tensor:
     """Return advantages that the method `name` gives, as (B, T), or with `by_row` as (B,), too.
 
@@ -150,21 +150,21 @@ def checked(
     """
     whole = tuple(inputs.mask_BT.shape)
     shapes = [whole[:1], whole] if by_row else [whole]
-    if not isinstance(found, Tensor) or found.shape not in shapes:
-        given = tuple(found.shape) if isinstance(found, Tensor) else f"a {type(found).__name__}"
+    if not isinstance(values, Tensor) or values.shape not in shapes:
+        given = tuple(values.shape) if isinstance(values, Tensor) else f"a {type(values).__name__}"
         raise TrainingError(
             f"{name} gives {given} for a batch of {whole[0]} completions, {whole[1]} tokens long",
             f"return a tensor of shape {' or '.join(map(str, shapes))}",
         )
-    wrong = int((~found.isfinite()).sum())
+    wrong = int((~values.isfinite()).sum())
     if wrong:
         raise TrainingError(
-            f"{name} gives NaN or infinity at {wrong} of {found.numel()} places in step "
+            f"{name} gives NaN or infinity at {wrong} of {values.numel()} places in step "
             f"{inputs.step}",
             "groups of equal rewards have deviation 0: don't divide by it alone; see "
             "sage_cli.methods.contract",
         )
-    return found
+    return values
 
 
 def group_advantages(rewards_PN: Tensor) -> Tensor:

@@ -67,9 +67,9 @@ class GuidedDpo(Method):
     @field_validator("hint")
     @classmethod
     def _has_its_places(cls, text: str) -> str:
-        for place in (QUESTION, HINT):
-            if place not in text:
-                raise ValueError(f"must hold {place}")
+        for placeholder in (QUESTION, HINT):
+            if placeholder not in text:
+                raise ValueError(f"must hold {placeholder}")
         return text
 
     @model_validator(mode="after")
@@ -112,7 +112,7 @@ class GuidedDpo(Method):
         Blank ones aren't counted. None without a solution of two lines.
         """
         pieces = _THINK.sub("", working or "").strip().split(self.line_end)
-        written = [place for place, piece in enumerate(pieces) if piece.strip()]
+        written = [line for line, piece in enumerate(pieces) if piece.strip()]
         if len(written) < 2:
             return None
         last = written[:-1][: self.hint_lines][-1]
@@ -124,7 +124,7 @@ class GuidedDpo(Method):
         if hint is None:
             return None
         values = {"question": question, "hint": hint}
-        return _PLACES.sub(lambda place: values[place[1]], self.hint)
+        return _PLACES.sub(lambda placeholder: values[placeholder[1]], self.hint)
 
     def require_problems(self, problems: Sequence[HasWorking], source: SourceSection) -> None:
         """Raise DataError where none of the problems has a hint."""
@@ -149,46 +149,46 @@ class GuidedDpo(Method):
 
         An answer that continues its hint follows the question, without text between them.
         """
-        found, kl = super().refusals(beside), beside.anchor.kl
+        refusals, kl = super().refusals(beside), beside.anchor.kl
         if self.continued and beside.prompt.format != "plain":
-            found.append(
+            refusals.append(
                 "rl.continued has the answer begin where the question ends, and prompt.format "
                 f"'{beside.prompt.format}' puts more between them (use rl.continued=false)"
             )
         if beside.guide.name != "none":
-            found.append(
+            refusals.append(
                 f"guide '{beside.guide.name}' reshapes the anchor of a policy gradient, and "
                 "rl.algo 'guided-dpo' has none: what holds it is the policy as SFT leaves it (use "
                 "--guide none)"
             )
         elif kl != "none":
-            found.append(
+            refusals.append(
                 f"anchor.kl '{kl}' is a term of a policy gradient, and rl.algo 'guided-dpo' holds "
                 "the policy by rl.preference_beta (use --kl none)"
             )
         if self.processes > 1 or self.accelerate is not None:
-            found.append(
+            refusals.append(
                 "rl.algo 'guided-dpo' trains in one process (leave out --processes and "
                 "--accelerate)"
             )
         if (order := beside.data.rl.order) != "shuffled":
-            found.append(
+            refusals.append(
                 f"data.rl.order '{order}' sorts problems, and rl.algo 'guided-dpo' learns from "
                 "pairs in an order of its own (use data.rl.order=shuffled)"
             )
-        return found
+        return refusals
 
     def warnings(self) -> list[str]:
         """Return a sentence on the policy that DPO refers to."""
         return ["no KL anchor: DPO holds the policy to what supervised fine-tuning leaves"]
 
     def describe(self) -> dict[str, Any]:
-        """The loss."""
+        """Return the loss."""
         beta = self.preference_beta
         return {"loss": f"dpo, log-ratio x {beta:g}, against the policy as SFT leaves it"}
 
     def amounts(self, longest: int) -> dict[str, Any]:
-        """Tries, retries, SFT and pairs."""
+        """Return the facts: tries, retries, SFT and pairs."""
         problems, tries = self.steps * self.prompts_per_step, self.rollouts_per_prompt
         return {
             "tries": f"{problems:,} problems at most x {tries} = {problems * tries:,} completions",

@@ -53,7 +53,7 @@ class GradeReward:
         self.record: dict[str, float] = {}
 
     def grade(self, golds: Sequence[str], completions: Sequence[str]) -> list[str]:
-        """The status of each completion."""
+        """Return the status of each completion."""
         return [grade.status for grade in self.grader(golds, completions)]
 
     def __call__(self, *, completions: list[str], gold: list[str], **_: Any) -> list[float]:
@@ -169,7 +169,7 @@ class DynamicSampling:
         self.record: dict[str, int] = {}
 
     def sample(self, trainer: Trainer, rows: Sequence[Row]) -> tuple[list[Row], Generated]:
-        """Rows and their completions (in TRL's form) after replacement, for this process."""
+        """Return rows and their completions (in TRL's form) after replacement, for this process."""
         from accelerate.utils import gather_object
 
         rows, sampled = list(rows), trainer.generate_rows(rows)
@@ -188,7 +188,7 @@ class DynamicSampling:
         return rows, sampled
 
     def _fresh(self, count: int, tried: set[int], step: int, attempt: int) -> list[int]:
-        """Up to `count` prompts that weren't tried in this step."""
+        """Return up to `count` prompts that weren't tried in this step."""
         import numpy as np
 
         left = np.setdiff1d(np.arange(len(self.population)), sorted(tried))
@@ -214,13 +214,51 @@ class DynamicSampling:
         padding = [self.population[next(iter(replacement.values()))]] * (count - len(places))
         new = trainer.generate_rows([*fresh, *padding])
         rows = list(rows)
-        for place, row in zip(places, fresh, strict=True):
-            rows[place] = row
+        for number, row in zip(places, fresh, strict=True):
+            rows[number] = row
         return rows, tuple(_merged(old, new[i], places) for i, old in enumerate(sampled))
 
 
+def share_of(rows: Sequence[int], accelerator: Any) -> list[int]:
+    """Return this process's share of `rows`, equally long in every process.
+
+    The last ones are filled up with the last row: processes that share a model compute in step.
+    Gathered in the processes' order, and cut to `len(rows)`, the shares are `rows` again.
+    """
+    share = -(-len(rows) // accelerator.num_processes)
+    begin = accelerator.process_index * share
+    return [rows[min(i, len(rows) - 1)] for i in range(begin, begin + share)]
+
+
+def logps_after(
+    trainer: Trainer, before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]
+) -> tuple[Tensor, Tensor]:
+    """Return the policy's log-probabilities (B, T) of the tokens `after` others, and their mask."""
+    import torch
+
+    before_BT, before_mask_BT = _padded(before, "left")
+    after_BT, mask_BT = _padded(after, "right")
+    device = trainer.accelerator.device
+    logps_BT = trainer.plain_logps(
+        torch.cat([before_BT, after_BT], dim=1).to(device),
+        torch.cat([before_mask_BT, mask_BT], dim=1).to(device),
+        after_BT.shape[1],
+    )
+    return logps_BT, mask_BT.to(device)
+
+
+def _padded(ids: Sequence[Sequence[int]], side: str) -> tuple[Tensor, Tensor]:
+    """Return ids and mask (B, T)."""
+    import torch
+    from torch.nn.utils.rnn import pad_sequence
+
+    rows = [torch.tensor(row) for row in ids]
+    mask = [torch.ones_like(row) for row in rows]
+    return pad_sequence(rows, True, 0, side), pad_sequence(mask, True, 0, side)
+
+
 def equal_groups(right_PN: Tensor) -> list[int]:
-    """Indices of the groups whose completions are all right or all not right."""
+    """Return the groups whose completions are all right or all not right."""
     share_P = right_PN.float().mean(dim=1)
     indices: list[int] = ((share_P == 0) | (share_P == 1)).nonzero().flatten().tolist()
     return indices
@@ -231,8 +269,8 @@ def _merged(old: Any, new: Any, places: list[int]) -> Any:
     if not isinstance(old, list) or not old:
         return old
     merged = list(old)
-    for place, value in zip(places, new, strict=False):
-        merged[place] = value
+    for index, value in zip(places, new, strict=False):
+        merged[index] = value
     return merged
 
 
@@ -265,8 +303,8 @@ class Hooks:
     def advantages(self, trainer: Trainer, batch: Batch, right_PN: Tensor) -> Tensor:
         """Return this process's advantages after a look at the rewards or grades of all."""
         _ = trainer, right_PN
-        found: Tensor = batch["advantages"]
-        return found
+        advantages: Tensor = batch["advantages"]
+        return advantages
 
     def pooled(self, trainer: Trainer, rows: list[Row], batch: Batch, right_PN: Tensor) -> Batch:
         """Return the batch with further rollouts."""

@@ -38,25 +38,25 @@ class KlCov(PolicyGradient):
         return kl_cov(update, share=self.share, coefficient=self.kl_coefficient)
 
     def refusals(self, beside: Beside) -> list[str]:
-        """Updates whose ratio is 1, and losses that its term does not fit."""
-        found = super().refusals(beside)
+        """Return the conflicts: updates whose ratio is 1, and losses that its term does not fit."""
+        refusals = super().refusals(beside)
         if self.steps_per_batch == 1:
-            found.append(
+            refusals.append(
                 "rl.algo 'kl-cov' holds tokens back by |log pi / pi_old|, and with one update per "
                 "generation that is 0 with gradient 0 (use rl.iterations or "
                 "rl.steps_per_generation above 1)"
             )
         if self.clip or self.loss not in CLIPPING:
-            found.append(
+            refusals.append(
                 "rl.algo 'kl-cov' adds to a loss that isn't clipped, and the loss is "
                 f"'{self.loss}' with rl.clip={str(self.clip).lower()} (use rl.clip=false with one "
                 f"of {', '.join(CLIPPING)})"
             )
-        return found
+        return refusals
 
 
 def kl_cov(update: Update, *, share: float, coefficient: float) -> Tensor:
-    """A - coefficient |log rho| / rho for the max(1, `share`) tokens of greatest covariance.
+    """Return A - coefficient |log rho| / rho for the max(1, `share`) tokens of greatest covariance.
 
     The loss -rho A of those then has the term coefficient |log rho|, with its gradient. Only
     covariances above 0 count: where all advantages are 0, all are equal and the choice would be

@@ -41,14 +41,14 @@ class Mara(PolicyGradient):
         return group_advantages(inputs.rewards_PN + added_PN).flatten()
 
     def refusals(self, beside: Beside) -> list[str]:
-        """An anchor without weight, which nothing is measured by."""
-        found = [*super().refusals(beside), *self.learns_from_equal_groups()]
+        """Return an anchor without weight, which nothing is measured by."""
+        refusals = [*super().refusals(beside), *self.learns_from_equal_groups()]
         if beside.anchor.kl != "reverse" or beside.anchor.beta == 0:
-            found.append(
+            refusals.append(
                 "rl.algo 'mara' raises rewards by anchor.beta times log pi_ref, and without a "
                 "reverse KL of some weight it is grpo (use --kl reverse and a beta above 0)"
             )
-        return found
+        return refusals
 
 
 def mode_anchored_rewards(right_PN: Tensor, logps_PN: Tensor, beta: float) -> Tensor:

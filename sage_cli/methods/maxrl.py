@@ -30,7 +30,7 @@ class MaxRl(PolicyGradient):
         return maxrl_advantages(inputs.right_PN).flatten()
 
     def refusals(self, beside: Beside) -> list[str]:
-        """Punishments take rewards below 0, and the mean with them."""
+        """Return the conflicts: punishments take rewards below 0, and the mean with them."""
         return [*super().refusals(beside), *self.reads_grades_alone()]
 
 

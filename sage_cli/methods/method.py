@@ -172,9 +172,9 @@ class Method(Extensible):
         cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
         """Return the schema of the loop's settings; those of a method come beside them."""
-        found = handler(core_schema)
-        handler.resolve_ref_schema(found)["additionalProperties"] = cls is Method
-        return found
+        schema = handler(core_schema)
+        handler.resolve_ref_schema(schema)["additionalProperties"] = cls is Method
+        return schema
 
     @classmethod
     def stored(cls) -> type[Method]:
@@ -380,23 +380,25 @@ class OnlineMethod(Method):
         }
 
     def refusals(self, beside: Beside) -> list[str]:
-        """Settings that act only where another one is on."""
-        found = [*super().refusals(beside), *reward_problems(self.rewards)]
+        """Return the conflicts: settings that act only where another one is on."""
+        refusals = [*super().refusals(beside), *reward_problems(self.rewards)]
         if self.dynamic_sampling and not any(
-            one.name == GRADE and one.weight for one in self.rewards
+            reward.name == GRADE and reward.weight for reward in self.rewards
         ):
-            found.append(
+            refusals.append(
                 "rl.dynamic_sampling replaces groups of equal grades, and rl.rewards doesn't pay "
                 "the grade (use rl.dynamic_sampling=false, or add grade to rl.rewards)"
             )
-        found += self.idle("max_extra_generations", "dynamic_sampling=true", self.dynamic_sampling)
+        refusals += self.idle(
+            "max_extra_generations", "dynamic_sampling=true", self.dynamic_sampling
+        )
         adapts = self.entropy_target is not None
-        found += self.idle("entropy_coefficient_step", "entropy_target=NATS", adapts)
+        refusals += self.idle("entropy_coefficient_step", "entropy_target=NATS", adapts)
         if adapts and self.entropy_coefficient > 1:
-            found.append(
+            refusals.append(
                 "rl.entropy_coefficient is above 1, and rl.entropy_target keeps it in [0, 1]"
             )
-        return found
+        return refusals
 
     def idle(self, name: str, needs: str, acts: bool) -> list[str]:
         """Return the refusal of a setting that was said and would do nothing without `needs`."""
@@ -406,13 +408,13 @@ class OnlineMethod(Method):
         return [f"rl.{name} {value} would do nothing (add rl.{needs}, or leave it out)"]
 
     def describe(self) -> dict[str, Any]:
-        """Rewards, and dynamic sampling."""
+        """Return the facts: rewards, and dynamic sampling."""
         return {"reward": in_words(self.rewards), "dynamic sampling": self.dynamic_sampling}
 
     def determinants(self) -> dict[str, Any]:
         """Without rewards where they are the grade alone, whatever time it may take."""
-        found = super().determinants()
-        return {k: v for k, v in found.items() if k != "rewards" or not are_usual(self.rewards)}
+        settings = super().determinants()
+        return {k: v for k, v in settings.items() if k != "rewards" or not are_usual(self.rewards)}
 
     def ignores_rewards(self, reads: str = "grades alone") -> list[str]:
         """Return the refusal of `rl.rewards`, for a method that would not maximise them."""
@@ -476,17 +478,16 @@ class PolicyGradient(OnlineMethod):
         }
 
     def refusals(self, beside: Beside) -> list[str]:
-        """Settings of the loss that contradict each other, or have nothing to act on."""
-        found = super().refusals(beside)
+        """Return the conflicts: settings of the loss that contradict each other or do nothing."""
         return [
-            *found,
+            *super().refusals(beside),
             *self._of_clipping(),
             *self._of_the_ratio(beside),
             *self._sorted(beside),
         ]
 
     def warnings(self) -> list[str]:
-        """Clip ranges of somebody's choice, where there is nothing to clip."""
+        """Return a warning of chosen clip ranges where there is nothing to clip."""
         usual = (self.epsilon_low, self.epsilon_high) == (0.2, 0.2)
         if self.steps_per_batch > 1 or not self.clip or usual:
             return []
@@ -496,7 +497,7 @@ class PolicyGradient(OnlineMethod):
         ]
 
     def describe(self) -> dict[str, Any]:
-        """Loss and clip range."""
+        """Return the facts: loss and clip range."""
         clipped = f"clip {self.epsilon_low:g}/{self.epsilon_high:g}" if self.clip else "no clipping"
         return {
             "loss": f"{self.loss}, {clipped}",
@@ -506,11 +507,11 @@ class PolicyGradient(OnlineMethod):
 
     def reads_grades_alone(self) -> list[str]:
         """Return the refusal of other rewards, for a method whose advantages are of grades."""
-        found = self.ignores_rewards()
+        refusals = self.ignores_rewards()
         if not self.overlong_buffer:
-            return found
+            return refusals
         return [
-            *found,
+            *refusals,
             f"rl.algo '{self.algo}' reads grades alone and would ignore rl.overlong_buffer "
             "(use rl.overlong_buffer=null, or --algo pkpo)",
         ]
@@ -525,45 +526,45 @@ class PolicyGradient(OnlineMethod):
         ]
 
     def _of_clipping(self) -> list[str]:
-        clips, found = self.loss in CLIPPING, []
+        clips, refusals = self.loss in CLIPPING, []
         losses = ", ".join(CLIPPING)
         if self.delta is not None and not clips:
-            found.append(f"rl.delta is read by the losses {losses}, not by '{self.loss}'")
+            refusals.append(f"rl.delta is read by the losses {losses}, not by '{self.loss}'")
         if self.delta is not None and self.delta <= 1 + self.epsilon_high:
-            found.append(
+            refusals.append(
                 f"rl.delta {self.delta} isn't above 1 + rl.epsilon_high {self.epsilon_high}, where "
                 "the ratio is clipped already"
             )
         if not self.clip and (not clips or self.delta is not None):
-            found.append(
+            refusals.append(
                 f"rl.clip is false, and only the losses {losses} without rl.delta can do without it"
             )
         if self.loss == "cispo" and self.epsilon_high < 1:
-            found.append(
+            refusals.append(
                 "rl.loss 'cispo' reads rl.epsilon_high as an absolute cap on the ratio, and "
                 f"{self.epsilon_high} would cut every token off (about 5 is usual)"
             )
-        return found
+        return refusals
 
     def _of_the_ratio(self, beside: Beside) -> list[str]:
-        found, anchor = [], beside.anchor
+        refusals, anchor = [], beside.anchor
         by_sequence = self.importance_sampling_level == "sequence"
         if self.steps_per_batch == 1 and by_sequence:
-            found.append(
+            refusals.append(
                 f"rl.importance_sampling_level 'sequence' (GSPO) changes nothing with {ONE_UPDATE},"
                 f" of completions as of tokens ({MORE_UPDATES})"
             )
         if self.steps_per_batch == 1 and self.delta is not None:
-            found.append(f"rl.delta has nothing to clip with {ONE_UPDATE} ({MORE_UPDATES})")
+            refusals.append(f"rl.delta has nothing to clip with {ONE_UPDATE} ({MORE_UPDATES})")
         by_reward = (anchor.kl, anchor.estimator) == ("reverse", "reward")
         if by_sequence and (self.shapes_tokens or by_reward):
             whose = f"rl.algo '{self.algo}'" if self.shapes_tokens else "anchor.estimator 'reward'"
-            found.append(
+            refusals.append(
                 f"{whose} gives each token an advantage of its own, and under "
                 "rl.importance_sampling_level 'sequence' (GSPO) all tokens of a completion share "
                 "one gradient (use rl.importance_sampling_level=token)"
             )
-        return found
+        return refusals
 
     def _sorted(self, beside: Beside) -> list[str]:
         completions = self.prompts_per_step * self.rollouts_per_prompt
@@ -591,32 +592,32 @@ class PlainAdvantages(PolicyGradient):
         """Return what `advantage` names, of the rewards; `beta` of the grades."""
         from sage_cli.methods import formulas
 
-        found = {
+        advantages = {
             "group": lambda: formulas.group_advantages(inputs.rewards_PN),
             "none": lambda: formulas.centred_advantages(inputs.rewards_PN),
             "beta": lambda: formulas.beta_advantages(inputs.right_PN),
         }[self.advantage]()
-        return found.flatten()
+        return advantages.flatten()
 
     def refusals(self, beside: Beside) -> list[str]:
-        """Punishments take rewards out of [0, 1], where `beta` is defined."""
-        found = super().refusals(beside)
+        """Return the conflicts: punishments take rewards out of [0, 1], where `beta` is defined."""
+        refusals = super().refusals(beside)
         if self.advantage == "beta" and not are_usual(self.rewards):
-            found.append(
+            refusals.append(
                 f"rl.advantage 'beta' of rl.algo '{self.algo}' reads grades alone and would ignore "
                 "rl.rewards (use --advantage group, or leave rl.rewards out)"
             )
         if self.advantage == "beta" and self.overlong_buffer:
-            found.append(
+            refusals.append(
                 "rl.advantage 'beta' is defined for rewards in [0, 1], and rl.overlong_buffer "
                 "takes them below 0 (use --advantage group or rl.overlong_buffer=null)"
             )
-        return found
+        return refusals
 
     def describe(self) -> dict[str, Any]:
-        """The advantage beside the loss."""
-        found = super().describe()
-        return found | {"loss": f"{found['loss']}, advantage {self.advantage}"}
+        """Return the advantage beside the loss."""
+        facts = super().describe()
+        return facts | {"loss": f"{facts['loss']}, advantage {self.advantage}"}
 
 
 class StoredMethod(PolicyGradient):
@@ -630,7 +631,7 @@ class StoredMethod(PolicyGradient):
 
 
 @dataclass(frozen=True)
-class Batch:
+class StepSizes:
     """The `completions` of one optimiser step = processes x `micro_batch` x `accumulation`."""
 
     completions: int
@@ -638,7 +639,7 @@ class Batch:
     accumulation: int
 
 
-def batch_of(rl: Method, processes: int) -> Batch:
+def batch_of(rl: Method, processes: int) -> StepSizes:
     """Return how a step's completions are divided among `processes` and their micro-batches.
 
     Without `rl.micro_batch` a process takes all of its completions at once. Raises
@@ -654,4 +655,4 @@ def batch_of(rl: Method, processes: int) -> Batch:
             "choose rl.prompts_per_step, rl.rollouts_per_prompt and rl.micro_batch so that "
             "prompts x rollouts is a multiple of micro_batch x processes",
         )
-    return Batch(completions, micro_batch, completions // (micro_batch * processes))
+    return StepSizes(completions, micro_batch, completions // (micro_batch * processes))

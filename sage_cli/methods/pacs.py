@@ -44,7 +44,7 @@ class Pacs(OnlineMethod):
         return [*super().refusals(beside), *self.ignores_rewards()]
 
     def describe(self) -> dict[str, Any]:
-        """The loss."""
+        """Return the loss."""
         weighted = "right and wrong of a group alike" if self.balanced_labels else "unweighted"
         loss = f"pacs, log-ratio x {self.score_scale:g}, {weighted}, no clipping"
         return {"loss": loss, **super().describe()}
@@ -127,12 +127,12 @@ class PacsLoss(Hooks):
 
         if "old_per_token_logps" not in batch:
             return torch.zeros(self._right_PN.numel(), device=batch["completion_mask"].device)
-        found = [
+        scores = [
             self._score(micro_batch, trainer.policy_signals(micro_batch)[0])
             for micro_batch in trainer.buffered
         ]
         ids = torch.cat([micro_batch["row_ids_B"] for micro_batch in trainer.buffered])
-        score_B = torch.cat(found)
+        score_B = torch.cat(scores)
         row_B, all_B = trainer.accelerator.gather((ids.to(score_B.device), score_B))
         ordered_B: Tensor = all_B[row_B.argsort()]
         return ordered_B

@@ -32,10 +32,10 @@ class PassAtK(PolicyGradient):
         return pass_at_k_advantages(inputs.right_PN, self.k).flatten()
 
     def refusals(self, beside: Beside) -> list[str]:
-        """Sets as large as the group, and rewards that are no grades."""
-        group, found = self.rollouts_per_prompt, super().refusals(beside)
+        """Return the conflicts: sets as large as the group, and rewards that are no grades."""
+        group, refusals = self.rollouts_per_prompt, super().refusals(beside)
         if self.k >= group:
-            found.append(
+            refusals.append(
                 f"rl.k is {self.k}, and a group has {group} completions: "
                 + (
                     "it has no subset of k"
@@ -44,11 +44,11 @@ class PassAtK(PolicyGradient):
                 )
                 + " (use a smaller k, or raise rl.rollouts_per_prompt)"
             )
-        return [*found, *self.reads_grades_alone()]
+        return [*refusals, *self.reads_grades_alone()]
 
 
 def pass_at_k_advantages(right_PN: Tensor, k: int) -> Tensor:
-    """Advantage of being in a set of k that has a right completion (Chen et al. 2025).
+    """Return the advantage of being in a set of k that has a right completion (Chen et al. 2025).
 
     With c of N right, R = 1 - C(N-c, k) / C(N, k) and S = sqrt(R (1 - R)), a right completion has
     (1 - R) / S and a wrong one (1 - R - C(N-c-1, k-1) / C(N-1, k-1)) / S. 0 where no set of k
@@ -64,13 +64,13 @@ def pass_at_k_advantages(right_PN: Tensor, k: int) -> Tensor:
 @lru_cache
 def _pass_at_k_values(n: int, k: int) -> list[tuple[float, float]]:
     """(wrong, right) completions' advantages by how many of n are right."""
-    found = []
+    values = []
     for c in range(n + 1):
         reward = 1 - comb(n - c, k) / comb(n, k)
         deviation = sqrt(reward * (1 - reward))
         if deviation == 0:
-            found.append((0.0, 0.0))
+            values.append((0.0, 0.0))
             continue
         among_wrong = comb(n - c - 1, k - 1) / comb(n - 1, k - 1)
-        found.append(((1 - reward - among_wrong) / deviation, (1 - reward) / deviation))
-    return found
+        values.append(((1 - reward - among_wrong) / deviation, (1 - reward) / deviation))
+    return values

@@ -37,7 +37,7 @@ class Pkpo(PolicyGradient):
         return pkpo_advantages(inputs.rewards_PN, 1 if annealed else self.k, self.form).flatten()
 
     def refusals(self, beside: Beside) -> list[str]:
-        """Sets larger than what there is to choose them from."""
+        """Return the conflicts: sets larger than what there is to choose them from."""
         group = self.rollouts_per_prompt
         most = group if self.form == "favoured" else group - 1
         if self.k <= most:
@@ -76,15 +76,15 @@ def _pkpo_weights(n: int, k: int, form: str) -> list[list[float]]:
 def _favoured(n: int, k: int, i: int) -> list[float]:
     """Only sets whose best is i count; C(j, k-2) of them have j for their second."""
     seconds = [comb(j, k - 2) * n / comb(n, k) for j in range(i)]
-    return [*(-one for one in seconds), sum(seconds), *[0.0] * (n - i - 1)]
+    return [*(-weight for weight in seconds), sum(seconds), *[0.0] * (n - i - 1)]
 
 
 def _leave_one_out(n: int, k: int, i: int) -> list[float]:
     """Sets with i, by their best; less k / (n-1) times the best of k of the others, on average."""
-    found = []
+    weights = []
     for j in range(n):
         best = comb(j, k - 1) if j == i else comb(j - 1, k - 2) if j > i else 0
         below = j if j < i else j - 1
         others = comb(below, k - 1) / comb(n - 1, k) if j != i else 0.0
-        found.append(n * (best / comb(n, k) - k / (n - 1) * others))
-    return found
+        weights.append(n * (best / comb(n, k) - k / (n - 1) * others))
+    return weights

@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 
 from sage_cli.errors import DataError, StoreError
-from sage_cli.methods.hooks import Batch, GradeReward, Hooks, Setup, Trainer
+from sage_cli.methods.hooks import (
+    Batch,
+    GradeReward,
+    Hooks,
+    Setup,
+    Trainer,
+    logps_after,
+    share_of,
+)
 from sage_cli.methods.method import Beside, PlainAdvantages
 
 if TYPE_CHECKING:
@@ -49,9 +57,9 @@ class Rlpr(PlainAdvantages):
 
     def refusals(self, beside: Beside) -> list[str]:
         """Return the conflicts with prompts without an answer tag and with readers of grades."""
-        found = [*super().refusals(beside), *self.ignores_rewards("the gold's probability")]
+        refusals = [*super().refusals(beside), *self.ignores_rewards("the gold's probability")]
         if beside.prompt.answer != "tags":
-            found.append(
+            refusals.append(
                 "rl.algo 'rlpr' puts the gold between the answer's tags, and prompt.answer is "
                 f"'{beside.prompt.answer}' (use prompt.answer=tags)"
             )
@@ -59,16 +67,16 @@ class Rlpr(PlainAdvantages):
             "rl.advantage 'beta'": self.advantage == "beta",
             "rl.dynamic_sampling": self.dynamic_sampling,
         }
-        found += [
+        refusals += [
             f"{name} reads grades, and rl.algo 'rlpr' pays for probabilities: completions would "
             "be chosen by another thing than what is paid for (leave it out)"
             for name, reads in reading.items()
             if reads
         ]
-        return found
+        return refusals
 
     def describe(self) -> dict[str, Any]:
-        """The reward."""
+        """Return the reward."""
         return super().describe() | {"reward": "probability"}
 
 
@@ -140,7 +148,7 @@ class ProbabilityReward(GradeReward):
                     "leave such problems out of data.rl, or choose another method",
                 )
         self.setup, self.filter_below = setup, filter_below
-        self.deviations: list[float] = [one["reward/deviation"] for one in setup.records]
+        self.deviations: list[float] = [record["reward/deviation"] for record in setup.records]
         self.trainer: Trainer
 
     def _at_start(self) -> list[float]:
@@ -158,18 +166,14 @@ class ProbabilityReward(GradeReward):
                     "type the command with --fresh",
                 )
             memory[_AT_START] = self._shared(range(len(self.setup.prompts)))
-        found: list[float] = memory[_AT_START]
-        return found
+        chances: list[float] = memory[_AT_START]
+        return chances
 
     def _shared(self, numbers: Sequence[int]) -> list[float]:
         """Return `_at_start` for these prompts; each process computes an equal share."""
         from accelerate.utils import gather_object
 
-        state = self.trainer.accelerator
-        share = -(-len(numbers) // state.num_processes)
-        begin = state.process_index * share
-        # the last share is filled up, because processes that share a model compute in step
-        mine = [numbers[min(i, len(numbers) - 1)] for i in range(begin, begin + share)]
+        mine = share_of(numbers, self.trainer.accelerator)
         chances = self._chances(
             [self.setup.prompts[number][0] + self.setup.answer_open for number in mine],
             [self.setup.prompts[number][1].gold for number in mine],
@@ -177,9 +181,9 @@ class ProbabilityReward(GradeReward):
         together: list[float] = gather_object(chances)
         return together[: len(numbers)]
 
-    def __call__(self, *, completions: list[str], gold: list[str], **known: Any) -> list[float]:
+    def __call__(self, *, completions: list[str], gold: list[str], **columns: Any) -> list[float]:
         """Rewards for TRL, which says the prompts and their numbers; grades are kept beside."""
-        prompts, row, at_start = known["prompts"], known["row"], self._at_start()
+        prompts, row, at_start = columns["prompts"], columns["row"], self._at_start()
         super().__call__(completions=completions, gold=gold)
         begins = [self.setup.answer_begin(text) for text in completions]
         chances = self._chances(
@@ -232,21 +236,19 @@ class ProbabilityReward(GradeReward):
         """
         import torch
 
-        trainer, found = self.trainer, list[float]()
+        trainer, chances = self.trainer, list[float]()
         at_once = trainer.args.per_device_train_batch_size
-        device = trainer.accelerator.device
+        # contexts and golds are tokenised apart, as prompt and completion are when sampled
+        before, after = (
+            trainer.processing_class(list(texts), add_special_tokens=False)["input_ids"]
+            for texts in (contexts, golds)
+        )
         for first in range(0, len(golds), at_once):
-            chosen = slice(first, first + at_once)
-            before, before_mask = _padded(trainer, contexts[chosen], left=True)
-            gold, gold_mask = _padded(trainer, golds[chosen], left=False)
+            rows = slice(first, first + at_once)
             with torch.no_grad():
-                logps_BT = trainer.plain_logps(
-                    torch.cat([before, gold], dim=1).to(device),
-                    torch.cat([before_mask, gold_mask], dim=1).to(device),
-                    gold.shape[1],
-                )
-            found += mean_probability(logps_BT.double(), gold_mask.to(device)).tolist()
-        return found
+                logps_BT, mask_BT = logps_after(trainer, before[rows], after[rows])
+            chances += mean_probability(logps_BT.double(), mask_BT).tolist()
+        return chances
 
 
 class ProbabilityHooks(Hooks):
@@ -268,20 +270,3 @@ class ProbabilityHooks(Hooks):
         keep_B = keep_P.repeat_interleave(right_PN.shape[1])[batch["row_ids_B"]]
         advantages: Tensor = batch["advantages"]
         return advantages * keep_B.reshape(-1, *[1] * (advantages.dim() - 1))
-
-
-def _padded(trainer: Trainer, texts: Sequence[str], *, left: bool) -> tuple[Tensor, Tensor]:
-    """Ids and mask (B, T) of texts, each tokenised by itself."""
-    import torch
-    from torch.nn.utils.rnn import pad_sequence
-
-    tokenizer = trainer.processing_class
-    rows = [
-        torch.tensor(ids) for ids in tokenizer(list(texts), add_special_tokens=False)["input_ids"]
-    ]
-    mask = [torch.ones_like(ids) for ids in rows]
-    side = "left" if left else "right"
-    return (
-        pad_sequence(rows, True, tokenizer.pad_token_id, padding_side=side),
-        pad_sequence(mask, True, 0, padding_side=side),
-    )

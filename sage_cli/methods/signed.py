@@ -37,9 +37,9 @@ class SignedAdvantages(PolicyGradient):
         return (right_PN * right + (1 - right_PN) * wrong).flatten()
 
     def refusals(self, beside: Beside) -> list[str]:
-        """Settings that read what these advantages don't, or drop what they learn from."""
-        found = super().refusals(beside)
-        return [*found, *self.reads_grades_alone(), *self.learns_from_equal_groups()]
+        """Return the conflicts: settings that these advantages don't read, or that drop groups."""
+        refusals = super().refusals(beside)
+        return [*refusals, *self.reads_grades_alone(), *self.learns_from_equal_groups()]
 
 
 class Psr(SignedAdvantages):

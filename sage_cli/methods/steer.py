@@ -46,7 +46,7 @@ class Steer(PolicyGradient):
 
 
 def steer(update: Update, *, form: str, omega: str, minimum: float, maximum: float) -> Tensor:
-    """A times a weight that is the lower the more a token's update would move the entropy.
+    """Return A times a weight that is the lower the more a token's update would move the entropy.
 
     `linear`: from `maximum` where Omega is least in the micro-batch to `minimum` where it is
     greatest, 1 where all are equal. `exp`: minimum ^ (Omega / max(greatest Omega, .02)). Under

@@ -34,7 +34,7 @@ class Ucpo(PolicyGradient):
         return super().advantages(inputs) * factor_PN.flatten().to(inputs.rewards_PN)
 
     def refusals(self, beside: Beside) -> list[str]:
-        """Punishments, by which right completions' advantages may be negative."""
+        """Return the conflicts: punishments may make right completions' advantages negative."""
         return [*super().refusals(beside), *self.reads_grades_alone()]
 
 

@@ -35,7 +35,7 @@ class Unlikeliness(PolicyGradient):
         return group_advantages(rewards_PN).flatten()
 
     def refusals(self, beside: Beside) -> list[str]:
-        """Dynamic sampling, which would replace groups that teach here."""
+        """Return the conflicts: dynamic sampling, which would replace groups that teach here."""
         return [*super().refusals(beside), *self.learns_from_equal_groups()]
 
 

@@ -20,7 +20,7 @@ from sage_cli.metrics.intervals import (
 )
 from sage_cli.settings.sections.sweep import Objective
 
-Measured = Sequence[Mapping[str, Counts]]
+CountsBySeed = Sequence[Mapping[str, Counts]]
 """A model's measurements: for each training seed, benchmark -> counts."""
 
 
@@ -50,7 +50,7 @@ def by_problem(objective: Objective, counts: Counts) -> FloatArray:
     return values_P
 
 
-def objective_values(objective: Objective, models: Sequence[Measured]) -> ObjectiveValues:
+def objective_values(objective: Objective, models: Sequence[CountsBySeed]) -> ObjectiveValues:
     """`objective` of `models`; MetricError unless all were measured on the same problems."""
     first = models[0][0]
     problems = {name: len(counts) for name, counts in first.items()}

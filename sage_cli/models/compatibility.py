@@ -8,7 +8,8 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from sage_cli.config.layers import UNIONS, leaves, settings
+from sage_cli.config.catalogue import UNIONS, settings
+from sage_cli.config.layers import leaves
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.models.folders import (
     Facts,
@@ -84,9 +85,9 @@ def refuse_other_model(policy: Policy, model: PretrainedModel | ScratchModel) ->
             else "describe it: --set model.kind=pretrained --set model.path=FOLDER, or a --preset",
         )
     entries = facts_of_folder(Path(policy.path)).get("vocab_size")
-    if entries is not None and (known := len(policy.tokenizer())) > entries:
+    if entries is not None and (tokens := len(policy.tokenizer())) > entries:
         raise ConfigurationError(
-            f"the tokenizer of {policy.label} has {known} entries, and its model "
+            f"the tokenizer of {policy.label} has {tokens} entries, and its model "
             f"{entries}: it is another model's",
             "put the model's own tokenizer beside it",
         )
@@ -102,7 +103,7 @@ def refuse_adapter_in_full_tuning(policy: Policy, tuning: str) -> None:
 
 
 def _facts(policy: Policy) -> Facts:
-    """The facts of a policy: from its run, its adapter's base's run, or its folder."""
+    """Return the facts of a policy: from its run, its adapter's base's run, or its folder."""
     folder = Path(policy.path)
     run = policy.run or _run_of_base(folder)
     if run is None:
@@ -170,27 +171,29 @@ NAMED_AT_MOST = 5
 Settings = dict[str, Any]
 
 
-def refuse_several_methods(side: Sequence[Policy], other: Sequence[Policy], runs: Runs) -> None:
+def refuse_several_methods(side: Sequence[Policy], opposite: Sequence[Policy], runs: Runs) -> None:
     """Raise ConfigurationError if runs of one side differ in more than seeds.
 
     Seeds are those of the training, and of data and SFT of the initial policy. Policies without
-    stored settings are passed over (`unchecked`). `other` is the other side, for the next step.
+    stored settings are passed over (`unchecked`). `opposite` is the other side, for the next step.
     """
-    known = [one for one in side if method_settings(one, runs)]
-    for policy in known[1:]:
-        found = _differing(method_settings(known[0], runs), method_settings(policy, runs))
-        if found:
-            pairs = [f"sage compare {one.word} {other[0].word}" for one in side if other]
+    described = [member for member in side if method_settings(member, runs)]
+    for policy in described[1:]:
+        differing = _differing(method_settings(described[0], runs), method_settings(policy, runs))
+        if differing:
+            pairs = [
+                f"sage compare {member.word} {opposite[0].word}" for member in side if opposite
+            ]
             raise ConfigurationError(
-                f"{known[0].label} and {policy.label} are on one side of the comparison, which "
-                f"holds training seeds of one method, and they differ in {_named(found)}",
+                f"{described[0].label} and {policy.label} are on one side of the comparison, which "
+                f"holds training seeds of one method, and they differ in {_named(differing)}",
                 "compare them one by one: " + "; ".join(pairs or ["one run on each side"]),
             )
 
 
 def unchecked(side: Sequence[Policy], runs: Runs) -> list[str]:
     """Return the labels of a side's policies without stored settings; none if there is only one."""
-    return [one.label for one in side if len(side) > 1 and not method_settings(one, runs)]
+    return [policy.label for policy in side if len(side) > 1 and not method_settings(policy, runs)]
 
 
 def method_settings(policy: Policy, runs: Runs) -> Settings:
@@ -214,8 +217,8 @@ def _of_run(run: Run, runs: Runs) -> Iterator[tuple[str, Any]]:
     )
     sections = {name: run.config[name] for name in DETERMINING[kind] if name in run.config}
     for key, value in leaves(sections):
-        known = schema.get(key)
-        if key.endswith(".seed") or key.startswith(unread) or (known and known.cosmetic):
+        field = schema.get(key)
+        if key.endswith(".seed") or key.startswith(unread) or (field and field.cosmetic):
             continue
         yield key, value
     parent = Run(runs.root / str(run.known.get("parent")))
@@ -238,7 +241,7 @@ def _differing(a: Settings, b: Settings) -> dict[str, tuple[Any, Any]]:
         if a.get(key) != b.get(key) and ((key in a and key in b) or _key(key) not in schema)
     }
     chosen = {
-        key for key in differing for name, of in UNIONS.items() if _key(key) == f"{name}.{of}"
+        key for key in differing for name, tag in UNIONS.items() if _key(key) == f"{name}.{tag}"
     }
     hidden = tuple(key.rpartition(".")[0] + "." for key in chosen)
     return {k: v for k, v in differing.items() if k in chosen or not k.startswith(hidden)}
@@ -249,7 +252,7 @@ def _key(key: str) -> str:
     return key.rpartition(": ")[2]
 
 
-def _named(found: Mapping[str, tuple[Any, Any]]) -> str:
-    names = [f"{key} ({a} and {b})" for key, (a, b) in list(found.items())[:NAMED_AT_MOST]]
-    more = len(found) - len(names)
+def _named(differing: Mapping[str, tuple[Any, Any]]) -> str:
+    names = [f"{key} ({a} and {b})" for key, (a, b) in list(differing.items())[:NAMED_AT_MOST]]
+    more = len(differing) - len(names)
     return ", ".join(names) + (f" and {more} more: `sage runs diff`" if more else "")

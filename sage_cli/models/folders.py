@@ -1,7 +1,7 @@
-"""A model of the Hub: which commit is meant, and its small files in the Hub's local cache.
+"""Model folders and the Hub's cache: small files, fingerprints, adapters, facts without loading.
 
-The cached commit of a branch is used until it is fetched again: a model doesn't change between
-two commands because its branch has moved on.
+The cached commit of a Hub model's branch is used until it is fetched again: a model doesn't change
+between two commands because its branch has moved on.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def is_hub_name(name: str) -> bool:
 
 
 def cached_files(name: str, revision: str | None) -> Path:
-    """The cached folder of the commit that is meant, with at least the model's small files.
+    """Return the cached folder of the commit that is meant, with at least the model's small files.
 
     They are fetched unless the cache holds them. Raises AbsentModelError where there is no such
     model, or the Hub can't be reached.
@@ -59,15 +59,9 @@ def whole_model(name: str, revision: str | None) -> Path:
     return Path(snapshot_download(name, revision=files.name, ignore_patterns=["*.bin", "*.pth"]))
 
 
-def commit_of(name: str, revision: str | None) -> str | None:
-    """The commit that is meant; None where neither cache nor Hub tells."""
-    snapshot = _snapshot(name, revision)
-    return snapshot.name if isinstance(snapshot, Path) else None
-
-
 @cache
 def _snapshot(name: str, revision: str | None) -> Path | str:
-    """The folder, or why there is none: the Hub is asked once a process at most."""
+    """Return the folder, or why there is none: the Hub is asked once a process at most."""
     from huggingface_hub import constants
 
     cache_folder = Path(constants.HF_HUB_CACHE) / ("models--" + name.replace("/", "--"))
@@ -122,7 +116,7 @@ def is_adapter(folder: Path) -> bool:
 
 
 def fingerprint(path: str | Path, revision: str | None = None) -> str:
-    """Sixteen hex digits of a model's content: weights, configuration, tokenizer, end tokens.
+    """Return sixteen hex digits of a model's content: weights, configuration, tokenizer, ends.
 
     An adapter's includes its base's, wherever that lies. A Hub model has that of its name and
     commit, or of its name and `revision` if it can't be reached.
@@ -157,7 +151,7 @@ def without_weights(folder: Path) -> str | None:
 
 
 def adapter_base(folder: Path) -> str:
-    """The model that the adapter in `folder` was made for: a folder, or a name of the Hub.
+    """Return the model that the adapter in `folder` was made for: a folder, or a name of the Hub.
 
     A run's model that isn't where the adapter says is looked for beside the adapter's own run:
     runs move together. Raises DataError when the adapter names none.
@@ -184,7 +178,7 @@ def stored_dtype(folder: Path) -> str | None:
 
 
 def model_files(path: str, revision: str | None = None) -> Path:
-    """The folder with a model's small files: its own, or where the cache has a Hub model's.
+    """Return the folder with a model's small files: its own, or where the cache has a Hub model's.
 
     Raises DataError where there is neither.
     """
@@ -193,10 +187,9 @@ def model_files(path: str, revision: str | None = None) -> Path:
 
 
 def pinned_revision(path: str, revision: str | None) -> str | None:
-    """The commit of a Hub model, as far as it can be told; `revision` itself for a folder."""
-    if Path(path).is_dir():
-        return revision
-    return commit_of(path, revision) or revision
+    """The commit of a Hub model, as far as cache or Hub tell; `revision` itself for a folder."""
+    snapshot = None if Path(path).is_dir() else _snapshot(path, revision)
+    return snapshot.name if isinstance(snapshot, Path) else revision
 
 
 def read_json(file: Path) -> dict[str, Any]:
@@ -229,7 +222,7 @@ class TokenizerFacts:
 
 
 def tokenizer_facts(folder: Path) -> TokenizerFacts | None:
-    """The facts of the tokenizer in `folder`; None where its files don't tell."""
+    """Return the facts of the tokenizer in `folder`; None where its files don't tell."""
     config = read_json(folder / "tokenizer_config.json")
     if not config:
         return None
@@ -238,18 +231,18 @@ def tokenizer_facts(folder: Path) -> TokenizerFacts | None:
 
 
 def _chat_template(folder: Path, config: dict[str, Any]) -> Any:
-    """As Transformers takes it: a file of its own before the configuration's entry."""
+    """Return the template that Transformers takes: a file of its own before the entry."""
     file = folder / "chat_template.jinja"
     if file.is_file():
         return file.read_text(encoding="utf-8")
-    named = config.get("chat_template")
-    if isinstance(named, list):
-        return {entry["name"]: entry["template"] for entry in named}
-    return named
+    template = config.get("chat_template")
+    if isinstance(template, list):
+        return {entry["name"]: entry["template"] for entry in template}
+    return template
 
 
 def _text(token: Any) -> str | None:
-    """A token is stored as its text or as an object that holds it."""
+    """Return a token's text; it is stored as that or as an object that holds it."""
     text = token.get("content") if isinstance(token, dict) else token
     return str(text) if text is not None else None
 
@@ -262,12 +255,12 @@ _SHAPE = (
 
 
 def shape(config: Mapping[str, Any]) -> Facts:
-    """Architecture, sizes and vocabulary, of the content of a config.json."""
+    """Return architecture, sizes and vocabulary, of the content of a config.json."""
     return {name: config[name] for name in _SHAPE if name in config}
 
 
 def facts_of_folder(folder: Path) -> Facts:
-    """The facts of the files in `folder`: a model's shape, or the base of an adapter."""
+    """Return the facts of the files in `folder`: a model's shape, or the base of an adapter."""
     if is_adapter(folder):
         return facts_of_path(adapter_base(folder))
     return shape(read_json(folder / "config.json"))
@@ -281,7 +274,7 @@ def facts_of_path(path: str) -> Facts:
 
 
 def facts_of_section(section: PretrainedModel | ScratchModel) -> Facts:
-    """The facts of a configured model; its tuning and its seed don't matter."""
+    """Return the facts of a configured model; its tuning and its seed don't matter."""
     if isinstance(section, PretrainedModel):
         return {"kind": "pretrained", **facts_of_path(section.path), "revision": section.revision}
     characters = section.tokenizer == "characters"

@@ -57,7 +57,7 @@ TOKENIZER_FILES = ("tokenizer.json", "vocab.json", "tokenizer.model", "vocab.txt
 def load_tokenizer(
     path: str | Path, *, revision: str | None = None, trust_remote_code: bool = False
 ) -> PreTrainedTokenizerFast:
-    """The tokenizer beside a model, padding on the left and with a padding token.
+    """Return the tokenizer beside a model, padding on the left and with a padding token.
 
     Raises DataError when the folder has none.
     """
@@ -92,11 +92,10 @@ def load_model(
     trainable: bool = False,
     kernels: Mapping[str, Any] | None = None,
 ) -> Any:
-    """A causal language model, with its LoRA adapter where the folder holds one (safetensors only).
+    """Return a causal language model, with the LoRA adapter that its folder may hold.
 
-    `trainable` leaves the adapter's weights open to gradients; `kernels` are `kernel_arguments`.
-    Raises DataError when there is no
-    model at `path`.
+    Only safetensors are read. `trainable` leaves the adapter's weights open to gradients; `kernels`
+    are `kernel_arguments`. Raises DataError when there is no model at `path`.
     """
     import torch
     from transformers import AutoModelForCausalLM
@@ -151,9 +150,9 @@ def attach_lora(model: Any, lora: LoraSection, seed: int = 0) -> Any:
 
 def _name_base(adapted: Any, base: str) -> None:
     """Have the adapter's files name its base so that it is found from any working directory."""
-    place = str(Path(base).resolve()) if Path(base).is_dir() else base
+    path = str(Path(base).resolve()) if Path(base).is_dir() else base
     for settings in adapted.peft_config.values():
-        settings.base_model_name_or_path = place
+        settings.base_model_name_or_path = path
 
 
 @contextmanager

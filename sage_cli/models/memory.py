@@ -1,10 +1,9 @@
-"""A model's sizes, from its configuration alone, and how many numbers it holds."""
+"""GPU memory of trainings and evaluations, estimated from the sizes in a model's config.json."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from sage_cli.errors import DataError
@@ -52,7 +51,7 @@ class Shape:
         return embeddings + self.layers * (matrices + biases + 2 * self.hidden) + self.hidden
 
     def adapter_parameters(self, rank: int, targets: Sequence[str]) -> int:
-        """LoRA's two matrices beside each target (Hu et al. 2021, section 4.1)."""
+        """Return the size of LoRA's two matrices a target (Hu et al. 2021, section 4.1)."""
         sides = [sum(self.projections[name]) for name in targets if name in self.projections]
         return self.layers * rank * sum(sides)
 
@@ -77,7 +76,7 @@ Hub nor its cache is at hand."""
 
 
 def shape_of(section: PretrainedModel | ScratchModel) -> Shape | None:
-    """The shape of the configured model; None where nothing here tells it."""
+    """Return the shape of the configured model; None where nothing here tells it."""
     if isinstance(section, ScratchModel):
         characters = section.tokenizer == "characters"
         return Shape(
@@ -94,22 +93,16 @@ def shape_of(section: PretrainedModel | ScratchModel) -> Shape | None:
     if section.path in PUBLISHED:
         return PUBLISHED[section.path]
     try:
-        return shape_in_files(model_files(section.path, section.revision))
+        folder = model_files(section.path, section.revision)
+        if is_adapter(folder):
+            folder = model_files(adapter_base(folder))
     except DataError:
         return None
-
-
-def shape_in_files(folder: Path) -> Shape | None:
-    """The shape of the model, or of the adapter's base, whose small files are in `folder`."""
-    try:
-        below = model_files(adapter_base(folder)) if is_adapter(folder) else folder
-    except DataError:
-        return None
-    return shape_in(read_json(below / "config.json"))
+    return shape_in(read_json(folder / "config.json"))
 
 
 def shape_in(config: Mapping[str, Any]) -> Shape | None:
-    """The shape that the content of a config.json tells; None for another kind of model."""
+    """Return the shape that the content of a config.json tells; None for another kind of model."""
     try:
         heads, hidden = int(config["num_attention_heads"]), int(config["hidden_size"])
         return Shape(
@@ -139,22 +132,16 @@ ADAPTER_BYTES = 4
 
 
 @dataclass(frozen=True)
-class Widths:
-    """Bytes of a number: of the stored weights, and of matrix products."""
-
-    weights: int
-    products: int
-
-
-@dataclass(frozen=True)
 class TrainingSetup:
     """A training setup: `adapter` counts LoRA's numbers, 0 if all weights are trained.
 
+    A number of the stored weights has `weight_bytes`, one of a matrix product `product_bytes`.
     `shards` is over how many GPUs weights, gradients and optimiser are spread; `fused` says that
     kernels work on a tile of logits in place, as Triton's do on a GPU.
     """
 
-    widths: Widths
+    weight_bytes: int
+    product_bytes: int
     optimizer: str
     checkpointing: bool
     adapter: int = 0
@@ -181,58 +168,58 @@ class Memory:
         return sum(self.resident.values()) + sum(self.phases[self.largest_phase].values())
 
 
-def training_state(shape: Shape, how: TrainingSetup) -> dict[str, int]:
-    """Weights, reference and optimiser: what a training keeps between steps.
+def training_state(shape: Shape, setup: TrainingSetup) -> dict[str, int]:
+    """Return what a training keeps between steps: weights, reference and optimiser.
 
     The reference of a LoRA training is a second adapter, that of full tuning a second model. With
     ZeRO-3 or FSDP2 each GPU holds its share (Rajbhandari et al. 2020, section 5).
     """
-    weights = shape.parameters * how.widths.weights
-    trained = how.adapter or shape.parameters
-    adapter = how.adapter * ADAPTER_BYTES
+    weights = shape.parameters * setup.weight_bytes
+    trained = setup.adapter or shape.parameters
+    adapter = setup.adapter * ADAPTER_BYTES
     return {
-        "weights": (weights + adapter) // how.shards,
-        "reference": (adapter or weights) * how.reference // how.shards,
-        "optimizer": int(trained * OPTIMIZER_BYTES[how.optimizer]) // how.shards,
+        "weights": (weights + adapter) // setup.shards,
+        "reference": (adapter or weights) * setup.reference // setup.shards,
+        "optimizer": int(trained * OPTIMIZER_BYTES[setup.optimizer]) // setup.shards,
     }
 
 
 def update(
-    shape: Shape, how: TrainingSetup, rows: int, prompt: int, completion: int
+    shape: Shape, setup: TrainingSetup, rows: int, prompt: int, completion: int
 ) -> dict[str, int]:
-    """Forward and backward pass of a micro-batch of `rows` texts.
+    """Return what the forward and backward pass take of a micro-batch of `rows` texts.
 
     Gradients have the type of the trained weights. Where weights are wider than products, autocast
     keeps a copy of each in the products' type until the forward pass ends.
     """
     tokens = rows * (prompt + completion)
-    wide = how.widths.weights > how.widths.products and not how.adapter
-    gradients = how.adapter * ADAPTER_BYTES or shape.parameters * how.widths.weights
+    wide = setup.weight_bytes > setup.product_bytes and not setup.adapter
+    gradients = setup.adapter * ADAPTER_BYTES or shape.parameters * setup.weight_bytes
     return {
-        "gradients": gradients // how.shards,
-        "cast weights": shape.parameters * how.widths.products * wide // how.shards,
-        "activations": activations(shape, how, tokens),
-        "logits": head(shape, how, tokens),
+        "gradients": gradients // setup.shards,
+        "cast weights": shape.parameters * setup.product_bytes * wide // setup.shards,
+        "activations": activations(shape, setup, tokens),
+        "logits": head(shape, setup, tokens),
     }
 
 
-def activations(shape: Shape, how: TrainingSetup, tokens: int) -> int:
-    """Bytes of activations that a backward pass needs.
+def activations(shape: Shape, setup: TrainingSetup, tokens: int) -> int:
+    """Return bytes of activations that a backward pass needs.
 
     Without checkpointing every layer's tensors; with it each layer's input, and the tensors of the
     one that is recomputed (Chen et al. 2016). Beside them, the gradients of one layer: of gate,
     up and their product (3 f), of the residual stream and a norm (2 h).
     """
-    layer = tokens * layer_bytes(shape, how)
-    gradients = tokens * (3 * shape.feed_forward + 2 * shape.hidden) * how.widths.products
-    if not how.checkpointing:
+    layer = tokens * layer_bytes(shape, setup)
+    gradients = tokens * (3 * shape.feed_forward + 2 * shape.hidden) * setup.product_bytes
+    if not setup.checkpointing:
         return shape.layers * layer + gradients
-    stream = how.widths.products if how.adapter else how.widths.weights
+    stream = setup.product_bytes if setup.adapter else setup.weight_bytes
     return shape.layers * tokens * shape.hidden * stream + layer + gradients
 
 
-def layer_bytes(shape: Shape, how: TrainingSetup) -> int:
-    """Bytes that one layer keeps of one token for its backward pass.
+def layer_bytes(shape: Shape, setup: TrainingSetup) -> int:
+    """Return bytes that one layer keeps of one token for its backward pass.
 
     Counted from Transformers' Qwen2 layer with scaled-dot-product attention, as Korthikanti et
     al. (2022, section 4.1) count GPT's. In the products' type: the outputs of both norms (2 h),
@@ -242,29 +229,29 @@ def layer_bytes(shape: Shape, how: TrainingSetup) -> int:
     """
     queries, keys = shape.heads * shape.head_size, shape.kv_heads * shape.head_size
     products = 2 * shape.hidden + 2 * queries + 2 * keys + 4 * shape.feed_forward
-    norms = 2 * shape.hidden * (1 if how.adapter else 2)
-    return products * how.widths.products + norms * 4
+    norms = 2 * shape.hidden * (1 if setup.adapter else 2)
+    return products * setup.product_bytes + norms * 4
 
 
-def head(shape: Shape, how: TrainingSetup, tokens: int) -> int:
-    """TRL's fused head: a tile of logits in float32, the last hidden states and their gradient.
+def head(shape: Shape, setup: TrainingSetup, tokens: int) -> int:
+    """Return bytes of TRL's fused head: a tile of float32 logits, last states, their gradient.
 
     Torch without Triton takes three tiles: logits, their exponentials, gradients. Where the head
     is trained its gradient is summed in float32.
     """
     tile = min(tokens, TILE_TOKENS) * min(shape.vocabulary, TILE_VOCABULARY) * 4
-    states = tokens * shape.hidden * (how.widths.products + 4)
-    gradient = 0 if how.adapter else shape.vocabulary * shape.hidden * 4
-    return tile * (1 if how.fused else 3) + states + gradient
+    states = tokens * shape.hidden * (setup.product_bytes + 4)
+    gradient = 0 if setup.adapter else shape.vocabulary * shape.hidden * 4
+    return tile * (1 if setup.fused else 3) + states + gradient
 
 
 def kv_cache(shape: Shape, rows: int, tokens: int, width: int) -> int:
-    """Keys and values of `rows` texts: 2 Y k d numbers a token (Pope et al. 2022, section 3.3)."""
+    """Return bytes of keys and values: 2 Y k d numbers a token (Pope et al. 2022, section 3.3)."""
     return rows * tokens * 2 * shape.layers * shape.kv_heads * shape.head_size * width
 
 
 def sampling(shape: Shape, width: int, rows: int, prompt: int, completion: int) -> dict[str, int]:
-    """A batch of `rows` texts while its last token is sampled.
+    """Return what a batch of `rows` texts takes while its last token is sampled.
 
     Logits in the products' type and in float32, their exponentials, and the cumulative sums of
     these in float64; one layer's keys and values are there twice while a token is appended.
@@ -279,7 +266,7 @@ def sampling(shape: Shape, width: int, rows: int, prompt: int, completion: int) 
 
 def training_memory(
     shape: Shape,
-    how: TrainingSetup,
+    setup: TrainingSetup,
     *,
     rows: int,
     rollouts: int,
@@ -288,30 +275,30 @@ def training_memory(
     engine: int = 0,
     sleeps: bool = False,
 ) -> Memory:
-    """RL: `rollouts` completions sampled at once, trained on in micro-batches of `rows`.
+    """Return the memory of RL: `rollouts` sampled at once, `rows` in a micro-batch.
 
     `engine` is what another engine on the same GPU (vLLM) has for itself; 0: the model
     samples. One that `sleeps` has it while it samples alone.
     """
     of_engine = {"vLLM": engine} if engine else {}
-    resident = training_state(shape, how) | ({} if sleeps else of_engine)
-    phases = {"update": update(shape, how, rows, prompt, completion)}
+    resident = training_state(shape, setup) | ({} if sleeps else of_engine)
+    phases = {"update": update(shape, setup, rows, prompt, completion)}
     if engine and sleeps:
         phases["rollout"] = of_engine
     if not engine:
-        phases["rollout"] = sampling(shape, how.widths.products, rollouts, prompt, completion)
+        phases["rollout"] = sampling(shape, setup.product_bytes, rollouts, prompt, completion)
     return Memory(resident, phases)
 
 
 def evaluation_memory(
     shape: Shape, width: int, *, rows: int, prompt: int, completion: int
 ) -> Memory:
-    """Evaluation by the transformers backend with `rows` texts in a forward pass."""
+    """Return the memory of evaluation by the transformers backend, `rows` texts at once."""
     phases = {"sample": sampling(shape, width, rows, prompt, completion)}
     return Memory({"weights": shape.parameters * width}, phases)
 
 
 def texts_in_engine(shape: Shape, width: int, room: int, tokens: int) -> int:
-    """The number of whole texts that fit in an engine of `room` bytes beside the weights."""
+    """Return the number of whole texts that fit in an engine of `room` bytes beside the weights."""
     left = room - shape.parameters * width
     return max(0, left // kv_cache(shape, 1, tokens, width))

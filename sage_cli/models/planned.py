@@ -37,13 +37,13 @@ def base_label(config: SageConfig) -> str:
 
 
 def rl_label(config: SageConfig) -> str:
-    """Algorithm and what holds the policy: a guide's name, `kl`, `forward-kl` or `no-kl`."""
+    """Return algorithm and anchor of a run: a guide's name, `kl`, `forward-kl` or `no-kl`."""
     guide = config.guide.name
     return f"{config.rl.algo}-{guide if guide != 'none' else _HELD_BY[config.anchor.kl]}"
 
 
 def planned_base(config: SageConfig, runs: Runs) -> Policy:
-    """The base of a configuration: a run's model, trained or not yet, or the model as it is.
+    """Return the base of a configuration: a run's model, trained or not yet, or the model as it is.
 
     Raises ConfigurationError where a model from scratch is not to be trained.
     """
@@ -58,7 +58,7 @@ def planned_base(config: SageConfig, runs: Runs) -> Policy:
 
 
 def sft_run(config: SageConfig, runs: Runs) -> Run:
-    """The run of a base, identified by model, prompt, SFT settings and demonstrations."""
+    """Return the run of a base, identified by model, prompt, SFT settings and demonstrations."""
     determinants = {
         "model": _start(config.model),
         "prompt": config.prompt.determinants(),
@@ -75,7 +75,7 @@ def rl_run(
     processes: int,
     pool: Mapping[str, Any] | None = None,
 ) -> Run:
-    """The run of a policy that is trained by RL from `parent` in so many processes.
+    """Return the run of a policy that is trained by RL from `parent` in so many processes.
 
     `pool` is what decides which problems were chosen by pass rates, if any were.
     """
@@ -108,12 +108,12 @@ def _start(model: PretrainedModel | ScratchModel) -> dict[str, Any]:
 
 
 def run_facts(run: Run) -> dict[str, Any]:
-    """The run's id and its state, for plans."""
+    """Return the run's id and its state, for plans."""
     return {"run": run.id, "state": state(run)}
 
 
 def base_facts(base: Policy) -> dict[str, Any]:
-    """The same for what RL begins with: a run, or a model taken as it is."""
+    """Return the initial policy of RL, for plans: a run with its state, or a model as it is."""
     return run_facts(base.run) if base.run else {"model": f"{base.path}, taken as it is"}
 
 
@@ -145,7 +145,7 @@ def _state(run: Run) -> str:
 
 
 def reference_policy(start: Policy, config: SageConfig) -> Policy:
-    """The frozen model that `anchor.reference` means for a training from `start`.
+    """Return the frozen model that `anchor.reference` means for a training from `start`.
 
     `initial` is `start` itself. `base` is the model below its adapter, or the one that its run
     began with; `start` again where there is neither, and under LoRA where it has no adapter yet.
@@ -178,9 +178,9 @@ def reference_of(policy: Policy, config: SageConfig, runs: Runs) -> Policy:
             f"guide.signal is 'reference', and {policy.label} was trained without a reference",
             "use --set guide.signal=policy",
         )
-    known = any(run.id == parent for run in runs.all())
+    is_run = any(run.id == parent for run in runs.all())
     section = config.model if isinstance(config.model, PretrainedModel) else None
-    start = named_policy(parent, runs, section) if known else Policy(parent, section=section)
+    start = named_policy(parent, runs, section) if is_run else Policy(parent, section=section)
     return reference_policy(start, config)
 
 

@@ -32,23 +32,8 @@ from sage_cli.store.run import SEAL, Run, Runs, run_of
 SAGE_FILE = "sage.json"
 
 
-def exported_settings(folder: Path) -> dict[str, Any]:
-    """The settings under which an exported model is measured: `prompt`, and decoding.
-
-    Empty for a folder that `sage export` didn't write, or wrote from a model that no run made.
-    """
-    exported = settings_to_export(read_json(folder / SAGE_FILE))
-    return {section: settings for section, settings in exported.items() if settings}
-
-
-def exported_template(folder: Path) -> str | None:
-    """The hash of the prompt template that an exported model was trained under."""
-    template = read_json(folder / SAGE_FILE).get("template")
-    return str(template) if template else None
-
-
 def settings_to_export(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The prompt and decoding settings in a run's configuration or a `sage.json`.
+    """Return the prompt and decoding settings in a run's configuration or a `sage.json`.
 
     Never the place of sampling: a received file names no servers.
     """
@@ -91,7 +76,7 @@ def refuse_other_path(names: Sequence[str], sets: Sequence[str]) -> None:
 
 
 def set_path(sets: Sequence[str]) -> str | None:
-    """The model that `--set model.path=...` names."""
+    """Return the model that `--set model.path=...` names."""
     paths = [text.partition("=")[2].strip() for text in sets if _sets(text, "model.path")]
     return paths[-1] if paths else None
 
@@ -116,17 +101,17 @@ def stored_settings(run: Run) -> dict[str, Any]:
     settings = read_layer(run.folder / "config.json")
     if run.manifest.get("kind") != IMPORTED:
         return settings
-    own = {"benchmark": str(run.folder / PROBLEMS), "fields": {}}
-    return {**settings, "evaluation": {**settings.get("evaluation", {}), **own}}
+    problems = {"benchmark": str(run.folder / PROBLEMS), "fields": {}}
+    return {**settings, "evaluation": {**settings.get("evaluation", {}), **problems}}
 
 
 def known_sampling(run: Run) -> dict[str, Any]:
     """Return what the file of an imported run says of sampling: numbers and texts alone."""
-    said = (run.manifest.get("imported") or {}).get("settings") or {}
+    settings = (run.manifest.get("imported") or {}).get("settings") or {}
     numbers = ("temperature", "top_p", "max_tokens", "seed")
     return {
         key: value
-        for key, value in said.items()
+        for key, value in settings.items()
         if isinstance(value, int | float if key in numbers else str | int | float)
     }
 
@@ -148,7 +133,7 @@ class Policy:
 
     @classmethod
     def of_run(cls, run: Run, *, consent: bool = False) -> Policy:
-        """The model that a run ends with, trained or not yet."""
+        """Return the model that a run ends with, trained or not yet."""
         return cls(str(run.model), run, consent=consent)
 
     @property
@@ -257,14 +242,16 @@ class Policy:
         """
         if self.run is not None:
             return settings_to_export(self.run.config)
-        return exported_settings(self.files)
+        exported = settings_to_export(read_json(self.files / SAGE_FILE))
+        return {section: settings for section, settings in exported.items() if settings}
 
     @property
     def template(self) -> str | None:
         """The hash of the prompt template that it was trained under, as far as is known."""
         if self.run is not None:
             return self.run.manifest.get("template")
-        return exported_template(self.files)
+        template = read_json(self.files / SAGE_FILE).get("template")
+        return str(template) if template else None
 
     @cached_property
     def fingerprint(self) -> str:
@@ -289,7 +276,7 @@ class Policy:
         return tokenizer_facts(self.files) or self.tokenizer()
 
     def dtype(self, configured: str) -> str:
-        """The type that its weights are computed in under the setting `configured`."""
+        """Return the type that its weights are computed in under the setting `configured`."""
         stored = stored_dtype(self.files) if configured == "auto" else None
         return stored or configured
 
@@ -326,12 +313,12 @@ def distinct_policies(
     names: Sequence[str], runs: Runs, model: Model = None, labels: Labels = NO_LABELS
 ) -> list[Policy]:
     """The policies of all `names`, each once; ConfigurationError where two have one label."""
-    named = [
+    policies_named = [
         replace(policy, called=labels.get(name))
         for name in names
         for policy in named_policies(name, runs, model)
     ]
-    policies = list({policy.path: policy for policy in named}.values())
+    policies = list({policy.path: policy for policy in policies_named}.values())
     refuse_equal_labels(policies)
     return policies
 
@@ -373,7 +360,7 @@ class NoRunsError(StoreError):
 def chosen_policies(
     names: Sequence[str], runs: Runs, model: Model = None, labels: Labels = NO_LABELS
 ) -> list[Policy]:
-    """The policies of `names`; without names that of the latest finished run.
+    """Return the policies of `names`; without names that of the latest finished run.
 
     Raises NoRunsError where there is none.
     """
@@ -390,7 +377,7 @@ def chosen_policies(
 
 
 def named_policies(name: str, runs: Runs, model: Model = None) -> list[Policy]:
-    """The policy called `name`, or all checkpoints and the end of a run for `RUN@all`."""
+    """Return the policy called `name`, or all checkpoints and the end of a run for `RUN@all`."""
     run_name, at, step = name.partition("@")
     if not (at and step == "all"):
         return [named_policy(name, runs, model)]
@@ -402,7 +389,7 @@ def named_policies(name: str, runs: Runs, model: Model = None) -> list[Policy]:
 
 
 def named_run(name: str, runs: Runs) -> Run | None:
-    """The run that `name` or `name@step` means; None for a model that no run here made.
+    """Return the run that `name` or `name@step` means; None for a model that no run here made.
 
     Raises StoreError where it is neither, and TornError where the run can't be read.
     """
@@ -448,7 +435,7 @@ def checkpoint_steps(run: Run) -> list[int]:
 def _checkpoint(run: Run, step: str, consent: bool) -> Policy:
     steps = checkpoint_steps(run)
     if not step.isdigit() or int(step) not in steps:
-        known = ", ".join(map(str, steps)) or "none"
-        raise StoreError(f"{run.id} has no checkpoint at step '{step}'; it keeps {known}")
+        listed = ", ".join(map(str, steps)) or "none"
+        raise StoreError(f"{run.id} has no checkpoint at step '{step}'; it keeps {listed}")
     folder = run.checkpoints / f"checkpoint-{step}"
     return Policy(str(folder), run, checkpoint=int(step), consent=consent)

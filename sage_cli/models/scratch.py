@@ -65,7 +65,7 @@ def build_tokenizer(
 
 
 def build_scratch(section: ScratchModel, tokenizer: Qwen2Tokenizer) -> Qwen2ForCausalLM:
-    """The model that `section` describes, with random weights sampled from its seed."""
+    """Return the model that `section` describes, with random weights sampled from its seed."""
     model = random_qwen2(
         tokenizer,
         seed=section.seed,

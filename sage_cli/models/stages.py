@@ -1,4 +1,4 @@
-"""The stages of a command, described by its dry run for a GPU, and carried out by the command."""
+"""Stages of a command as its dry run describes them, with their memory on a GPU and GPU hours."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from sage_cli.models.memory import (
     Memory,
     Shape,
     TrainingSetup,
-    Widths,
     evaluation_memory,
     shape_of,
     texts_in_engine,
@@ -34,6 +33,7 @@ from sage_cli.settings.sections.model import (
 from sage_cli.settings.sharding import sharded_by
 
 GIB = 2**30
+Model = PretrainedModel | ScratchModel
 USABLE = 0.95
 """Share of a GPU's memory that tensors can have: the CUDA context and gaps have the rest."""
 
@@ -78,15 +78,15 @@ to 7 % more, which a plan leaves free."""
 
 
 def gpu_named(name: str) -> Gpu:
-    """The GPU called `name`; ConfigurationError with the nearest names for another."""
-    found = GPUS.get(name.lower())
-    if found is None:
+    """Return the GPU called `name`; ConfigurationError with the nearest names for another."""
+    gpu = GPUS.get(name.lower())
+    if gpu is None:
         close = get_close_matches(name.lower(), GPUS, n=1, cutoff=0.4)
         raise ConfigurationError(
             f"no GPU '{name}' is known" + (f" (did you mean {close[0]}?)" if close else ""),
             f"known are {', '.join(GPUS)}; name one of the same memory",
         )
-    return found
+    return gpu
 
 
 @dataclass(frozen=True)
@@ -118,9 +118,9 @@ def memory_of(stages: Sequence[Stage], gpu: str | None) -> list[Described]:
     """Describe the memory that each stage takes on the GPU named `gpu`; empty without a name."""
     if gpu is None:
         return []
-    named = gpu_named(gpu)
-    found = (stage.memory(named) for stage in stages)
-    return [one for one in found if one is not None]
+    chosen = gpu_named(gpu)
+    described = (stage.memory(chosen) for stage in stages)
+    return [memory for memory in described if memory is not None]
 
 
 TOKENS_PER_S = {
@@ -133,20 +133,18 @@ TOKENS_PER_S = {
 hours from weeks, and not measured (`benchmarks/gpu.py` measures them)."""
 
 
-def gpu_hours(model: PretrainedModel | ScratchModel, *, sampled: int, trained: int = 0) -> float:
-    """Hours of one GPU for so many tokens; 0 for a model whose throughput isn't stated."""
-    rates = TOKENS_PER_S.get(model.path) if isinstance(model, PretrainedModel) else None
+def gpu_hours(model: Model, *, sampled: int, trained: int = 0) -> float:
+    """Return hours of one GPU for so many tokens; 0 for a model whose throughput isn't stated."""
+    rates = TOKENS_PER_S.get(getattr(model, "path", ""))
     return (sampled / rates[0] + trained / rates[1]) / 3600 if rates else 0.0
 
 
-def hours_fact(
-    model: PretrainedModel | ScratchModel, *, sampled: int, trained: int = 0
-) -> dict[str, str]:
-    """The hours in words, with their source; nothing where no throughput is stated."""
+def hours_fact(model: Model, *, sampled: int, trained: int = 0) -> dict[str, str]:
+    """Return the hours in words, with their source; nothing where no throughput is stated."""
+    rates = TOKENS_PER_S.get(getattr(model, "path", ""))
     hours = gpu_hours(model, sampled=sampled, trained=trained)
-    if not isinstance(model, PretrainedModel) or not hours:
+    if not rates or not hours:
         return {}
-    rates = TOKENS_PER_S[model.path]
     training = f", trained on at {rates[1]:,}" if trained else ""
     return {
         "GPU hours": f"{hours:,.1f} at most, if {rates[0]:,} tokens/s are sampled{training} "
@@ -161,8 +159,6 @@ CHARACTERS_PER_TOKEN = 3
 ENGINE_SHARE = 0.9
 """The share of a GPU that vLLM takes by itself; beside a training the setting says it."""
 
-Model = PretrainedModel | ScratchModel
-
 
 def rl_hours(config: SageConfig) -> dict[str, str]:
     """GPU hours of a training by RL, if every completion is as long as it may be."""
@@ -171,7 +167,7 @@ def rl_hours(config: SageConfig) -> dict[str, str]:
 
 
 def rl_memory(config: SageConfig, gpu: Gpu) -> Described:
-    """The memory of a training by RL, on each of its GPUs."""
+    """Return the memory of a training by RL, on each of its GPUs."""
     shape, rl = shape_of(config.model), config.rl
     title = f"memory of RL on {_each(rl.processes)}{gpu.name}"
     if shape is None:
@@ -179,7 +175,7 @@ def rl_memory(config: SageConfig, gpu: Gpu) -> Described:
     prompt, batch = prompt_tokens(config), batch_of(rl, rl.processes)
     vllm = config.rollout.vllm
     beside = config.rollout.may_use_vllm and vllm.mode == "colocate"
-    found = training_memory(
+    memory = training_memory(
         shape,
         how_trained(config, shape, gpu),
         rows=batch.micro_batch,
@@ -197,34 +193,34 @@ def rl_memory(config: SageConfig, gpu: Gpu) -> Described:
         + (f"rl.processes={spread}, " if spread else "")
         + "or rollout.vllm.mode=server"
     )
-    return Described(title, {"micro-batch": counted, **facts(found, gpu, advice)})
+    return Described(title, {"micro-batch": counted, **facts(memory, gpu, advice)})
 
 
 def sft_memory(config: SageConfig, gpu: Gpu) -> Described:
-    """The memory of supervised fine-tuning, whose texts are as long as `sft.max_length`."""
+    """Return the memory of supervised fine-tuning, whose texts are as long as `sft.max_length`."""
     shape, sft = shape_of(config.model), config.sft
     title = f"memory of the warm-up on {gpu.name}"
     if shape is None:
         return _unknown(title, config.model)
     scratch = isinstance(config.model, ScratchModel)
-    how = TrainingSetup(
-        widths(config.model, gpu),
+    setup = TrainingSetup(
+        *number_bytes(config.model, gpu),
         sft.optimizer,
         sft.gradient_checkpointing,
         adapter=0 if scratch else adapter_numbers(config.model, shape),
         reference=False,
     )
     rows = sft.micro_batch or sft.batch_size
-    found = Memory(
-        training_state(shape, how), {"update": update(shape, how, rows, 0, sft.max_length)}
+    memory = Memory(
+        training_state(shape, setup), {"update": update(shape, setup, rows, 0, sft.max_length)}
     )
     advice = "sft.micro_batch smaller, sft.gradient_checkpointing=true, a smaller sft.max_length"
     counted = f"{rows} of {sft.max_length} tokens"
-    return Described(title, {"micro-batch": counted, **facts(found, gpu, advice)})
+    return Described(title, {"micro-batch": counted, **facts(memory, gpu, advice)})
 
 
 def sampling_memory(config: SageConfig, gpu: Gpu) -> Described:
-    """The memory of sampling for an evaluation."""
+    """Return the memory of sampling for an evaluation."""
     shape, section = shape_of(config.model), config.sampling
     title = f"memory of sampling on {gpu.name}"
     if section.asks_servers:
@@ -248,7 +244,7 @@ def sampling_memory(config: SageConfig, gpu: Gpu) -> Described:
     }
     if section.backend == "vllm":
         return Described(title, {**of_vllm, "fits": texts > 0})
-    found = evaluation_memory(
+    memory = evaluation_memory(
         shape, width, rows=section.batch_rows, prompt=prompt, completion=completion
     )
     advice = (
@@ -256,29 +252,29 @@ def sampling_memory(config: SageConfig, gpu: Gpu) -> Described:
         "or sampling.backend=vllm, which fills what memory there is"
     )
     rows = {"transformers": f"{section.batch_rows} rows of {prompt + completion} tokens"}
-    return Described(title, {**rows, **facts(found, gpu, advice), **of_vllm})
+    return Described(title, {**rows, **facts(memory, gpu, advice), **of_vllm})
 
 
 def facts(memory: Memory, gpu: Gpu, advice: str) -> dict[str, Any]:
-    """Gibibytes by part, the peak, and whether the GPU holds it."""
+    """Return gibibytes by part, the peak, and whether the GPU holds it."""
     phase = memory.largest_phase
     parts = {**memory.resident, **memory.phases[phase]}
     fits = memory.peak <= gpu.bytes
-    found: dict[str, Any] = {f"{name}, GiB": gib(size) for name, size in parts.items() if size}
-    found |= {
+    parts_gib: dict[str, Any] = {f"{name}, GiB": gib(size) for name, size in parts.items() if size}
+    parts_gib |= {
         "peak, GiB": gib(memory.peak),
         "at the peak": phase,
         "usable, GiB": gib(gpu.bytes),
         "fits": fits,
     }
-    return found if fits else {**found, "does not fit": f"try {advice}"}
+    return parts_gib if fits else {**parts_gib, "does not fit": f"try {advice}"}
 
 
 def how_trained(config: SageConfig, shape: Shape, gpu: Gpu | None) -> TrainingSetup:
-    """The training setup of a spec; without a GPU, on a CPU."""
+    """Return the training setup of a spec; without a GPU, on a CPU."""
     rl, anchor = config.rl, config.anchor
     return TrainingSetup(
-        widths(config.model, gpu),
+        *number_bytes(config.model, gpu),
         rl.optimizer,
         rl.gradient_checkpointing,
         adapter=adapter_numbers(config.model, shape),
@@ -289,14 +285,14 @@ def how_trained(config: SageConfig, shape: Shape, gpu: Gpu | None) -> TrainingSe
 
 
 def adapter_numbers(model: Model, shape: Shape) -> int:
-    """Numbers in the model's LoRA adapter; 0 where all weights are trained."""
+    """Return numbers in the model's LoRA adapter; 0 where all weights are trained."""
     if model.tuning == "full":
         return 0
     return shape.adapter_parameters(model.lora.rank, model.lora.targets)
 
 
-def widths(model: Model, gpu: Gpu | None) -> Widths:
-    """Bytes of weights and products; `auto` products are bfloat16 where the GPU has it.
+def number_bytes(model: Model, gpu: Gpu | None) -> tuple[int, int]:
+    """Return bytes of a weight and of a product; `auto` products are bfloat16 where the GPU has it.
 
     Stored weights are taken to be of two bytes. Raises ConfigurationError for bfloat16 on a GPU
     without it.
@@ -309,7 +305,7 @@ def widths(model: Model, gpu: Gpu | None) -> Widths:
             "use --set model.compute_dtype=float32, or name another GPU",
         )
     coarse = model.compute_dtype == "bfloat16" or (model.compute_dtype == "auto" and has_bf16)
-    return Widths(weights, 2 if coarse else weights)
+    return weights, 2 if coarse else weights
 
 
 def prompt_tokens(config: SageConfig) -> int:
@@ -327,7 +323,7 @@ def prompt_tokens(config: SageConfig) -> int:
 
 
 def gib(size: int) -> float:
-    """Gibibytes to three digits."""
+    """Return gibibytes to three digits."""
     return float(f"{size / GIB:.3g}")
 
 

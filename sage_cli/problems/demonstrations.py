@@ -49,7 +49,7 @@ def demonstrator(data: DataSection) -> Generator | None:
     if kind is None or not kind.demonstrates():
         return None
     with named("generator", kind):
-        return kind.of(data)
+        return kind.from_data(data)
 
 
 def wanted(data: DataSection, sft: SftSection) -> int:

@@ -67,5 +67,5 @@ def _members(
 def _member(member: Member, data: DataSection, fields: FieldsSection | None) -> dict[str, Any]:
     if isinstance(member, Generated):
         with named("generator", member.generator):
-            return {**member.generator.of(data).identity(), "split": member.split}
+            return {**member.generator.from_data(data).identity(), "split": member.split}
     return source_identity(member, data, fields)

@@ -90,7 +90,7 @@ def benchmark_names(names: str) -> list[str]:
 def _problems(member: Member, data: DataSection, fields: FieldsSection | None) -> list[Problem]:
     if isinstance(member, Generated):
         with named("generator", member.generator):
-            problems = list(member.generator.of(data).problems(member.split))
+            problems = list(member.generator.from_data(data).problems(member.split))
             if not all(isinstance(problem, Problem) for problem in problems):
                 raise TypeError("problems() gives what is no Problem")
         return problems
@@ -118,9 +118,9 @@ def two_golds(problems: Sequence[Problem]) -> tuple[Problem, Problem] | None:
     """Return two problems that ask one question and have different golds; None without any."""
     first: dict[str, Problem] = {}
     for problem in problems:
-        other = first.setdefault(" ".join(problem.question.split()), problem)
-        if other.gold != problem.gold:
-            return other, problem
+        earlier = first.setdefault(" ".join(problem.question.split()), problem)
+        if earlier.gold != problem.gold:
+            return earlier, problem
     return None
 
 
@@ -133,10 +133,10 @@ def load_training_problems(data: DataSection) -> list[Problem]:
     source = data.rl
     problems = load_problems(trained_on(source.name), data, source.fields, split=source.split)
     if pair := two_golds(problems):
-        one, other = pair
+        first, second = pair
         log.warning(
             "%s has one question with two golds, and one of them pays for a wrong answer: %s says "
-            "%s, %s says %s", source.name, one.id, one.gold, other.id, other.gold
+            "%s, %s says %s", source.name, first.id, first.gold, second.id, second.gold
         )  # fmt: skip
     chosen = [p for p in problems if not source.numeric_only or is_number(p.gold)][: source.limit]
     if not chosen:

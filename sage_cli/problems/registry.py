@@ -171,30 +171,30 @@ def entries() -> dict[str, Entry]:
 
     Raises ConfigurationError that names the plug-in that isn't what it should be.
     """
-    known = dict(_SHIPPED)
+    by_name = dict(_SHIPPED)
     for plugin in plugin_generators():
         with plugin.blamed():
             added = plugin.object.entries()
-        _add(known, plugin, added)
+        _add(by_name, plugin, added)
     registered = plugins(BENCHMARKS_GROUP)
     for plugin in registered:
-        _add(known, plugin, _declared(plugin))
+        _add(by_name, plugin, _declared(plugin))
     for plugin in registered:
-        _check_groups(known, plugin)
-    return known
+        _check_groups(by_name, plugin)
+    return by_name
 
 
 def find(name: str) -> Entry:
     """The entry called `name`; DataError with the nearest name when there is none."""
     if name in _SHIPPED:
         return _SHIPPED[name]
-    known = entries()
-    if name in known:
-        return known[name]
-    near = get_close_matches(name, known, n=1, cutoff=0.5)
+    by_name = entries()
+    if name in by_name:
+        return by_name[name]
+    near = get_close_matches(name, by_name, n=1, cutoff=0.5)
     raise DataError(
         f"unknown benchmark '{name}'" + (f"; did you mean '{near[0]}'?" if near else ""),
-        f"known: {', '.join(known)}; or a path that ends in {', '.join(SUFFIXES)}",
+        f"known: {', '.join(by_name)}; or a path that ends in {', '.join(SUFFIXES)}",
     )
 
 
@@ -266,9 +266,9 @@ def _declared(plugin: Plugin) -> list[DataSet | Group]:
     return listed
 
 
-def _add(known: dict[str, Entry], plugin: Plugin, entries: Iterable[Entry]) -> None:
+def _add(by_name: dict[str, Entry], plugin: Plugin, entries: Iterable[Entry]) -> None:
     for entry in entries:
-        if entry.name in known:
+        if entry.name in by_name:
             raise plugin.refused(
                 f"takes the name '{entry.name}', which another data set has", "choose another name"
             )
@@ -276,13 +276,13 @@ def _add(known: dict[str, Entry], plugin: Plugin, entries: Iterable[Entry]) -> N
             raise plugin.refused(
                 f"names a data set '{entry.name}'", "choose a name that is no path and no list"
             )
-        known[entry.name] = entry
+        by_name[entry.name] = entry
 
 
-def _check_groups(known: Mapping[str, Entry], plugin: Plugin) -> None:
+def _check_groups(by_name: Mapping[str, Entry], plugin: Plugin) -> None:
     for entry in _declared(plugin):
         for member in entry.members if isinstance(entry, Group) else ():
-            if isinstance(known.get(member), Group | None):
+            if isinstance(by_name.get(member), Group | None):
                 raise plugin.refused(
                     f"puts '{member}' into the group '{entry.name}'",
                     "a group's members are the names of data sets, none of them a group",

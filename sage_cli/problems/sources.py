@@ -164,8 +164,8 @@ def data_root(data: DataSection) -> Path | None:
     """`data.root`, or what SAGE_DATA names, or None."""
     if data.root is not None:
         return data.root
-    named = os.environ.get(ROOT_VARIABLE)
-    return Path(named) if named else None
+    folder = os.environ.get(ROOT_VARIABLE)
+    return Path(folder) if folder else None
 
 
 def _rows(data_set: DataSet, data: DataSection) -> tuple[str, Iterator[Row]]:
@@ -192,9 +192,9 @@ def _origin(files: Sequence[Path]) -> str:
 def _is_chosen(row: Row, data_set: DataSet) -> bool:
     if data_set.where is None:
         return True
-    (column, value), (place, values) = data_set.where, row
+    (column, value), (where, values) = data_set.where, row
     if column not in values:
-        raise DataError(f"{place} has no column '{column}', by which {data_set.name} is chosen")
+        raise DataError(f"{where} has no column '{column}', by which {data_set.name} is chosen")
     return bool(values[column] == value)
 
 

@@ -9,8 +9,8 @@ from typing import Any
 from typing_extensions import TypedDict
 
 from sage_cli.reports.document import Document, Figure
-from sage_cli.reports.measurement import Provenance
 from sage_cli.reports.passk import CurveJson
+from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.tables import Table, is_text
 
 

@@ -32,9 +32,9 @@ from sage_cli.metrics.power import POWER, precision
 from sage_cli.metrics.support import different_seeds, grade_correlation
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import draw_curves
-from sage_cli.reports.measurement import Provenance
 from sage_cli.reports.passk import powers_of_two
-from sage_cli.reports.tables import Column, Detail, Measure, Row, Table, columns
+from sage_cli.reports.provenance import Provenance
+from sage_cli.reports.tables import Column, Detail, Estimate, Row, Table, columns
 
 Key = TypeVar("Key")
 
@@ -134,29 +134,29 @@ def adjusted(contrasts: Mapping[Key, Contrast], ks: Sequence[int]) -> dict[Key, 
     }
 
 
-def difference_at(one: Contrast, k: int) -> Measure:
+def difference_at(one: Contrast, k: int) -> Estimate:
     """Return A less B at `k` with its interval."""
     gap = one.difference
     place = gap.ks.index(k)
     interval = (float(gap.low_K[place]), float(gap.high_K[place]))
-    return Measure(float(gap.mean_K[place]), interval=interval, signed=True)
+    return Estimate(float(gap.mean_K[place]), interval=interval, signed=True)
 
 
-def safe_at(one: Contrast, k: int) -> Measure:
+def safe_at(one: Contrast, k: int) -> Estimate:
     """Return the safe interval at `k` without a value; undefined if there is none."""
     if (safe := one.difference.safe) is None:
-        return Measure(float("nan"))
+        return Estimate(float("nan"))
     place = one.difference.ks.index(k)
-    return Measure(float("nan"), interval=(float(safe.low_K[place]), float(safe.high_K[place])))
+    return Estimate(float("nan"), interval=(float(safe.low_K[place]), float(safe.high_K[place])))
 
 
-def cells_at(one: Contrast, k: int) -> tuple[Measure, ...]:
+def cells_at(one: Contrast, k: int) -> tuple[Estimate, ...]:
     """Return a row's cells: both means, A less B, safe interval, detectable, p, Holm's p."""
     place = one.difference.ks.index(k)
-    means = (Measure(float(mean_K[place])) for mean_K in one.means)
+    means = (Estimate(float(mean_K[place])) for mean_K in one.means)
     p_values = (float(p_K[place]) for p_K in (one.difference.p_K, one.holm_K))
-    smallest = Measure(float(one.smallest_K[place]))
-    ps = (Measure(p, digits=4, tiny=True) for p in p_values)
+    smallest = Estimate(float(one.smallest_K[place]))
+    ps = (Estimate(p, digits=4, tiny=True) for p in p_values)
     return (*means, difference_at(one, k), safe_at(one, k), smallest, *ps)
 
 
@@ -479,7 +479,7 @@ def variance_table(
 ) -> Table:
     """Return a row per model and k of `ks` with a column per source of uncertainty."""
     rows = [
-        Row((label, k, *(Measure(float(sd), digits=4) for sd in sources)), section=label)
+        Row((label, k, *(Estimate(float(sd), digits=4) for sd in sources)), section=label)
         for label, one in components.items()
         for k, *sources in zip(one.ks, *_sources(one), strict=True)
         if k in ks

@@ -16,7 +16,7 @@ from typing_extensions import TypedDict
 
 from sage_cli import __version__
 from sage_cli.json_value import json_value
-from sage_cli.reports.measurement import Provenance
+from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.tables import Table, essential, to_csv, to_latex, to_markdown
 from sage_cli.store.files import json_text, write_text
 

@@ -11,9 +11,9 @@ from sage_cli.metrics import Counts
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.intervals import pass_matrix
 from sage_cli.reports.document import Document
-from sage_cli.reports.measurement import Measured, MeasuredJson, Provenance, grade_notes, record
+from sage_cli.reports.provenance import Provenance, SeedCounts, SeedCountsJson, grade_notes, record
 from sage_cli.reports.published import evaluation_tables, published, published_scores
-from sage_cli.reports.tables import Column, Measure, Record, Row, Scores, Table, to_records
+from sage_cli.reports.tables import Column, Estimate, Record, Row, Scores, Table, to_records
 
 AVERAGE = "average"
 PROTOCOL = "paper's protocol"
@@ -24,7 +24,7 @@ class SeedsJson(TypedDict):
 
     benchmark: str
     policy: str
-    seeds: list[MeasuredJson]
+    seeds: list[SeedCountsJson]
 
 
 class EvaluationData(TypedDict):
@@ -36,7 +36,7 @@ class EvaluationData(TypedDict):
 
 
 def evaluation_document(
-    measured: Mapping[tuple[str, str], Sequence[Measured]],
+    measured: Mapping[tuple[str, str], Sequence[SeedCounts]],
     ks: Sequence[int],
     provenance: Provenance,
     paper: str | None = None,
@@ -102,12 +102,12 @@ def _scores(means_by_benchmark: Mapping[str, FloatArray], ks: Sequence[int]) -> 
     means = dict(means_by_benchmark)
     if len(means) > 1 and len({len(means_SK) for means_SK in means.values()}) == 1:
         means[AVERAGE] = np.mean(list(means.values()), axis=0)
-    scores: dict[str, dict[int, Measure]] = {}
+    scores: dict[str, dict[int, Estimate]] = {}
     for name, means_SK in means.items():
         S, K = means_SK.shape
         sd_K = means_SK.std(axis=0, ddof=1) if S > 1 else np.full(K, np.nan)
         columns = zip(ks, means_SK.mean(axis=0).tolist(), sd_K.tolist(), strict=True)
-        scores[name] = {int(k): Measure(mean, sd) for k, mean, sd in columns}
+        scores[name] = {int(k): Estimate(mean, sd) for k, mean, sd in columns}
     return scores
 
 
@@ -151,17 +151,17 @@ def evaluation_table(
 def _row(
     label: str, scores: Scores, benchmarks: Sequence[str], ks: Sequence[int], section: str = ""
 ) -> Row:
-    undefined = Measure(float("nan"))
+    undefined = Estimate(float("nan"))
     by_benchmark = [[scores.get(name, {}).get(k, undefined) for k in ks] for name in benchmarks]
     cells = [measure for by_k in by_benchmark for measure in by_k]
     if len(benchmarks) > 1:
         known = scores.get(AVERAGE, {})
         for k, column in zip(ks, zip(*by_benchmark, strict=True), strict=True):
-            cells.append(known.get(k, Measure(float(np.mean([m.value for m in column])))))
+            cells.append(known.get(k, Estimate(float(np.mean([m.value for m in column])))))
     return Row((label, *cells), section)
 
 
-def _protocol_notes(measured: Sequence[Measured], ks: Sequence[int]) -> list[str]:
+def _protocol_notes(measured: Sequence[SeedCounts], ks: Sequence[int]) -> list[str]:
     """Return notes on the rows of k samples and on the deviations of the rows above."""
     n, seeds = max(int(one.counts.n_P.max()) for one in measured), {one.seed for one in measured}
     notes = [
@@ -178,7 +178,7 @@ def _protocol_notes(measured: Sequence[Measured], ks: Sequence[int]) -> list[str
     return notes
 
 
-def _settings_note(measured: Sequence[Measured], provenance: Provenance) -> str:
+def _settings_note(measured: Sequence[SeedCounts], provenance: Provenance) -> str:
     """Return `256 samples per problem, 5 evaluation seeds, temperature 1, grading strict`."""
     fewest = min(int(one.counts.n_P.min()) for one in measured)
     most = max(int(one.counts.n_P.max()) for one in measured)

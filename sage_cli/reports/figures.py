@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.ticker import MaxNLocator
 
 from sage_cli.metrics import Curve, Difference
 from sage_cli.metrics.counts import FloatArray
-from sage_cli.reports.tables import Measure
+from sage_cli.reports.tables import Estimate
 from sage_cli.store.files import replacing
 
 if TYPE_CHECKING:
@@ -312,6 +311,8 @@ def draw_ecdf(panels: Mapping[str, Mapping[str, FloatArray]], axis: str, stem: P
 
 def draw_lines(panels: Panels, axes_names: Sequence[str], stem: Path, name_y: str = "") -> None:
     """Draw title -> label -> x and y as lines; `axes_names` are of x, `name_y` is of all y."""
+    from matplotlib.ticker import MaxNLocator
+
     with panel_grid(stem, panels, (3.6, 2.4), 0.2, sharey=True) as (legend, grid):
         for axes, panel, name in zip(grid, panels.values(), axes_names, strict=True):
             for label, (x, y) in panel.items():
@@ -506,7 +507,7 @@ def _bottom(block: Sequence[float], gap: float) -> float:
     return sum(block) / len(block) - gap * (len(block) - 1) / 2
 
 
-DotPanels = Mapping[str, Mapping[str, Mapping[str, Measure]]]
+DotPanels = Mapping[str, Mapping[str, Mapping[str, Estimate]]]
 """Panel -> row -> policy -> value."""
 
 DOT_PANEL_IN = 3.6
@@ -567,7 +568,7 @@ def heights(panels: DotPanels) -> dict[str, dict[str, float]]:
 
 
 def _draw_row(
-    axes: Any, places: Mapping[str, float], values: Mapping[str, Measure], legend: Legend
+    axes: Any, places: Mapping[str, float], values: Mapping[str, Estimate], legend: Legend
 ) -> None:
     """Draw the policies' points of one row."""
     for policy, height in places.items():

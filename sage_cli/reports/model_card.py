@@ -12,7 +12,7 @@ from sage_cli.metrics import Curve
 
 
 @dataclass(frozen=True)
-class Measurement:
+class CardCurve:
     """A benchmark, the curve that was measured on it, and how."""
 
     benchmark: str
@@ -36,7 +36,7 @@ class CardFacts:
     settings: Mapping[str, Any] = field(default_factory=dict)
     prompt: str | None = None
     command: str | None = None
-    measured: Sequence[Measurement] = ()
+    measured: Sequence[CardCurve] = ()
     task: str | None = None
 
 
@@ -64,7 +64,7 @@ def model_card(facts: CardFacts) -> str:
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
-def _measured(measured: Sequence[Measurement]) -> str:
+def _measured(measured: Sequence[CardCurve]) -> str:
     if not measured:
         return "## pass@k\n\nNot measured."
     lines = ["## pass@k", ""]

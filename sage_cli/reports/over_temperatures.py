@@ -14,8 +14,8 @@ from sage_cli.metrics.equal_accuracy import EqualAccuracy, NotReached, Points, e
 from sage_cli.metrics.intervals import Resampling, gaffke
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import draw_tradeoff
-from sage_cli.reports.measurement import Provenance
-from sage_cli.reports.tables import Column, Measure, Record, Row, Table, columns, to_records
+from sage_cli.reports.provenance import Provenance
+from sage_cli.reports.tables import Column, Estimate, Record, Row, Table, columns, to_records
 
 Policies = Mapping[str, FloatArray]
 """pass@k of one benchmark by policy, each (T, P, K)."""
@@ -106,8 +106,8 @@ def _values(
         for temperature, passed_PK in zip(temperatures, passed_TPK, strict=True):
             band = gaffke(passed_PK, (0, 1), how)
             ends = zip(passed_PK.mean(axis=0), band.low_K, band.high_K, strict=True)
-            cells = (Measure(float(m), interval=(float(a), float(b))) for m, a, b in ends)
-            rows.append(Row((policy, Measure(temperature, digits=2), *cells), section=policy))
+            cells = (Estimate(float(m), interval=(float(a), float(b))) for m, a, b in ends)
+            rows.append(Row((policy, Estimate(temperature, digits=2), *cells), section=policy))
     return Table(f"pass@k on {name}, by temperature", heads, tuple(rows))
 
 
@@ -117,8 +117,8 @@ def _best(name: str, of: Policies, temperatures: Sequence[float], ks: Sequence[i
         mean_TK = passed_TPK.mean(axis=1)
         for column, k in enumerate(ks):
             place = int(mean_TK[:, column].argmax())
-            value = Measure(float(mean_TK[place, column]))
-            cells = policy, k, Measure(temperatures[place], digits=2), value
+            value = Estimate(float(mean_TK[place, column]))
+            cells = policy, k, Estimate(temperatures[place], digits=2), value
             rows.append(Row(cells, section=policy))
     heads = columns("policy, k, best T, pass@k there")
     return Table(f"each policy at its best temperature on {name}", heads, tuple(rows))
@@ -154,15 +154,15 @@ def _points(passed_TPK: FloatArray, ks: list[int], k: int) -> Points:
     return Points(passed_TPK[:, :, ks.index(1)].T, passed_TPK[:, :, ks.index(k)].T)
 
 
-def _cells(found: EqualAccuracy | NotReached) -> tuple[Measure | str, ...]:
+def _cells(found: EqualAccuracy | NotReached) -> tuple[Estimate | str, ...]:
     if isinstance(found, NotReached):
-        return Measure(nan), found.reason, *[Measure(nan)] * 4
+        return Estimate(nan), found.reason, *[Estimate(nan)] * 4
     return (
-        Measure(found.accuracy),
-        Measure(found.difference, interval=(found.low, found.high), signed=True),
-        Measure(found.p, tiny=True),
-        *(Measure(t, digits=2) for t in (found.at, found.other_at)),
-        Measure(found.unreached / found.resamples, digits=3),
+        Estimate(found.accuracy),
+        Estimate(found.difference, interval=(found.low, found.high), signed=True),
+        Estimate(found.p, tiny=True),
+        *(Estimate(t, digits=2) for t in (found.at, found.other_at)),
+        Estimate(found.unreached / found.resamples, digits=3),
     )
 
 

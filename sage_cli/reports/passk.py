@@ -12,8 +12,8 @@ from sage_cli.metrics import Curve
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import draw_curves
-from sage_cli.reports.measurement import Measured, MeasuredJson, Provenance, grade_notes, record
-from sage_cli.reports.tables import Column, Measure, Row, Table, columns
+from sage_cli.reports.provenance import Provenance, SeedCounts, SeedCountsJson, grade_notes, record
+from sage_cli.reports.tables import Column, Estimate, Row, Table, columns
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Line:
     policy: str
     benchmark: str
     curve: Curve
-    measured: tuple[Measured, ...] = ()
+    measured: tuple[SeedCounts, ...] = ()
 
 
 CurveJson = TypedDict(
@@ -37,7 +37,7 @@ CurveJson = TypedDict(
         "pass@k": FloatArray,
         "low": FloatArray,
         "high": FloatArray,
-        "seeds": list[MeasuredJson],
+        "seeds": list[SeedCountsJson],
     },
 )
 """pass@k with its band, a value for each k; `seeds` is empty for files of counts."""
@@ -115,15 +115,15 @@ def curve_json(line: Line) -> CurveJson:
     }
 
 
-def value_at(curve: Curve, k: int) -> Measure:
+def value_at(curve: Curve, k: int) -> Estimate:
     """Return pass@k with its interval."""
     mean, low, high = curve.at(k)
-    return Measure(mean, interval=(low, high))
+    return Estimate(mean, interval=(low, high))
 
 
 def _every_k(lines: Sequence[Line]) -> Table:
     rows = tuple(
-        Row((line.policy, line.benchmark, k, *map(Measure, line.curve.at(k))))
+        Row((line.policy, line.benchmark, k, *map(Estimate, line.curve.at(k))))
         for line in lines
         for k in line.curve.ks
     )

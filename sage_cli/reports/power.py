@@ -16,8 +16,8 @@ from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.power import POWER, Design, Population, resampled_changes, smallest_changes
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import COLOURS, DASHES, FAINT, drawing, logarithmic
-from sage_cli.reports.measurement import Provenance
-from sage_cli.reports.tables import Column, Measure, Row, Table, columns
+from sage_cli.reports.provenance import Provenance
+from sage_cli.reports.tables import Column, Estimate, Row, Table, columns
 
 PANEL_IN = (2.9, 2.5)
 LEGEND_IN = 1.9
@@ -156,10 +156,10 @@ class Base:
         ends_2QK = np.where(np.isnan(smallest_QK), np.nan, ends_2QK)
         return cls(label, benchmark, counts, question, population.beta, smallest_QK, ends_2QK)
 
-    def change(self, design: int, place: int) -> Measure:
+    def change(self, design: int, place: int) -> Estimate:
         """Return a design's smallest change at a k with its interval."""
         low, high = self.ends_2QK[:, design, place].tolist()
-        return Measure(float(self.smallest_QK[design, place]), interval=(low, high))
+        return Estimate(float(self.smallest_QK[design, place]), interval=(low, high))
 
 
 class DesignJson(TypedDict):

@@ -9,7 +9,7 @@ from importlib.resources import files
 from typing import Any
 
 from sage_cli.errors import ConfigurationError
-from sage_cli.reports.tables import Column, Measure, Row, Scores, Table
+from sage_cli.reports.tables import Column, Estimate, Row, Scores, Table
 
 
 def evaluation_tables() -> Mapping[str, str]:
@@ -26,7 +26,7 @@ def published_scores(table: str) -> Mapping[str, Scores]:
         )
     return {
         method: {
-            benchmark: {int(k): Measure(mean, sd) for k, (mean, sd) in by_k.items()}
+            benchmark: {int(k): Estimate(mean, sd) for k, (mean, sd) in by_k.items()}
             for benchmark, by_k in scores.items()
         }
         for method, scores in tables[table]["rows"].items()
@@ -64,7 +64,7 @@ def other_table(table: str) -> Table | None:
     return Table(
         f"Published: {table}, Qwen2.5-Math-7B-Base",
         (Column("model"), *map(Column, columns)),
-        tuple(Row((label, *map(Measure, values))) for label, values in rows.items()),
+        tuple(Row((label, *map(Estimate, values))) for label, values in rows.items()),
         (str(published()["source"]),),
     )
 
@@ -73,7 +73,7 @@ def _published_sweep() -> Table:
     sweep = published()["sweep"]
     tau, rho = sweep["chosen"]
     rows = [
-        Row((*(Measure(value, significant=True) for value in cell[:2]), *map(Measure, cell[2:])))
+        Row((*(Estimate(value, significant=True) for value in cell[:2]), *map(Estimate, cell[2:])))
         for cell in sweep["rows"]
     ]
     chosen = f"the paper takes tau {tau:g}, rho {rho:g}"

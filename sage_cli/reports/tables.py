@@ -14,7 +14,7 @@ UNDEFINED = "–"
 
 
 @dataclass(frozen=True)
-class Measure:
+class Estimate:
     """A number with its standard deviation or interval, if it has one.
 
     With `tiny`, a positive number that its digits would show as 0 is shown as "<0.001"; with
@@ -62,12 +62,12 @@ class Detail(str):
     __slots__ = ()
 
 
-Cell = str | int | Measure
+Cell = str | int | Estimate
 Value = str | int | float | None
 Record = dict[str, Value]
 """A row of a CSV file as a JSON object."""
 
-Scores = Mapping[str, Mapping[int, Measure]]
+Scores = Mapping[str, Mapping[int, Estimate]]
 """Benchmark -> k -> pass@k of a model."""
 
 
@@ -148,12 +148,12 @@ def spread_out(table: Table) -> tuple[list[str], list[list[Value]]]:
 
 def _parts(table: Table, place: int) -> list[str]:
     cells = [row.cells[place] for row in table.rows]
-    present = {part for cell in cells if isinstance(cell, Measure) for part in cell.parts()}
+    present = {part for cell in cells if isinstance(cell, Estimate) for part in cell.parts()}
     return ["", *(part for part in ("sd", "low", "high") if part in present)]
 
 
 def _values(cell: Cell, names: list[str]) -> list[Value]:
-    if not isinstance(cell, Measure):
+    if not isinstance(cell, Estimate):
         return [cell, *(None for _ in names[1:])]
     parts = cell.parts()
     return [parts.get(name) for name in names]

@@ -10,7 +10,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from sage_cli.guides.token_values import PERCENTILES, TokenValues
-from sage_cli.reports.tables import Cell, Column, Measure, Row, Table
+from sage_cli.reports.tables import Cell, Column, Estimate, Row, Table
 
 
 @dataclass(frozen=True)
@@ -99,8 +99,8 @@ def summary_table(report: TokenReport) -> Table:
 def _cells(name: str, grade: str, tokens: int, summary: dict[str, float]) -> tuple[Cell, ...]:
     shares = (f"{summary[key]:.1%}" for key in ("shaped", "clamped"))
     percentiles = (summary[f"entropy_p{percent}"] for percent in PERCENTILES)
-    log_q = Measure(summary["log_q"], digits=4, signed=True)
-    return (name, grade, tokens, *shares, log_q, *map(Measure, percentiles))
+    log_q = Estimate(summary["log_q"], digits=4, signed=True)
+    return (name, grade, tokens, *shares, log_q, *map(Estimate, percentiles))
 
 
 def visible(text: str) -> str:

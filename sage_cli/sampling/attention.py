@@ -1,4 +1,8 @@
-"""Resources of a forward pass: rows that fit into memory, threads of an operation."""
+"""Attention by memory of our own: a prompt's keys and values once, for all rows that continue it.
+
+A cache of Transformers holds the prompt once a row. Here a model attends through `MemoryModel` to
+`SharedPrompts` and `OwnTokens` instead; `obstacles` names the models for which that would be wrong.
+"""
 
 from __future__ import annotations
 
@@ -257,6 +261,7 @@ class OwnTokens:
         rows, now = k_BHD.shape[0], self.length
         self._keys_YBHTD[layer, :rows, :, now] = k_BHD
         self._values_YBHTD[layer, :rows, :, now] = v_BHD
+        # a product of a few columns more is faster than torch's unblocked kernel for few
         seen = min(max(now + 1, self._least), self._keys_YBHTD.shape[3])
         return self._keys_YBHTD[layer, :rows, :, :seen], self._values_YBHTD[layer, :rows, :, :seen]
 
@@ -293,7 +298,7 @@ class CohortMemory:
         keys_BHTD, values_BHTD = self.own.put(layer, k_BHTD[:, :, 0], v_BHTD[:, :, 0])
         q_BHQD = q_BHTD.reshape(rows, heads, -1, q_BHTD.shape[-1])
         own_BHQT = q_BHQD @ keys_BHTD.transpose(-1, -2)
-        own_BHQT[..., self.own.length + 1 :] = -torch.inf  # columns of an earlier cohort
+        own_BHQT[..., self.own.length + 1 :] = -torch.inf  # content of the buffer's last cohort
         prompt_BHQT = self._prompts.scores(layer, q_BHQD)
         scores_BHQT = torch.cat([prompt_BHQT, own_BHQT], dim=-1)
         # one softmax over prompt and own tokens, although their products are computed apart
@@ -403,8 +408,8 @@ class MemoryModel:
         if window is not None and window < self._reach:
             raise self._too_short(f"windows of {window} tokens")
 
-    def _too_short(self, what: str) -> SamplingError:
-        return self.unfit(f"attends in {what}, and a text may have {self._reach}")
+    def _too_short(self, windows: str) -> SamplingError:
+        return self.unfit(f"attends in {windows}, and a text may have {self._reach}")
 
 
 def obstacles(model: Any, reach: int) -> Iterator[str]:

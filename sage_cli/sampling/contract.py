@@ -93,7 +93,7 @@ class SamplerContract(ABC):
         assert len(sampled) == len(rows), "a sample came twice"
         return sampled
 
-    def _same(self, one: dict[Key, Completion], other: dict[Key, Completion]) -> None:
-        assert one.keys() == other.keys()
-        equal = sum(row.text == other[key].text for key, row in one.items())
-        assert equal >= self.deterministic_share * len(one)
+    def _same(self, first: dict[Key, Completion], second: dict[Key, Completion]) -> None:
+        assert first.keys() == second.keys()
+        equal = sum(row.text == second[key].text for key, row in first.items())
+        assert equal >= self.deterministic_share * len(first)

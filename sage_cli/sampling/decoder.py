@@ -1,4 +1,9 @@
-"""The end of completions: end-of-sequence, the stop text, or the limit of tokens."""
+"""The decoding loop: samples whose texts are still equal are computed once, as one row.
+
+At the start all samples of a prompt are one row; where their tokens differ, it splits. A sample's
+tokens depend on its own seed alone, so nothing of what follows changes a text: neither the batch
+that a sample falls into nor how often it starts again.
+"""
 
 from __future__ import annotations
 
@@ -184,19 +189,6 @@ def _nucleus(weights_BV: Tensor, top_p: float) -> Tensor:
     return weights_BV.scatter(-1, order_BV, sorted_BV.masked_fill(outside_BV, 0.0))
 
 
-def token_logps(logits_CV: Tensor, chosen_C: Tensor, p: SamplingParameters) -> Tensor:
-    """Return the log-probability (C,) that each chosen token is sampled, -inf where it is cut."""
-    if p.temperature == 0:
-        return torch.where(logits_CV.argmax(dim=-1) == chosen_C, 0.0, -torch.inf)
-    if p.top_p == 1 and p.top_k == 0 and p.min_p == 0:
-        scaled_CV = logits_CV.float() / p.temperature
-        chosen = scaled_CV.gather(1, chosen_C[:, None])[:, 0]
-        return chosen - scaled_CV.logsumexp(dim=-1)
-    weights_CV = kept_weights(logits_CV, p)
-    chosen = weights_CV.gather(1, chosen_C[:, None])[:, 0].double()
-    return chosen.log() - weights_CV.sum(dim=-1, dtype=torch.float64).log()
-
-
 PREFILL_TOKENS = 4096
 """Tokens of prompts in a forward pass; a longer prompt is computed alone."""
 
@@ -213,14 +205,14 @@ class Prompt:
 
 
 def prefill(
-    model: MemoryModel, wanted: Collection[Ids], known: Mapping[Ids, Prompt]
+    model: MemoryModel, needed: Collection[Ids], cached: Mapping[Ids, Prompt]
 ) -> dict[Ids, Prompt]:
-    """Return the wanted prompts by their token ids, after the prefill of those not in `known`.
+    """Return the wanted prompts by their token ids, after the prefill of those not in `cached`.
 
     Raises SamplingError for a model whose attention cannot be replaced.
     """
-    prompts = {ids: known[ids] for ids in wanted if ids in known}
-    missing = sorted((ids for ids in wanted if ids not in known), key=len)
+    prompts = {ids: cached[ids] for ids in needed if ids in cached}
+    missing = sorted((ids for ids in needed if ids not in cached), key=len)
     for length, group in groupby(missing, key=len):
         same_length, size = list(group), max(1, PREFILL_TOKENS // length)
         for start in range(0, len(same_length), size):
@@ -240,10 +232,14 @@ def _prefilled(model: MemoryModel, batch: list[Ids]) -> Iterator[Prompt]:
 
 
 class Cohort:
-    """Samples of one or several prompts; all have equally many sampled tokens."""
+    """Samples of one or several prompts; all have equally many sampled tokens.
+
+    Equal lengths let the rows' own tokens lie in one rectangle, without masks. Samples that are
+    admitted later are a cohort of their own instead of being padded to the length of the others.
+    """
 
     def __init__(
-        self, samples: Sequence[tuple[Prompt, SampleRequest, int]], own: OwnTokens
+        self, samples: Sequence[tuple[Prompt, SampleRequest, int]], buffer: OwnTokens
     ) -> None:
         prompts = {prompt: row for row, prompt in enumerate(dict.fromkeys(s[0] for s in samples))}
         self.samples = [(request, prompt.ids, index) for prompt, request, index in samples]
@@ -254,8 +250,8 @@ class Cohort:
         )
         memories = [prompt.memory for prompt in prompts]
         shared = SharedPrompts(memories, np.arange(len(prompts)))
-        own.begin(len(prompts))
-        self.memory = CohortMemory(shared, own)
+        buffer.begin(len(prompts))
+        self.memory = CohortMemory(shared, buffer)
         self.first_logits_BV = torch.stack([prompt.logits_V for prompt in prompts])
         self._starts_B: Indices = np.array([len(prompt.ids) for prompt in prompts])
         self._tokens_BT = np.zeros((len(prompts), 32), dtype=np.int64)
@@ -335,9 +331,11 @@ class Cohort:
         first_C = np.diff(parents_C, prepend=-1) > 0
         stays_C = first_C & (parents_C < children)
         rows_C = parents_C.copy()
+        # the numbers 0 to C - 1 are given out without gaps, because memory is cut off behind them
         rows_C[~stays_C] = np.setdiff1d(np.arange(children), parents_C[stays_C])
         sources_B = np.empty_like(parents_C)
         sources_B[rows_C] = parents_C
+        # in most steps no row splits or ends: then nothing is copied
         if children != self.rows or not stays_C.all():
             self.memory.take(sources_B)
             self._starts_B, self._tokens_BT = self._starts_B[sources_B], self._tokens_BT[sources_B]
@@ -396,14 +394,18 @@ class _Flight:
 
     def evict(self) -> None:
         """While there are too many rows, let the last cohort wait again and halve `most`."""
+        # more samples are admitted than there are rows, in the hope that they share them. If they
+        # part, their rows would outgrow the memory that `rows` stands for: the last cohort has lost
+        # the least by starting again, and its seeds give the same tokens
         while len(self.cohorts) > 1 and sum(cohort.rows for cohort in self.cohorts) > self.rows:
             self.give_back(self.cohorts.pop().samples)
             self.most = max(self.rows, self.most // 2)
 
     def drop_ended(self) -> None:
         """Remove cohorts without samples, but keep their buffers for the next ones."""
+        # a buffer that has grown beyond a cohort's usual share would hold memory for nothing
         ended = [cohort.memory.own for cohort in self.cohorts if not len(cohort)]
-        self.spare += [own for own in ended if own.capacity <= self.rows // COHORTS]
+        self.spare += [buffer for buffer in ended if buffer.capacity <= self.rows // COHORTS]
         self.cohorts = [cohort for cohort in self.cohorts if len(cohort)]
 
 
@@ -453,8 +455,8 @@ class Decoder:
         taken = flight.take(size)
         flight.prompts = prefill(model, {ids for _, ids, _ in taken}, flight.prompts)
         samples = [(flight.prompts[ids], request, index) for request, ids, index in taken]
-        own = flight.spare.pop() if flight.spare else OwnTokens(samples[0][0].memory)
-        cohort = Cohort(samples, own)
+        buffer = flight.spare.pop() if flight.spare else OwnTokens(samples[0][0].memory)
+        cohort = Cohort(samples, buffer)
         ended = self._advance([cohort], cohort.first_logits_BV)
         flight.cohorts.append(cohort)
         return ended

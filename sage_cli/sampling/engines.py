@@ -32,9 +32,9 @@ LORA_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
 
 def lora_rank(rank: int) -> int:
     """Return vLLM's smallest rank that fits `rank`. Raises SamplingError above all of them."""
-    for known in LORA_RANKS:
-        if rank <= known:
-            return known
+    for supported in LORA_RANKS:
+        if rank <= supported:
+            return supported
     raise SamplingError(
         f"the adapter has rank {rank}, and vLLM takes at most {LORA_RANKS[-1]}",
         "merge it with `sage export RUN DIR` and measure DIR",
@@ -60,14 +60,14 @@ def known_settings(arguments_file: Path) -> frozenset[str]:
     return frozenset(fields)
 
 
-def refuse_unknown(settings: Mapping[str, Any], known: Collection[str]) -> None:
-    """Raise SamplingError for a key of `sampling.vllm` that is not `known`.
+def refuse_unknown(settings: Mapping[str, Any], arguments: Collection[str]) -> None:
+    """Raise SamplingError for a key of `sampling.vllm` that is not `arguments`.
 
     If none are known, vLLM itself checks them.
     """
-    for name in settings if known else ():
-        if name not in known:
-            close = get_close_matches(name, known, n=1)
+    for name in settings if arguments else ():
+        if name not in arguments:
+            close = get_close_matches(name, arguments, n=1)
             raise SamplingError(
                 f"sampling.vllm.{name} is no argument of this vLLM's engine"
                 + (f" (did you mean {close[0]}?)" if close else ""),
@@ -124,7 +124,7 @@ class Stored:
 
 
 @dataclass(frozen=True)
-class Filled:
+class Done:
     """The job is done: all samples are stored."""
 
 
@@ -169,7 +169,7 @@ def serve(
             sampler.close()
 
 
-def _done(job: Job, sampler: Sampler, pipe: Connection) -> Filled | Refused:
+def _done(job: Job, sampler: Sampler, pipe: Connection) -> Done | Refused:
     def tell(rows: list[Completion]) -> None:
         pipe.send(Stored([replace(row, token_ids=None) for row in rows]))
 
@@ -177,7 +177,7 @@ def _done(job: Job, sampler: Sampler, pipe: Connection) -> Filled | Refused:
         fill(SampleSet(job.root, job.identity), job.prompts, job.n, sampler, tell, chunk=job.chunk)
     except RefusedPromptsError as error:
         return Refused(error.reasons)
-    return Filled()
+    return Done()
 
 
 def _listen(pipe: Connection, jobs: queue.SimpleQueue[Job]) -> None:
@@ -317,10 +317,10 @@ class Engines:
             self._engines.remove(engine)
 
 
-def _next_message(engine: _Engine) -> Stored | Filled | Refused | Failed | None:
+def _next_message(engine: _Engine) -> Stored | Done | Refused | Failed | None:
     """Return the next message of an engine; None if it has ended."""
     try:
-        message: Stored | Filled | Refused | Failed = engine.pipe.recv()
+        message: Stored | Done | Refused | Failed = engine.pipe.recv()
     except (EOFError, OSError):
         return None
     return message
@@ -341,7 +341,7 @@ def visible_gpus() -> tuple[str, ...]:
     """Return the GPUs of this process by their names in CUDA_VISIBLE_DEVICES."""
     import torch
 
-    count, named = torch.cuda.device_count(), os.environ.get("CUDA_VISIBLE_DEVICES")
-    if named is None:
+    count, listed = torch.cuda.device_count(), os.environ.get("CUDA_VISIBLE_DEVICES")
+    if listed is None:
         return tuple(map(str, range(count)))
-    return tuple(name.strip() for name in named.split(","))[:count]
+    return tuple(name.strip() for name in listed.split(","))[:count]

@@ -165,11 +165,11 @@ class ServerClient:
             if self._giving_up.wait(wait_s):
                 break
             attempt, pause_s = attempt + 1, min(2 * pause_s, LONGEST_PAUSE_S)
-        said = f"{server} {failure} (asked {attempt} times in {spent_s:.0f} s)"
+        failed = f"{server} {failure} (asked {attempt} times in {spent_s:.0f} s)"
         if failure.unusable:
-            raise UnusableAnswerError(said)
+            raise UnusableAnswerError(failed)
         raise SamplingError(
-            said,
+            failed,
             "start the server again and run the same command: stored samples are kept; "
             "sampling.server_attempts and sampling.server_patience_s bound the attempts",
         )
@@ -239,7 +239,7 @@ class ServerSampler(Sampler):
                 "name one: --set sampling.servers='[\"http://localhost:8000\"]'",
             )
         key = os.environ.get(API_KEY_VARIABLE)
-        logins = [Login.of(server, key) for server in section.servers]
+        logins = [Login.parse(server, key) for server in section.servers]
         self._logins = {login.address: login for login in logins}
         self._http = ServerHttp(section.timeout_s, section.batch_rows)
         self._parameters, self._section = setup.parameters, section

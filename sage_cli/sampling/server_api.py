@@ -58,24 +58,24 @@ class Login:
     headers: Mapping[str, str]
 
     @classmethod
-    def of(cls, typed: str, key: str | None = None) -> Login:
+    def parse(cls, typed: str, key: str | None = None) -> Login:
         """Return the login of a typed address; `key` is used if the address names no user.
 
         Raises SamplingError for an invalid address.
         """
-        known: str = taken(typed)
+        address: str = taken(typed)
         try:
-            url = httpx.URL(known)
+            url = httpx.URL(address)
         except httpx.InvalidURL as error:
             raise SamplingError(
-                f"'{known}' is no server's address: {error}", "write it as http://HOST:8000"
+                f"'{address}' is no server's address: {error}", "write it as http://HOST:8000"
             ) from None
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         if url.userinfo:
-            user = f"{url.username}:{secrets_of(known).get('password', '')}"
+            user = f"{url.username}:{secrets_of(address).get('password', '')}"
             headers = {"Authorization": f"Basic {b64encode(user.encode()).decode()}"}
-            known = str(url.copy_with(userinfo=b""))
-        return cls(known.rstrip("/").removesuffix("/v1"), headers)
+            address = str(url.copy_with(userinfo=b""))
+        return cls(address.rstrip("/").removesuffix("/v1"), headers)
 
 
 class ServerHttp:
@@ -297,13 +297,13 @@ def served_model(
     http: ServerHttp,
     login: Login,
     meant: str,
-    named: str | None,
+    name: str | None,
     setting: str = "sampling.server_model",
 ) -> str:
     """Return a server's name of the intended model `meant`, a folder or a name of the Hub.
 
     Raises SamplingError for a server that does not list it, unless the user has given the server's
-    name of the model (`named`) in `setting`.
+    name of the model (`name`) in `setting`.
     """
     server = login.address
     try:
@@ -314,13 +314,13 @@ def served_model(
         ) from error
     models = _listed(answer)
     names = [str(model["id"]) for model in models]
-    if named is not None:
-        if names and named not in names:
+    if name is not None:
+        if names and name not in names:
             raise SamplingError(
-                f"{server} serves {', '.join(names)}, and not '{named}'",
+                f"{server} serves {', '.join(names)}, and not '{name}'",
                 f"name one of those with --set {setting}=NAME",
             )
-        return named
+        return name
     for model in models:
         if any(_same(str(model.get(key)), meant) for key in ("id", "root")):
             return str(model["id"])

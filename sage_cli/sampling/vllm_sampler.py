@@ -43,9 +43,9 @@ def installed_vllm() -> str | None:
 
 def _refuse_unfit(setup: SamplerSetup, gpus: int) -> None:
     """Raise SamplingError for arguments unknown to vLLM or unfit for model or machine."""
-    found = find_spec("vllm")
-    if found is not None and found.origin is not None:
-        arguments = Path(found.origin).parent / "engine" / "arg_utils.py"
+    spec = find_spec("vllm")
+    if spec is not None and spec.origin is not None:
+        arguments = Path(spec.origin).parent / "engine" / "arg_utils.py"
         refuse_unknown(setup.section.vllm, known_settings(arguments))
     each = setup.section.tensor_parallel
     if each > 1:

@@ -68,17 +68,17 @@ def accelerate_file(name: str) -> Path:
     return _file("configs/accelerate", name, "accelerate configuration")
 
 
-def _file(folder: str, name: str, what: str) -> Path:
+def _file(folder: str, name: str, kind: str) -> Path:
     """A file by its path, or the one of that name among those that ship in `folder`."""
     path = Path(name)
     if path.suffix in (".yaml", ".yml", ".json"):
         return path
-    known = {file.stem: file for file in sorted(shipped(folder).glob("*.yaml"))}
-    if name in known:
-        return known[name]
-    close = get_close_matches(name, known, n=1)
+    files = {file.stem: file for file in sorted(shipped(folder).glob("*.yaml"))}
+    if name in files:
+        return files[name]
+    close = get_close_matches(name, files, n=1)
     raise ConfigurationError(
-        f"there is no {what} '{name}'; there are {', '.join(known)}",
+        f"there is no {kind} '{name}'; there are {', '.join(files)}",
         f"did you mean {close[0]}?" if close else "or give the path of a YAML file",
     )
 
@@ -87,7 +87,9 @@ def read_layer(path: Path) -> dict[str, Any]:
     """A file of settings, whose top level names sections."""
     values = read_yaml(path)
     blocks = {name: values[name] for name in BLOCKS if isinstance(values.get(name), dict)}
-    inside = {f"{name}.{one}": v for name, block in blocks.items() for one, v in block.items()}
+    inside = {
+        f"{name}.{member}": v for name, block in blocks.items() for member, v in block.items()
+    }
     sections = {**values, **inside}
     flat = {key: v for key, v in sections.items() if not isinstance(v, dict | None)}
     if flat:

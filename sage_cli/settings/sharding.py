@@ -54,5 +54,5 @@ def sharding_in(settings: Mapping[str, Any]) -> Sharding | None:
         "DEEPSPEED": ("deepspeed_config", "zero_stage", 2),
     }[kind]
     inside = settings.get(section)
-    said = inside.get(level, default) if isinstance(inside, Mapping) else default
-    return Sharding(kind, int(said))
+    level_set = inside.get(level, default) if isinstance(inside, Mapping) else default
+    return Sharding(kind, int(level_set))

@@ -205,7 +205,7 @@ class GradedSet:
     _extracted: Any
 
     @classmethod
-    def of(cls, samples: SampleSet, grades: GradeStore) -> GradedSet:
+    def from_store(cls, samples: SampleSet, grades: GradeStore) -> GradedSet:
         """Return the set as it is now. Raises StoreError for a damaged part."""
         inventory = samples.whole_inventory()
         row_S, statuses, extracted = grades.columns(inventory)
@@ -227,9 +227,9 @@ class GradedSet:
     def extracted(self, rows: Integers) -> list[str | None]:
         """Return the extracted answers of samples by row; None without a grade or an answer."""
         row = self._row_S[rows]
-        known = row >= 0
-        texts = iter(self._extracted.take(as_column(row[known])).to_pylist())
-        return [next(texts) if has else None for has in known.tolist()]
+        graded = row >= 0
+        texts = iter(self._extracted.take(as_column(row[graded])).to_pylist())
+        return [next(texts) if has else None for has in graded.tolist()]
 
     def texts(self, rows: Integers) -> dict[int, str]:
         """Return the texts of samples by row; only the parts that hold them are read."""

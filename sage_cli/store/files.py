@@ -33,12 +33,12 @@ def read_object(path: Path, remedy: str) -> dict[str, Any]:
     Raises FileNotFoundError, and TornError with `remedy` as the next step if the file is torn.
     """
     try:
-        held = json_value(path.read_bytes())
-        if not isinstance(held, dict):
+        content = json_value(path.read_bytes())
+        if not isinstance(content, dict):
             raise ValueError("it holds no JSON object")
     except ValueError as error:
         raise TornError(f"{path} is torn or was edited: {error}", remedy) from None
-    return held
+    return content
 
 
 def name_once(torn: TornError) -> None:

@@ -47,7 +47,7 @@ class StepFiles:
         for file in self._files():
             table = self._read(file)
             steps = [] if table is None else table["step"].to_pylist()
-            kept = sum(one <= step for one in steps)
+            kept = sum(row_step <= step for row_step in steps)
             if table is None or kept < len(table):
                 if table is not None and kept:
                     process = int(file.stem.rpartition("-")[2])
@@ -61,8 +61,8 @@ class StepFiles:
 
         A column that only some files have is null in the rows of the others.
         """
-        found = [table for file in self._files() if (table := self._read(file)) is not None]
-        return pa.concat_tables([empty_table(self.schema), *found], promote_options="default")
+        tables = [table for file in self._files() if (table := self._read(file)) is not None]
+        return pa.concat_tables([empty_table(self.schema), *tables], promote_options="default")
 
     def _files(self) -> list[Path]:
         return sorted(self.folder.glob("steps-*.parquet"))
@@ -120,16 +120,16 @@ COUNT = "/n"
 
 def reward_columns(names: Iterable[str]) -> pa.Schema:
     """Return the two columns of each reward."""
-    each = ((f"{REWARD}{name}", f"{REWARD}{name}{COUNT}") for name in names)
+    pairs = ((f"{REWARD}{name}", f"{REWARD}{name}{COUNT}") for name in names)
     return pa.schema(
-        [field for mean, n in each for field in ((mean, pa.float64()), (n, pa.int32()))]
+        [field for mean, n in pairs for field in ((mean, pa.float64()), (n, pa.int32()))]
     )
 
 
 def rewards_in(table: pa.Table) -> list[str]:
     """Return the names of the rewards that a ledger has columns of."""
-    known = set(table.schema.names)
-    means = [name for name in table.schema.names if f"{name}{COUNT}" in known]
+    names = set(table.schema.names)
+    means = [name for name in table.schema.names if f"{name}{COUNT}" in names]
     return [name.removeprefix(REWARD) for name in means]
 
 
@@ -163,13 +163,13 @@ class TrainingLedger(StepFiles):
             self._waiting = []
 
     def _columns(self, row: PromptRow) -> dict[str, object]:
-        found = row._asdict()
-        said = found.pop("rewards")
+        columns = row._asdict()
+        rewards = columns.pop("rewards")
         for name in self._rewards:
-            values = said.get(name, ())
-            found[f"{REWARD}{name}"] = fsum(values) / len(values) if values else None
-            found[f"{REWARD}{name}{COUNT}"] = len(values)
-        return found
+            values = rewards.get(name, ())
+            columns[f"{REWARD}{name}"] = fsum(values) / len(values) if values else None
+            columns[f"{REWARD}{name}{COUNT}"] = len(values)
+        return columns
 
     def _has_layout(self, schema: pa.Schema) -> bool:
         table = empty_table(schema)
@@ -225,7 +225,7 @@ class Sampled:
     engine_logps_BT: np.ndarray | None = None
 
     def table(self) -> pa.Table:
-        """Return the rows in the form of SCHEMA."""
+        """Return the rows in the form of COMPLETIONS_SCHEMA."""
         count = len(self.texts)
         rewards = [None] * count if self.rewards_BF is None else self.rewards_BF.tolist()
         columns: dict[str, Any] = {
@@ -246,14 +246,14 @@ class Sampled:
         }
         return pa.table(columns, schema=COMPLETIONS_SCHEMA)
 
-    def _tokens(self, values_BT: np.ndarray | None, of: pa.DataType) -> pa.Array:
+    def _tokens(self, values_BT: np.ndarray | None, element: pa.DataType) -> pa.Array:
         """Return a list for each row, as long as its completion; null where it begins with NaN."""
         if values_BT is None:
-            return pa.nulls(len(self.texts), pa.list_(of))
+            return pa.nulls(len(self.texts), pa.list_(element))
         inside_BT = np.arange(values_BT.shape[1]) < self.lengths_B[:, None]
         unknown_B = np.isnan(values_BT.astype(float)).any(axis=1, where=inside_BT)
         offsets = np.concatenate([[0], np.cumsum(self.lengths_B)]).astype(np.int32)
-        flat = pa.array(values_BT[inside_BT].tolist(), of)
+        flat = pa.array(values_BT[inside_BT].tolist(), element)
         mask = pa.array(unknown_B.tolist())
         return pa.ListArray.from_arrays(pa.array(offsets.tolist(), pa.int32()), flat, mask=mask)
 

@@ -84,8 +84,8 @@ class Lease:
                 self._create(text)
                 return
             except FileExistsError:
-                if (other := foreign_holder(self._path)) is not None:
-                    raise HeldError(other) from None
+                if (holder := foreign_holder(self._path)) is not None:
+                    raise HeldError(holder) from None
             if _is_touched(self._path):
                 raise HeldError(holder_name(self._path))
             write_text(self._path, text)
@@ -288,18 +288,18 @@ def _owned(path: Path, message: str, kind: type[StoreError]) -> Iterator[Lease]:
         yield lease
 
 
-def _sweep(own: Path) -> None:
-    """Remove what killed processes left in the folder of the lock `own`, which this process has.
+def _sweep(lock_path: Path) -> None:
+    """Remove what killed processes left beside the lock `lock_path`, which this process has.
 
     The leases of other locks go if the lock is free, half-written files once they are old: a
     process that writes without a lock takes a moment.
     """
-    for lease in own.parent.glob(".*.lease"):
-        if (lock := lease.with_suffix("")) != own:
+    for lease in lock_path.parent.glob(".*.lease"):
+        if (lock := lease.with_suffix("")) != lock_path:
             with suppress(HeldError, StoreError), locked(lock, 0.0):
                 pass  # which ends by removing it
-    halves = [half for pattern in (".*.tmp", "*/.*.tmp") for half in own.parent.glob(pattern)]
-    old_s = now_s(own.parent) - EXPIRY_S if halves else 0.0
+    halves = [half for pattern in (".*.tmp", "*/.*.tmp") for half in lock_path.parent.glob(pattern)]
+    old_s = now_s(lock_path.parent) - EXPIRY_S if halves else 0.0
     for half in halves:
         with suppress(OSError):  # removed meanwhile, a folder, or another user's
             if half.stat().st_mtime < old_s:

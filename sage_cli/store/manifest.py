@@ -98,7 +98,7 @@ def surroundings() -> Surroundings:
     """Return versions, commit, host and command line, by which a result is reproduced."""
     versions = {"sage": __version__, "python": platform.python_version()}
     installed = {package: _installed(package) for package in RECORDED_PACKAGES}
-    versions |= {package: found for package, found in installed.items() if found is not None}
+    versions |= {package: number for package, number in installed.items() if number is not None}
     return {
         "versions": versions,
         "commit": _commit(),

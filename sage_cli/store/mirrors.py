@@ -123,8 +123,8 @@ def mirrors_of(tracking: TrackingSection, run: Run) -> list[Follower]:
 
 def require_mirrors(tracking: TrackingSection) -> None:
     """Raise ConfigurationError if a mirror's package is not installed."""
-    for package, wanted in (("tensorboard", tracking.tensorboard), ("trackio", tracking.trackio)):
-        if wanted and find_spec(package) is None:
+    for package, enabled in (("tensorboard", tracking.tensorboard), ("trackio", tracking.trackio)):
+        if enabled and find_spec(package) is None:
             raise ConfigurationError(
                 f"tracking.{package} is true, and the package {package} is not installed",
                 f"pip install {package}, or use --set tracking.{package}=false",
@@ -264,13 +264,13 @@ class TrackioMirror:
 
     def _write(self) -> None:
         stored = self._run.config
-        named = {"_Group": stored["tracking"]["group"], "_Created": self._run.manifest["created"]}
+        labels = {"_Group": stored["tracking"]["group"], "_Created": self._run.manifest["created"]}
         self._storage.bulk_log(
             self._project,
             self._run.id,
             [values for _, values in self._waiting],
             steps=[step for step, _ in self._waiting],
-            config={**without_services(stored), **named},
+            config={**without_services(stored), **labels},
             run_id=self._run.id,
         )
         self._waiting.clear()

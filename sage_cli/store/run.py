@@ -1,11 +1,11 @@
-"""Names from a part that a person types."""
+"""Runs: their folders, status, replacement and recorded evaluations."""
 
 from __future__ import annotations
 
 import shutil
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from difflib import get_close_matches
@@ -35,22 +35,22 @@ if TYPE_CHECKING:
 
 def full_name(
     name: str,
-    known: Collection[str],
+    names: Collection[str],
     kind: str,
-    where: str,
+    searched: str,
     listing: str,
     described: Callable[[str], str] = str,
 ) -> str:
-    """Return the one of `known` that is `name`, or that `name` is an unambiguous part of.
+    """Return the one of `names` that is `name`, or that `name` is an unambiguous part of.
 
     A prefix or suffix is preferred to a part in the middle. Raises StoreError with the names'
-    `kind`, `where` they were searched and the command of their `listing`; if several fit, each is
+    `kind`, where they were `searched` and the command of their `listing`; if several fit, each is
     named by `described`.
     """
-    if name in known:
+    if name in names:
         return name
-    fitting = [full for full in known if full.startswith(name) or full.endswith(name)]
-    fitting = fitting or [full for full in known if name in full]
+    fitting = [full for full in names if full.startswith(name) or full.endswith(name)]
+    fitting = fitting or [full for full in names if name in full]
     if len(fitting) == 1:
         return fitting[0]
     if fitting:
@@ -58,81 +58,16 @@ def full_name(
             f"'{name}' fits {len(fitting)} {kind}s: {', '.join(map(described, sorted(fitting)))}",
             f"name one of them by more of its {'id' if kind == 'run' else 'name'}",
         )
-    close = get_close_matches(name, known, n=1)
+    close = get_close_matches(name, names, n=1)
     raise StoreError(
-        f"there is no {kind} '{name}' {where}",
+        f"there is no {kind} '{name}' {searched}",
         f"did you mean {close[0]}?" if close else f"{listing} lists all",
     )
-
-
-@contextmanager
-def recorded(run: Run, config: Mapping[str, Any], origin: Origin) -> Iterator[Run]:
-    """Do as `Run.recording` says."""
-    new = not run.begun
-    try:
-        with _description(run, config, origin) as leased:
-            yield leased
-    except (OutOfMemoryError, DivergedError):
-        raise
-    except SageError:
-        if new and _has_done_nothing(run):
-            with suppress(OSError, StoreError):  # another process has taken over
-                run.clear()
-        raise
 
 
 def now() -> str:
     """Return the time as manifests have it."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
-
-
-@contextmanager
-def _description(run: Run, config: Mapping[str, Any], origin: Origin) -> Iterator[Run]:
-    with writer(run.folder) as lease:
-        _require_same_identity(run)
-        began, spent_s = time.monotonic(), float(run.manifest.get("seconds", 0.0))
-        write_json(run.folder / "config.json", config)
-        created = run.manifest.get("created", now())
-        run.note(
-            id=run.id,
-            identity=run.identity,
-            created=created,
-            started=now(),
-            status=RUNNING,
-            reason=None,
-            error=None,
-            **surroundings(),
-            **origin,
-        )
-
-        def close(status: str, reason: str | None = None, error: str | None = None) -> None:
-            lease.require()  # the status is now the business of the process that took over
-            seconds = round(spent_s + time.monotonic() - began, 3)
-            run.note(status=status, reason=reason, error=error, ended=now(), seconds=seconds)
-
-        try:
-            yield replace(run, lease=lease)
-        except BaseException as error:
-            with suppress(OSError, StoreError):  # a full disk must not hide its error
-                close(*_end(error))
-            raise
-        close(FINISHED)
-
-
-def _has_done_nothing(run: Run) -> bool:
-    """Return True if the run failed before it wrote any result."""
-    left = (run.metrics.path, run.checkpoints, run.model)
-    return run.known.get("status") == FAILED and not any(path.exists() for path in left)
-
-
-def _require_same_identity(run: Run) -> None:
-    if run.planned is None or not run.manifest:
-        return
-    if (recorded := run.manifest.get("identity")) != run.planned:
-        raise StoreError(
-            f"{run.folder} holds another run: its identity is {recorded}, not {run.planned}",
-            "move it elsewhere, or choose another folder with --runs",
-        )
 
 
 def _end(error: BaseException) -> tuple[str, str, str | None]:
@@ -312,16 +247,63 @@ class Run:
             self.folder.rename(aside)
         return aside
 
-    def recording(
-        self, config: Mapping[str, Any], **origin: Unpack[Origin]
-    ) -> AbstractContextManager[Run]:
+    @contextmanager
+    def recording(self, config: Mapping[str, Any], **origin: Unpack[Origin]) -> Iterator[Run]:
         """Yield the run with a lease of its directory, described and with a true status.
 
         Configuration and manifest are written first; the status follows the block's end. What is
         interrupted or fails can be resumed; an error before any work was done leaves nothing.
         Raises StoreError if the directory holds a run of another identity.
         """
-        return recorded(self, config, origin)
+        new = not self.begun
+        try:
+            with self._described(config, origin) as leased:
+                yield leased
+        except (OutOfMemoryError, DivergedError):  # its settings are worth looking at
+            raise
+        except SageError:
+            results = (self.metrics.path, self.checkpoints, self.model)
+            if new and self.known.get("status") == FAILED and not any(map(Path.exists, results)):
+                with suppress(OSError, StoreError):  # another process has taken over
+                    self.clear()
+            raise
+
+    @contextmanager
+    def _described(self, config: Mapping[str, Any], origin: Origin) -> Iterator[Run]:
+        with writer(self.folder) as lease:
+            recorded = self.manifest.get("identity")
+            if self.planned is not None and self.manifest and recorded != self.planned:
+                raise StoreError(
+                    f"{self.folder} holds another run: its identity is {recorded}, "
+                    f"not {self.planned}",
+                    "move it elsewhere, or choose another folder with --runs",
+                )
+            began, spent_s = time.monotonic(), float(self.manifest.get("seconds", 0.0))
+            write_json(self.folder / "config.json", config)
+            self.note(
+                id=self.id,
+                identity=self.identity,
+                created=self.manifest.get("created", now()),
+                started=now(),
+                status=RUNNING,
+                reason=None,
+                error=None,
+                **surroundings(),
+                **origin,
+            )
+
+            def close(status: str, reason: str | None = None, error: str | None = None) -> None:
+                lease.require()  # the status is now the business of the process that took over
+                seconds = round(spent_s + time.monotonic() - began, 3)
+                self.note(status=status, reason=reason, error=error, ended=now(), seconds=seconds)
+
+            try:
+                yield replace(self, lease=lease)
+            except BaseException as error:
+                with suppress(OSError, StoreError):  # a full disk must not hide its error
+                    close(*_end(error))
+                raise
+            close(FINISHED)
 
     @property
     def _remedy(self) -> str:
@@ -365,12 +347,12 @@ class Runs:
 
     def children(self, run: Run) -> list[str]:
         """Return the ids of the runs whose parent is `run`, from the oldest."""
-        return [other.id for other in self.whole() if other.manifest.get("parent") == run.id]
+        return [child.id for child in self.whole() if child.manifest.get("parent") == run.id]
 
     def latest(self) -> Run | None:
         """Return the finished run of no sweep that was started or asked for last."""
-        own = [run for run in self.whole() if run.finished and not run.manifest.get("sweep")]
-        return max(own, key=_last_wanted, default=None)
+        candidates = [run for run in self.whole() if run.finished and not run.manifest.get("sweep")]
+        return max(candidates, key=_last_wanted, default=None)
 
     def find(self, name: str) -> Run:
         """Return the run called `name`: a folder, an id, or an unambiguous part of one.
@@ -391,8 +373,9 @@ class Runs:
     def refuse_parent(self, run: Run) -> None:
         """Raise StoreError if `run` is the parent of others."""
         if children := self.children(run):
-            named = ", ".join(children)
-            raise StoreError(f"{run.id} is the parent of {named}", "remove those first")
+            raise StoreError(
+                f"{run.id} is the parent of {', '.join(children)}", "remove those first"
+            )
 
     def remove(self, run: Run) -> None:
         """Delete a run. Raises StoreError while a process writes it, or if it has children."""

@@ -1,4 +1,4 @@
-"""Facts of runs, by the names that people use: settings, manifest, figures."""
+"""Facts of runs, by the names that people use: settings, manifest, figures; a sweep's runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from typing import Any
 
 import yaml
 
-from sage_cli.config.layers import leaves, settings, value_at
+from sage_cli.config.catalogue import settings
+from sage_cli.config.layers import leaves, value_at
 from sage_cli.errors import ConfigurationError
 from sage_cli.json_value import json_value
 from sage_cli.store.files import storing, write_text
@@ -74,7 +75,7 @@ class RunFacts:
     figures: Mapping[str, Any]
 
     @classmethod
-    def of(cls, run: Run) -> RunFacts:
+    def from_run(cls, run: Run) -> RunFacts:
         """Return the facts in a run's files. Raises StoreError if one of them is torn."""
         config, read = run.config, run.manifest
         manifest = {**read, "id": run.id, "status": run.status_in(read)}
@@ -92,7 +93,7 @@ class RunFacts:
         """Return the facts of a run; for a torn one id, status and the manifest if it is whole."""
         torn = run.torn
         if torn is None:
-            return cls.of(run)
+            return cls.from_run(run)
         manifest = {**run.known, "id": run.id, "status": run.status, "reason": torn.cause}
         return cls(run, {}, {key: manifest.get(key) for key in ABOUT}, {})
 
@@ -104,10 +105,10 @@ class RunFacts:
     @property
     def method(self) -> dict[str, Any]:
         """The settings of its method: algorithm, guide, anchor, learning rate."""
-        named = OF_THE_METHOD.get(str(self.about["kind"]), ())
+        prefixes = OF_THE_METHOD.get(str(self.about["kind"]), ())
         return {
             key: value
-            for name in named
+            for name in prefixes
             for key, value in self.settings.items()
             if f"{key}.".startswith(f"{name}.") and value is not None
         }
@@ -128,7 +129,7 @@ def expanded(columns: str, runs: Sequence[RunFacts]) -> list[str]:
     names: list[str] = []
     for typed in filter(None, map(str.strip, columns.split(","))):
         measured = [key for run in runs for key in run.figures if key.startswith(f"{typed} on ")]
-        names += list(dict.fromkeys(measured)) or [_known(typed, runs, "column")]
+        names += list(dict.fromkeys(measured)) or [_known_name(typed, runs, "column")]
     return names
 
 
@@ -145,7 +146,7 @@ def selected(runs: Sequence[RunFacts], where: Sequence[str]) -> list[RunFacts]:
                 f"--where takes setting=value, not '{text}'",
                 "for example --where guide.name=branch",
             )
-        conditions.append((_known(key.strip(), runs, "setting"), value.strip()))
+        conditions.append((_known_name(key.strip(), runs, "setting"), value.strip()))
     return [run for run in runs if all(_is(run.value(key), value) for key, value in conditions)]
 
 
@@ -181,13 +182,14 @@ def _of_benchmark(key: str) -> str:
     return f"{name} on {benchmark}"
 
 
-def _known(name: str, runs: Sequence[RunFacts], what: str) -> str:
-    known = {*settings(), *ABOUT, *(key for run in runs for key in (*run.settings, *run.figures))}
-    if name in known or name.startswith("pass@"):  # not measured yet: the column is empty
+def _known_name(name: str, runs: Sequence[RunFacts], kind: str) -> str:
+    """Return the name if it may be a column. Raises ConfigurationError with the nearest name."""
+    names = {*settings(), *ABOUT, *(key for run in runs for key in (*run.settings, *run.figures))}
+    if name in names or name.startswith("pass@"):  # not measured yet: the column is empty
         return name
-    close = get_close_matches(name, known, n=1)
+    close = get_close_matches(name, names, n=1)
     raise ConfigurationError(
-        f"no run has a {what} '{name}'",
+        f"no run has a {kind} '{name}'",
         f"did you mean {close[0]}?" if close else "`sage config show` prints every setting",
     )
 
@@ -218,7 +220,10 @@ class Entry:
 
 
 class SweepRuns:
-    """Append-only. A killed driver or a full disk tears one line, which is left out."""
+    """The append-only `runs.jsonl` of a sweep.
+
+    A killed driver or a full disk tears one line, which is left out.
+    """
 
     def __init__(self, sweep: Path) -> None:
         """`sweep` is the sweep's folder, which need not exist."""

@@ -1,4 +1,4 @@
-"""A sampled answer, as it is stored."""
+"""Stored completions: Parquet parts named by their checksum, their inventory, and its index."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def read_part(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
             f"{path} is torn or was altered: its content doesn't match the checksum in its name",
             "run the same command again: the part is set aside and its samples are sampled again",
         )
-    # `read_table` would import pandas (see `columns.py`)
+    # `read_table` would import pandas (see arrow_tables.py)
     return pq.ParquetFile(pa.BufferReader(content)).read(columns=columns)
 
 
@@ -168,11 +168,11 @@ def list_parts(folder: Path) -> list[PartFile]:
 
 
 @cache
-def name_strangers(folder: Path, own: frozenset[str]) -> None:
-    """Warn, once, about files that are neither parts nor one of the set's `own` names."""
+def name_strangers(folder: Path, own_names: frozenset[str]) -> None:
+    """Warn, once, about files that are neither parts nor one of the set's `own_names`."""
     for name in sorted(entry.name for entry in _entries(folder)):
-        known = name in own or name.startswith(".") or name.endswith(".damaged")
-        if not known and NAME.fullmatch(name) is None:
+        expected = name in own_names or name.startswith(".") or name.endswith(".damaged")
+        if not expected and NAME.fullmatch(name) is None:
             log.warning("%s is not a part of the sample set and is ignored", folder / name)
 
 
@@ -228,8 +228,8 @@ INVENTORY_SCHEMA = pa.schema(
 class Inventory:
     """The samples of `parts`, in the parts' order; `damaged` parts count as absent.
 
-    `rows` has S rows, one per stored sample, and the columns of SCHEMA. `part_S` is each sample's
-    part as an index into `parts` (ascending), `problem_S` its problem as an index into
+    `rows` has S rows, one per stored sample, and the columns of INVENTORY_SCHEMA. `part_S` is each
+    sample's part as an index into `parts` (ascending), `problem_S` its problem as an index into
     `problem_ids`, `index_S` its index within the problem. `repeats_S` marks rows whose sample is in
     an earlier row too.
     """
@@ -269,8 +269,8 @@ class Inventory:
         """Return the mask (S,) of samples below `n` of these problems, without repeats."""
         mask_S = ~self.repeats_S
         if problem_ids is not None:
-            wanted = frozenset(problem_ids)
-            wanted_P = np.array([id_ in wanted for id_ in self.problem_ids], dtype=bool)
+            chosen = frozenset(problem_ids)
+            wanted_P = np.array([id_ in chosen for id_ in self.problem_ids], dtype=bool)
             mask_S &= wanted_P[self.problem_S]
         if n is not None:
             mask_S &= self.index_S < n
@@ -374,22 +374,22 @@ def write_index(folder: Path, inventory: Inventory) -> None:
         write_sealed(folder / FILE, rows)
 
 
-def refreshed(folder: Path, known: Inventory) -> Inventory:
-    """Return `known` if the folder has the same parts, else the inventory with new parts read.
+def refreshed(folder: Path, earlier: Inventory) -> Inventory:
+    """Return `earlier` if the folder has the same parts, else the inventory with new parts read.
 
     Raises StoreError if two parts hold different texts for one sample.
     """
     listed = list_parts(folder)
-    if tuple(listed) == known.parts and not known.damaged:
-        return known
-    known_parts = set(known.parts)
-    unread = [part for part in listed if part not in known_parts]
+    if tuple(listed) == earlier.parts and not earlier.damaged:
+        return earlier
+    earlier_parts = set(earlier.parts)
+    unread = [part for part in listed if part not in earlier_parts]
     with ThreadPoolExecutor() as readers:
         read = dict(zip(unread, readers.map(lambda part: _rows(folder, part), unread), strict=True))
     damaged = {part for part, rows in read.items() if rows is None}
     parts = [part for part in listed if part not in damaged]
     inventory = Inventory(
-        tuple(parts), _merged(known, parts, read), tuple(part.name for part in sorted(damaged))
+        tuple(parts), _merged(earlier, parts, read), tuple(part.name for part in sorted(damaged))
     )
     _refuse_contradictions(folder, inventory)
     return inventory
@@ -408,13 +408,13 @@ def _rows(folder: Path, part: PartFile) -> pa.Table | None:
 
 
 def _merged(
-    known: Inventory, parts: Sequence[PartFile], read: dict[PartFile, pa.Table | None]
+    earlier: Inventory, parts: Sequence[PartFile], read: dict[PartFile, pa.Table | None]
 ) -> pa.Table:
-    """Return the rows of `parts` from `known` and the tables `read`, ordered by part."""
+    """Return the rows of `parts` from `earlier` and the tables `read`, ordered by part."""
     number = {part: i for i, part in enumerate(parts)}
-    renumbered = np.array([number.get(part, -1) for part in known.parts], dtype=np.int32)
-    tables = [known.rows.drop_columns("part")]
-    numbers = [renumbered[known.part_S] if len(known.parts) else known.part_S]
+    renumbered = np.array([number.get(part, -1) for part in earlier.parts], dtype=np.int32)
+    tables = [earlier.rows.drop_columns("part")]
+    numbers = [renumbered[earlier.part_S] if len(earlier.parts) else earlier.part_S]
     for part, rows in read.items():
         if rows is not None:
             tables.append(rows)
@@ -454,9 +454,9 @@ def _texts(folder: Path, inventory: Inventory, rows: np.ndarray[Any, Any]) -> di
     starts = np.searchsorted(inventory.part_S, np.arange(len(inventory.parts)))
     text_by_row: dict[int, str] = {}
     for part in np.unique(inventory.part_S[rows]).tolist():
-        wanted = rows[inventory.part_S[rows] == part]
+        rows_of_part = rows[inventory.part_S[rows] == part]
         texts = read_part(folder / inventory.parts[part].name, ["text"])["text"]
         text_by_row |= zip(
-            wanted.tolist(), texts.take(wanted - starts[part]).to_pylist(), strict=True
+            rows_of_part.tolist(), texts.take(rows_of_part - starts[part]).to_pylist(), strict=True
         )
     return text_by_row

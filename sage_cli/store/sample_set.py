@@ -1,4 +1,4 @@
-"""Claims: which samples the writers of one set are about to sample, so that no two do the same.
+"""Sample sets, and the claims by which several writers of one set share its samples.
 
 Every writer has a lock of its own: when it dies, or another host's heartbeat stops, its claim is
 void.
@@ -286,16 +286,16 @@ class SampleIdentity:
 
 def stored_seeds(root: Path, identity: SampleIdentity) -> list[SampleIdentity]:
     """Return the identities of the sets below `root` that are `identity` but for the seed."""
-    wanted = json.loads(json.dumps(asdict(identity)))
-    found = []
+    expected = json.loads(json.dumps(asdict(identity)))
+    identities = []
     for file in sorted((root / "samples").glob(f"*/{DESCRIPTION}")):
         try:
             described = json_value(file.read_bytes())
         except (OSError, ValueError):  # torn: what it holds is not known
             continue
-        if isinstance(described, dict) and {**described, "seed": identity.seed} == wanted:
-            found.append(replace(identity, seed=described["seed"]))
-    return sorted(found, key=lambda one: one.seed)
+        if isinstance(described, dict) and {**described, "seed": identity.seed} == expected:
+            identities.append(replace(identity, seed=described["seed"]))
+    return sorted(identities, key=lambda of_seed: of_seed.seed)
 
 
 class SampleSet:
@@ -318,9 +318,9 @@ class SampleSet:
         if self._known is None:
             self._is_described()
             name_strangers(self.folder, OWN_NAMES)
-        known = self._known or load_index(self.folder)
-        self._known = refreshed(self.folder, known)
-        if self._known.parts != known.parts and not self.read_only:
+        earlier = self._known or load_index(self.folder)
+        self._known = refreshed(self.folder, earlier)
+        if self._known.parts != earlier.parts and not self.read_only:
             write_index(self.folder, self._known)
         return self._known
 
@@ -412,14 +412,14 @@ class SampleSet:
                 engines = engines_of(self.folder)
                 if dict(provenance) not in engines:
                     write_json(self.folder / ENGINES, [*engines, dict(provenance)])
-            known = self.inventory()
-            writer = SampleWriter(self.folder, claims, known, provenance, on_stored, chunk)
+            earlier = self.inventory()
+            writer = SampleWriter(self.folder, claims, earlier, provenance, on_stored, chunk)
             try:
                 yield writer
             finally:
                 writer.flush()
                 self._known = writer.inventory
-                if writer.inventory.parts != known.parts:
+                if writer.inventory.parts != earlier.parts:
                     write_index(self.folder, writer.inventory)
 
 

@@ -180,7 +180,7 @@ def _show(folder: Path, picture: SweepPicture, tracking: TrackingSection) -> Non
     mode = available_mode(tracking.wandb, folder.name)
     if mode == "offline":
         shutil.rmtree(folder / "wandb", ignore_errors=True)
-    shown = begin(
+    wandb_run = begin(
         folder,
         folder.name,
         picture.config,
@@ -195,6 +195,6 @@ def _show(folder: Path, picture: SweepPicture, tracking: TrackingSection) -> Non
     values: dict[str, Any] = {"trials": wandb.Table(columns=columns, data=rows)}
     values |= {name: wandb.Image(str(path)) for name, path in picture.pictures.items()}
     with staging_in(folder / "wandb"):
-        shown.log(values)
-    shown.summary.update(dict(picture.summary))
-    shown.finish()
+        wandb_run.log(values)
+    wandb_run.summary.update(dict(picture.summary))
+    wandb_run.finish()

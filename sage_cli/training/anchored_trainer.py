@@ -102,7 +102,7 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
         self._entropies.clear()
         self._tilted, self._scoring = {}, True
         batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
-        # the policy is asked first, where it is asked, and the reference last
+        # TRL asks the policy first, where it asks it at all, and the reference last
         if self.keeps_old_entropy and "old_per_token_logps" in batch:
             batch["old_entropy_BT"] = self._entropies[0]
         if self.guide.reads_reference_entropy:
@@ -110,20 +110,24 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
         self._entropies.clear()
         if self.head is not None:
             batch |= {"head_ids": self.head.ids_BTH, "head_reference": self.head.logps_BTH}
-        batch |= {tilted_name(exponent): of for exponent, of in self._tilted.items()}
+        batch |= {tilted_name(exponent): logps_BT for exponent, logps_BT in self._tilted.items()}
         self._tilted, self._scoring = {}, False
         rows = len(batch["completion_ids"])
         first = self.accelerator.process_index * rows
+        # TRL shuffles rows and cuts them into micro-batches: a row's id says to which group of the
+        # generation batch it belongs, and seeds its noise whatever stands beside it
         batch["row_ids_B"] = torch.arange(first, first + rows)
         return batch
 
     def _tokenize_prompts(self, prompts: list[str]) -> tuple[list[list[int]], None, dict[str, Any]]:
-        """Ids of complete prompts: what a tokenizer would put before them is in them already."""
+        """Return ids of prompts, which have already what a tokenizer would put before them."""
         ids = self.processing_class(text=prompts, add_special_tokens=False)["input_ids"]
         return ids, None, {}
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
+        # later passes read the same micro-batch: only the copy that TRL reads here is changed
         self._buffered, self._view = inputs, dict(inputs)
+        # 0 skips TRL's KL term, where the divergence is part of the advantages
         self.beta = self.args.beta * self.beta_share if self.estimator != "reward" else 0.0
         try:
             loss: Tensor = super()._compute_loss(model, self._view)
@@ -132,36 +136,38 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
         return loss
 
     def _get_per_token_logps_and_entropies(self, *args: Any, **kwargs: Any) -> Any:
+        # TRL asks here three times: for the policy that sampled and for the reference, before the
+        # loss, and within it for the policy as it is now
         first = self.keeps_old_entropy and not self._entropies
         if not self.in_loss and (self.guide.reads_reference_entropy or first):
             kwargs["compute_entropy"] = True
         if self._scoring and self.guide.tilts:
-            found = self._tilting(*args, **kwargs)
+            signals = self._tilting(*args, **kwargs)
         elif self.head is not None:
             with self.head.reading(self.accelerator.unwrap_model(args[0]), args[3], self._buffered):
-                found = super()._get_per_token_logps_and_entropies(*args, **kwargs)
+                signals = super()._get_per_token_logps_and_entropies(*args, **kwargs)
         else:
-            found = super()._get_per_token_logps_and_entropies(*args, **kwargs)
+            signals = super()._get_per_token_logps_and_entropies(*args, **kwargs)
         if self._buffered is None:
-            self._entropies.append(found[1])
+            self._entropies.append(signals[1])
         else:
-            self._view["advantages"] = self._advantages_now(self._buffered, *found[:2])
-            self._shape_anchor(self._buffered, found[0], found[1].detach())
-        return found
+            self._view["advantages"] = self._advantages_now(self._buffered, *signals[:2])
+            self._shape_anchor(self._buffered, signals[0], signals[1].detach())
+        return signals
 
     def _tilting(self, model: Any, *args: Any, **kwargs: Any) -> Any:
         """Return the log-probabilities, and keep those of the model tilted as the guide asks.
 
-        Those of the pass that is last, the reference's, stay.
+        The reference's overwrite the policy's, since TRL asks for the reference last.
         """
         self._tilted, tilts = {}, sorted(self.guide.tilts)
         plain = self.accelerator.unwrap_model(model)
         in_float32 = self.args.cast_lm_head_to_fp32
         with tilting(plain, tilts, self.temperature, self._tilted, in_float32=in_float32):
-            found = super()._get_per_token_logps_and_entropies(model, *args, **kwargs)
-        tokens = found[0].shape[1]
+            signals = super()._get_per_token_logps_and_entropies(model, *args, **kwargs)
+        tokens = signals[0].shape[1]
         self._tilted = {phi: logps_BT[:, -tokens:] for phi, logps_BT in self._tilted.items()}
-        return found
+        return signals
 
     def _advantages_now(self, batch: dict[str, Any], *_signals_BT: Tensor) -> Tensor:
         """Return the advantages of this update: those of the generation batch.
@@ -178,6 +184,7 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
         if reference_BT is None:
             self.tokens.add(mask_BT, entropy=entropy_BT)
             return
+        # q is fixed at an iteration's first pass: a later update would shape by another policy
         if "log_q_BT" not in batch:
             signals = self._signals(batch, logps_BT, entropy_BT)
             batch["log_q_BT"] = self.guide.log_q(signals, self._now())
@@ -242,12 +249,12 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
     @property
     def place_in_step(self) -> int:
         """Return the number of the step's micro-batch whose loss is computed, from 0."""
-        place: int = self._step % self.args.gradient_accumulation_steps
-        return place
+        number: int = self._step % self.args.gradient_accumulation_steps
+        return number
 
     def _signals(self, batch: dict[str, Any], logps_BT: Tensor, entropy_BT: Tensor) -> Signals:
         """Return the signals that the guide reads: by default the policy's or the reference's."""
-        known: dict[OptionalSignal, Any] = {
+        optional: dict[OptionalSignal, Any] = {
             **known_of_rows(self.guide, batch),
             "token_ids_BT": batch["completion_ids"],
             "policy_logps_BT": logps_BT,
@@ -255,21 +262,22 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
             "reference_logps_BT": batch["ref_per_token_logps"],
         }
         if self.guide.reads_reference_entropy:
-            known["reference_entropy_BT"] = batch["reference_entropy_BT"]
+            optional["reference_entropy_BT"] = batch["reference_entropy_BT"]
         if self.guide.source == "reference":
-            logps_BT, entropy_BT = known["reference_logps_BT"], known["reference_entropy_BT"]
-        return Signals(logps_BT, entropy_BT, batch["completion_mask"], batch["row_ids_B"], known)
+            logps_BT, entropy_BT = optional["reference_logps_BT"], optional["reference_entropy_BT"]
+        return Signals(logps_BT, entropy_BT, batch["completion_mask"], batch["row_ids_B"], optional)
 
 
 def check_seam() -> None:
     """Refuse a TRL whose loss can't be reached this way, before anything is trained."""
     for name, expected in _EXPECTED.items():
         method = getattr(GRPOTrainer, name, None)
-        found = list(inspect.signature(method).parameters) if method else []
-        if found[: len(expected)] != expected:
+        parameters = list(inspect.signature(method).parameters) if method else []
+        if parameters[: len(expected)] != expected:
             raise TrainingError(
-                f"this release of TRL has changed GRPOTrainer.{name} ({', '.join(found) or 'gone'}"
-                f"; expected {', '.join(expected)}): the anchor can't be shaped",
+                f"this release of TRL has changed GRPOTrainer.{name} "
+                f"({', '.join(parameters) or 'gone'}; expected {', '.join(expected)}): the anchor "
+                "can't be shaped",
                 "install the release that constraints.txt pins",
             )
     source = inspect.getsource(GRPOTrainer._compute_loss)

@@ -35,7 +35,7 @@ def seal(checkpoint: Path, lease: Lease | None = None) -> None:
 
 
 def newest_sealed(folder: Path, model: Any = None) -> Path | None:
-    """The last whole checkpoint below `folder`; torn ones, as a kill leaves them, are removed.
+    """Return the last whole checkpoint below `folder`; torn ones, as a kill leaves them, go.
 
     Raises StoreError where one isn't this run's, or isn't of `model` as far as files show.
     """
@@ -53,7 +53,7 @@ def newest_sealed(folder: Path, model: Any = None) -> Path | None:
 
 
 def saved_step(folder: Path) -> int:
-    """The optimiser step of the last whole checkpoint below `folder`, 0 without one."""
+    """Return the optimiser step of the last whole checkpoint below `folder`, 0 without one."""
     return max(
         (step_of(path) for path in folder.glob("checkpoint-*") if _is_whole(path)), default=0
     )
@@ -66,7 +66,7 @@ def interrupted(number: int, run: Run) -> Interrupted:
 
 
 def prepare_resume(run: Run, rl: Method, model: Any = None) -> Path | None:
-    """The checkpoint of `model` to resume from; records of later steps are forgotten.
+    """Return the checkpoint of `model` to resume from; records of later steps are forgotten.
 
     Raises StoreError where it was saved inside a generation batch.
     """
@@ -96,10 +96,11 @@ def _refuse_other_model(checkpoint: Path, model: Any) -> None:
         ours = facts_of_path(str(model.peft_config["default"].base_model_name_or_path))
     else:
         ours = shape(model.config.to_dict())
-    found = differences(facts_of_folder(checkpoint), ours)
-    if found:
+    differing = differences(facts_of_folder(checkpoint), ours)
+    if differing:
         raise StoreError(
-            f"{checkpoint} is of another model than the one that is trained: {', '.join(found)}",
+            f"{checkpoint} is of another model than the one that is trained: "
+            f"{', '.join(differing)}",
             f"remove {checkpoint}, or begin again with --fresh",
         )
 
@@ -122,16 +123,16 @@ def _refuse_inside_batch(checkpoint: Path, rl: Method) -> None:
     )
 
 
-def rotate(folder: Path, keep: int | None, every: int = 1) -> None:
+def rotate(folder: Path, keep: int | None, period: int = 1) -> None:
     """Remove all sealed checkpoints but the last, and before it those of the last steps that are
-    multiples of `every`: `keep` in all, None for all of these.
+    multiples of `period`: `keep` in all, None for all of these.
 
     What an interruption or the clock saved in between goes once it isn't the last any more, so that
     it takes no other's place.
     """
     sealed = (path.parent for path in folder.glob(f"checkpoint-*/{SEAL}"))
     before = sorted(sealed, key=step_of)[:-1]
-    regular = [checkpoint for checkpoint in before if step_of(checkpoint) % every == 0]
+    regular = [checkpoint for checkpoint in before if step_of(checkpoint) % period == 0]
     kept = regular if keep is None else regular[::-1][: keep - 1]
     for checkpoint in set(before) - set(kept):
         (checkpoint / SEAL).unlink()
@@ -139,14 +140,13 @@ def rotate(folder: Path, keep: int | None, every: int = 1) -> None:
 
 
 def step_of(checkpoint: Path) -> int:
-    """The optimiser step in a checkpoint's name."""
+    """Return the optimiser step in a checkpoint's name."""
     return int(checkpoint.name.rsplit("-", 1)[1])
 
 
 def _is_whole(checkpoint: Path) -> bool:
     try:
-        sealed = _sealed(checkpoint)
-        sizes = sealed.get("files", sealed)  # at first a seal was the sizes alone
+        sizes = _sealed(checkpoint).get("files", {})
         fitting = [(checkpoint / name).stat().st_size == size for name, size in sizes.items()]
     except OSError:
         return False

@@ -99,9 +99,9 @@ class ExactHead:
             shape = (*hidden_BTD.shape[:2], -1)
             return ids_XH.reshape(shape), logps_XH.reshape(shape)
 
-        with _listening(model, completion, read) as found:
+        with _listening(model, completion, read) as passes:
             yield
-        self.ids_BTH, self.logps_BTH = (torch.cat(parts) for parts in zip(*found, strict=True))
+        self.ids_BTH, self.logps_BTH = (torch.cat(parts) for parts in zip(*passes, strict=True))
 
     @contextmanager
     def of_policy(self, model: Any, ids_BTH: Tensor) -> Iterator[None]:
@@ -120,9 +120,9 @@ class ExactHead:
             tiles = [checkpoint(of_ids, *pair, use_reentrant=False) for pair in pairs]
             return (torch.cat(tiles).reshape(ids_BTH.shape),)
 
-        with _listening(model, ids_BTH.shape[1], read) as found:
+        with _listening(model, ids_BTH.shape[1], read) as passes:
             yield
-        ((self.logps_BTH,),) = found
+        ((self.logps_BTH,),) = passes
 
     def _logps(self, model: Any, hidden_XD: Tensor) -> Tensor:
         # autocast would take a head in float32 back to bfloat16
@@ -139,13 +139,13 @@ def _listening(
 ) -> Iterator[list[tuple[Tensor, ...]]]:
     """Give what `read` says of the backbone's states in each pass, those that predict tokens."""
     causal = model.get_base_model() if hasattr(model, "get_base_model") else model
-    found: list[tuple[Tensor, ...]] = []
+    passes: list[tuple[Tensor, ...]] = []
 
     def keep(_module: Any, _inputs: Any, output: Any) -> None:
-        found.append(read(output.last_hidden_state[:, -completion - 1 : -1]))
+        passes.append(read(output.last_hidden_state[:, -completion - 1 : -1]))
 
     hook = causal.base_model.register_forward_hook(keep)
     try:
-        yield found
+        yield passes
     finally:
         hook.remove()

@@ -44,14 +44,14 @@ def tilting(
     model: Any,
     exponents: Sequence[float],
     temperature: float,
-    found: Tilted,
+    tilted: Tilted,
     *,
     in_float32: bool = False,
 ) -> Iterator[None]:
     """Have each fused pass over `model` leave the tilted log-probabilities of its labels, too.
 
     softmax(z / T)^phi, normalised, is softmax(phi z / T): TRL's fused head at another temperature,
-    on the hidden states of the same pass. `found` gets those of all passes, below each other.
+    on the hidden states of the same pass. `tilted` gets those of all passes, below each other.
     `in_float32` computes logits so, as the trainer does.
     """
     causal = model.get_base_model() if hasattr(model, "get_base_model") else model
@@ -68,15 +68,15 @@ def tilting(
         for head in heads.values():
             head.output = output
 
-    def score(_module: Any, _inputs: Any, named: dict[str, Any], _output: Any) -> None:
+    def score(_module: Any, _inputs: Any, arguments: dict[str, Any], _output: Any) -> None:
         for exponent, head in heads.items():
             # without what a mixture of experts adds to a loss, which nothing reads here
             scored = head.forward(
-                labels=named["labels"], fused_lm_head=True, output_router_logits=False
+                labels=arguments["labels"], fused_lm_head=True, output_router_logits=False
             )
             head.output = None
-            rows = [found[exponent]] if exponent in found else []
-            found[exponent] = torch.cat([*rows, scored.log_probs])
+            rows = [tilted[exponent]] if exponent in tilted else []
+            tilted[exponent] = torch.cat([*rows, scored.log_probs])
 
     hooks = (
         causal.base_model.register_forward_hook(keep),
@@ -104,15 +104,15 @@ class RowSignals:
     def __init__(self) -> None:
         self._shares: dict[int, float] = {}
 
-    def of_first(self, trainer: Any, batch: Batch, right_PN: Tensor) -> Batch:
+    def first_tensors(self, trainer: Any, batch: Batch, right_PN: Tensor) -> Batch:
         """Return the tensors of this process's rows, where each prompt has its first N."""
         prompts_B = trainer.accelerator.gather(batch["prompt_row_B"].to(right_PN.device))
         prompts_P = prompts_B.reshape(right_PN.shape)[:, 0]
         shares_P = right_PN.double().mean(dim=1)
         self._shares = dict(zip(prompts_P.tolist(), shares_P.tolist(), strict=True))
-        return self.of(trainer, batch, right_PN)
+        return self.tensors(trainer, batch, right_PN)
 
-    def of(self, trainer: Any, batch: Batch, right_PN: Tensor) -> Batch:
+    def tensors(self, trainer: Any, batch: Batch, right_PN: Tensor) -> Batch:
         """Return the tensors of this process's rows; further ones have their prompt's share."""
         rows_B = batch["row_ids_B"].to(right_PN.device)
         rewards_B = trainer.rewards_BF.sum(dim=1)[rows_B]
@@ -127,8 +127,8 @@ class RowSignals:
         """Return the signals with the ids of the rows' problems, if the guide asks for them."""
         if "problem_ids_B" not in trainer.guide.needs:
             return signals
-        prompts, places = trainer.hooks.setup.prompts, batch["prompt_row_B"].tolist()
-        ids = tuple(prompts[place][1].id for place in places)
+        prompts, rows = trainer.hooks.setup.prompts, batch["prompt_row_B"].tolist()
+        ids = tuple(prompts[row][1].id for row in rows)
         return replace(signals, optional={**signals.optional, "problem_ids_B": ids})
 
 
@@ -139,12 +139,12 @@ def tilted_name(exponent: float) -> str:
 
 def known_of_rows(guide: Guide, batch: Batch) -> Known:
     """Return what a micro-batch carries: grades, and what depends on them."""
-    known: dict[Any, Any] = {name: batch[name] for name in ROW_SIGNALS if name in batch}
+    signals: dict[Any, Any] = {name: batch[name] for name in ROW_SIGNALS if name in batch}
     if "right_B" in batch and "reference_tilted_logps_BT" in guide.needs:
         wrong_BT, right_BT = (
             batch["ref_per_token_logps" if exponent == 1 else tilted_name(exponent)]
             for exponent in guide.exponents
         )
         right_B1 = batch["right_B"][:, None]
-        known["reference_tilted_logps_BT"] = torch.where(right_B1, right_BT, wrong_BT)
-    return known
+        signals["reference_tilted_logps_BT"] = torch.where(right_B1, right_BT, wrong_BT)
+    return signals

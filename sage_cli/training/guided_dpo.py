@@ -37,13 +37,18 @@ from sage_cli.store.run import Run
 from sage_cli.store.sample_parts import Completion
 from sage_cli.training.callbacks import OnStep
 from sage_cli.training.checkpoints import prepare_resume, step_of
-from sage_cli.training.hardware import common_arguments, release_memory
-from sage_cli.training.interruption import Interruption, SealedCheckpoints, carry_out, save_policy
-from sage_cli.training.memory_errors import LOADING, MemoryNeed, memory_explained
-from sage_cli.training.optimizers import scheduler_name
-from sage_cli.training.order import permutations, training_order
+from sage_cli.training.hardware import common_arguments, release_memory, scheduler_name
+from sage_cli.training.interruption import (
+    LOADING,
+    Interruption,
+    MemoryNeed,
+    SealedCheckpoints,
+    carry_out,
+    memory_explained,
+    save_policy,
+)
 from sage_cli.training.sft import Example, train_sft
-from sage_cli.training.training import Training, Validator
+from sage_cli.training.training import Training, Validator, permutations, training_order
 from sage_cli.training.validation import validating
 
 if TYPE_CHECKING:
@@ -152,16 +157,16 @@ def hinted(problem: Problem, rl: GuidedDpo) -> Problem | None:
 def attempts(
     problems: Sequence[Problem], config: SageConfig, sampler: PolicySampler, grader: Grader
 ) -> list[Attempt]:
-    """Each problem's `rl.rollouts_per_prompt` completions, stored or sampled now, with grades."""
+    """Return the graded `rl.rollouts_per_prompt` completions of each problem, stored or new."""
     name, seed, n = config.data.rl.name, config.rl.seed, config.rl.rollouts_per_prompt
     if not problems:
         return []
     benchmark = Benchmark(name, tuple(problems), *judge_of(name, config.grading.judge))
     grades = sample_and_grade(sampler, benchmark, grader, seed, n)
-    found: defaultdict[str, list[tuple[Completion, str]]] = defaultdict(list)
+    graded: defaultdict[str, list[tuple[Completion, str]]] = defaultdict(list)
     for completion, status, _ in grades.stream(benchmark.golds, n):
-        found[completion.problem_id].append((completion, status))
-    return [_attempt(problem, found[problem.id]) for problem in problems]
+        graded[completion.problem_id].append((completion, status))
+    return [_attempt(problem, graded[problem.id]) for problem in problems]
 
 
 def _attempt(problem: Problem, graded: list[tuple[Completion, str]]) -> Attempt:
@@ -202,7 +207,7 @@ def lesson(
     right = [(attempt.problem.question, text) for attempt in tried for text in attempt.right]
     kept = sorted(permutations(len(right), round(guided.sft_share * len(right)), seed))
     order = permutations(len(kept), guided.sft_epochs * len(kept), seed)
-    every = [*tried, *(again for _, again in retried)]
+    attempts_made = [*tried, *(again for _, again in retried)]
     counts = {
         "problems/tried": len(tried),
         "problems/failed": sum(not attempt.solved for attempt in tried),
@@ -210,10 +215,10 @@ def lesson(
         "problems/rescued": sum(again.solved for _, again in retried),
         "pairs/found": len(pairs),
         "sft/examples": len(kept),
-        "sampled/completions": sum(one.sampled for one in every),
-        "sampled/tokens": sum(one.tokens for one in every),
+        "sampled/completions": sum(attempt.sampled for attempt in attempts_made),
+        "sampled/tokens": sum(attempt.tokens for attempt in attempts_made),
     }
-    return Lesson([right[kept[place]] for place in order], pairs, counts)
+    return Lesson([right[kept[index]] for index in order], pairs, counts)
 
 
 def _begun(failed: Attempt, again: Attempt, guided: GuidedDpo) -> str:
@@ -313,7 +318,7 @@ class PreferenceTrainer(SealedCheckpoints, DPOTrainer):  # type: ignore[misc]
     """DPOTrainer on rows of token ids, whose checkpoints are sealed."""
 
     def _prepare_dataset(self, dataset: Dataset, *_: Any) -> Dataset:
-        """The rows as they are: TRL would encode prompt and completion together."""
+        """Return the rows as they are: TRL would encode prompt and completion together."""
         return dataset
 
 
@@ -346,7 +351,7 @@ def train_preferences(
 def build_preference_trainer(
     config: SageConfig, model: Any, reference: Any, tokenizer: Any, pairs: Sequence[Pair], run: Run
 ) -> PreferenceTrainer:
-    """The trainer that `train_preferences` runs, ready to train."""
+    """Return the trainer that `train_preferences` runs, ready to train."""
     rows = Dataset.from_list(tokenized(pairs, tokenizer, config))
     trainer = PreferenceTrainer(
         keep_checkpoints=config.rl.keep_checkpoints,
@@ -364,15 +369,15 @@ def build_preference_trainer(
 def tokenized(
     pairs: Sequence[Pair], tokenizer: Any, config: SageConfig
 ) -> list[dict[str, list[int]]]:
-    """Token ids of prompts without hints, and of both completions with end-of-sequence.
+    """Return token ids of prompts without hints, and of both completions with end-of-sequence.
 
     Prompt and completion are encoded apart, as generation sees them.
     """
     template = PromptTemplate.from_section(config.prompt, tokenizer)
 
     def ids(text: str) -> list[int]:
-        found: list[int] = tokenizer(text, add_special_tokens=False)["input_ids"]
-        return found
+        encoded: list[int] = tokenizer(text, add_special_tokens=False)["input_ids"]
+        return encoded
 
     return [
         {
@@ -412,8 +417,8 @@ def dpo_arguments(config: SageConfig, run: Run) -> DPOConfig:
 
 def _memory_need(config: SageConfig) -> MemoryNeed:
     rows = 2 * guided(config).pairs_at_once
-    what = f"{rows} completions of pairs of up to {config.rollout.max_tokens:,} tokens at once"
-    return MemoryNeed(what, "rl.micro_batch or rollout.max_tokens")
+    use = f"{rows} completions of pairs of up to {config.rollout.max_tokens:,} tokens at once"
+    return MemoryNeed(use, "rl.micro_batch or rollout.max_tokens")
 
 
 class _Recorder(TrainerCallback):  # type: ignore[misc]
@@ -433,7 +438,7 @@ class _Recorder(TrainerCallback):  # type: ignore[misc]
         sampled = dict.fromkeys((key for key in self.first if key.startswith("sampled/")), 0)
         record |= self.first if step == 1 else sampled
         stops = control.should_training_stop
-        if self.validator and (last or not (step % self.validator.every or stops)):
+        if self.validator and (last or not (step % self.validator.interval or stops)):
             record |= self.validator.validate(model)
         self.run.metrics.append(record)
         self.on_step(record)

@@ -51,7 +51,7 @@ class GuidedGRPOTrainer(AnchoredTrainer):
         rows: Rows = "all",
         head_tokens: int = 32,
         right_at: float | None = None,
-        **named: Any,
+        **keywords: Any,
     ) -> None:
         guide = NoGuide() if guide is None else guide
         _check_choices(estimator=(estimator, Estimator), schedule=(schedule, AnchorSchedule))
@@ -66,7 +66,7 @@ class GuidedGRPOTrainer(AnchoredTrainer):
         self.right_at = right_at
         args = copy(args)
         args.use_bias_correction_kl = estimator == "k3-corrected"
-        named |= dict(zip(_POSITIONAL, arguments, strict=False))
+        keywords |= dict(zip(_POSITIONAL, arguments, strict=False))
         super().__init__(
             guide=guide,
             estimator=estimator,
@@ -76,7 +76,7 @@ class GuidedGRPOTrainer(AnchoredTrainer):
             model=model,
             reward_funcs=reward_funcs,
             args=args,
-            **named,
+            **keywords,
         )
         self.add_callback(_Length(self))
 
@@ -103,11 +103,11 @@ class GuidedGRPOTrainer(AnchoredTrainer):
             batch["group_right_B"] = share_P.repeat_interleave(n)[rows_B].to(self.rewards_B)
         return batch
 
-    def prediction_step(self, *arguments: Any, **named: Any) -> Any:
+    def prediction_step(self, *arguments: Any, **keywords: Any) -> Any:
         """Evaluate a batch as TRL does; what is recorded of tokens stays training's."""
         of_training, self.tokens = self.tokens, TokenRecord()
         try:
-            return super().prediction_step(*arguments, **named)
+            return super().prediction_step(*arguments, **keywords)
         finally:
             self.tokens = of_training
 
@@ -130,7 +130,7 @@ class _Length(TrainerCallback):  # type: ignore[misc]
     def __init__(self, trainer: GuidedGRPOTrainer) -> None:
         self._trainer = trainer
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, **_named: Any) -> None:  # noqa: ARG002
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
         """Set the length of the guide's schedule."""
         self._trainer.guide = self._trainer.guide.for_training(state.max_steps)
 
@@ -138,8 +138,8 @@ class _Length(TrainerCallback):  # type: ignore[misc]
 def _check_choices(**given: tuple[str, Any]) -> None:
     for name, (value, choices) in given.items():
         if value not in get_args(choices):
-            known = ", ".join(get_args(choices))
-            raise ConfigurationError(f"{name} is '{value}'", f"it can be {known}")
+            names = ", ".join(get_args(choices))
+            raise ConfigurationError(f"{name} is '{value}'", f"it can be {names}")
 
 
 def _check_anchor(guide: Guide, beta: float, rows: Rows, right_at: float | None) -> None:

@@ -1,4 +1,4 @@
-"""Devices and precisions of this machine."""
+"""This machine's devices, precisions and kernels, and the arguments of every trainer of TRL."""
 
 from __future__ import annotations
 
@@ -18,12 +18,19 @@ from sage_cli.settings.sections.model import (
     kernel_arguments,
     trained_dtype,
 )
-from sage_cli.settings.sections.training import SftSection
-from sage_cli.training.optimizers import optimizer_name
+from sage_cli.settings.sections.training import Optimizer, SftSection
+
+OPTIMIZERS = {"adamw": "adamw_torch_fused", "adamw_8bit": "adamw_8bit"}
+"""The trainer's names of the optimisers."""
+
+
+def scheduler_name(requested: str) -> str:
+    """Return the trainer's name for RL's schedule, which warms up whatever follows."""
+    return "constant_with_warmup" if requested == "constant" else requested
 
 
 def precision(compute_dtype: ComputeDtype) -> dict[str, Any]:
-    """Trainer arguments for `model.compute_dtype`: in bfloat16 products are autocast, weights stay.
+    """Return trainer arguments for `model.compute_dtype`: bfloat16 is of products, not of weights.
 
     Raises ConfigurationError for bfloat16 on a GPU that doesn't have it.
     """
@@ -40,7 +47,7 @@ def precision(compute_dtype: ComputeDtype) -> dict[str, Any]:
 def common_arguments(
     section: Method | SftSection, output: Path, compute_dtype: ComputeDtype
 ) -> dict[str, Any]:
-    """Arguments that TRL's trainers take in one way, with every default that matters set by name.
+    """Return arguments that all trainers of TRL take, with every default that matters by name.
 
     Raises ConfigurationError as `precision` does.
     """
@@ -48,7 +55,7 @@ def common_arguments(
         "output_dir": str(output),
         "weight_decay": section.weight_decay,
         "max_grad_norm": section.max_grad_norm,
-        "optim": optimizer_name(section.optimizer),
+        "optim": OPTIMIZERS[section.optimizer],
         "gradient_checkpointing": section.gradient_checkpointing,
         "seed": section.seed,
         "data_seed": section.seed,
@@ -90,6 +97,26 @@ def require_kernels(model: PretrainedModel | ScratchModel) -> str:
     return asked
 
 
+def require_optimizer(requested: Optimizer, setting: str) -> None:
+    """Refuse what `setting` names where it can't run, before any model is loaded.
+
+    Raises ConfigurationError.
+    """
+    if requested != "adamw_8bit":
+        return
+    instead = f"use --set {setting}=adamw, whose state takes four times the memory"
+    if find_spec("bitsandbytes") is None:
+        raise ConfigurationError(
+            f"{setting} is 'adamw_8bit', which needs the package bitsandbytes, and it isn't "
+            "installed",
+            f"pip install 'sage-rlvr[8bit]', or {instead}",
+        )
+    if not torch.cuda.is_available():
+        raise ConfigurationError(
+            f"{setting} is 'adamw_8bit', which needs a GPU, and this machine has none", instead
+        )
+
+
 def require_hardware(model: PretrainedModel | ScratchModel, processes: int) -> None:
     """Raise ConfigurationError where this machine's GPUs can't train `model` in so many processes.
 
@@ -117,23 +144,23 @@ def _require_bf16(setting: str, instead: str) -> None:
 
 
 def _has_bf16() -> bool:
-    """In its circuits: torch also counts emulation, which is slower than float32."""
+    """Return True if the GPU has it; torch also counts emulation, slower than float32."""
     return bool(torch.cuda.is_bf16_supported(including_emulation=False))
 
 
 def device() -> str:
-    """The GPUs that a training would use with their memory, or the cores that it does with."""
+    """Return the GPUs that a training would use, with their memory, or the number of threads."""
     if not torch.cuda.is_available():
         threads = torch.get_num_threads()
         counted = "1 thread" if threads == 1 else f"{threads} threads"
         return f"no GPU: trainings run on {counted} of this machine"
-    found = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
-    names = ", ".join(f"{gpu.name} with {gpu.total_memory / (1 << 30):.0f} GiB" for gpu in found)
+    gpus = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
+    names = ", ".join(f"{gpu.name} with {gpu.total_memory / (1 << 30):.0f} GiB" for gpu in gpus)
     return f"{names}; CUDA {torch.version.cuda}"
 
 
 def without_cpu_number(arguments: Any) -> Any:
-    """Trainer arguments whose device is plain `cpu` where it is a CPU.
+    """Return trainer arguments whose device is plain `cpu` where it is a CPU.
 
     accelerate numbers the CPUs of several processes, and torch.load knows no `cpu:1`: a training
     that is gone on with couldn't read its optimiser.

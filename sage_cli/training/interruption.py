@@ -1,11 +1,14 @@
-"""Training from a sealed checkpoint on: stopped between two steps, saved, and resumed."""
+"""Carry a training out from a sealed checkpoint; end it in order on a signal or a lack of room."""
 
 from __future__ import annotations
 
 import errno
+import os
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic, perf_counter
 from typing import Any
@@ -15,12 +18,11 @@ from accelerate import PartialState
 from accelerate.utils import gather
 from transformers import PrinterCallback, Trainer, TrainerCallback
 
-from sage_cli.errors import TrainingError
+from sage_cli.errors import OutOfMemoryError, TrainingError
 from sage_cli.store.locks import Lease
 from sage_cli.store.run import SEAL, Run
-from sage_cli.training.checkpoints import interrupted, rotate, seal
+from sage_cli.training.checkpoints import interrupted, rotate, saved_step, seal
 from sage_cli.training.launch import is_launched
-from sage_cli.training.memory_errors import MemoryNeed, memory_explained
 from sage_cli.training.stop_signals import StopSignals
 
 SAVING_SHARE = 0.05
@@ -79,7 +81,7 @@ class Interruption(TrainerCallback):  # type: ignore[misc]
 
 
 def wait_s(asked_s: float, saving_s: float) -> float:
-    """Seconds from a checkpoint that took `saving_s` to the next one by the clock.
+    """Return seconds from a checkpoint that took `saving_s` to the next one by the clock.
 
     As asked, or so many that saving takes SAVING_SHARE of the time: saving / (saving + waiting).
     """
@@ -90,8 +92,8 @@ def _highest(*values: int) -> list[int]:
     state = PartialState()
     if state.num_processes == 1:
         return list(values)
-    every = gather(torch.tensor([values], device=state.device))
-    highest: list[int] = every.amax(dim=0).tolist()
+    gathered = gather(torch.tensor([values], device=state.device))
+    highest: list[int] = gathered.amax(dim=0).tolist()
     return highest
 
 
@@ -115,6 +117,55 @@ def disk_explained(folder: Path, torn: Path) -> Iterator[None]:
             if kept
             else "make room and run the same command again",
         ) from error
+
+
+_GIB = 2**30
+_NO_MEMORY = re.compile(
+    r"out of memory|can't allocate memory|No available memory for the cache|KV cache is needed|"
+    r"less than desired GPU memory utilization",
+    re.I,
+)
+"""What PyTorch on CPUs and vLLM at its start say, in errors of no kind of their own."""
+
+
+@dataclass(frozen=True)
+class MemoryNeed:
+    """A use of memory, and the settings that reduce it."""
+
+    use: str
+    lower: str
+
+
+LOADING = MemoryNeed(
+    "policy, reference and what samples its rollouts",
+    "rollout.vllm.memory_share, or set model.tuning=lora",
+)
+
+
+@contextmanager
+def memory_explained(need: MemoryNeed, run: Run) -> Iterator[None]:
+    """Turn a lack of memory inside, of a GPU or of this machine, into an OutOfMemoryError."""
+    try:
+        yield
+    except (torch.OutOfMemoryError, MemoryError, RuntimeError, ValueError) as error:
+        by_kind = isinstance(error, torch.OutOfMemoryError | MemoryError)
+        if not by_kind and not _NO_MEMORY.search(str(error)):
+            raise
+        message = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        step = saved_step(run.checkpoints)
+        saved = f"; {run.id} is saved at step {step}, where the same command resumes it"
+        raise OutOfMemoryError(
+            f"the training ran out of memory: {_device()} can't hold {need.use} ({message})",
+            f"lower {need.lower}{saved if step else ''}",
+        ) from error
+
+
+def _device() -> str:
+    if torch.cuda.is_available():
+        total = torch.cuda.get_device_properties(0).total_memory
+        return f"the GPU of {total / _GIB:.0f} GiB"
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return f"this machine's memory of {total / _GIB:.0f} GiB"
 
 
 class SealedCheckpoints(Trainer):  # type: ignore[misc]

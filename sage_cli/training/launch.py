@@ -101,7 +101,7 @@ def processes_here(meant: int) -> int:
 
 
 def join_processes() -> PartialState:
-    """This process's place among those launched with it; on CPUs they talk over gloo."""
+    """Join those launched with this process, over gloo on CPUs, and return its place there."""
     import torch
     from accelerate import PartialState
 
@@ -132,10 +132,10 @@ def ask_to_stop(folder: Path, number: int) -> None:
 
 
 def follow() -> Callable[[], bool]:
-    """In a launched process: from now on end with whom it was launched by, a command or a launcher.
+    """Have this launched process end with its parent from now on, a command or a launcher.
 
-    It stops as well when a command of ours passes a signal on. Returns the question whether whom it
-    was launched by still lives.
+    It stops as well when a command of ours passes a signal on. Returns a function that says whether
+    the parent lives.
     """
     held, parent = os.environ.get(VARIABLE), os.getppid()
     folder = Path(held) if held is not None else None
@@ -185,7 +185,7 @@ def _lives(folder: Path) -> bool:
 
 
 def _stop_signal(folder: Path) -> int:
-    """The signal that was passed on; 0 while there is none, or it is being written."""
+    """Return the signal that was passed on; 0 while there is none, or it is being written."""
     try:
         return int((folder / _STOP).read_text())
     except (OSError, ValueError):
@@ -198,7 +198,7 @@ ALONE = ("NO", "MULTI_CPU")
 
 
 def accelerate_configuration(name: str) -> Path:
-    """The file called `name` (shipped, or a path), if it starts several processes here.
+    """Return the file called `name` (shipped, or a path), if it starts several processes here.
 
     Raises ConfigurationError otherwise.
     """
@@ -328,9 +328,9 @@ def _started(run: Run) -> str | None:
 def _new_records(lines: TextIO) -> Iterator[dict[str, Any]]:
     """Whole lines written since the last call; a line that is still being written waits."""
     while True:
-        place = lines.tell()
+        begin = lines.tell()
         line = lines.readline()
         if not line.endswith("\n"):
-            lines.seek(place)
+            lines.seek(begin)
             return
         yield json.loads(line)

@@ -33,7 +33,9 @@ class _Waiting:
 class Kept:
     """Keeps this process's completions of a generation batch until the next one begins.
 
-    Then they are handed to `store`.
+    What is stored of a completion becomes known in the order of a step: `scored` has its tokens,
+    grade and rewards, `learned` in each loss its advantage and log-probabilities. With the next
+    batch, or a checkpoint, `pass_on` hands it to `store`.
     """
 
     def __init__(self, store: TrainingCompletions) -> None:
@@ -79,21 +81,24 @@ class Kept:
                 advantages = (advantages * mask_BT).sum(axis=1) / mask_BT.sum(axis=1)
         logps = _numbers(batch.get("old_per_token_logps", logps_BT))
         assert logps is not None
-        for one in self._waiting:
-            places_B = numbers_B - one.first
-            new_B = (places_B >= 0) & (places_B < len(one.advantage_B))
-            new_B[new_B] = np.isnan(one.advantage_B[places_B[new_B]])
-            one.advantage_B[places_B[new_B]] = advantages[new_B]
-            width = min(logps.shape[1], one.policy_logps_BT.shape[1])
-            one.policy_logps_BT[places_B[new_B], :width] = logps[new_B, :width]
+        for waiting in self._waiting:
+            places_B = numbers_B - waiting.first
+            # only at its first loss: in later passes the policy isn't the one that sampled
+            new_B = (places_B >= 0) & (places_B < len(waiting.advantage_B))
+            new_B[new_B] = np.isnan(waiting.advantage_B[places_B[new_B]])
+            waiting.advantage_B[places_B[new_B]] = advantages[new_B]
+            width = min(logps.shape[1], waiting.policy_logps_BT.shape[1])
+            waiting.policy_logps_BT[places_B[new_B], :width] = logps[new_B, :width]
 
     def pass_on(self) -> None:
         """Hand over what the last generation batch sampled: its losses are done."""
-        for one in self._waiting:
-            found = replace(
-                one.sampled, advantage_B=one.advantage_B, policy_logps_BT=one.policy_logps_BT
+        for waiting in self._waiting:
+            completed = replace(
+                waiting.sampled,
+                advantage_B=waiting.advantage_B,
+                policy_logps_BT=waiting.policy_logps_BT,
             )
-            self.store.add(found)
+            self.store.add(completed)
         self._waiting = []
 
     def seal(self) -> None:
@@ -104,10 +109,10 @@ class Kept:
 
 def padded(ids: Sequence[Sequence[int]]) -> np.ndarray:
     """Return token ids (B, T), padded with 0 on the right."""
-    found = np.zeros((len(ids), max(map(len, ids), default=0)), dtype=np.int32)
-    for row_T, one in zip(found, ids, strict=True):
-        row_T[: len(one)] = one
-    return found
+    ids_BT = np.zeros((len(ids), max(map(len, ids), default=0)), dtype=np.int32)
+    for row_T, row in zip(ids_BT, ids, strict=True):
+        row_T[: len(row)] = row
+    return ids_BT
 
 
 def _numbers(values: Tensor | None) -> np.ndarray | None:
@@ -118,7 +123,7 @@ def _numbers(values: Tensor | None) -> np.ndarray | None:
     return numbers
 
 
-Said = Mapping[str, float | None]
+Rewards = Mapping[str, float | None]
 """What rewards say of a completion by name; None where one says nothing."""
 COMPLETION_IDS, COMPLETION_TEXTS = 1, 3
 """Where TRL's `_generate` returns the completions' tokens, and their texts."""
@@ -159,13 +164,13 @@ class Noted:
         rows: Sequence[Row],
         batch: dict[str, Any],
         rewards_BF: Tensor,
-        said: Sequence[Said] = (),
+        rewards: Sequence[Rewards] = (),
     ) -> None:
         """Note the completions that were generated and graded last: they are trained on.
 
-        `said` is what the rewards say of each by name, empty without graded rewards.
+        `rewards` is what the rewards say of each by name, empty without graded rewards.
         """
-        sampled = self._sampled(rows, self.generated, self.reward.statuses, said, trained=True)
+        sampled = self._sampled(rows, self.generated, self.reward.statuses, rewards, trained=True)
         if self.kept is not None:
             own_BF = rewards_BF[batch["row_ids_B"]].float().cpu().numpy()
             self.kept.scored(batch, replace(sampled, rewards_BF=own_BF))
@@ -200,7 +205,7 @@ class Noted:
         rows: Sequence[Row],
         sampled: Generated,
         statuses: Sequence[str],
-        said: Sequence[Said] = (),
+        rewards: Sequence[Rewards] = (),
         *,
         trained: bool,
     ) -> Sampled:
@@ -209,14 +214,14 @@ class Noted:
             PromptRow(
                 problem,
                 n=1,
-                **{known: int(status == known) for known in STATUSES},
+                **{name: int(status == name) for name in STATUSES},
                 tokens=length,
                 right_tokens=length if status == "right" else 0,
                 trained=trained,
-                rewards={name: [value] for name, value in one.items() if value is not None},
+                rewards={name: [value] for name, value in by_name.items() if value is not None},
             )
-            for problem, status, length, one in zip(
-                problems, statuses, lengths, said or [{}] * len(rows), strict=True
+            for problem, status, length, by_name in zip(
+                problems, statuses, lengths, rewards or [{}] * len(rows), strict=True
             )
         ]
         ids_BT = padded(sampled[COMPLETION_IDS]) if self.kept is not None else np.zeros((0, 0))
@@ -239,8 +244,8 @@ def _some(
     """Return the rows at `places`, and the tokens and texts of their completions."""
     places = list(places)
     some = tuple(
-        [of[i] for i in places] if which in (COMPLETION_IDS, COMPLETION_TEXTS) else []
-        for which, of in enumerate(sampled)
+        [values[i] for i in places] if which in (COMPLETION_IDS, COMPLETION_TEXTS) else []
+        for which, values in enumerate(sampled)
     )
     return [rows[i] for i in places], some
 
@@ -260,6 +265,6 @@ def merged(rows: Iterable[PromptRow]) -> list[PromptRow]:
             rewards[key][name] += values
         counts[key].update(counted)
     return [
-        PromptRow(problem, **of, trained=trained, rewards=rewards.get((trained, problem), {}))
-        for (trained, problem), of in sorted(counts.items())
+        PromptRow(problem, **tally, trained=trained, rewards=rewards.get((trained, problem), {}))
+        for (trained, problem), tally in sorted(counts.items())
     ]

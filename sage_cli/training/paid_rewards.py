@@ -38,8 +38,8 @@ class Deferred:
 
 def raise_failures(functions: Sequence[Callable[..., Any]]) -> None:
     """Raise TrainingError, in every process, if a reward has failed in one of them."""
-    mine = [one.failure for one in functions if isinstance(one, Deferred)]
-    failures = [one for one in gather_object(mine) if one is not None] if mine else []
+    mine = [reward.failure for reward in functions if isinstance(reward, Deferred)]
+    failures = [reward for reward in gather_object(mine) if reward is not None] if mine else []
     if failures:
         raise TrainingError(*failures[0])
 
@@ -81,6 +81,7 @@ class Paid:
             total_PN = weighted_BF.sum(dim=1).reshape(-1, group)
             said_P1 = (~silent_PN).sum(dim=1, keepdim=True)
             mean_P1 = (total_PN * ~silent_PN).sum(dim=1, keepdim=True) / said_P1.clamp(min=1)
+            # any column would do: what is maximised is their sum
             weighted_BF[:, 0] += torch.where(silent_PN, mean_P1 - total_PN, 0.0).flatten()
         return weighted_BF
 
@@ -109,18 +110,18 @@ class Paid:
             for name, weight in zip(self.names, self.weights, strict=True)
             if name != GRADE or (self.graded and weight)
         ]
-        found = {}
+        record = {}
         for name, values_B in zip(self.names, raw_BF.T, strict=True):
             said_B = ~values_B.isnan()
             if name in recorded and said_B.any():
                 some_B = values_B if said_B.all() else values_B[said_B]
-                found[f"reward/{name}"] = some_B.mean().item()
+                record[f"reward/{name}"] = some_B.mean().item()
         if self.graded:
             total_PN = weighted_BF.sum(dim=1).reshape(-1, group)
             equal_P = (total_PN == total_PN[:, :1]).all(dim=1)
-            found["reward/total"] = total_PN.mean().item()
-            found["groups/zero_variance"] = equal_P.float().mean().item()
-        return found
+            record["reward/total"] = total_PN.mean().item()
+            record["groups/zero_variance"] = equal_P.float().mean().item()
+        return record
 
 
 def paid_rewards(
@@ -137,13 +138,13 @@ def paid_rewards(
     columns = problem_columns(problems)
     parts: list[tuple[str, float, Callable[..., Any]]] = [
         (
-            one.label,
-            one.weight,
-            grade if one.name == GRADE else Deferred(called_reward(one, config, columns)),
+            reward.label,
+            reward.weight,
+            grade if reward.name == GRADE else Deferred(called_reward(reward, config, columns)),
         )
-        for one in rl.rewards
+        for reward in rl.rewards
     ]
-    if GRADE not in (one.name for one in rl.rewards):
+    if GRADE not in (reward.name for reward in rl.rewards):
         parts.append((GRADE, 0.0, grade))
     parts += [(OVERLONG, 1.0, punish) for punish in punishments]
     names, weights, functions = zip(*parts, strict=True)

@@ -151,7 +151,7 @@ def check_reference(trainer: Any, batch: dict[str, Any], reference: str) -> None
 
 
 def arithmetic(trainer: Any) -> torch.dtype:
-    """The type in which products are computed: the trainer's autocast, else the weights' own."""
+    """Return the type of products: the trainer's autocast, else the weights' own."""
     if trainer.args.bf16:
         return torch.bfloat16
     weights: torch.dtype = trainer.accelerator.unwrap_model(trainer.model).dtype
@@ -173,7 +173,7 @@ class ReferenceCompletions:
         stop: str | None,
         rows: Sequence[int],
     ) -> ReferenceCompletions:
-        """From stored completions by problem id, of the prompts `rows` that the training comes to.
+        """Encode stored completions by problem id, of the prompts `rows` that the training takes.
 
         End-of-sequence is there where it was sampled, and not after a text that ended at `stop`.
         Raises TrainingError when one of those problems has none.
@@ -192,7 +192,7 @@ class ReferenceCompletions:
         return cls(ids)
 
     def take(self, prompt_row_B: Tensor, turn_B: Tensor) -> tuple[Tensor, Tensor]:
-        """Ids and mask (B, T) of one completion per prompt, going round by `turn_B`."""
+        """Return ids and mask (B, T) of one completion per prompt, going round by `turn_B`."""
         chosen = [
             self.ids[row][turn % len(self.ids[row])]
             for row, turn in zip(prompt_row_B.tolist(), turn_B.tolist(), strict=True)

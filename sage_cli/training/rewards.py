@@ -114,7 +114,7 @@ class CalledReward:
                 arguments[column] = [self.rows[number].get(column) for number in row]
         try:
             with time_limit(self.timeout_s):
-                found = self._called(arguments)
+                returned = self._called(arguments)
         except TimeoutError:
             raise TrainingError(
                 f"{self.who} took longer than its {self.timeout_s:g} s for {len(texts)} "
@@ -123,43 +123,47 @@ class CalledReward:
             ) from None
         except SageError as error:
             raise TrainingError(f"{error.cause}{self._culprit(arguments, texts)}", _NEXT) from error
-        return self._checked(found, texts)
+        return self._checked(returned, texts)
 
     def _called(self, arguments: Mapping[str, Any]) -> Any:
         with blamed(self.who, self.module):
-            found = self.function(**arguments)
-            if not inspect.isawaitable(found):
-                return found
+            returned = self.function(**arguments)
+            if not inspect.isawaitable(returned):
+                return returned
             import asyncio  # a fortieth of a second, which dry runs would pay too
 
-            return asyncio.run(_awaited(found))
+            return asyncio.run(_awaited(returned))
 
     def _culprit(self, arguments: Mapping[str, Any], texts: Sequence[str]) -> str:
         """Return which completion it fails on, found by giving it one after the other."""
         try:
             with time_limit(self.timeout_s):
                 for number in range(len(texts)):
-                    one = {
+                    single = {
                         name: value if name == "trainer_state" else [value[number]]
                         for name, value in arguments.items()
                     }
                     try:
-                        self._called(one)
+                        self._called(single)
                     except SageError:
                         return f", at {_which(number, texts)}"
         except TimeoutError:
             pass
         return f", at a batch of {len(texts)} completions and at none of them alone"
 
-    def _checked(self, found: Any, texts: Sequence[str]) -> list[float | None]:
-        found = found.tolist() if hasattr(found, "tolist") else found
-        if not isinstance(found, list | tuple) or len(found) != len(texts):
-            given = f"{len(found)} rewards" if isinstance(found, list | tuple) else f"{found!r:.80}"
+    def _checked(self, returned: Any, texts: Sequence[str]) -> list[float | None]:
+        returned = returned.tolist() if hasattr(returned, "tolist") else returned
+        if not isinstance(returned, list | tuple) or len(returned) != len(texts):
+            given = (
+                f"{len(returned)} rewards"
+                if isinstance(returned, list | tuple)
+                else f"{returned!r:.80}"
+            )
             raise TrainingError(
                 f"{self.who} returns {given} for {len(texts)} completions{self._line}",
                 f"return a list with a number or None for each completion; {_NEXT}",
             )
-        return [self._number(value, number, texts) for number, value in enumerate(found)]
+        return [self._number(value, number, texts) for number, value in enumerate(returned)]
 
     def _number(self, value: Any, number: int, texts: Sequence[str]) -> float | None:
         value = value.item() if hasattr(value, "item") else value
@@ -174,20 +178,22 @@ class CalledReward:
 
     def _parameters(self) -> frozenset[str]:
         """Return which of the arguments that there are the function takes."""
-        known = (*GIVEN, *self._columns)
+        available = (*GIVEN, *self._columns)
         try:
             parameters = inspect.signature(self.function).parameters.values()
         except (TypeError, ValueError):  # compiled code may not say
-            return frozenset(known)
-        if any(one.kind is one.VAR_KEYWORD for one in parameters):
-            return frozenset(known)
-        needed = [one.name for one in parameters if one.default is one.empty]
-        if lacking := [name for name in needed if name not in known]:
+            return frozenset(available)
+        if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+            return frozenset(available)
+        needed = [
+            parameter.name for parameter in parameters if parameter.default is parameter.empty
+        ]
+        if lacking := [name for name in needed if name not in available]:
             raise ConfigurationError(
                 f"{self.who} takes '{lacking[0]}', and there is no such column{self._line}",
-                f"it is given {', '.join(known)}",
+                f"it is given {', '.join(available)}",
             )
-        return frozenset(one.name for one in parameters).intersection(known)
+        return frozenset(parameter.name for parameter in parameters).intersection(available)
 
     @property
     def _line(self) -> str:
@@ -202,14 +208,14 @@ def problem_columns(problems: Sequence[Problem]) -> list[dict[str, Any]]:
     """Return what is known of each problem: the columns of its source, question, gold and id."""
     ours = (*GIVEN, "row", "origin")
     return [
-        {key: value for key, value in one.meta.items() if key not in ours}
-        | {"question": one.question, "gold": one.gold, "problem_id": one.id}
-        for one in problems
+        {key: value for key, value in problem.meta.items() if key not in ours}
+        | {"question": problem.question, "gold": problem.gold, "problem_id": problem.id}
+        for problem in problems
     ]
 
 
-async def _awaited(found: Any) -> Any:
-    return await found
+async def _awaited(result: Any) -> Any:
+    return await result
 
 
 def _which(number: int, texts: Sequence[str]) -> str:
@@ -259,8 +265,8 @@ def called_reward(
     who, module = f"reward '{reward.label}'", "sage_cli.training.rewards"
     function: RewardFunction
     if names_code(reward.name):
-        own = OwnFunction.of(reward.name)
-        function, module, who = own.load(), own.module, f"{who} ({own})"
+        written = OwnFunction.parse(reward.name)
+        function, module, who = written.load(), written.module, f"{who} ({written})"
     elif reward.name in BUILT_IN_REWARDS:
         function = built_in(reward.name, config.prompt, config.rollout)
     else:
@@ -277,9 +283,9 @@ def require_rewards(config: SageConfig, problems: Sequence[Problem]) -> None:
     Raises ConfigurationError as `paid_rewards` does.
     """
     columns = problem_columns(problems)
-    for one in config.rl.paid:
-        if one.name != GRADE:
-            called_reward(one, config, columns)
+    for reward in config.rl.paid:
+        if reward.name != GRADE:
+            called_reward(reward, config, columns)
 
 
 def require_plugins(config: SageConfig) -> None:
@@ -288,6 +294,6 @@ def require_plugins(config: SageConfig) -> None:
     config.rl.require_installed()
     for reward in config.rl.paid:
         if names_code(reward.name):
-            OwnFunction.of(reward.name).load()
+            OwnFunction.parse(reward.name).load()
         elif reward.name not in BUILT_IN_REWARDS:
             load_plugin(REWARDS_GROUP, reward.name)

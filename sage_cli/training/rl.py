@@ -1,4 +1,7 @@
-"""From sections to TRL's words: pure, and explicit about every default that matters."""
+"""RL on TRL: `train` loads models and problems, `build_trainer` builds, `train_rl` carries out.
+
+`grpo_arguments` says the configuration in TRL's words, explicit about every default that matters.
+"""
 
 from __future__ import annotations
 
@@ -18,27 +21,30 @@ from sage_cli.errors import TrainingError
 from sage_cli.evaluation.benchmarks import grader_for
 from sage_cli.grading import Grade
 from sage_cli.grading.grades import AnswerTags, answer_begin
-from sage_cli.methods.hooks import GradeCompletions, GradeReward, Setup
+from sage_cli.methods.hooks import GradeCompletions, Setup
 from sage_cli.methods.method import Method, OnlineMethod, batch_of
 from sage_cli.models.planned import policy_and_reference
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
 from sage_cli.settings.sections.model import PretrainedModel
-from sage_cli.settings.sections.records import TrackingSection
 from sage_cli.settings.sections.sampling import RolloutSection, VllmRolloutSection
 from sage_cli.store.run import Run
 from sage_cli.store.sample_parts import Completion
 from sage_cli.training.callbacks import OnStep, Watch
 from sage_cli.training.checkpoints import prepare_resume, step_of
-from sage_cli.training.hardware import common_arguments, without_cpu_number
-from sage_cli.training.interruption import Interruption, carry_out, save_policy
+from sage_cli.training.hardware import common_arguments, scheduler_name, without_cpu_number
+from sage_cli.training.interruption import (
+    LOADING,
+    Interruption,
+    MemoryNeed,
+    carry_out,
+    memory_explained,
+    save_policy,
+)
 from sage_cli.training.launch import join_processes, world_size
-from sage_cli.training.memory_errors import LOADING, MemoryNeed, memory_explained
 from sage_cli.training.noted import Kept, Noted
-from sage_cli.training.optimizers import scheduler_name
-from sage_cli.training.order import rows_seen, training_order
-from sage_cli.training.paid_rewards import Paid, paid_rewards
+from sage_cli.training.paid_rewards import paid_rewards
 from sage_cli.training.reference import ReferenceCompletions
 from sage_cli.training.rl_trainer import RlTrainer
 from sage_cli.training.rollout_engine import (
@@ -49,96 +55,14 @@ from sage_cli.training.rollout_engine import (
 )
 from sage_cli.training.rollouts import reference_completions, sampled_rollouts, samples_beforehand
 from sage_cli.training.step_record import StepWriter
-from sage_cli.training.training import SampleRollouts, Training, Validator
+from sage_cli.training.training import (
+    SampleRollouts,
+    Training,
+    Validator,
+    rows_seen,
+    training_order,
+)
 from sage_cli.training.validation import validating
-
-
-def grpo_arguments(config: SageConfig, output: Path, *, processes: int = 1) -> GRPOConfig:
-    """TRL's arguments for one generation batch per `rl.steps_per_batch` optimiser steps.
-
-    vLLM samples where `rollout.backend` says so: `auto` has been decided before. Raises
-    ConfigurationError when a step's completions can't be divided among processes and
-    micro-batches.
-    """
-    rl, anchor, model = config.rl, config.anchor, config.model
-    assert isinstance(rl, OnlineMethod)
-    batch = batch_of(rl, processes)
-    return GRPOConfig(
-        max_steps=rl.steps,
-        per_device_train_batch_size=batch.micro_batch,
-        gradient_accumulation_steps=batch.accumulation,
-        # in micro-batches
-        steps_per_generation=batch.accumulation * rl.steps_per_generation,
-        num_generations=rl.rollouts_per_prompt,
-        learning_rate=rl.learning_rate,
-        lr_scheduler_type=scheduler_name(rl.scheduler),
-        warmup_steps=rl.warmup_ratio,
-        beta=anchor.beta if anchor.kl == "reverse" else 0.0,
-        trust_remote_code=isinstance(model, PretrainedModel) and model.trust_remote_code,
-        # True would multiply the k3 by the importance ratio: another method, in which a guide
-        # that depends on the state alone drops out in expectation
-        use_bias_correction_kl=anchor.estimator == "k3-corrected",
-        mask_truncated_completions=False,
-        shuffle_dataset=False,  # the rows come in the order of the whole training
-        remove_unused_columns=False,
-        cast_lm_head_to_fp32=rl.cast_lm_head_to_fp32,
-        disable_dropout=True,  # rollouts, losses and reference are of one network
-        save_steps=save_interval(rl),
-        logging_nan_inf_filter=False,
-        log_completions=False,
-        ddp_find_unused_parameters=False,
-        **rl.trl_arguments(),
-        **_rollout(config.rollout, engine_stop(config)),
-        **common_arguments(rl, output, model.compute_dtype),
-    )
-
-
-def save_interval(rl: Method) -> int:
-    """`rl.save_every` rounded up to a generation boundary: the buffered batch isn't saved."""
-    return -(-rl.save_every // rl.steps_per_batch) * rl.steps_per_batch
-
-
-def engine_stop(config: SageConfig) -> str | None:
-    """The text at which vLLM ends a rollout; None where only end-of-sequence does.
-
-    TRL calls `generate` of Transformers without a tokenizer, which can't stop at a text then.
-    """
-    if config.rollout.backend != "vllm":
-        return None
-    return PromptTemplate(config.prompt, "").stop
-
-
-def _rollout(rollout: RolloutSection, stop: str | None) -> dict[str, Any]:
-    ending = {"stop": [stop], "include_stop_str_in_output": True}
-    return {
-        "generation_kwargs": ending if stop is not None else None,
-        "temperature": rollout.temperature,
-        "top_p": rollout.top_p,
-        "top_k": rollout.top_k,
-        "min_p": rollout.min_p or None,
-        "max_completion_length": rollout.max_tokens,
-        **(_vllm(rollout.vllm) if rollout.backend == "vllm" else {}),
-    }
-
-
-def _vllm(vllm: VllmRolloutSection) -> dict[str, Any]:
-    """The engine; the length of its context is decided by the prompts (`vllm_rollouts`)."""
-    corrected = vllm.importance_correction != "none"
-    mode = {"vllm_importance_sampling_mode": vllm.importance_correction} if corrected else {}
-    return {
-        "use_vllm": True,
-        "vllm_mode": vllm.mode,
-        "vllm_tensor_parallel_size": vllm.tensor_parallel,
-        "vllm_gpu_memory_utilization": vllm.memory_share,
-        "vllm_enable_sleep_mode": vllm.sleep,
-        "vllm_server_base_url": vllm.server_url,
-        "vllm_server_timeout": vllm.server_timeout_s,
-        "vllm_group_port": vllm.server_group_port,
-        "vllm_importance_sampling_correction": corrected,
-        "vllm_importance_sampling_clip_max": vllm.importance_cap,
-        "vllm_importance_sampling_clip_min": vllm.importance_floor,
-        **mode,
-    }
 
 
 @dataclass(frozen=True)
@@ -190,16 +114,14 @@ def train(training: Training, run: Run, watch: Watch | None, _progress: Progress
             validator=validator,
             sample=sampled_rollouts(config.rollout, config.rl.seed, tokenizer),
         )
-        train_rl(config, inputs, config.tracking, run, watch.on_step if watch else _nobody)
+        train_rl(config, inputs, run, watch.on_step if watch else _nobody)
 
 
 def _nobody(*_: Any) -> None:
     """Hears the steps and validations of a process that isn't watched."""
 
 
-def train_rl(
-    config: SageConfig, inputs: RlInputs, tracking: TrackingSection, run: Run, on_step: OnStep
-) -> None:
+def train_rl(config: SageConfig, inputs: RlInputs, run: Run, on_step: OnStep) -> None:
     """Train `inputs.model` in place and leave it in `run.model`; an interrupted run is resumed.
 
     `on_step` hears each optimiser step's record, after it is in metrics.jsonl. Raises Interrupted
@@ -207,12 +129,14 @@ def train_rl(
     """
     rollout = settled_engine(config.rollout, world_size())
     config = config.model_copy(update={"rollout": rollout})
+    # one process removes torn checkpoints and rewinds the records before the others look at them
     with join_processes().main_process_first():
         checkpoint = prepare_resume(run, config.rl, inputs.model)
     done = step_of(checkpoint) if checkpoint else 0
     engine = engine_as_asked(config.rl.seed, done, config.rollout.logprobs_mode)
     with as_launched(), engine, memory_explained(LOADING, run):
-        trainer = build_trainer(config, inputs, tracking, run, on_step)
+        trainer = build_trainer(config, inputs, run, on_step)
+    # a checkpoint inside a generation batch would lose the batch's other completions
     interruption = Interruption(run, config.rl.save_minutes, period=config.rl.steps_per_batch)
     finished = done >= config.rl.steps
     carry_out(trainer, run, checkpoint, interruption, memory_need(config), finished=finished)
@@ -222,16 +146,13 @@ def train_rl(
 def memory_need(config: SageConfig) -> MemoryNeed:
     """Return what a micro-batch asks for, with all that its gradients need."""
     rows, tokens = batch_of(config.rl, world_size()).micro_batch, config.rollout.max_tokens
-    what = f"{rows} completions of up to {tokens:,} tokens at once"
-    return MemoryNeed(what, "rl.micro_batch or rollout.max_tokens")
+    use = f"{rows} completions of up to {tokens:,} tokens at once"
+    return MemoryNeed(use, "rl.micro_batch or rollout.max_tokens")
 
 
-def build_trainer(
-    config: SageConfig, inputs: RlInputs, tracking: TrackingSection, run: Run, on_step: OnStep
-) -> RlTrainer:
-    """The trainer that `train_rl` runs, ready to train; what samples is settled."""
-    rl = online(config)
-    guide = config.guide.for_training(rl.steps)
+def build_trainer(config: SageConfig, inputs: RlInputs, run: Run, on_step: OnStep) -> RlTrainer:
+    """Return the trainer that `train_rl` runs, ready to train; `auto` engines are settled."""
+    rl, tracking, problems = _online(config), config.tracking, [p for _, p in inputs.prompts]
     arguments = grpo_arguments(config, run.checkpoints, processes=world_size())
     if config.rollout.backend == "vllm":
         arguments.vllm_max_model_length = _context_length(config, inputs)
@@ -241,18 +162,21 @@ def build_trainer(
     population = prompt_rows(inputs.prompts)
     stored = _stored(config, inputs)
     hooks = rl.hooks(_setup(config, inputs, population, run, stored))
-    problems = [problem for _, problem in inputs.prompts]
     paid = paid_rewards(config, rl, hooks.reward, problems, punishments(rl, config.rollout))
+    ledger = run.ledger.with_rewards(paid.names if paid.graded else ())
+    kept = None
+    if tracking.rollouts == "all":
+        kept = Kept(run.completions(join_processes().process_index))
     trainer = RlTrainer(
         rl=rl,
         hooks=hooks,
         anchor=config.anchor,
-        guide=guide,
+        guide=config.guide.for_training(rl.steps),
         reference_completions=stored if config.anchor.kl == "forward" else None,
         writer=StepWriter(run, tracking, on_step, stop_when_stuck=rl.stop_when_stuck),
         engine_stop=engine_stop(config),
         validator=inputs.validator,
-        noted=_noted(inputs, hooks.reward, run, tracking, paid),
+        noted=Noted([problem.id for problem in problems], hooks.reward, ledger, kept),
         sample=inputs.sample if config.rollout.backend == "sampler" else None,
         model=inputs.model,
         paid=paid,
@@ -270,24 +194,8 @@ def build_trainer(
     return trainer
 
 
-def _noted(
-    inputs: RlInputs,
-    reward: GradeReward,
-    run: Run,
-    tracking: TrackingSection,
-    paid: Paid,
-) -> Noted:
-    """Return what is noted of completions, and all of them if `tracking` asks for it."""
-    problems = [problem.id for _, problem in inputs.prompts]
-    ledger = run.ledger.with_rewards(paid.names if paid.graded else ())
-    if tracking.rollouts != "all":
-        return Noted(problems, reward, ledger)
-    return Noted(problems, reward, ledger, Kept(run.completions(join_processes().process_index)))
-
-
-def online(config: SageConfig) -> OnlineMethod:
-    """Return the method's settings, where it samples as it trains."""
-    assert isinstance(config.rl, OnlineMethod)
+def _online(config: SageConfig) -> OnlineMethod:
+    assert isinstance(config.rl, OnlineMethod)  # others are trained by a module of their own
     return config.rl
 
 
@@ -298,27 +206,34 @@ def _setup(
     run: Run,
     stored: ReferenceCompletions | None,
 ) -> Setup:
+    """Return what the method's hooks are made of."""
     tags = AnswerTags(config.prompt.answer_open, config.prompt.answer_close)
     each = config.rl.steps_per_batch
-    earlier = [record for record in run.metrics.read() if (record["step"] - 1) % each == 0]
-    begin = partial(answer_begin, tags=tags)
-    initial = {} if stored is None else _initial(inputs, stored)
-    return Setup(inputs.grader, inputs.prompts, population, tags.open, begin, earlier, initial)
+    initial, texts = {}, inputs.reference_completions or {}
+    for row, ids in enumerate(stored.ids if stored else ()):
+        if ids:
+            pairs = zip(texts[inputs.prompts[row][1].id], ids, strict=True)
+            initial[row] = [(completion.text, tokens.tolist()) for completion, tokens in pairs]
+    return Setup(
+        inputs.grader,
+        inputs.prompts,
+        population,
+        tags.open,
+        partial(answer_begin, tags=tags),
+        [record for record in run.metrics.read() if (record["step"] - 1) % each == 0],
+        initial,
+    )
 
 
-def _initial(
-    inputs: RlInputs, stored: ReferenceCompletions
-) -> dict[int, list[tuple[str, list[int]]]]:
-    """Texts and tokens of the stored completions, by their prompts' numbers."""
-    texts = inputs.reference_completions or {}
-    return {
-        row: [
-            (completion.text, tokens.tolist())
-            for completion, tokens in zip(texts[inputs.prompts[row][1].id], ids, strict=True)
-        ]
-        for row, ids in enumerate(stored.ids)
-        if ids
-    }
+def _stored(config: SageConfig, inputs: RlInputs) -> ReferenceCompletions | None:
+    """Return the completions that were sampled beforehand, as token ids; None without any."""
+    if not samples_beforehand(config):
+        return None
+    problems = [problem for _, problem in inputs.prompts]
+    sampled = inputs.reference_completions or {}
+    stop = PromptTemplate(config.prompt, "").stop
+    rows = rows_seen(len(problems), config.rl, config.data.rl.order)
+    return ReferenceCompletions.encode(problems, sampled, inputs.tokenizer, stop, rows)
 
 
 def _context_length(config: SageConfig, inputs: RlInputs) -> int:
@@ -329,7 +244,7 @@ def _context_length(config: SageConfig, inputs: RlInputs) -> int:
 
 
 def prompt_rows(prompts: Sequence[tuple[str, Problem]]) -> Dataset:
-    """Rows for TRL: prompt text, gold answer, and the prompt's number."""
+    """Return rows for TRL: prompt text, gold answer, and the prompt's number."""
     return Dataset.from_dict(
         {
             "prompt": [text for text, _ in prompts],
@@ -340,7 +255,7 @@ def prompt_rows(prompts: Sequence[tuple[str, Problem]]) -> Dataset:
 
 
 def punishments(rl: OnlineMethod, rollout: RolloutSection) -> list[Any]:
-    """DAPO's soft overlong punishment, from 0 down to -1 over the last stretch of the length."""
+    """Return DAPO's soft overlong punishment: from 0 to -1 over the last stretch of the length."""
     if rl.punished_share is None:
         return []
     limit = rollout.max_tokens
@@ -348,11 +263,88 @@ def punishments(rl: OnlineMethod, rollout: RolloutSection) -> list[Any]:
     return [get_soft_overlong_punishment(max_completion_len=limit, soft_punish_cache=buffer)]
 
 
-def _stored(config: SageConfig, inputs: RlInputs) -> ReferenceCompletions | None:
-    if not samples_beforehand(config):
+def grpo_arguments(config: SageConfig, output: Path, *, processes: int = 1) -> GRPOConfig:
+    """Return TRL's arguments for one generation batch per `rl.steps_per_batch` optimiser steps.
+
+    vLLM samples where `rollout.backend` says so: `auto` has been decided before. Raises
+    ConfigurationError when a step's completions can't be divided among processes and
+    micro-batches.
+    """
+    rl, anchor, model = _online(config), config.anchor, config.model
+    batch = batch_of(rl, processes)
+    return GRPOConfig(
+        max_steps=rl.steps,
+        per_device_train_batch_size=batch.micro_batch,
+        gradient_accumulation_steps=batch.accumulation,
+        # in micro-batches
+        steps_per_generation=batch.accumulation * rl.steps_per_generation,
+        num_generations=rl.rollouts_per_prompt,
+        learning_rate=rl.learning_rate,
+        lr_scheduler_type=scheduler_name(rl.scheduler),
+        warmup_steps=rl.warmup_ratio,
+        beta=anchor.beta if anchor.kl == "reverse" else 0.0,
+        trust_remote_code=isinstance(model, PretrainedModel) and model.trust_remote_code,
+        # True would multiply the k3 by the importance ratio: another method, in which a guide
+        # that depends on the state alone drops out in expectation
+        use_bias_correction_kl=anchor.estimator == "k3-corrected",
+        mask_truncated_completions=False,
+        shuffle_dataset=False,  # the rows come in the order of the whole training
+        remove_unused_columns=False,
+        cast_lm_head_to_fp32=rl.cast_lm_head_to_fp32,
+        disable_dropout=True,  # rollouts, losses and reference are of one network
+        save_steps=save_interval(rl),
+        logging_nan_inf_filter=False,
+        log_completions=False,
+        ddp_find_unused_parameters=False,
+        **rl.trl_arguments(),
+        **_rollout(config.rollout, engine_stop(config)),
+        **common_arguments(rl, output, model.compute_dtype),
+    )
+
+
+def save_interval(rl: Method) -> int:
+    """`rl.save_every` rounded up to a generation boundary: the buffered batch isn't saved."""
+    return -(-rl.save_every // rl.steps_per_batch) * rl.steps_per_batch
+
+
+def engine_stop(config: SageConfig) -> str | None:
+    """Return the text at which vLLM ends a rollout; None where only end-of-sequence does.
+
+    TRL calls `generate` of Transformers without a tokenizer, which can't stop at a text then.
+    """
+    if config.rollout.backend != "vllm":
         return None
-    problems = [problem for _, problem in inputs.prompts]
-    sampled = inputs.reference_completions or {}
-    stop = PromptTemplate(config.prompt, "").stop
-    rows = rows_seen(len(problems), config.rl, config.data.rl.order)
-    return ReferenceCompletions.encode(problems, sampled, inputs.tokenizer, stop, rows)
+    return PromptTemplate(config.prompt, "").stop
+
+
+def _rollout(rollout: RolloutSection, stop: str | None) -> dict[str, Any]:
+    ending = {"stop": [stop], "include_stop_str_in_output": True}
+    return {
+        "generation_kwargs": ending if stop is not None else None,
+        "temperature": rollout.temperature,
+        "top_p": rollout.top_p,
+        "top_k": rollout.top_k,
+        "min_p": rollout.min_p or None,
+        "max_completion_length": rollout.max_tokens,
+        **(_vllm(rollout.vllm) if rollout.backend == "vllm" else {}),
+    }
+
+
+def _vllm(vllm: VllmRolloutSection) -> dict[str, Any]:
+    """Return the engine's settings but for its context's length, which prompts decide."""
+    corrected = vllm.importance_correction != "none"
+    mode = {"vllm_importance_sampling_mode": vllm.importance_correction} if corrected else {}
+    return {
+        "use_vllm": True,
+        "vllm_mode": vllm.mode,
+        "vllm_tensor_parallel_size": vllm.tensor_parallel,
+        "vllm_gpu_memory_utilization": vllm.memory_share,
+        "vllm_enable_sleep_mode": vllm.sleep,
+        "vllm_server_base_url": vllm.server_url,
+        "vllm_server_timeout": vllm.server_timeout_s,
+        "vllm_group_port": vllm.server_group_port,
+        "vllm_importance_sampling_correction": corrected,
+        "vllm_importance_sampling_clip_max": vllm.importance_cap,
+        "vllm_importance_sampling_clip_min": vllm.importance_floor,
+        **mode,
+    }

@@ -1,4 +1,4 @@
-"""The rollout engine of this machine, and the obstacles to it."""
+"""The engine that samples rollouts: chosen or refused, seeded, and given merged weights."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def settled_engine(rollout: RolloutSection, processes: int) -> RolloutSection:
 
 def is_colocated(rollout: RolloutSection) -> bool:
     """Return True if the training processes hold a vLLM engine of their own."""
-    wanted = rollout.backend == "vllm" or (rollout.backend == "auto" and _obstacle() is None)
-    return wanted and rollout.vllm.mode == "colocate"
+    uses_vllm = rollout.backend == "vllm" or (rollout.backend == "auto" and _obstacle() is None)
+    return uses_vllm and rollout.vllm.mode == "colocate"
 
 
 def require_heads(rollout: RolloutSection, heads: int | None) -> None:
@@ -177,7 +177,7 @@ def _not_on_logprobs(record: logging.LogRecord) -> bool:
 
 
 def engine_seed(seed: int, rank: int, step: int) -> int:
-    """31 bits that differ wherever seed, rank or step do."""
+    """Return 31 bits that differ wherever seed, rank or step do."""
     return int(np.random.SeedSequence((seed, rank, step)).generate_state(1)[0] >> 1)
 
 
@@ -228,24 +228,24 @@ def merge_beside(generation: Any) -> None:
 
 
 def adapted_layers(model: Any) -> dict[str, LoraLayer]:
-    """The layers with an adapter, by the name that their weight has without it."""
-    found = {
+    """Return the layers with an adapter, by the name that their weight has without it."""
+    layers = {
         f"{name.removeprefix(_BEFORE)}.weight": layer
         for name, layer in model.named_modules()
         if isinstance(layer, LoraLayer)
     }
-    special = [name for name, layer in found.items() if layer.lora_variant or _has_bias(layer)]
-    if special or not found:
+    special = [name for name, layer in layers.items() if layer.lora_variant or _has_bias(layer)]
+    if special or not layers:
         raise TrainingError(
             "vLLM's rollouts take an adapter of plain LoRA, and the policy's is another "
             f"({special[0] if special else 'no LoRA layer'})",
             "use --set rollout.backend=transformers",
         )
-    return found
+    return layers
 
 
 def merged(weight: Tensor, layer: LoraLayer) -> Tensor:
-    """W + s B A of the active adapter in a new tensor of W's type, whole where it is sharded."""
+    """Return W + s B A of the active adapter as a new tensor of W's type, never sharded."""
     for adapter in layer.active_adapters:
         delta = layer.get_delta_weight(adapter)
         whole = delta.full_tensor() if hasattr(delta, "full_tensor") else delta

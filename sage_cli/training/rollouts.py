@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, DataError, SamplingError, TrainingError
@@ -21,11 +21,7 @@ from sage_cli.progress import Progress
 from sage_cli.settings.passwords import secrets_of
 from sage_cli.settings.sections.sampling import NO_SERVER, LogprobsMode, RolloutSection
 from sage_cli.store.sample_parts import Completion
-from sage_cli.training.order import rows_seen
-from sage_cli.training.training import Training
-
-if TYPE_CHECKING:
-    from sage_cli.training.training import SampleRollouts
+from sage_cli.training.training import SampleRollouts, Training, rows_seen
 
 
 def require_rollouts(rollout: RolloutSection, start: Policy, processes: int) -> None:
@@ -58,7 +54,7 @@ def require_rollouts(rollout: RolloutSection, start: Policy, processes: int) -> 
 
 
 def sampled_rollouts(rollout: RolloutSection, seed: int, tokenizer: Any) -> SampleRollouts:
-    """Rollouts of the policy while it is trained, by the loop that samples evaluations.
+    """Return what samples rollouts of the policy in training: the loop that samples evaluations.
 
     They end where Transformers' `generate` ends them: at end-of-sequence alone. Raises
     TrainingError for a model that the loop can't compute.
@@ -72,23 +68,23 @@ def sampled_rollouts(rollout: RolloutSection, seed: int, tokenizer: Any) -> Samp
         model: Any, prompts: Sequence[list[int]], batch: str, sampled: int
     ) -> list[list[int]]:
         requests = [
-            (SampleRequest(batch, "", (sampled + place,), seed), tuple(ids))
-            for place, ids in enumerate(prompts)
+            (SampleRequest(batch, "", (sampled + number,), seed), tuple(ids))
+            for number, ids in enumerate(prompts)
         ]
-        found: list[list[int]] = [[]] * len(prompts)
+        completions: list[list[int]] = [[]] * len(prompts)
         sampler = TransformersSampler(model, tokenizer, parameters, len(prompts))
         try:
             for completion in sampler.sample_ids(requests):
-                found[completion.index - sampled] = list(completion.token_ids or ())
+                completions[completion.index - sampled] = list(completion.token_ids or ())
         except SamplingError as error:
             raise TrainingError(error.cause, "use --set rollout.backend=transformers") from error
-        return found
+        return completions
 
     return sample
 
 
 def _whole(start: Policy) -> str:
-    """The model that an engine loads: below the adapter, where there is one."""
+    """Return the model that an engine loads: below the adapter, where there is one."""
     folder = Path(start.path)
     return adapter_base(folder) if is_adapter(folder) else start.path
 
@@ -98,18 +94,18 @@ def _heads(start: Policy) -> int | None:
     return heads or read_json(start.files / "config.json").get("num_attention_heads")
 
 
-def _require_served(url: str, meant: str, named: str | None) -> None:
+def _require_served(url: str, meant: str, name: str | None) -> None:
     """Weights are handed over at every step, but into a model of another make they don't fit."""
     from sage_cli.sampling.server_api import CONNECT_S, Login, ServerHttp, served_model
 
     http = ServerHttp(CONNECT_S)
     try:
-        served_model(http, Login.of(url), meant, named, setting="rollout.vllm.server_model")
+        served_model(http, Login.parse(url), meant, name, setting="rollout.vllm.server_model")
     finally:
         http.close()
 
 
-def _require_logprobs(url: str, wanted: LogprobsMode) -> None:
+def _require_logprobs(url: str, needed: LogprobsMode) -> None:
     """The ratio to a server's probabilities is of the distribution that the server was told of.
 
     A server that doesn't tell is left to TRL, which refuses one without its development mode.
@@ -120,22 +116,22 @@ def _require_logprobs(url: str, wanted: LogprobsMode) -> None:
 
     http = ServerHttp(CONNECT_S)
     try:
-        answer = http.ask(Login.of(url), "/server_info?config_format=json", LIST_BYTES)
-        found = json_value(answer.content)["vllm_config"]["model_config"]["logprobs_mode"]
+        answer = http.ask(Login.parse(url), "/server_info?config_format=json", LIST_BYTES)
+        returned = json_value(answer.content)["vllm_config"]["model_config"]["logprobs_mode"]
     except (httpx.RequestError, ValueError, LookupError, TypeError):
         return
     finally:
         http.close()
-    if found != wanted:
+    if returned != needed:
         raise SamplingError(
-            f"{url} returns {found}, and the importance ratio of these rollouts needs {wanted}",
-            f"start it again with `vllm serve ... --logprobs-mode {wanted}`, or use "
+            f"{url} returns {returned}, and the importance ratio of these rollouts needs {needed}",
+            f"start it again with `vllm serve ... --logprobs-mode {needed}`, or use "
             "--set rollout.vllm.importance_correction=none",
         )
 
 
 def reference_samples(config: SageConfig, start: Policy, root: Path) -> PolicySamples:
-    """The completions that a training from `start` takes beforehand, sampled or not.
+    """Return the completions that a training from `start` takes beforehand, sampled or not.
 
     Forward KL's are of the model that `anchor.reference` means, a method's own of `start`; their
     seed is `rl.seed`.
@@ -145,13 +141,13 @@ def reference_samples(config: SageConfig, start: Policy, root: Path) -> PolicySa
 
 
 def samples_beforehand(config: SageConfig) -> int:
-    """How many completions of each problem are sampled before the training; 0 where none are."""
+    """Return the number of completions of each problem that are sampled before the training."""
     forward = config.anchor.kl == "forward"
     return config.anchor.reference_samples if forward else config.rl.samples_beforehand
 
 
 def problems_held(problems: Sequence[Problem], config: SageConfig) -> list[Problem]:
-    """The problems that the training comes to, whose completions are sampled beforehand."""
+    """Return the problems that the training comes to, whose completions are sampled beforehand."""
     return [problems[row] for row in rows_seen(len(problems), config.rl, config.data.rl.order)]
 
 
@@ -166,7 +162,7 @@ def sample_reference(training: Training, progress: Progress) -> None:
 
 
 def reference_facts(config: SageConfig, start: Policy, root: Path) -> dict[str, str]:
-    """The completions that a training from `start` samples of its reference beforehand.
+    """Return the completions that a training from `start` samples of its reference beforehand.
 
     Nothing where it samples none, or where the problems aren't on this machine.
     """
@@ -177,24 +173,24 @@ def reference_facts(config: SageConfig, start: Policy, root: Path) -> dict[str, 
         problems = problems_held(training_problems(config, root), config)
     except DataError:
         return {}
-    wanted = missing = n * len(problems)
+    total = missing = n * len(problems)
     samples = reference_samples(config, start, root) if start.exists else None
     if samples is not None and samples.policy.exists:
         stored = samples.at(config.rl.seed, read_only=True)
         missing = stored.inventory().count_missing([problem.id for problem in problems], n)
-    said = f"{missing:,} of {wanted:,} to sample, {n} of each of {len(problems):,} problems"
-    return {"reference samples": said}
+    counted = f"{missing:,} of {total:,} to sample, {n} of each of {len(problems):,} problems"
+    return {"reference samples": counted}
 
 
 def reference_completions(training: Training) -> dict[str, list[Completion]] | None:
     """The stored completions of each problem, in the order of their indices; None without any."""
     if not (count := samples_beforehand(training.config)):
         return None
-    found: defaultdict[str, list[Completion]] = defaultdict(list)
-    wanted = [problem.id for problem in problems_held(training.problems, training.config)]
+    completions: defaultdict[str, list[Completion]] = defaultdict(list)
+    ids = [problem.id for problem in problems_held(training.problems, training.config)]
     stored = reference_samples(training.config, training.start, training.config.run.root).at(
         training.config.rl.seed
     )
-    for completion in stored.completions(wanted, count):
-        found[completion.problem_id].append(completion)
-    return {id_: sorted(rows, key=lambda row: row.index) for id_, rows in found.items()}
+    for completion in stored.completions(ids, count):
+        completions[completion.problem_id].append(completion)
+    return {id_: sorted(rows, key=lambda row: row.index) for id_, rows in completions.items()}

@@ -54,10 +54,10 @@ class Safeguards:
                     "lower rl.learning_rate or rl.max_grad_norm; `runs` keeps the last checkpoint",
                     final=True,
                 )
-        for key, (what, advice) in _WATCHED_SHARES.items():
+        for key, (problem, advice) in _WATCHED_SHARES.items():
             steps = self._stuck_steps[key]
             if steps in (WARN_AFTER_STEPS, STOP_AFTER_STEPS):
-                cause = f"for {steps} steps at least {STUCK_SHARE:.0%} of the {what}"
+                cause = f"for {steps} steps at least {STUCK_SHARE:.0%} of the {problem}"
                 self._complain(cause, advice, final=steps == STOP_AFTER_STEPS)
 
     def _complain(self, cause: str, advice: str, *, final: bool) -> None:
@@ -107,8 +107,8 @@ class RewardWatch:
             return None
         warned, self._warned = self._warned, True
         before = f", after {self._best:.2f}" if fell else ""
-        what = f"the mean reward of the last {WINDOW} steps is {mean:.2g}{before}"
-        return None if warned else f"{what}: {_figures(self._window)}; {_advice(self._window)}"
+        cause = f"the mean reward of the last {WINDOW} steps is {mean:.2g}{before}"
+        return None if warned else f"{cause}: {_figures(self._window)}; {_advice(self._window)}"
 
 
 def _figures(records: Iterable[Mapping[str, Any]]) -> str:

@@ -21,11 +21,11 @@ from sage_cli.training.checkpoints import newest_sealed, step_of
 from sage_cli.training.hardware import common_arguments
 from sage_cli.training.interruption import (
     Interruption,
+    MemoryNeed,
     SealedCheckpoints,
     carry_out,
     disk_explained,
 )
-from sage_cli.training.memory_errors import MemoryNeed
 
 IGNORED = -100
 
@@ -146,8 +146,8 @@ class _Recorder(TrainerCallback):  # type: ignore[misc]
 
     def on_log(self, _args: Any, state: Any, _control: Any, logs: Any = None, **_: Any) -> None:
         if logs and "loss" in logs:
-            wanted = ("loss", "learning_rate", "grad_norm", "mean_token_accuracy", "entropy")
+            names = ("loss", "learning_rate", "grad_norm", "mean_token_accuracy", "entropy")
             record = {"step": state.global_step, "of": state.max_steps}
-            record |= {key: float(logs[key]) for key in wanted if key in logs}
+            record |= {key: float(logs[key]) for key in names if key in logs}
             self.metrics.append(record)
             self.on_step(record)

@@ -42,7 +42,7 @@ class TokenRecord:
             self._parts[name].append(values_BT[chosen_BT])
 
     def drain(self, accelerator: Any) -> dict[str, Tensor]:
-        """The step's signals over all processes, in double precision on the CPU; then empty.
+        """Return the step's signals over all processes, in double precision on the CPU; then empty.
 
         The main process has them; of the others each gets none.
         """
@@ -54,7 +54,7 @@ class TokenRecord:
 
 
 def token_statistics(signals: dict[str, Tensor], guide: Guide) -> dict[str, float]:
-    """Entropy, the divergences from the reference and from the anchor, and what q did.
+    """Return entropy, the divergences from the reference and from the anchor, and what q did.
 
     `kl/reference` is the mean of log pi - log pi_ref on the samples (Eq. 1), `kl/shaped` the same
     less log q (Eq. 5), `kl/k3` the mean of TRL's own estimator (Eq. 38). Under the estimator `head`
@@ -62,34 +62,34 @@ def token_statistics(signals: dict[str, Tensor], guide: Guide) -> dict[str, floa
     policy's probability of the head.
     """
     entropy_T = signals.get("entropy", torch.empty(0))
-    found = {"entropy": entropy_T.mean().item() if len(entropy_T) else math.nan}
-    found |= {f"entropy/{name}": value for name, value in entropy_percentiles(entropy_T).items()}
+    record = {"entropy": entropy_T.mean().item() if len(entropy_T) else math.nan}
+    record |= {f"entropy/{name}": value for name, value in entropy_percentiles(entropy_T).items()}
     if "reference" not in signals:
-        return found
+        return record
     logps_T, reference_T, log_q_T = (signals[name] for name in ("logps", "reference", "log_q"))
-    found["kl/reference"] = log_ratio(logps_T, reference_T).mean().item()
-    found["kl/shaped"] = log_ratio(logps_T, reference_T, log_q_T).mean().item()
+    record["kl/reference"] = log_ratio(logps_T, reference_T).mean().item()
+    record["kl/shaped"] = log_ratio(logps_T, reference_T, log_q_T).mean().item()
     k3_T = k3(logps_T, reference_T, log_q_T)
-    found["kl/k3"] = k3_T.mean().item()
+    record["kl/k3"] = k3_T.mean().item()
     if "head" in signals:
-        found["kl/head"] = signals["head"].mean().item()
-        found["anchor/head_mass"] = signals["head_mass"].mean().item()
-    found |= _shares_of_rows(k3_T, signals["held"], signals.get("equal"))
+        record["kl/head"] = signals["head"].mean().item()
+        record["anchor/head_mass"] = signals["head_mass"].mean().item()
+    record |= _shares_of_rows(k3_T, signals["held"], signals.get("equal"))
     if not isinstance(guide, NoGuide):
-        found |= {f"guide/{k}": v for k, v in guide_statistics(log_q_T, guide).items()}
-    return found
+        record |= {f"guide/{k}": v for k, v in guide_statistics(log_q_T, guide).items()}
+    return record
 
 
 def _shares_of_rows(k3_T: Tensor, held_T: Tensor, equal_T: Tensor | None) -> dict[str, float]:
     """The share of the KL term, by k3, in groups of equal grades, and of tokens that it acts on."""
-    found, term_T = {"anchor/rows": held_T.mean().item()}, k3_T * held_T
+    record, term_T = {"anchor/rows": held_T.mean().item()}, k3_T * held_T
     if equal_T is not None and term_T.sum() > _NOISE * len(term_T):
-        found["anchor/equal_groups"] = ((term_T * equal_T).sum() / term_T.sum()).item()
-    return found
+        record["anchor/equal_groups"] = ((term_T * equal_T).sum() / term_T.sum()).item()
+    return record
 
 
 def _gather(values_T: Tensor, accelerator: Any) -> Tensor:
-    """Values of unequal count from all processes, in their order, in the main one; else none."""
+    """Return all processes' values, of unequal count, in the main one; none in the others."""
     counts = accelerator.gather(torch.tensor([len(values_T)], device=accelerator.device)).tolist()
     padded_T = accelerator.pad_across_processes(values_T, dim=0)
     if not accelerator.is_main_process:
@@ -122,7 +122,7 @@ def add_mismatch(
 
 
 def mismatch_statistics(signals: Mapping[str, Tensor], cap: float | None) -> dict[str, float]:
-    """Differences, ratios before they are cut, and the engine's divergence from the trainer.
+    """Return differences, ratios before they are cut, and the engine's divergence.
 
     The ratios are those that weigh the loss: of tokens, or of completions where those are known.
     `cap` is their upper end, None where nothing is weighed. Empty without an engine's
@@ -133,7 +133,7 @@ def mismatch_statistics(signals: Mapping[str, Tensor], cap: float | None) -> dic
         return {}
     ratio = signals.get("mismatch_whole", log_ratio_T).exp()
     zero_T = torch.zeros_like(log_ratio_T)
-    found = {
+    record = {
         "mismatch/difference_mean": log_ratio_T.abs().mean().item(),
         "mismatch/difference_max": log_ratio_T.abs().max().item(),
         "mismatch/ratio_min": ratio.min().item(),
@@ -141,7 +141,9 @@ def mismatch_statistics(signals: Mapping[str, Tensor], cap: float | None) -> dic
         "mismatch/ratio_max": ratio.max().item(),
         "mismatch/kl": k3(zero_T, log_ratio_T).mean().item(),
     }
-    return found if cap is None else found | {"mismatch/cut": (ratio > cap).double().mean().item()}
+    return (
+        record if cap is None else record | {"mismatch/cut": (ratio > cap).double().mean().item()}
+    )
 
 
 @torch.no_grad()
@@ -160,13 +162,13 @@ def kept_mass_record(trainer: Any, batch: Mapping[str, Any]) -> dict[str, float]
     places = torch.arange(trainer.state.global_step % stride, mask_BT.shape[1], stride)
     places = places.to(ids.device)
     with trainer.accelerator.autocast():
-        found = trainer.model(
+        output = trainer.model(
             input_ids=ids,
             attention_mask=mask,
             logits_to_keep=prompt - 1 + places,  # a token's logits stand one place before it
             use_cache=False,
         )
-    logits = found.logits[mask_BT[:, places].bool()].float() / trainer.temperature
+    logits = output.logits[mask_BT[:, places].bool()].float() / trainer.temperature
     mass = kept_mass(logits, keep)
     sums = torch.stack([mass.sum(), torch.tensor(float(len(mass)), device=mass.device)])
     total, count = trainer.accelerator.reduce(sums, reduction="sum").tolist()
@@ -192,7 +194,7 @@ def kept_mass(logits_TV: Tensor, keep: LogitsProcessorList) -> Tensor:
 
 
 def batch_record(status_PN: Tensor, length_B: Tensor, clipped_B: Tensor) -> dict[str, Any]:
-    """Statistics over all processes' completions, indices into STATUSES one row per prompt.
+    """Return statistics of all processes' grades, indices into STATUSES one row per prompt.
 
     `reward` is the share of right answers; a group has zero variance when its grades agree.
     """
@@ -211,7 +213,7 @@ def batch_record(status_PN: Tensor, length_B: Tensor, clipped_B: Tensor) -> dict
 
 
 def unfinished(completion_ids_BT: Tensor, mask_BT: Tensor, end_ids: list[int]) -> Tensor:
-    """True (B,) for completions whose last token is no end of sequence."""
+    """Return True (B,) for completions whose last token is no end of sequence."""
     last_B1 = mask_BT.sum(dim=1, keepdim=True).clamp(min=1) - 1
     final_B = completion_ids_BT.gather(1, last_B1).squeeze(1)
     return ~torch.isin(final_B, torch.tensor(end_ids, device=final_B.device))
@@ -223,12 +225,12 @@ def rollout_rows(
     statuses: Sequence[str],
     rewards_BF: Tensor,
     group: int,
-    said: Sequence[Mapping[str, float | None]] = (),
+    rewards_by_name: Sequence[Mapping[str, float | None]] = (),
 ) -> list[dict[str, Any]]:
-    """The first completion of every prompt, where each prompt has `group` of them in a row.
+    """Return the first completion of every prompt, where each prompt has `group` of them in a row.
 
     `reward` is the sum over the reward functions F, as the advantage is computed from, `rewards`
-    what each of them says, where that is `said`.
+    what each of them says, where that is `rewards_by_name`.
     """
     rewards = rewards_BF.sum(dim=1).tolist()
     rows = [
@@ -241,7 +243,11 @@ def rollout_rows(
         }
         for row, text, status, reward in zip(prompts, completions, statuses, rewards, strict=True)
     ]
-    rows = [row | {"rewards": one} for row, one in zip(rows, said, strict=True)] if said else rows
+    rows = (
+        [row | {"rewards": by_name} for row, by_name in zip(rows, rewards_by_name, strict=True)]
+        if rewards_by_name
+        else rows
+    )
     return rows[::group]
 
 
@@ -262,8 +268,8 @@ class StepWriter:
     def write(self, record: Mapping[str, Any], rollouts: Sequence[Mapping[str, Any]]) -> None:
         """Called in the main process alone."""
         if (record["step"] - 1) % self.tracking.rollouts_every == 0:
-            wanted = self.tracking.rollouts
-            for row in rollouts if wanted == "all" else rollouts[:wanted]:
+            shown_rows = self.tracking.rollouts
+            for row in rollouts if shown_rows == "all" else rollouts[:shown_rows]:
                 self.run.rollouts.append({"step": record["step"], **row})
         self.run.metrics.append(record)  # last: who finds the step here finds its rollouts there
         self.on_step(record)
@@ -325,7 +331,7 @@ class Phases:
         }
 
     def drain(self) -> dict[str, float]:
-        """The seconds of each phase since the last call."""
+        """Return the seconds of each phase since the last call."""
         seconds, self._seconds = self._seconds, defaultdict(float)
         return {phase: seconds[phase] for phase in PHASES}
 
@@ -336,16 +342,11 @@ def peak_memory(accelerator: Any) -> dict[str, float]:
     That of each process's GPU; without one the process's own memory since it began.
     """
     peak = torch.tensor([_peak_bytes() / _GIB], device=accelerator.device)
-    every: list[float] = _gathered(peak, accelerator).tolist()
-    found = {"memory/peak_gib": max(every)}
-    if len(every) > 1:
-        found |= {f"memory/peak_gib/{rank}": value for rank, value in enumerate(every)}
-    return found
-
-
-def _gathered(values: Tensor, accelerator: Any) -> Tensor:
-    gathered: Tensor = accelerator.gather(values)
-    return gathered.reshape(-1)
+    peaks: list[float] = accelerator.gather(peak).reshape(-1).tolist()
+    record = {"memory/peak_gib": max(peaks)}
+    if len(peaks) > 1:
+        record |= {f"memory/peak_gib/{rank}": value for rank, value in enumerate(peaks)}
+    return record
 
 
 def _peak_bytes() -> int:

@@ -39,9 +39,9 @@ class StopSignals:
             for number, handler in self._before.items():
                 signal.signal(number, handler)
 
-    def done(self, step: int, of: int) -> None:
+    def done(self, step: int, steps: int) -> None:
         """Note that `step` steps are done, of a training of so many."""
-        self._left = min(self.period - step % self.period, max(1, of - step))
+        self._left = min(self.period - step % self.period, max(1, steps - step))
 
     def _hear(self, number: int, _frame: FrameType | None) -> None:
         again, self.number = self.number, self.number or number

@@ -1,4 +1,4 @@
-"""RL as it is handed from a command to whatever trains it; no library is loaded."""
+"""What a training takes: configuration, policy and problems in their order; loads no library."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+
 from sage_cli.config.schema import SageConfig
+from sage_cli.methods.method import Method
 from sage_cli.models.policy import Policy
 from sage_cli.problems.problem import Problem
 from sage_cli.progress import Progress
+from sage_cli.settings.sections.data import Order
 from sage_cli.store.run import Run
 
 if TYPE_CHECKING:
@@ -22,12 +26,12 @@ Ids = list[int]
 
 @dataclass(frozen=True)
 class Validator:
-    """Measures the policy every so many steps and after the last; one process does, all wait.
+    """Measures the policy every `interval` steps and after the last; one process does, all wait.
 
     `validate` maps the model as it stands to figures for the step's record.
     """
 
-    every: int
+    interval: int
     validate: Callable[[Any], Mapping[str, float]]
 
 
@@ -35,7 +39,7 @@ class SampleRollouts(Protocol):
     """Samples rollouts from the policy as it stands."""
 
     def __call__(self, model: Any, prompts: Sequence[Ids], batch: str, sampled: int) -> list[Ids]:
-        """A completion's token ids for each prompt's, in order.
+        """Return a completion's token ids for each prompt's, in order.
 
         `batch` names the generation batch and the process, `sampled` says how many completions this
         process has sampled for it before: both with the training's seed decide what is sampled.
@@ -62,3 +66,32 @@ def train(training: Training, run: Run, watch: Watch | None, progress: Progress)
     Of several processes only the first has a `watch`.
     """
     import_module(training.config.rl.trained_by).train(training, run, watch, progress)
+
+
+def training_order(population: int, rl: Method, order: Order = "shuffled") -> list[int]:
+    """Return the order of prompts in the whole training: their own where a curriculum sorted them.
+
+    Otherwise each pass over them has a permutation of its own.
+    """
+    # one long epoch: a sampler that shuffles again each epoch forgets on resume which epoch it is
+    # in
+    generations = -(-rl.steps // rl.steps_per_batch)
+    count = generations * rl.prompts_per_batch
+    if order != "shuffled":
+        return [position % population for position in range(count)]
+    return permutations(population, count, rl.seed)
+
+
+def rows_seen(population: int, rl: Method, order: Order = "shuffled") -> list[int]:
+    """Return the prompts that a training comes to; all where some may be replaced."""
+    if rl.replaces_prompts:
+        return list(range(population))
+    return sorted(set(training_order(population, rl, order)))
+
+
+def permutations(population: int, count: int, seed: int) -> list[int]:
+    """Return the first `count` of permutations of `population`, one after the other."""
+    order: list[int] = []
+    for epoch in range(-(-count // population) if count else 0):
+        order += np.random.default_rng((seed, epoch)).permutation(population).tolist()
+    return order[:count]

@@ -35,7 +35,7 @@ class Validation:
     Each validation takes the samples that an evaluation with `evaluation.seed` would take.
     """
 
-    every: int
+    interval: int
     benchmarks: Sequence[Benchmark]
     config: SageConfig
     ks: tuple[int, ...]
@@ -80,13 +80,15 @@ class Validation:
         template = PromptTemplate.from_section(self.config.prompt, tokenizer)
         stop = template.stop if sampling.stop_at_answer else None
         parameters = SamplingParameters.from_section(sampling, stop=stop)
-        sampled: dict[str, list[Completion]] = {one.name: [] for one in self.benchmarks}
-        done, total = 0, n * sum(len(one.problems) for one in self.benchmarks)
+        sampled: dict[str, list[Completion]] = {problem.name: [] for problem in self.benchmarks}
+        done, total = 0, n * sum(len(problem.problems) for problem in self.benchmarks)
         with TransformersSampler(model, tokenizer, parameters, sampling.batch_rows) as sampler:
             for benchmark in self.benchmarks:
                 requests = [
-                    SampleRequest(one.id, template.render(one.question), tuple(range(n)), seed)
-                    for one in benchmark.problems
+                    SampleRequest(
+                        problem.id, template.render(problem.question), tuple(range(n)), seed
+                    )
+                    for problem in benchmark.problems
                 ]
                 try:
                     for completion in sampler.sample(requests):
@@ -103,7 +105,7 @@ class Validation:
         return sampled
 
     def _grader(self, benchmark: Benchmark) -> Grader:
-        """The grader of a benchmark, made once: its workers take a second to start."""
+        """Return the grader of a benchmark, made once: its workers take a second to start."""
         if benchmark.name not in self._graders:
             grader = grader_for(benchmark.name, self.config.grading, self.config.prompt)
             self._graders[benchmark.name] = self._open.enter_context(grader)
@@ -118,13 +120,13 @@ def configured_validation(config: SageConfig) -> Validation | None:
     evaluation, sweep = config.evaluation, config.sweep
     if evaluation.every is None:
         return None
-    named = evaluation.validation is not None
+    has_own = evaluation.validation is not None
     chosen = evaluation.model_copy(update={"benchmark": evaluation.validation or sweep.benchmark})
     benchmarks = load_benchmarks(chosen, config.data, config.grading.judge)
-    setting = "evaluation.validation" if named else "sweep.benchmark"
+    setting = "evaluation.validation" if has_own else "sweep.benchmark"
     refuse_trained(benchmarks, config.data, setting)
     n = evaluation.validation_samples
-    searched = {k for one in sweep.objectives for k in one.weights if k <= n}
+    searched = {k for objective in sweep.objectives for k in objective.weights if k <= n}
     ks = tuple(sorted({*parse_ks(f"1..{n}:pow2", n), *searched}))
     return Validation(evaluation.every, benchmarks, config, ks)
 
@@ -139,4 +141,4 @@ def validating(
         return
     with validation:
         measure = partial(validation.validate, tokenizer=tokenizer, on_sampled=on_sampled)
-        yield Validator(validation.every, measure)
+        yield Validator(validation.interval, measure)

@@ -42,11 +42,11 @@ class Cost:
 
     def describe(self) -> str:
         """The cost in words; what is not counted at the end."""
-        said = [f"{self.steps:,} steps", f"{self.completions:,} completions"]
-        said.append(f"{self.tokens:,} tokens at most")
+        amounts = [f"{self.steps:,} steps", f"{self.completions:,} completions"]
+        amounts.append(f"{self.tokens:,} tokens at most")
         if self.gpu_hours:
-            said.append(f"{self.gpu_hours:.0f} GPU hours at most, by stated throughputs")
-        return "; ".join([*said, *(f"not counted: {one}" for one in self.unknown)])
+            amounts.append(f"{self.gpu_hours:.0f} GPU hours at most, by stated throughputs")
+        return "; ".join([*amounts, *(f"not counted: {subject}" for subject in self.unknown)])
 
 
 def cost(tasks: Iterable[Task]) -> Cost:
@@ -122,7 +122,9 @@ def _counted(name: str, data_json: str) -> int | None:
     """The number of problems by reading them, without the Hub."""
     data = DataSection.model_validate_json(data_json)
     try:
-        here = all(not isinstance(one, DataSet) or local_files(one, data) for one in members(name))
+        here = all(
+            not isinstance(name, DataSet) or local_files(name, data) for name in members(name)
+        )
         return len(load_problems(name, data)) if here else None
     except DataError:
         return None
@@ -155,19 +157,23 @@ def seconds_per_step(runs: Runs, config: SageConfig) -> tuple[float, int] | None
 
     Comes with the number of these runs; None if there are none.
     """
-    wanted = _shape(config.model_dump(mode="json"))
-    found = [each for run in reversed(runs.whole()) if (each := _per_step(run, wanted)) is not None]
-    latest = found[:LATEST]
+    shape = _shape(config.model_dump(mode="json"))
+    seconds = [
+        per_step
+        for run in reversed(runs.whole())
+        if (per_step := _per_step(run, shape)) is not None
+    ]
+    latest = seconds[:LATEST]
     return (sum(latest) / len(latest), len(latest)) if latest else None
 
 
-def _per_step(run: Run, wanted: object) -> float | None:
+def _per_step(run: Run, shape: object) -> float | None:
     manifest = run.manifest
     if not run.finished or manifest.get("kind") != "rl" or not manifest.get("seconds"):
         return None
     config = run.config
     steps = config.get("rl", {}).get("steps")
-    return float(manifest["seconds"]) / steps if steps and _shape(config) == wanted else None
+    return float(manifest["seconds"]) / steps if steps and _shape(config) == shape else None
 
 
 def _shape(config: Mapping[str, Mapping[str, Any]]) -> object:

@@ -115,7 +115,7 @@ def last_lines(log: Path) -> tuple[str, ...]:
 
 def _last_message(lines: Sequence[str]) -> str:
     """The text of the last error panel, or the last line."""
-    titles = [place for place, line in enumerate(lines) if line == "error"]
+    titles = [number for number, line in enumerate(lines) if line == "error"]
     return " ".join(lines[titles[-1] + 1 :]) if titles else (lines[-1] if lines else "")
 
 
@@ -240,8 +240,8 @@ class TaskProgress:
         """Leave the board as it is."""
         self._progress.end()
 
-    def _say(self, colour: str, what: str, line: str) -> None:
-        self._progress.say(f"[{colour}]{what}[/]: {escape(line)}")
+    def _say(self, colour: str, label: str, line: str) -> None:
+        self._progress.say(f"[{colour}]{label}[/]: {escape(line)}")
 
 
 def _running(task: Task) -> RunningTask:
@@ -518,14 +518,14 @@ def run_tasks(
 
     `folder` holds their configurations and logs. `ended` is told each task's name and its end.
     """
-    shown = TaskProgress(progress, len(tasks), ended)
-    queue = TaskQueue(executor, folder, retries, shown)
+    board = TaskProgress(progress, len(tasks), ended)
+    queue = TaskQueue(executor, folder, retries, board)
     try:
         for task in tasks:
-            shown.expect(task)
+            board.expect(task)
             queue.add(task)
-        queue.run(shown)
+        queue.run(board)
     finally:
         queue.close()
-        shown.close()
-    return shown.failures
+        board.close()
+    return board.failures

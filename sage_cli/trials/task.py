@@ -28,7 +28,7 @@ from sage_cli.trials.executors.executor import Command, Resources
 
 if TYPE_CHECKING:
     from sage_cli.evaluation.benchmarks import Benchmark
-    from sage_cli.reports.measurement import Measured
+    from sage_cli.reports.provenance import SeedCounts
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,11 @@ class Words:
 
     def about(self, *sections: str) -> tuple[str, ...]:
         """The presets, and each `--set` whose key begins with one of these sections."""
-        sets = [one for one in self.sets if one.startswith(sections)]
-        options = [*(("--preset", one) for one in self.presets), *(("--set", one) for one in sets)]
+        sets = [assignment for assignment in self.sets if assignment.startswith(sections)]
+        options = [
+            *(("--preset", word) for word in self.presets),
+            *(("--set", word) for word in sets),
+        ]
         return tuple(part for option in options for part in option)
 
 
@@ -100,60 +103,56 @@ class Trial:
         return self.replicates[0].is_initial
 
 
-class StoredMeasurements:
-    """Reads the measurements of policies from the store.
+class BenchmarkCache:
+    """The problems that configurations measure on, read once for all that measure on the same."""
 
-    With `benchmarks` all of them are on these problems; otherwise each configuration's are read.
-    """
+    def __init__(self) -> None:
+        self._by_settings: dict[str, Sequence[Benchmark]] = {}
 
-    def __init__(self, benchmarks: Sequence[Benchmark] | None = None) -> None:
-        self._given = benchmarks
-        self._benchmarks: dict[str, Sequence[Benchmark]] = {}
-
-    def benchmarks(self, config: SageConfig) -> Sequence[Benchmark]:
-        """The problems that a configuration measures on."""
-        if self._given is not None:
-            return self._given
+    def load(self, config: SageConfig) -> Sequence[Benchmark]:
+        """Return the problems that a configuration measures on."""
         from sage_cli.evaluation.benchmarks import load_benchmarks
 
         key = config.model_dump_json(include={"evaluation", "data", "grading"})
-        if key not in self._benchmarks:
+        if key not in self._by_settings:
             judge = config.grading.judge
-            self._benchmarks[key] = load_benchmarks(config.evaluation, config.data, judge)
-        return self._benchmarks[key]
-
-    def measured(self, policy: Policy, config: SageConfig) -> Measurements | None:
-        """All that `config` measures of a policy; None if some of it is missing.
-
-        Raises SageError if stored samples cannot be counted.
-        """
-        config, first = config, config.evaluation.seed
-        if not policy.is_here:
-            return None
-        # import numpy and pyarrow, which a dry run before any training does not need
-        from sage_cli.evaluation.stored import PolicySamples, stored_measurements
-
-        samples = PolicySamples.from_config(policy, config, config.run.root)
-        seeds = range(first, first + config.evaluation.seeds)
-        # before problems are read, which may not be on this machine
-        if not all(samples.at(seed, read_only=True).folder.is_dir() for seed in seeds):
-            return None
-        return stored_measurements(samples, self.benchmarks(config), config)
-
-    def on_the_way(self, run: Run | None, config: SageConfig) -> list[Policy]:
-        """Return the checkpoints of a finished training that are there, and its end last."""
-        if run is None or not run.finished:
-            return []
-        return named_policies(f"{run.id}@all", Runs(run.folder.parent), config.model)
-
-    def checkpoints_are_measured(self, run: Run, config: SageConfig) -> bool:
-        """Return True if a finished run and all its checkpoints are measured."""
-        policies = self.on_the_way(run, config)
-        measured = [self.measured(one, config) is not None for one in policies]
-        return all(measured) and len(measured) == len(checkpoint_steps(run)) + 1
+            self._by_settings[key] = load_benchmarks(config.evaluation, config.data, judge)
+        return self._by_settings[key]
 
 
-Measurements: TypeAlias = "Mapping[str, tuple[Measured, ...]]"
+def stored_results(
+    policy: Policy, config: SageConfig, benchmarks: BenchmarkCache
+) -> Measurements | None:
+    """Return all that `config` measures of a policy; None if some of it is not stored.
+
+    Raises SageError if stored samples cannot be counted.
+    """
+    if not policy.is_here:
+        return None
+    # import numpy and pyarrow, which a dry run before any training does not need
+    from sage_cli.evaluation.stored import PolicySamples, stored_measurements
+
+    samples = PolicySamples.from_config(policy, config, config.run.root)
+    first = config.evaluation.seed
+    seeds = range(first, first + config.evaluation.seeds)
+    # before problems are read, which may not be on this machine
+    if not all(samples.at(seed, read_only=True).folder.is_dir() for seed in seeds):
+        return None
+    return stored_measurements(samples, benchmarks.load(config), config)
+
+
+def checkpoints_are_measured(run: Run, config: SageConfig, benchmarks: BenchmarkCache) -> bool:
+    """Return True if a finished run and all its checkpoints are measured."""
+    if not run.finished:
+        return False
+    policies = named_policies(f"{run.id}@all", Runs(run.folder.parent), config.model)
+    # a checkpoint whose weights were deleted is in the run's list alone
+    return len(policies) == len(checkpoint_steps(run)) + 1 and all(
+        stored_results(policy, config, benchmarks) is not None for policy in policies
+    )
+
+
+Measurements: TypeAlias = "Mapping[str, tuple[SeedCounts, ...]]"
 """By benchmark the measurements of a policy, one for each evaluation seed."""
 DONE, TO_DO, FAILED = "done", "to do", "failed"
 FILE = "state.json"
@@ -227,8 +226,8 @@ class Task:
         except SageError as error:
             return f"refused: {error.cause}"
         if self.run is not None and self.run.begun:
-            found = state(self.run)
-            return "trained, to be measured" if found == "finished" else found
+            run_state = state(self.run)
+            return "trained, to be measured" if run_state == "finished" else run_state
         return TO_DO
 
     def as_json(self) -> TaskState:
@@ -296,7 +295,6 @@ class TaskList:
     def __init__(
         self,
         config: SageConfig,
-        stored: StoredMeasurements,
         flags: tuple[str, ...] = (),
         training: tuple[str, ...] = (),
     ) -> None:
@@ -305,85 +303,86 @@ class TaskList:
         # all tasks wait for the initial policy, which may have the threads of all on this machine
         places = local_places(section, processes) if section.name == "local" else 1
         self._alone = replace(self._share, threads=self._share.threads * places)
-        self._stored, self._flags, self._training = stored, flags, training
+        self._flags, self._training = flags, training
+        self.benchmarks = BenchmarkCache()
         self.tasks: dict[str, Task] = {}
 
-    def initial(self, one: Replicate) -> Task | None:
+    def initial(self, replicate: Replicate) -> Task | None:
         """Train the initial policy; None if it is a model that is taken as it is."""
-        initial = one.initial
-        if initial.run is None:
+        policy = replicate.initial
+        if policy.run is None:
             return None
         return self._add(
-            initial.label, f"initial policy {initial.label}", ("sft",), one, lambda: initial.exists,
-            SFT, one.words.about(*_OF_SFT), run=initial.run, resources=self._alone,
+            policy.label, f"initial policy {policy.label}", SFT, ("sft",), replicate,
+            lambda: policy.exists, replicate.words.about(*_OF_SFT), run=policy.run,
+            resources=self._alone,
         )  # fmt: skip
 
-    def training(self, one: Replicate, *, measure: bool = True) -> Task:
+    def training(self, replicate: Replicate, *, measure: bool = True) -> Task:
         """Train a replicate, and measure it by the same command."""
-        policy, run = one.policy, one.policy.run
-        assert run is not None  # RL leads to one
+        policy, run = replicate.policy, _run(replicate)
         if policy.label in self.tasks:
             return self.tasks[policy.label]
 
         def is_done() -> bool:
-            task.measured = self._stored.measured(policy, one.config) if measure else None
-            return run.finished and (not measure or task.measured is not None)
+            if not measure:
+                return run.finished
+            # kept, so that a sweep's driver need not count the samples again
+            task.measured = stored_results(policy, replicate.config, self.benchmarks)
+            return run.finished and task.measured is not None
 
-        words = ("rl", "--measure") if measure else ("rl",)
+        words = ("rl", *(("--measure",) if measure else ()), *self._training)
         task = self._add(
-            policy.label, one.title, (*words, *self._training), one, is_done, RL, one.words.all,
-            run=run, needs=self.initial(one), measures=measure, replicate=one,
+            policy.label, replicate.title, RL, words, replicate, is_done, replicate.words.all,
+            run=run, needs=self.initial(replicate), measures=measure, trains=replicate,
         )  # fmt: skip
         return task
 
-    def measurement(self, one: Replicate) -> Task:
+    def measurement(self, replicate: Replicate) -> Task:
         """Measure the policy of a replicate, unless its training does."""
-        policy, key = one.policy, _key(one.config)
-        training = self.tasks.get(policy.label)
+        policy, config = replicate.policy, replicate.config
+        training, key = self.tasks.get(policy.label), _key(config)
         if training is not None and training.measures and _key(training.config) == key:
             return training
         return self._evaluation(
-            one, f"{policy.label}-on-{key}", policy.word, EVALUATE,
-            lambda: self._stored.measured(policy, one.config) is not None,
+            replicate, f"{policy.label}-on-{key}", policy.word, EVALUATE,
+            lambda: stored_results(policy, config, self.benchmarks) is not None,
         )  # fmt: skip
 
-    def checkpoints(self, one: Replicate) -> Task:
+    def checkpoints(self, replicate: Replicate) -> Task:
         """Measure all that a training keeps on its way."""
-        run = one.policy.run
-        assert run is not None  # RL leads to one
+        run, config = _run(replicate), replicate.config
         return self._evaluation(
-            one, f"{run.id}-checkpoints-{_key(one.config)}", f"{run.id}@all", CHECKPOINTS,
-            lambda: self._stored.checkpoints_are_measured(run, one.config), checkpoints=True,
+            replicate, f"{run.id}-checkpoints-{_key(config)}", f"{run.id}@all", CHECKPOINTS,
+            lambda: checkpoints_are_measured(run, config, self.benchmarks), checkpoints=True,
         )  # fmt: skip
 
-    def token_report(self, one: Replicate, label: str) -> Task:
+    def token_report(self, replicate: Replicate, label: str) -> Task:
         """Keep what the guide does to some completions of a training, token by token."""
-        run = one.policy.run
-        assert run is not None  # RL leads to one
+        run = _run(replicate)
         words = ("samples", "tokens", run.id, "--limit", str(REPORTED), "--keep")
         return self._add(
-            f"{run.id}-guide", f"guide of {label}", words, one, lambda: run.guide.is_file(), GUIDE,
-            (), needs=self.tasks[run.id],
+            f"{run.id}-guide", f"guide of {label}", GUIDE, words, replicate,
+            lambda: run.guide.is_file(), (), needs=self.tasks[run.id],
         )  # fmt: skip
 
     def _evaluation(
         self,
-        one: Replicate,
+        replicate: Replicate,
         name: str,
-        of: str,
+        policy: str,
         kind: str,
         done: Callable[[], bool],
-        words: tuple[str, ...] = (),
         *,
         checkpoints: bool = False,
     ) -> Task:
-        """`sage eval` of a policy or of a run's checkpoints, or other words about it."""
-        needs = self.tasks.get(one.policy.label)
-        if needs is None and one.is_initial:
-            needs = self.initial(one)
+        """`sage eval` of a policy or of a run's checkpoints."""
+        needs = self.tasks.get(replicate.policy.label)
+        if needs is None and replicate.is_initial:
+            needs = self.initial(replicate)
         return self._add(
-            name, f"{of} on {one.config.evaluation.benchmark}", words or ("eval", of), one, done,
-            kind, one.words.about(*_OF_MEASUREMENTS), needs=needs, measures=True,
+            name, f"{policy} on {replicate.config.evaluation.benchmark}", kind, ("eval", policy),
+            replicate, done, replicate.words.about(*_OF_MEASUREMENTS), needs=needs, measures=True,
             checkpoints=checkpoints,
         )  # fmt: skip
 
@@ -391,20 +390,29 @@ class TaskList:
         self,
         name: str,
         title: str,
-        words: tuple[str, ...],
-        one: Replicate,
-        done: Callable[[], bool],
         kind: str,
+        words: tuple[str, ...],
+        replicate: Replicate,
+        done: Callable[[], bool],
         options: tuple[str, ...],
+        *,
+        trains: Replicate | None = None,
         **further: Any,
     ) -> Task:
-        """The task of that name, made if it is not in the list."""
+        """Return the task of that name, made if it is not in the list."""
         if name not in self.tasks:
             self.tasks[name] = Task(
-                name, title, words, one.config, done, **{"resources": self._share, **further},
-                kind=kind, options=(*options, *self._flags),
+                name, title, words, replicate.config, done, **{"resources": self._share, **further},
+                kind=kind, options=(*options, *self._flags), replicate=trains,
             )  # fmt: skip
         return self.tasks[name]
+
+
+def _run(replicate: Replicate) -> Run:
+    """Return the run that trains a replicate, which is not the initial policy."""
+    run = replicate.policy.run
+    assert run is not None  # RL leads to one
+    return run
 
 
 def _key(config: SageConfig) -> str:

@@ -20,14 +20,14 @@ from sage_cli.view.runs_view import (
     run_view,
     runs_view,
 )
-from sage_cli.view.stored_runs import Measured, Policies, RunsRead
+from sage_cli.view.stored_runs import MeasuredPolicy, Policies, RunsRead
 from sage_cli.view.stored_samples import (
     Absent,
     Filters,
-    Found,
+    PageQuery,
+    ShownPolicies,
     StoredColumns,
-    Wanted,
-    place_of,
+    location_of,
     rows_of,
     samples_view,
 )
@@ -47,7 +47,7 @@ class Query:
 
     def names(self, name: str) -> list[str]:
         """Return the names of a list with commas, each once."""
-        listed = (one.strip() for one in self.values.get(name, "").split(","))
+        listed = map(str.strip, self.values.get(name, "").split(","))
         return list(dict.fromkeys(filter(None, listed)))
 
     def number(self, name: str) -> int | None:
@@ -71,10 +71,10 @@ class Query:
         return text
 
     @property
-    def wanted(self) -> Wanted:
+    def page_query(self) -> PageQuery:
         """Return which samples are asked for."""
         problem = self.text("problem")
-        return Wanted(
+        return PageQuery(
             Filters(
                 problems=(problem,) if problem else None,
                 grade=self.text("grade"),
@@ -111,28 +111,28 @@ class Api:
         """
         return ANSWERS[name](self, Query(values))
 
-    def found(self, names: Sequence[str], benchmark: str | None) -> Found:
+    def shown(self, names: Sequence[str], benchmark: str | None) -> ShownPolicies:
         """Return the policies that can be shown on a benchmark, by default what most share."""
         absent: list[Absent] = []
 
-        def each(made: Iterable[str], make: Callable[[str], T]) -> dict[str, T]:
-            """Return what can be made by name; policies for which it can't be become absent."""
-            known = {}
-            for name in made:
+        def made(policies: Iterable[str], make: Callable[[str], T]) -> dict[str, T]:
+            """Return what `make` gives by policy; those for which it fails become absent."""
+            results = {}
+            for policy in policies:
                 try:
-                    known[name] = make(name)
+                    results[policy] = make(policy)
                 except (SageError, OSError) as error:
-                    absent.append({"policy": name, "why": _because(error)})
-            return known
+                    absent.append({"policy": policy, "why": _because(error)})
+            return results
 
-        known = each(names, self.policies.benchmarks)
-        shared = Counter(one for of in known.values() for one in of)
+        measured_on = made(names, self.policies.benchmarks)
+        shared = Counter(name for listed in measured_on.values() for name in listed)
         benchmarks = [name for name, _ in shared.most_common()]
         chosen = benchmark or next(iter(benchmarks), "")
-        measured = each(known, lambda name: self.policies.measured(name, chosen))
-        columns = each(measured, lambda name: self.columns.of(measured[name]))
-        shown = [(measured[name], of) for name, of in columns.items()]
-        return Found(shown, benchmarks, absent, self.runs.looks())
+        measured = made(measured_on, lambda name: self.policies.measured(name, chosen))
+        columns = made(measured, lambda name: self.columns.read(measured[name]))
+        pairs = [(measured[name], of_policy) for name, of_policy in columns.items()]
+        return ShownPolicies(pairs, benchmarks, absent, self.runs.looks())
 
 
 def _because(error: Exception) -> str:
@@ -154,47 +154,47 @@ def _difference(api: Api, query: Query) -> Any:
     names = [query.required("a"), query.required("b")]
     if names[0] == names[1]:
         raise ConfigurationError(f"{names[0]} is named twice", "name two different policies")
-    found = api.found(names, query.required("benchmark"))
-    if len(found.shown) < 2:
-        raise StoreError("; ".join(f"{one['policy']}: {one['why']}" for one in found.absent))
-    first, second = found.shown
+    policies = api.shown(names, query.required("benchmark"))
+    if len(policies.pairs) < 2:
+        raise StoreError("; ".join(f"{row['policy']}: {row['why']}" for row in policies.absent))
+    first, second = policies.pairs
     return difference_view(first, second, query.text("k"))
 
 
 def _problem(api: Api, query: Query) -> Any:
-    found, problem = _found(api, query), query.required("problem")
-    return problem_view(found, problem, query.wanted)
+    policies, problem = _policies(api, query), query.required("problem")
+    return problem_view(policies, problem, query.page_query)
 
 
-def _found(api: Api, query: Query) -> Found:
-    return api.found(query.names("policies"), query.text("benchmark"))
+def _policies(api: Api, query: Query) -> ShownPolicies:
+    return api.shown(query.names("policies"), query.text("benchmark"))
 
 
 def _samples(api: Api, query: Query) -> Any:
-    one, benchmarks = _one(api, query)
-    return samples_view(one, api.columns.of(one), benchmarks, query.wanted)
+    measured, benchmarks = _measured(api, query)
+    return samples_view(measured, api.columns.read(measured), benchmarks, query.page_query)
 
 
 def _sample(api: Api, query: Query) -> Any:
     """Return one sample with its whole text."""
-    one, _ = _one(api, query)
-    columns = api.columns.of(one)
+    measured, _ = _measured(api, query)
+    columns = api.columns.read(measured)
     problem, seed, index = query.required("problem"), query.number("seed"), query.number("index")
-    place = place_of(columns, problem, seed or 0, index or 0)
-    if place is None:
+    location = location_of(columns, problem, seed or 0, index or 0)
+    if location is None:
         raise StoreError(f"sample {index} of problem {problem} is not stored")
-    return rows_of(one.label, columns, [place], characters=50_000_000)[0]
+    return rows_of(measured.label, columns, [location], characters=50_000_000)[0]
 
 
 def _tokens(api: Api, query: Query) -> Any:
     """Return the stored reading of a sample; with `compute`, which only a POST may say, read it."""
-    one, _ = _one(api, query)
+    measured, _ = _measured(api, query)
     problem, seed = query.required("problem"), query.number("seed") or 0
     make = read_tokens if query.flag("compute") else tokens_view
-    return make(one, api.policies, problem, seed, query.number("index") or 0)
+    return make(measured, api.policies, problem, seed, query.number("index") or 0)
 
 
-def _one(api: Api, query: Query) -> tuple[Measured, list[str]]:
+def _measured(api: Api, query: Query) -> tuple[MeasuredPolicy, list[str]]:
     name = query.required("policy")
     benchmarks = api.policies.benchmarks(name)
     benchmark = query.text("benchmark") or (benchmarks[0] if benchmarks else "")
@@ -208,9 +208,9 @@ ANSWERS: Mapping[str, Callable[[Api, Query], Any]] = {
     "rollouts": lambda api, query: rollouts_view(_named(api, query), query.number("step")),
     "ledger": lambda api, query: ledger_view(_named(api, query), query.number("step")),
     "guide": lambda api, query: guide_view(_named(api, query)),
-    "passk": lambda api, query: passk_view(_found(api, query), query.text("k")),
+    "passk": lambda api, query: passk_view(_policies(api, query), query.text("k")),
     "difference": _difference,
-    "problems": lambda api, query: problems_view(_found(api, query)),
+    "problems": lambda api, query: problems_view(_policies(api, query)),
     "problem": _problem,
     "samples": _samples,
     "sample": _sample,

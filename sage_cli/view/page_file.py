@@ -22,7 +22,7 @@ from sage_cli.view.api import Api
 from sage_cli.view.passk_view import DifferenceView, PasskView
 from sage_cli.view.problems_view import ProblemsView
 from sage_cli.view.runs_view import GuideView, RecordsView
-from sage_cli.view.stored_runs import Measured
+from sage_cli.view.stored_runs import MeasuredPolicy
 from sage_cli.view.stored_samples import Columns, Filters, SampleRow, rows_of
 from sage_cli.view.trials_view import StoredSuites, policies_of_suite
 
@@ -60,13 +60,13 @@ class HeldPolicy(TypedDict):
 
 
 class Export(TypedDict):
-    """The data of a page without a server; `said` is for its foot.
+    """The data of a page without a server; `footer` stands at its foot.
 
     `answers` are by address, `records` by run with all figures. `begin` is where the page begins.
     """
 
     begin: str
-    said: str
+    footer: str
     answers: dict[str, Any]
     records: dict[str, RecordsView]
     policies: list[HeldPolicy]
@@ -108,32 +108,32 @@ def contents(
     """
     api, absent = Api(root, once=True), list[str]()
 
-    def tried(what: str, make: Callable[..., T], *given: Any) -> T | None:
+    def tried(subject: str, make: Callable[..., T], *given: Any) -> T | None:
         try:
             return make(*given)
         except (SageError, OSError) as error:
-            absent.append(f"{what} ({error})")
+            absent.append(f"{subject} ({error})")
             return None
 
     def ask(name: str, **values: str) -> Any:
         return tried(f"{name} {', '.join(values.values())}", api.answer, name, values)
 
-    def measured_of(id_: str) -> list[Measured]:
+    def measured_of(id_: str) -> list[MeasuredPolicy]:
         return [api.policies.measured(id_, name) for name in api.policies.benchmarks(id_)]
 
     runs = _with_parents(root, _runs_of(root, kind, name))
-    table, sweeps, suites = (api.answer(each, {}) for each in ("runs", "sweeps", "suites"))
+    table, sweeps, suites = (api.answer(topic, {}) for topic in ("runs", "sweeps", "suites"))
     table["runs"] = [row for row in table["runs"] if row["values"]["id"] in runs]
     for listed in (sweeps["sweeps"], suites["suites"]):
         listed[:] = [row for row in listed if kind is None or row["name"] == name]
     answers: dict[str, Any] = {"runs": table, "sweeps": sweeps, "suites": suites}
-    asked = [(each, "run", id_) for id_ in runs for each in ("run", "rollouts", "ledger")]
+    asked = [(topic, "run", id_) for id_ in runs for topic in ("run", "rollouts", "ledger")]
     asked += [("guide", "run", id_) for id_ in runs if Run(root / id_).guide.is_file()]
     asked += [("sweep", "sweep", row["name"]) for row in sweeps["sweeps"]]
     asked += [("suite", "suite", row["name"]) for row in suites["suites"]]
-    for each, key, value in asked:
-        if (answer := ask(each, **{key: value})) is not None:
-            answers[_address(each, key, value)] = answer
+    for topic, key, value in asked:
+        if (answer := ask(topic, **{key: value})) is not None:
+            answers[_address(topic, key, value)] = answer
     if report is not None:
         answers[_address("guide", "run", name)] = report
     records = {}
@@ -141,19 +141,24 @@ def contents(
         about = answers.get(_address("run", "run", id_))
         if about and (read := ask("records", run=id_, names=",".join(about["records"]))):
             records[id_] = _thinned(read)
-    measured = [one for id_ in runs for one in tried(f"samples of {id_}", measured_of, id_) or ()]
+    measured: list[MeasuredPolicy] = []
+    for id_ in runs:
+        measured += tried(f"samples of {id_}", measured_of, id_) or ()
     share = MOST_SAMPLES // max(1, len(measured))
-    held = [tried(f"samples of {one.label}", _policy, api, one, share) for one in measured]
-    policies = [one for one in held if one is not None]
-    stored = sum(one["stored"] for one in policies)
-    there = sum(len(one["samples"]) for one in policies)
-    said = f"An export of {root.resolve()}, with {there:,} of {stored:,} samples"
+    policies = [
+        exported
+        for policy in measured
+        if (exported := tried(f"samples of {policy.label}", _policy, api, policy, share))
+    ]
+    stored = sum(policy["stored"] for policy in policies)
+    included = sum(len(policy["samples"]) for policy in policies)
+    footer = f"An export of {root.resolve()}, with {included:,} of {stored:,} samples"
     if absent:
-        said += f", without {'; '.join(absent[:5])}" + "; ..." * (len(absent) > 5)
+        footer += f", without {'; '.join(absent[:5])}" + "; ..." * (len(absent) > 5)
     begin = "runs" if kind is None else _address(kind, "run" if kind == "guide" else kind, name)
     return {
         "begin": f"#/{begin}",
-        "said": f"{said}.",
+        "footer": f"{footer}.",
         "answers": answers,
         "records": records,
         "policies": policies,
@@ -161,8 +166,8 @@ def contents(
     }
 
 
-def _address(what: str, key: str, value: str) -> str:
-    return f"{what}?{urlencode({key: value})}"
+def _address(answer: str, key: str, value: str) -> str:
+    return f"{answer}?{urlencode({key: value})}"
 
 
 def _runs_of(root: Path, kind: str | None, name: str) -> Iterable[str]:
@@ -185,18 +190,18 @@ def _runs_of(root: Path, kind: str | None, name: str) -> Iterable[str]:
 
 def _with_parents(root: Path, names: Iterable[str]) -> list[str]:
     """Return the runs that are there, each after the runs that it grew from."""
-    found: list[str] = []
+    ordered: list[str] = []
 
     def add(name: str) -> None:
         run = Run(root / name)
-        if name in found or not name or not run.begun:
+        if name in ordered or not name or not run.begun:
             return
         add(str(run.known.get("parent") or ""))
-        found.append(name)
+        ordered.append(name)
 
     for name in names:
         add(name)
-    return found
+    return ordered
 
 
 def _thinned(records: RecordsView) -> RecordsView:
@@ -205,53 +210,56 @@ def _thinned(records: RecordsView) -> RecordsView:
     kept = np.unique(np.linspace(0, last, MOST_STEPS).round().astype(int)) if last >= 0 else ()
     return {
         **records,
-        "steps": [records["steps"][at] for at in kept],
-        "values": {name: [of[at] for at in kept] for name, of in records["values"].items()},
+        "steps": [records["steps"][step] for step in kept],
+        "values": {
+            name: [series[step] for step in kept] for name, series in records["values"].items()
+        },
     }
 
 
-def _differences(api: Api, measured: Sequence[Measured]) -> list[DifferenceView]:
+def _differences(api: Api, measured: Sequence[MeasuredPolicy]) -> list[DifferenceView]:
     """Return the paired difference of each policy and the first one on the same benchmark."""
     first: dict[str, str] = {}
-    found = []
-    for one in measured:
-        b = first.setdefault(one.benchmark.name, one.label)
-        if one.label == b:
+    differences = []
+    for policy in measured:
+        b = first.setdefault(policy.benchmark.name, policy.label)
+        if policy.label == b:
             continue
         try:
-            asked = {"a": one.label, "b": b, "benchmark": one.benchmark.name}
-            found.append(api.answer("difference", asked))
+            asked = {"a": policy.label, "b": b, "benchmark": policy.benchmark.name}
+            differences.append(api.answer("difference", asked))
         except SageError:  # not measured; the page of each says so
             continue
-    return found
+    return differences
 
 
-def _policy(api: Api, one: Measured, most: int) -> HeldPolicy:
+def _policy(api: Api, measured: MeasuredPolicy, most: int) -> HeldPolicy:
     """Return a policy on a benchmark with its first `most` samples."""
-    values, columns = {"policies": one.label, "benchmark": one.benchmark.name}, api.columns.of(one)
+    columns = api.columns.read(measured)
+    values = {"policies": measured.label, "benchmark": measured.benchmark.name}
     return {
-        "policy": one.label,
-        "benchmark": one.benchmark.name,
+        "policy": measured.label,
+        "benchmark": measured.benchmark.name,
         "passk": api.answer("passk", values),
         "problems": api.answer("problems", values),
-        "golds": {id_: gold[:SHOWN_CHARACTERS] for id_, gold in one.benchmark.golds.items()},
+        "golds": {id_: gold[:SHOWN_CHARACTERS] for id_, gold in measured.benchmark.golds.items()},
         "stored": sum(len(rows) for _, rows in columns.select(Filters())),
         "longest": columns.longest,
-        "samples": _first_samples(one.label, columns, most),
+        "samples": _first_samples(measured.label, columns, most),
     }
 
 
 def _first_samples(policy: str, columns: Columns, most: int) -> list[SampleRow]:
     """Return at most so many samples: the first of each problem and seed, then the second ones."""
     places = [
-        (index, place, number, row)
+        (index, rank, number, row)
         for number, rows in columns.select(Filters())
-        for place, (row, index) in enumerate(
+        for rank, (row, index) in enumerate(
             zip(rows.tolist(), columns.sets[number].inventory.index_S[rows].tolist(), strict=True)
         )
     ]
     first = [(number, row) for _, _, number, row in sorted(places)[:most]]
-    order = {id_: place for place, id_ in enumerate(columns.problems)}
+    order = {id_: rank for rank, id_ in enumerate(columns.problems)}
     rows = rows_of(policy, columns, first, SHOWN_CHARACTERS)
     return sorted(rows, key=lambda row: (order[row["problem"]], row["seed"], row["index"]))
 
@@ -278,7 +286,7 @@ def page_of(contents: Export) -> str:
         f'<link rel="icon" href="data:image/svg+xml;base64,{icon}">',
         f"<style>{style}</style>",
         f"<!--\n{_licences()}-->",
-        *(f"<script>{one}</script>" for one in vendored),
+        *(f"<script>{script}</script>" for script in vendored),
         f'<script type="application/json" id="data">{in_script(contents)}</script>',
         f'<script type="importmap">{imports}</script>',
         f'<script type="module">{start}</script>',

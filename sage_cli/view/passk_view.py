@@ -14,10 +14,10 @@ from sage_cli.evaluation.evaluate import provenance_of
 from sage_cli.metrics import curve, paired_difference, parse_ks
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.intervals import Resampling
-from sage_cli.reports.measurement import Measured as Measurement
 from sage_cli.reports.passk import CurveJson, Line, curve_json
-from sage_cli.view.stored_runs import Look, Measured, look_of
-from sage_cli.view.stored_samples import Absent, Found, Shown
+from sage_cli.reports.provenance import SeedCounts
+from sage_cli.view.stored_runs import Look, MeasuredPolicy, look_of
+from sage_cli.view.stored_samples import Absent, Shown, ShownPolicies
 
 MOST_KS = 48
 """Values of k of a curve, evenly spaced on a logarithmic axis."""
@@ -67,91 +67,96 @@ def curve_points(n: int, typed: str | None = None) -> tuple[int, ...]:
     if typed:
         return parse_ks(typed, n)
     spaced = np.unique(np.round(np.geomspace(1, n, MOST_KS)).astype(int)).tolist()
-    powers = [1 << place for place in range(n.bit_length()) if 1 << place <= n]
+    powers = [1 << exponent for exponent in range(n.bit_length()) if 1 << exponent <= n]
     return tuple(sorted({*spaced, *powers, n}))
 
 
-def passk_view(found: Found, typed: str | None) -> PasskView:
+def passk_view(policies: ShownPolicies, typed: str | None) -> PasskView:
     """Return the curves of policies that have graded samples, at the same ks."""
-    seeds = {one.label: measurements((one, columns)) for one, columns in found.shown}
-    measured = [one for one, _ in found.shown]
-    graded = {label: [seed.counts.n_P for seed in of] for label, of in seeds.items()}
-    whole = [one for one in measured if min(int(n.min()) for n in graded[one.label]) > 0]
+    seeds = {pair[0].label: measurements(pair) for pair in policies.pairs}
+    measured = [policy for policy, _ in policies.pairs]
+    graded = {label: [seed.counts.n_P for seed in by_seed] for label, by_seed in seeds.items()}
+    least = {label: min(int(n_P.min()) for n_P in by_seed) for label, by_seed in graded.items()}
+    whole = [policy for policy in measured if least[policy.label] > 0]
     missing: list[Absent] = [
-        {"policy": one.label, "why": _why(graded[one.label])}
-        for one in measured
-        if one not in whole
+        {"policy": policy.label, "why": _why(graded[policy.label])}
+        for policy in measured
+        if policy not in whole
     ]
-    n = min((int(n.min()) for one in whole for n in graded[one.label]), default=0)
+    n = min((least[policy.label] for policy in whole), default=0)
     ks = curve_points(n, typed) if n else ()
     confidence = measured[0].config.evaluation.confidence if measured else 0.95
     return {
-        "benchmark": found.benchmark,
-        "benchmarks": found.benchmarks,
+        "benchmark": policies.benchmark,
+        "benchmarks": policies.benchmarks,
         "k": list(ks),
         "confidence": confidence,
-        "curves": [_curve(one, seeds[one.label], ks, found.looks) for one in whole],
-        "absent": [*found.absent, *missing],
+        "curves": [_curve(policy, seeds[policy.label], ks, policies.looks) for policy in whole],
+        "absent": [*policies.absent, *missing],
         "provenance": _provenance(whole),
     }
 
 
 def difference_view(shown_a: Shown, shown_b: Shown, typed: str | None) -> DifferenceView:
     """Return pass@k of the first less the second. Raises StoreError if one lacks graded samples."""
-    of_a, of_b = ([seed.counts for seed in measurements(one)] for one in (shown_a, shown_b))
+    counts_a, counts_b = (
+        [seed.counts for seed in measurements(policy)] for policy in (shown_a, shown_b)
+    )
     a, b = shown_a[0], shown_b[0]
-    n = min(int(one.n_P.min()) for one in (*of_a, *of_b))
+    n = min(int(counts.n_P.min()) for counts in (*counts_a, *counts_b))
     if n == 0:
         raise StoreError(
             f"{a.label} or {b.label} has a problem without a graded sample on {a.benchmark.name}",
             f"`sage passk {a.label} {b.label}` samples and grades what is missing",
         )
     settings = a.config.evaluation
-    found = paired_difference(
-        of_a, of_b, curve_points(n, typed), Resampling(settings.confidence, settings.bootstrap)
-    )
+    resampling = Resampling(settings.confidence, settings.bootstrap)
+    difference = paired_difference(counts_a, counts_b, curve_points(n, typed), resampling)
     return {
         "a": a.label,
         "b": b.label,
         "benchmark": a.benchmark.name,
-        "k": list(found.ks),
-        "mean": found.mean_K,
-        "low": found.low_K,
-        "high": found.high_K,
-        "p": found.p_K,
-        "confidence": found.confidence,
-        "problems": found.problems,
+        "k": list(difference.ks),
+        "mean": difference.mean_K,
+        "low": difference.low_K,
+        "high": difference.high_K,
+        "p": difference.p_K,
+        "confidence": difference.confidence,
+        "problems": difference.problems,
     }
 
 
-def measurements(shown: Shown) -> tuple[Measurement, ...]:
+def measurements(pair: Shown) -> tuple[SeedCounts, ...]:
     """Return what is stored and graded of a policy on a benchmark, by evaluation seed."""
-    one, columns = shown
-    n, benchmark = one.config.evaluation.samples, one.benchmark.name
+    measured, columns = pair
+    n, benchmark = measured.config.evaluation.samples, measured.benchmark.name
     numbers = range(len(columns.sets))
-    return tuple(columns.measurement(one.label, benchmark, number, n) for number in numbers)
+    return tuple(columns.measurement(measured.label, benchmark, number, n) for number in numbers)
 
 
 def _curve(
-    one: Measured, seeds: tuple[Measurement, ...], ks: Sequence[int], looks: dict[str, Look]
+    measured: MeasuredPolicy,
+    seeds: tuple[SeedCounts, ...],
+    ks: Sequence[int],
+    looks: dict[str, Look],
 ) -> PolicyCurve:
-    settings = one.config.evaluation
+    settings = measured.config.evaluation
     counts = [seed.counts for seed in seeds]
-    found = curve(counts, ks, Resampling(settings.confidence, settings.bootstrap))
+    values = curve(counts, ks, Resampling(settings.confidence, settings.bootstrap))
     return {
-        **curve_json(Line(one.label, one.benchmark.name, found, seeds)),
-        "look": look_of(one.label, looks),
+        **curve_json(Line(measured.label, measured.benchmark.name, values, seeds)),
+        "look": look_of(measured.label, looks),
         "samples": settings.samples,
-        "graded": int(sum(int(of.n_P.sum()) for of in counts)),
-        "wanted": settings.samples * settings.seeds * len(one.benchmark.problems),
+        "graded": int(sum(int(seed.n_P.sum()) for seed in counts)),
+        "wanted": settings.samples * settings.seeds * len(measured.benchmark.problems),
     }
 
 
-def _provenance(measured: Sequence[Measured]) -> dict[str, object]:
+def _provenance(measured: Sequence[MeasuredPolicy]) -> dict[str, object]:
     """Return the provenance of the curves: models, benchmarks, samples, graders."""
     if not measured:
         return {}
-    samples = [one.samples for one in measured]
+    samples = [policy.samples for policy in measured]
     return asdict(provenance_of(samples, [measured[0].benchmark], measured[0].config))
 
 

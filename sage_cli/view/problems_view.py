@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from typing_extensions import TypedDict
 
 from sage_cli.errors import StoreError
+from sage_cli.store.sample_parts import Integers
 from sage_cli.view.stored_runs import Look, look_of
 from sage_cli.view.stored_samples import (
     Absent,
     Columns,
     Filters,
-    Found,
+    PageQuery,
     SampleRow,
     Shown,
-    Wanted,
+    ShownPolicies,
     samples_view,
 )
 
@@ -69,38 +71,36 @@ class ProblemView(TypedDict):
     absent: list[Absent]
 
 
-def problems_view(found: Found) -> ProblemsView:
+def problems_view(policies: ShownPolicies) -> ProblemsView:
     """Return the problems of the policies' benchmark with the right samples of each policy."""
-    shown = found.shown
-    right = {measured.label: _counted(columns) for measured, columns in shown}
-    problems = shown[0][0].benchmark.problems if shown else ()
-    rows: list[ProblemRow] = [
-        {
-            "problem": problem.id,
-            "question": problem.question[:QUESTION],
-            "right": {label: of[problem.id][0] for label, of in right.items() if problem.id in of},
-            "samples": {
-                label: of[problem.id][1] for label, of in right.items() if problem.id in of
-            },
-        }
-        for problem in problems
-    ]
+    rows: dict[str, ProblemRow] = {}
+    for problem in policies.pairs[0][0].benchmark.problems if policies.pairs else ():
+        question = problem.question[:QUESTION]
+        rows[problem.id] = {"problem": problem.id, "question": question, "right": {}, "samples": {}}
+    for measured, columns in policies.pairs:
+        for id_, (right, n) in _counted(columns).items():
+            if id_ in rows:  # the policies' runs may have measured different parts of a benchmark
+                rows[id_]["right"][measured.label] = right
+                rows[id_]["samples"][measured.label] = n
+    labels = [measured.label for measured, _ in policies.pairs]
     return {
-        "benchmark": found.benchmark,
-        "benchmarks": found.benchmarks,
-        "policies": list(right),
-        "looks": {label: look_of(label, found.looks) for label in right},
-        "problems": rows,
-        "absent": found.absent,
+        "benchmark": policies.benchmark,
+        "benchmarks": policies.benchmarks,
+        "policies": labels,
+        "looks": {label: look_of(label, policies.looks) for label in labels},
+        "problems": list(rows.values()),
+        "absent": policies.absent,
     }
 
 
-def problem_view(found: Found, problem_id: str, wanted: Wanted) -> ProblemView:
+def problem_view(policies: ShownPolicies, problem_id: str, page: PageQuery) -> ProblemView:
     """Return a problem with each policy's samples that fit.
 
     Raises StoreError for a problem that none of the policies' benchmarks has.
     """
-    problems = {p.id: (m.benchmark.name, p) for m, _ in found.shown for p in m.benchmark.problems}
+    problems = {
+        p.id: (m.benchmark.name, p) for m, _ in policies.pairs for p in m.benchmark.problems
+    }
     if problem_id not in problems:
         raise StoreError(f"no policy that was named was measured on a problem '{problem_id}'")
     benchmark, problem = problems[problem_id]
@@ -110,48 +110,45 @@ def problem_view(found: Found, problem_id: str, wanted: Wanted) -> ProblemView:
         "question": problem.question,
         "gold": problem.gold,
         "about": {str(key): value for key, value in problem.meta.items()},
-        "policies": [_answers(one, problem_id, wanted, found.looks) for one in found.shown],
-        "absent": found.absent,
+        "policies": [_answers(pair, problem_id, page, policies.looks) for pair in policies.pairs],
+        "absent": policies.absent,
     }
 
 
 def _answers(
-    shown: Shown, problem_id: str, wanted: Wanted, looks: dict[str, Look]
+    pair: Shown, problem_id: str, page: PageQuery, looks: dict[str, Look]
 ) -> PolicyAnswers:
-    measured, columns = shown
-    of_problem = Filters(problems=(problem_id,))
-    every = columns.select(of_problem)
-    page = samples_view(measured, columns, [], wanted)
+    measured, columns = pair
+    selected = columns.select(Filters(problems=(problem_id,)))
+    samples = samples_view(measured, columns, [], page)
     return {
         "policy": measured.label,
         "look": look_of(measured.label, looks),
-        "samples": sum(len(one) for _, one in every),
-        "grades": columns.grades(every),
-        "answers": _final_answers(columns, problem_id),
-        "total": page["total"],
-        "rows": page["rows"],
+        "samples": sum(len(rows) for _, rows in selected),
+        "grades": columns.grades(selected),
+        "answers": _final_answers(columns, selected),
+        "total": samples["total"],
+        "rows": samples["rows"],
     }
 
 
-def _final_answers(columns: Columns, problem_id: str, most: int = 12) -> dict[str, int]:
-    """Return the most frequent extracted answers of a problem with their counts."""
+def _final_answers(
+    columns: Columns, selected: Sequence[tuple[int, Integers]], most: int = 12
+) -> dict[str, int]:
+    """Return the most frequent extracted answers of these samples with their counts."""
     counted: Counter[str] = Counter()
-    for number, rows in columns.select(Filters(problems=(problem_id,))):
+    for number, rows in selected:
         extracted = columns.sets[number].extracted(rows)
         counted.update(text[:QUESTION] for text in extracted if text is not None)
     return dict(counted.most_common(most))
 
 
 def _counted(columns: Columns) -> dict[str, tuple[int, int]]:
-    """Return problem id -> right and graded samples."""
-    counted: Counter[str] = Counter()
-    right: Counter[str] = Counter()
+    """Return problem id -> right and graded samples, without problems that have none."""
+    right_P, graded_P = np.zeros((2, len(columns.problems)), dtype=np.int64)
     for number, rows in columns.select(Filters()):
-        one = columns.sets[number]
-        names = one.inventory.problem_ids
-        graded = rows[one.status_S[rows] >= 0]
-        code = one.statuses.index("right") if "right" in one.statuses else -2
-        for counter, some in ((counted, graded), (right, graded[one.status_S[graded] == code])):
-            counts = np.bincount(one.inventory.problem_S[some], minlength=len(names))
-            counter.update({name: c for name, c in zip(names, counts.tolist(), strict=True) if c})
-    return {name: (right[name], count) for name, count in counted.items()}
+        graded, right = columns.graded(number, rows)
+        graded_P += columns.per_problem(number, graded)
+        right_P += columns.per_problem(number, right)
+    counts = zip(columns.problems, right_P.tolist(), graded_P.tolist(), strict=True)
+    return {id_: (right, n) for id_, right, n in counts if n}

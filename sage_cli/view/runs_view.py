@@ -10,7 +10,8 @@ from typing import Any
 
 from typing_extensions import TypedDict
 
-from sage_cli.config.layers import leaves, settings
+from sage_cli.config.catalogue import settings
+from sage_cli.config.layers import leaves
 from sage_cli.config.load import load
 from sage_cli.errors import SageError, StoreError
 from sage_cli.settings.presets import DEFAULT_PRESET
@@ -45,27 +46,27 @@ def runs_view(runs: RunsRead, asked: Sequence[str]) -> RunsView:
 
     A name that no run knows is a column of nulls.
     """
-    every = runs.all()
-    looks = looks_of(every)
-    columns = list(dict.fromkeys([*FIRST, *asked, *_measured(every), *LAST]))
+    facts_of_runs = runs.all()
+    looks = looks_of(facts_of_runs)
+    columns = list(dict.fromkeys([*FIRST, *asked, *_passk_columns(facts_of_runs), *LAST]))
     return {
         "root": str(runs.root.resolve()),
         "columns": columns,
-        "known": _known(every),
+        "known": _column_names(facts_of_runs),
         "runs": [
             {
                 "look": look_of(facts.run.id, looks),
                 "values": {name: facts.value(name) for name in columns},
             }
-            for facts in every
+            for facts in facts_of_runs
         ],
     }
 
 
-def _measured(every: Sequence[RunFacts]) -> list[str]:
+def _passk_columns(runs: Sequence[RunFacts]) -> list[str]:
     """Return pass@1 and pass@k at the largest k of each benchmark, as figures are named."""
     largest: dict[str, int] = {}
-    for facts in every:
+    for facts in runs:
         for name in facts.figures:
             k, on, benchmark = name.partition(" on ")
             if on and k.startswith("pass@") and k[5:].isdigit():
@@ -77,9 +78,9 @@ def _measured(every: Sequence[RunFacts]) -> list[str]:
     ]
 
 
-def _known(every: Sequence[RunFacts]) -> list[str]:
+def _column_names(runs: Sequence[RunFacts]) -> list[str]:
     """Return the names of all columns: of the manifest, figures of any run, settings."""
-    figures = {name for facts in every for name in facts.figures}
+    figures = {name for facts in runs for name in facts.figures}
     return [*ABOUT, *sorted(figures), *sorted(settings())]
 
 
@@ -171,7 +172,7 @@ def run_view(id_: str, policies: Policies) -> RunView:
     facts = policies.runs.find(id_)
     run, torn = facts.run, facts.run.torn
     records = run.metrics.read()
-    names = dict.fromkeys(key for one in records for key, v in one.items() if _is_number(v))
+    names = dict.fromkeys(key for record in records for key, v in record.items() if _is_number(v))
     preset = None if torn else preset_of(str(run.manifest.get("command", "")))
     return {
         "id": run.id,
@@ -187,7 +188,9 @@ def run_view(id_: str, policies: Policies) -> RunView:
         "records": [name for name in names if name not in ("step", "of")],
         "files": files_of(run.folder),
         "children": [
-            str(one.run.id) for one in policies.runs.all() if one.about.get("parent") == run.id
+            str(child.run.id)
+            for child in policies.runs.all()
+            if child.about.get("parent") == run.id
         ],
         "policies": [] if torn else policies_of(run),
         "benchmarks": [] if torn else _benchmarks(run.id, policies),
@@ -202,8 +205,8 @@ def records_view(facts: RunFacts, names: Sequence[str], policies: Policies) -> R
     return {
         "run": facts.run.id,
         "look": look_of(facts.run.id, policies.runs.looks()),
-        "steps": [int(one["step"]) for one in records],
-        "values": {name: [one.get(name) for one in records] for name in names},
+        "steps": [int(record["step"]) for record in records],
+        "values": {name: [record.get(name) for record in records] for name in names},
     }
 
 
@@ -211,13 +214,16 @@ def rollouts_view(run: Run, step: int | None) -> RolloutsView:
     """Return the completions that a training kept at a step, by default its last with some."""
     rows = run.rollouts.read()
     steps = sorted({int(row["step"]) for row in rows})
-    at = step if step in steps else (steps[-1] if steps else None)
-    shown = [
-        {key: of[:SHOWN_CHARACTERS] if isinstance(of, str) else of for key, of in row.items()}
+    at_step = step if step in steps else (steps[-1] if steps else None)
+    shortened = [
+        {
+            key: value[:SHOWN_CHARACTERS] if isinstance(value, str) else value
+            for key, value in row.items()
+        }
         for row in rows
-        if row["step"] == at
+        if row["step"] == at_step
     ]
-    return {"run": run.id, "steps": steps, "step": at, "rows": shown}
+    return {"run": run.id, "steps": steps, "step": at_step, "rows": shortened}
 
 
 def guide_view(run: Run) -> GuideView:
@@ -237,14 +243,18 @@ def ledger_view(run: Run, step: int | None) -> LedgerView:
     rows = run.ledger.read().to_pylist()
     sums: dict[int, dict[str, int]] = {}
     for row in rows:
-        one = sums.setdefault(row["step"], {"step": row["step"], "prompts": 0, "trained": 0})
-        one["prompts"] += 1
-        one["trained"] += row["trained"]
+        total = sums.setdefault(row["step"], {"step": row["step"], "prompts": 0, "trained": 0})
+        total["prompts"] += 1
+        total["trained"] += row["trained"]
         for name in ("n", "right", "wrong", "unparseable", "timeout", "error", "tokens"):
-            one[name] = one.get(name, 0) + row[name]
-    at = step if step in sums else (max(sums) if sums else None)
-    of_step = [row for row in rows if row["step"] == at]
-    return {"run": run.id, "steps": [sums[s] for s in sorted(sums)], "step": at, "rows": of_step}
+            total[name] = total.get(name, 0) + row[name]
+    at_step = step if step in sums else (max(sums) if sums else None)
+    return {
+        "run": run.id,
+        "steps": [sums[number] for number in sorted(sums)],
+        "step": at_step,
+        "rows": [row for row in rows if row["step"] == at_step],
+    }
 
 
 def preset_of(command: str) -> str:
@@ -279,26 +289,26 @@ def differing(facts: RunFacts, preset: str) -> list[Differing]:
     except SageError:
         return []
     names = [name for name in _CHOICES if name in has and has[name] != plain.get(name)]
-    other = [
+    changed = [
         name
         for name in has
         if name not in names and has[name] != chosen.get(name) and _decides(name, facts.about)
     ]
     return [
         {"name": name, "value": has[name], "preset": (plain if name in names else chosen).get(name)}
-        for name in [*names, *other]
+        for name in [*names, *changed]
     ]
 
 
 def files_of(folder: Path) -> list[FileRow]:
     """Return the files of a folder by path, at most MOST_FILES."""
-    found: list[FileRow] = []
+    rows: list[FileRow] = []
     for path in sorted(folder.rglob("*")):
-        if len(found) == MOST_FILES:
+        if len(rows) == MOST_FILES:
             break
         if path.is_file():
-            found.append({"path": str(path.relative_to(folder)), "bytes": path.stat().st_size})
-    return found
+            rows.append({"path": str(path.relative_to(folder)), "bytes": path.stat().st_size})
+    return rows
 
 
 def _decides(name: str, about: Mapping[str, Any]) -> bool:

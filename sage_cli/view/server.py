@@ -59,8 +59,8 @@ class Access:
     def address(self) -> str:
         """Return the address to open."""
         host = "127.0.0.1" if self.host in ANYWHERE else self.host
-        shown = f"[{host}]" if ":" in host else host
-        return f"http://{shown}:{self.port}/?{urlencode({'token': self.token})}"
+        name = f"[{host}]" if ":" in host else host
+        return f"http://{name}:{self.port}/?{urlencode({'token': self.token})}"
 
     @property
     def cookie(self) -> str:
@@ -80,7 +80,7 @@ class Access:
         given = request.cookies.get(self.cookie, "")
         scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
         offered = (given, bearer if scheme.lower() == "bearer" else "")
-        return any(hmac.compare_digest(one.encode(), self.token.encode()) for one in offered)
+        return any(hmac.compare_digest(secret.encode(), self.token.encode()) for secret in offered)
 
     def entry(self, request: Request) -> Response | None:
         """Return the way in for the address with the token: a cookie, then the page without it."""
@@ -99,8 +99,8 @@ async def guarded(access: Access, request: Request, handle: Handler) -> Response
     elif (entry := access.entry(request)) is not None:
         response = entry
     elif not access.admits(request):
-        said = "open the address with its token, as `sage view` printed it\n"
-        response = PlainTextResponse(said, 403)
+        message = "open the address with its token, as `sage view` printed it\n"
+        response = PlainTextResponse(message, 403)
     elif request.method not in ("GET", "HEAD") and request.headers.get(WRITES) != "1":
         response = PlainTextResponse("only the page may ask for this\n", 403)
     else:
@@ -199,25 +199,25 @@ def bound(host: str, port: int | None) -> socket.socket:
     Raises ConfigurationError for a port that is taken, and for a host that is not this machine's.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    for wanted in (port,) if port is not None else (DEFAULT_PORT, 0):
+    for number in (port,) if port is not None else (DEFAULT_PORT, 0):
         # named, or asyncio leaves Nagle on: each answer would wait for a delayed acknowledgement
-        found = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            found.bind((host, wanted))
-            found.listen(128)
+            listening.bind((host, number))
+            listening.listen(128)
         except OverflowError:
-            found.close()
-            raise ConfigurationError(f"there is no port {wanted}", "ports end at 65535") from None
+            listening.close()
+            raise ConfigurationError(f"there is no port {number}", "ports end at 65535") from None
         except OSError as error:
-            found.close()
-            if port is None and wanted == DEFAULT_PORT:
+            listening.close()
+            if port is None and number == DEFAULT_PORT:
                 continue
             raise ConfigurationError(
-                f"{host}:{wanted} can't be bound: {error.strerror or error}",
+                f"{host}:{number} can't be bound: {error.strerror or error}",
                 "name another port with --port, or leave it out: a free one is taken",
             ) from None
-        return found
+        return listening
     raise AssertionError("port 0 is always free")
 
 

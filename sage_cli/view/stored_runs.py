@@ -25,7 +25,7 @@ from sage_cli.evaluation.stored import PolicySamples, stored_grades
 from sage_cli.models.policy import Policy, checkpoint_steps, named_policy, stored_settings
 from sage_cli.problems.load import benchmark_names
 from sage_cli.reports.figures import COLOURS
-from sage_cli.settings.sections.evaluation import IMPORTED_JUDGE
+from sage_cli.settings.judge_names import IMPORTED_JUDGE
 from sage_cli.store.annotations import GradeStore
 from sage_cli.store.files import key_of
 from sage_cli.store.manifest import RUNNING
@@ -68,13 +68,13 @@ class Remembered(Generic[T]):
             if key in self._results:
                 self._results.move_to_end(key)
                 return self._results[key]
-        made = make()
+        result = make()
         with self._lock:
-            self._results[key] = made
+            self._results[key] = result
             self._results.move_to_end(key)
             while len(self._results) > 1 and self._size > self._room:
                 self._results.popitem(last=False)
-        return made
+        return result
 
     @property
     def _size(self) -> int:
@@ -118,17 +118,17 @@ class RunsRead:
             return [read.facts for read in sorted(self._known.values(), key=_age)]
 
     def _read(self) -> None:
-        known, self._known = self._known, {}
+        earlier, self._known = self._known, {}
         for id_ in _ids(self.root):
-            read = _current(Run(self.root / id_), known.get(id_))
+            read = _current(Run(self.root / id_), earlier.get(id_))
             if read is not None:
                 self._known[id_] = read
 
     def find(self, id_: str) -> RunFacts:
         """Return the facts of the run of that id. Raises StoreError if there is none (any more)."""
         with self._lock:
-            known = self._known.get(id_)
-        read = _current(Run(self.root / id_), known) if is_one_part(id_) else None
+            earlier = self._known.get(id_)
+        read = _current(Run(self.root / id_), earlier) if is_one_part(id_) else None
         if read is None:
             raise StoreError(
                 f"there is no run '{id_}' in {self.root.resolve()}",
@@ -141,11 +141,11 @@ class RunsRead:
         return looks_of(self.all())
 
 
-def looks_of(every: Sequence[RunFacts]) -> dict[str, Look]:
+def looks_of(runs: Sequence[RunFacts]) -> dict[str, Look]:
     """Return the look of each run, oldest first, so that later runs do not change it."""
     trained, initial = 0, 0
     looks: dict[str, Look] = {}
-    for facts in every:
+    for facts in runs:
         if facts.about.get("kind") == INITIAL:
             looks[facts.run.id] = {"colour": None, "dash": initial}
             initial += 1
@@ -158,9 +158,9 @@ def looks_of(every: Sequence[RunFacts]) -> dict[str, Look]:
 
 def look_of(policy: str, looks: dict[str, Look]) -> Look:
     """Return the look of a run, or of `RUN@step`: its run's colour with other dashes."""
-    name, at, step = policy.partition("@")
+    name, separator, step = policy.partition("@")
     look = looks.get(name, {"colour": None, "dash": 0})
-    if not at:
+    if not separator:
         return look
     return {"colour": look["colour"], "dash": look["dash"] + 1 + int(step or 0) % 7}
 
@@ -173,7 +173,7 @@ def _ids(root: Path) -> list[str]:
         return []
 
 
-def _current(run: Run, known: _Read | None) -> _Read | None:
+def _current(run: Run, earlier: _Read | None) -> _Read | None:
     """Return the facts with their stamp, the known ones if no file has changed; None for no run.
 
     A run that says that it is running is read each time, since its process may have ended.
@@ -181,8 +181,8 @@ def _current(run: Run, known: _Read | None) -> _Read | None:
     stamp = stamp_of([run.folder / name for name in _READ])
     if stamp[0] is None:
         return None
-    if known is not None and known.stamp == stamp and known.facts.about["status"] != RUNNING:
-        return known
+    if earlier is not None and earlier.stamp == stamp and earlier.facts.about["status"] != RUNNING:
+        return earlier
     try:
         return _Read(stamp, _facts(run))
     except (StoreError, OSError):  # removed, or torn, between two looks at its files
@@ -192,7 +192,7 @@ def _current(run: Run, known: _Read | None) -> _Read | None:
 def _facts(run: Run) -> RunFacts:
     """Return a run's facts; what is whole, as nearly all are, is read once."""
     try:
-        return RunFacts.of(run)
+        return RunFacts.from_run(run)
     except StoreError:
         return RunFacts.listed(run)
 
@@ -226,7 +226,7 @@ _SETTINGS = {
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredPolicy:
     """A policy, a benchmark, and the settings of the measurement that its run recorded."""
 
     policy: Policy
@@ -261,13 +261,15 @@ class Policies:
     def __init__(self, runs: RunsRead) -> None:
         self.runs = runs
         self._specs: Remembered[dict[str, SageConfig]] = Remembered(512)
-        self._benchmarks: Remembered[Benchmark] = Remembered(200_000, lambda one: len(one.problems))
+        self._benchmarks: Remembered[Benchmark] = Remembered(
+            200_000, lambda benchmark: len(benchmark.problems)
+        )
 
     def benchmarks(self, name: str) -> list[str]:
         """Return the benchmarks that a policy's run was measured on, or else is configured for."""
         return list(self._specs_of(self.runs.find(name.partition("@")[0]).run))
 
-    def measured(self, name: str, benchmark: str) -> Measured:
+    def measured(self, name: str, benchmark: str) -> MeasuredPolicy:
         """Return the policy called `name` on a benchmark.
 
         Raises StoreError for a policy that is not there, or for which the benchmark is unknown.
@@ -281,16 +283,16 @@ class Policies:
             )
         config = specs[benchmark]
         policy = self.policy(name)
-        return Measured(policy, self._benchmark(config), config, self.runs.root)
+        return MeasuredPolicy(policy, self._benchmark(config), config, self.runs.root)
 
     def policy(self, name: str) -> Policy:
         """Return the policy called RUN or RUN@step; no other run is read.
 
         Raises StoreError for a run that is not finished, and for a checkpoint that it lacks.
         """
-        id_, at, step = name.partition("@")
+        id_, separator, step = name.partition("@")
         run = self.runs.find(id_).run
-        return named_policy(f"{run.folder.resolve()}{at}{step}", Runs(self.runs.root))
+        return named_policy(f"{run.folder.resolve()}{separator}{step}", Runs(self.runs.root))
 
     def _specs_of(self, run: Run) -> dict[str, SageConfig]:
         folder = run.folder / FOLDER
@@ -331,8 +333,8 @@ def _specs(run: Run) -> dict[str, SageConfig]:
     for key, value in evaluation_figures(run).items():
         _, file, name = key.split("/", 2)
         by_file.setdefault(file, {})[name] = value
-    found: dict[str, SageConfig] = {}
-    for file, figures in sorted(by_file.items(), key=lambda one: -_completions(one[1])):
+    config_by_benchmark: dict[str, SageConfig] = {}
+    for file, figures in sorted(by_file.items(), key=lambda item: -_completions(item[1])):
         flags: dict[str, dict[str, object]] = {
             "evaluation": {"benchmark": str(figures.get("benchmark", file))}
         }
@@ -346,16 +348,16 @@ def _specs(run: Run) -> dict[str, SageConfig]:
             config = load(flags=flags, stored=stored).config
         except SageError:  # recorded by another version, or a file that is not there any more
             continue
-        found[config.evaluation.benchmark] = config
-    if found:
-        return found
+        config_by_benchmark[config.evaluation.benchmark] = config
+    if config_by_benchmark:
+        return config_by_benchmark
     config = load(stored=stored).config
     for name in benchmark_names(config.evaluation.benchmark):
         narrowed = load(flags={"evaluation": {"benchmark": name}}, stored=stored).config
-        found[name] = narrowed
-    return found
+        config_by_benchmark[name] = narrowed
+    return config_by_benchmark
 
 
 def _completions(figures: Mapping[str, object]) -> int:
     counted = (figures.get(name, 1) for name in COUNTED)
-    return prod(one for one in counted if isinstance(one, int))
+    return prod(count for count in counted if isinstance(count, int))

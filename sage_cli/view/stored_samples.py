@@ -11,10 +11,10 @@ import numpy as np
 from typing_extensions import TypedDict
 
 from sage_cli.metrics import Counts
-from sage_cli.reports.measurement import Measured as Measurement
+from sage_cli.reports.provenance import SeedCounts
 from sage_cli.store.annotations import GradedSet
 from sage_cli.store.sample_parts import Integers, Mask
-from sage_cli.view.stored_runs import Look, Measured, Remembered, stamp_of
+from sage_cli.view.stored_runs import Look, MeasuredPolicy, Remembered, stamp_of
 
 RIGHT = "right"
 MOST_SAMPLES = 10_000_000
@@ -43,7 +43,7 @@ class Columns:
     problems: tuple[str, ...]
     sets: tuple[GradedSet, ...]
     seeds: tuple[int, ...]
-    _measured: dict[tuple[int, int], Measurement] = field(default_factory=dict, repr=False)
+    _measured: dict[tuple[int, int], SeedCounts] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
         return sum(map(len, self.sets))
@@ -51,16 +51,18 @@ class Columns:
     @cached_property
     def _rows_by_problem(self) -> tuple[Integers, ...]:
         """Return for each set the rows of the benchmark's samples, problem after problem."""
-        place = {id_: i for i, id_ in enumerate(self.problems)}
-        found = []
-        for one in self.sets:
-            inventory = one.inventory
-            at_P = np.array([place.get(id_, -1) for id_ in inventory.problem_ids], dtype=np.int64)
-            problem_S = at_P[inventory.problem_S] if len(one) else np.zeros(0, np.int64)
+        number_by_id = {id_: i for i, id_ in enumerate(self.problems)}
+        ordered = []
+        for stored in self.sets:
+            inventory = stored.inventory
+            at_P = np.array(
+                [number_by_id.get(id_, -1) for id_ in inventory.problem_ids], dtype=np.int64
+            )
+            problem_S = at_P[inventory.problem_S] if len(stored) else np.zeros(0, np.int64)
             rows = np.flatnonzero((problem_S >= 0) & ~inventory.repeats_S)
             order = np.lexsort((inventory.index_S[rows], problem_S[rows]))
-            found.append(rows[order].astype(np.int32))
-        return tuple(found)
+            ordered.append(rows[order].astype(np.int32))
+        return tuple(ordered)
 
     def select(self, filters: Filters) -> list[tuple[int, Integers]]:
         """Return for each set its number and the rows that fit, problem after problem."""
@@ -80,60 +82,66 @@ class Columns:
                 counted[name] = counted.get(name, 0) + count
         return {name: count for name, count in counted.items() if count}
 
-    def measurement(self, policy: str, benchmark: str, number: int, n: int) -> Measurement:
+    def measurement(self, policy: str, benchmark: str, number: int, n: int) -> SeedCounts:
         """Return the counts of one seed's first `n` samples of each problem, made once."""
         if (number, n) not in self._measured:
             self._measured[number, n] = self._measure(policy, benchmark, number, n)
         return self._measured[number, n]
 
-    def _measure(self, policy: str, benchmark: str, number: int, n: int) -> Measurement:
-        one, rows = self.sets[number], self._rows_by_problem[number]
-        graded = rows[(one.inventory.index_S[rows] < n) & (one.status_S[rows] >= 0)]
-        right = graded[one.status_S[graded] == _code(one.statuses, RIGHT)]
-        statuses = np.bincount(one.status_S[graded], minlength=len(one.statuses)).tolist()
-        n_P, right_P = (self._per_problem(number, some) for some in (graded, right))
-        return Measurement(
+    def _measure(self, policy: str, benchmark: str, number: int, n: int) -> SeedCounts:
+        stored, rows = self.sets[number], self._rows_by_problem[number]
+        graded, right = self.graded(number, rows[stored.inventory.index_S[rows] < n])
+        statuses = np.bincount(stored.status_S[graded], minlength=len(stored.statuses)).tolist()
+        return SeedCounts(
             policy,
             benchmark,
             self.seeds[number],
-            Counts(self.problems, n_P, right_P),
-            {name: count for name, count in zip(one.statuses, statuses, strict=True) if count},
-            int(one.truncated_S[graded].sum()),
-            one.samples.identity.key,
+            Counts(
+                self.problems, self.per_problem(number, graded), self.per_problem(number, right)
+            ),
+            {name: count for name, count in zip(stored.statuses, statuses, strict=True) if count},
+            int(stored.truncated_S[graded].sum()),
+            stored.samples.identity.key,
         )
 
-    def _per_problem(self, number: int, rows: Integers) -> Any:
+    def graded(self, number: int, rows: Integers) -> tuple[Integers, Integers]:
+        """Return those of a set's rows that have a grade, and the right ones among them."""
+        stored = self.sets[number]
+        graded = rows[stored.status_S[rows] >= 0]
+        return graded, graded[stored.status_S[graded] == _code(stored.statuses, RIGHT)]
+
+    def per_problem(self, number: int, rows: Integers) -> Any:
         """Return how many of the rows each of the benchmark's problems has (P,)."""
         inventory = self.sets[number].inventory
         counted = np.bincount(inventory.problem_S[rows], minlength=len(inventory.problem_ids))
-        of = dict(zip(inventory.problem_ids, counted.tolist(), strict=True))
-        return np.array([of.get(id_, 0) for id_ in self.problems], dtype=np.int64)
+        count_by_id = dict(zip(inventory.problem_ids, counted.tolist(), strict=True))
+        return np.array([count_by_id.get(id_, 0) for id_ in self.problems], dtype=np.int64)
 
     @cached_property
     def longest(self) -> int:
         """Return the most tokens of a sample."""
-        return max((int(one.tokens_S.max(initial=0)) for one in self.sets), default=0)
+        return max((int(stored.tokens_S.max(initial=0)) for stored in self.sets), default=0)
 
     def _fits(self, number: int, rows: Integers, filters: Filters) -> Mask:
-        one = self.sets[number]
+        stored = self.sets[number]
         fits: Mask = np.ones(len(rows), dtype=bool)
         if filters.problems is not None:
-            wanted = set(filters.problems)
-            held_P = np.array([id_ in wanted for id_ in one.inventory.problem_ids], dtype=bool)
-            fits &= held_P[one.inventory.problem_S[rows]] if len(rows) else fits
+            chosen = set(filters.problems)
+            held_P = np.array([id_ in chosen for id_ in stored.inventory.problem_ids], dtype=bool)
+            fits &= held_P[stored.inventory.problem_S[rows]] if len(rows) else fits
         if filters.grade is not None:
-            code = -1 if filters.grade == "ungraded" else _code(one.statuses, filters.grade)
-            fits &= one.status_S[rows] == code
+            code = -1 if filters.grade == "ungraded" else _code(stored.statuses, filters.grade)
+            fits &= stored.status_S[rows] == code
         if filters.truncated is not None:
-            fits &= one.truncated_S[rows] == filters.truncated
+            fits &= stored.truncated_S[rows] == filters.truncated
         if filters.shortest is not None:
-            fits &= one.tokens_S[rows] >= filters.shortest
+            fits &= stored.tokens_S[rows] >= filters.shortest
         if filters.longest is not None:
-            fits &= one.tokens_S[rows] <= filters.longest
+            fits &= stored.tokens_S[rows] <= filters.longest
         return fits
 
 
-Shown = tuple[Measured, Columns]
+Shown = tuple[MeasuredPolicy, Columns]
 
 
 class Absent(TypedDict):
@@ -144,10 +152,10 @@ class Absent(TypedDict):
 
 
 @dataclass(frozen=True)
-class Found:
+class ShownPolicies:
     """The policies that can be shown on a benchmark, all benchmarks, and the looks of all runs."""
 
-    shown: list[Shown]
+    pairs: list[Shown]
     benchmarks: list[str]
     absent: list[Absent]
     looks: dict[str, Look]
@@ -155,7 +163,7 @@ class Found:
     @property
     def benchmark(self) -> str | None:
         """Return the benchmark's name; None without a policy."""
-        return self.shown[0][0].benchmark.name if self.shown else None
+        return self.pairs[0][0].benchmark.name if self.pairs else None
 
 
 class StoredColumns:
@@ -164,24 +172,26 @@ class StoredColumns:
     def __init__(self) -> None:
         self._kept: Remembered[Columns] = Remembered(MOST_SAMPLES, len)
 
-    def of(self, measured: Measured) -> Columns:
+    def read(self, measured: MeasuredPolicy) -> Columns:
         """Return the columns of a policy on a benchmark."""
         key = (measured.benchmark.name, tuple(measured.benchmark.golds), _stamps(measured))
         return self._kept.get(key, lambda: _read(measured))
 
 
-def _stamps(measured: Measured) -> tuple[Any, ...]:
+def _stamps(measured: MeasuredPolicy) -> tuple[Any, ...]:
     """Return folder and stamp of each seed's set, which change as parts or grades are added."""
     evaluation, grader = measured.config.evaluation, measured.grader_key
     seeds = range(evaluation.seed, evaluation.seed + evaluation.seeds)
     folders = [measured.samples.at(seed, read_only=True).folder for seed in seeds]
-    return tuple((str(one), stamp_of([one, one / "grades" / grader])) for one in folders)
+    return tuple(
+        (str(folder), stamp_of([folder, folder / "grades" / grader])) for folder in folders
+    )
 
 
-def _read(measured: Measured) -> Columns:
+def _read(measured: MeasuredPolicy) -> Columns:
     sets, seeds = [], []
     for samples, grades in measured.stored():
-        sets.append(GradedSet.of(samples, grades))
+        sets.append(GradedSet.from_store(samples, grades))
         seeds.append(samples.identity.seed)
     return Columns(tuple(measured.benchmark.golds), tuple(sets), tuple(seeds))
 
@@ -197,7 +207,7 @@ MOST_SEARCHED = 50_000
 """Samples that one search reads; a search within a problem and a policy reads them all."""
 READ_AT_ONCE = 2_048
 
-Place = tuple[int, int]
+Location = tuple[int, int]
 """A sample by the number of its set and its row."""
 
 
@@ -239,7 +249,7 @@ class SamplesView(TypedDict):
 
 
 @dataclass(frozen=True)
-class Wanted:
+class PageQuery:
     """A page: conditions, the text that samples contain (without case), and which rows of them."""
 
     filters: Filters
@@ -249,18 +259,20 @@ class Wanted:
 
 
 def samples_view(
-    measured: Measured, columns: Columns, benchmarks: list[str], wanted: Wanted
+    measured: MeasuredPolicy, columns: Columns, benchmarks: list[str], page_query: PageQuery
 ) -> SamplesView:
     """Return a page of a policy's samples on a benchmark."""
-    selected = columns.select(wanted.filters)
+    selected = columns.select(page_query.filters)
     candidates = total = searched = sum(len(rows) for _, rows in selected)
-    first, last = wanted.offset, wanted.offset + min(wanted.limit, MOST_ROWS)
-    if wanted.text:
+    first, last = page_query.offset, page_query.offset + min(page_query.limit, MOST_ROWS)
+    if page_query.text:
         searched = min(candidates, MOST_SEARCHED)
-        found = list(_containing(columns, _places(selected, 0, searched), wanted.text.casefold()))
-        total, page = len(found), found[first:last]
+        matching = list(
+            _containing(columns, _locations(selected, 0, searched), page_query.text.casefold())
+        )
+        total, page = len(matching), matching[first:last]
     else:
-        page = _places(selected, first, last)
+        page = _locations(selected, first, last)
     return {
         "policy": measured.label,
         "benchmark": measured.benchmark.name,
@@ -268,7 +280,7 @@ def samples_view(
         "total": total,
         "candidates": candidates,
         "searched": searched,
-        "offset": wanted.offset,
+        "offset": page_query.offset,
         "grades": columns.grades(selected),
         "longest": columns.longest,
         "rows": rows_of(measured.label, columns, page),
@@ -276,57 +288,59 @@ def samples_view(
 
 
 def rows_of(
-    policy: str, columns: Columns, places: Sequence[Place], characters: int = SHOWN_CHARACTERS
+    policy: str, columns: Columns, locations: Sequence[Location], characters: int = SHOWN_CHARACTERS
 ) -> list[SampleRow]:
     """Return samples with their texts, in the order of `places`."""
-    shown: dict[Place, SampleRow] = {}
-    for number in sorted({number for number, _ in places}):
-        one = columns.sets[number]
-        rows = np.array([row for of, row in places if of == number], dtype=np.int32)
-        texts, extracted = one.texts(rows), one.extracted(rows)
+    row_by_location: dict[Location, SampleRow] = {}
+    for number in sorted({number for number, _ in locations}):
+        stored = columns.sets[number]
+        rows = np.array([row for of_set, row in locations if of_set == number], dtype=np.int32)
+        texts, extracted = stored.texts(rows), stored.extracted(rows)
         for row, answer in zip(rows.tolist(), extracted, strict=True):
-            status, inventory, text = int(one.status_S[row]), one.inventory, texts[row]
-            shown[number, row] = {
+            status, inventory = int(stored.status_S[row]), stored.inventory
+            row_by_location[number, row] = {
                 "policy": policy,
                 "problem": inventory.problem_ids[inventory.problem_S[row]],
                 "seed": columns.seeds[number],
                 "index": int(inventory.index_S[row]),
-                "grade": one.statuses[status] if status >= 0 else None,
+                "grade": stored.statuses[status] if status >= 0 else None,
                 "extracted": answer if answer is None else answer[:characters],
-                "tokens": int(one.tokens_S[row]),
-                "truncated": bool(one.truncated_S[row]),
-                "text": text[:characters],
-                "characters": len(text),
+                "tokens": int(stored.tokens_S[row]),
+                "truncated": bool(stored.truncated_S[row]),
+                "text": texts[row][:characters],
+                "characters": len(texts[row]),
             }
-    return [shown[place] for place in places]
+    return [row_by_location[location] for location in locations]
 
 
-def place_of(columns: Columns, problem: str, seed: int, index: int) -> Place | None:
+def location_of(columns: Columns, problem: str, seed: int, index: int) -> Location | None:
     """Return the place of a sample; None if it is not stored."""
     for number, rows in columns.select(Filters(problems=(problem,), seed=seed)):
-        found = rows[columns.sets[number].inventory.index_S[rows] == index]
-        if len(found):
-            return number, int(found[0])
+        matching = rows[columns.sets[number].inventory.index_S[rows] == index]
+        if len(matching):
+            return number, int(matching[0])
     return None
 
 
-def _places(selected: Sequence[tuple[int, Integers]], first: int, last: int) -> list[Place]:
+def _locations(selected: Sequence[tuple[int, Integers]], first: int, last: int) -> list[Location]:
     """Return the selected samples from `first` to before `last`."""
-    places: list[Place] = []
+    locations: list[Location] = []
     for number, rows in selected:
-        places += [(number, row) for row in rows[max(first, 0) : max(last, 0)].tolist()]
+        locations += [(number, row) for row in rows[max(first, 0) : max(last, 0)].tolist()]
         first, last = first - len(rows), last - len(rows)
-    return places
+    return locations
 
 
-def _containing(columns: Columns, places: Sequence[Place], text: str) -> Iterator[Place]:
+def _containing(columns: Columns, locations: Sequence[Location], text: str) -> Iterator[Location]:
     """Yield the places whose texts contain `text`, a bounded number of texts in memory."""
-    for start in range(0, len(places), READ_AT_ONCE):
-        some = places[start : start + READ_AT_ONCE]
+    for start in range(0, len(locations), READ_AT_ONCE):
+        some = locations[start : start + READ_AT_ONCE]
         texts = {
             number: columns.sets[number].texts(
-                np.array([row for of, row in some if of == number], dtype=np.int32)
+                np.array([row for of_set, row in some if of_set == number], dtype=np.int32)
             )
             for number in {number for number, _ in some}
         }
-        yield from (place for place in some if text in texts[place[0]][place[1]].casefold())
+        yield from (
+            location for location in some if text in texts[location[0]][location[1]].casefold()
+        )

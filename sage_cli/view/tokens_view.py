@@ -20,7 +20,7 @@ from sage_cli.settings.sections.model import sampled_dtype
 from sage_cli.store.annotations import Annotations
 from sage_cli.store.sample_parts import Completion
 from sage_cli.store.sample_set import SampleSet
-from sage_cli.view.stored_runs import Measured, Policies
+from sage_cli.view.stored_runs import MeasuredPolicy, Policies
 
 _reading = Lock()
 """One model is loaded at a time."""
@@ -48,35 +48,35 @@ class TokensView(TypedDict):
 class Reading:
     """What decides a reading: the policy, its initial policy and guide if it has some, the step."""
 
-    of: Measured
+    measured: MeasuredPolicy
     initial: Policy | None
     guide: Guide | None
     step: int
     temperature: float
 
     @classmethod
-    def of_policy(cls, of: Measured, policies: Policies) -> Reading:
+    def from_policy(cls, measured: MeasuredPolicy, policies: Policies) -> Reading:
         """Return the reading of a run's policy at the temperature of its training."""
-        run = policies.runs.find(of.label.partition("@")[0]).run
+        run = policies.runs.find(measured.label.partition("@")[0]).run
         config = load(stored=without_consent(read_layer(run.folder / "config.json"))).config
         if run.manifest.get("kind") != "rl":
-            return cls(of, None, None, 0, of.config.sampling.temperature)
+            return cls(measured, None, None, 0, measured.config.sampling.temperature)
         guide = None if config.guide.name == "none" else config.guide.for_training(config.rl.steps)
-        step = (of.policy.checkpoint or config.rl.steps or 1) - 1
+        step = (measured.policy.checkpoint or config.rl.steps or 1) - 1
         return cls(
-            of, _initial(run.manifest.get("parent"), policies), guide, step,
+            measured, _initial(run.manifest.get("parent"), policies), guide, step,
             config.rollout.temperature,
         )  # fmt: skip
 
     @property
     def determinants(self) -> Mapping[str, Any]:
         """Return everything that decides the values, known without loading a model."""
-        policy = self.of.policy
+        policy = self.measured.policy
         return {
             "model": policy.fingerprint,
             "initial": self.initial and self.initial.fingerprint,
-            "template": self.of.samples.template.hash,
-            "dtype": policy.dtype(sampled_dtype(self.of.config.model)),
+            "template": self.measured.samples.template.hash,
+            "dtype": policy.dtype(sampled_dtype(self.measured.config.model)),
             "temperature": self.temperature,
             "guide": self.guide and self.guide.determinants(),
             "step": self.step,
@@ -85,9 +85,11 @@ class Reading:
     def view(self, values: tuple[Any, ...] | None) -> TokensView:
         """Return the answer with a stored row's values, or without any."""
         texts, surprisal, entropy, q, initial = values or (None,) * 5
-        ratio = initial and [theirs - own for own, theirs in zip(surprisal, initial, strict=True)]
+        ratio = initial and [
+            of_initial - of_policy for of_policy, of_initial in zip(surprisal, initial, strict=True)
+        ]
         return {
-            "policy": self.of.label,
+            "policy": self.measured.label,
             "reference": None if self.initial is None else self.initial.label,
             "guide": None if self.guide is None else self.guide.describe(),
             "temperature": self.temperature,
@@ -100,32 +102,32 @@ class Reading:
 
 
 def tokens_view(
-    of: Measured, policies: Policies, problem: str, seed: int, index: int
+    measured: MeasuredPolicy, policies: Policies, problem: str, seed: int, index: int
 ) -> TokensView:
     """Return the stored reading of a sample; its values are null if nothing has read it."""
-    reading, stored = Reading.of_policy(of, policies), _set(of, seed)
+    reading, stored = Reading.from_policy(measured, policies), _set(measured, seed)
     return reading.view(
         _stored(Annotations(stored, reading.determinants, "tokens"), problem, index)
     )
 
 
 def read_tokens(
-    of: Measured, policies: Policies, problem: str, seed: int, index: int
+    measured: MeasuredPolicy, policies: Policies, problem: str, seed: int, index: int
 ) -> TokensView:
     """Return the reading of a sample, computed and stored if it is not yet.
 
     Raises StoreError for a sample that is not stored.
     """
-    reading = Reading.of_policy(of, policies)
+    reading = Reading.from_policy(measured, policies)
     with _reading:
-        store = Annotations(_set(of, seed), reading.determinants, "tokens")
-        known = _stored(store, problem, index)
-        if known is None:
-            row = _completion(of, problem, seed, index)
+        store = Annotations(_set(measured, seed), reading.determinants, "tokens")
+        values = _stored(store, problem, index)
+        if values is None:
+            row = _completion(measured, problem, seed, index)
             store.add([(row, *_read(reading, row))])
             store.flush()
-            known = _stored(store, problem, index)
-    return reading.view(known)
+            values = _stored(store, problem, index)
+    return reading.view(values)
 
 
 def _read(reading: Reading, row: Completion) -> tuple[Any, ...]:
@@ -133,22 +135,22 @@ def _read(reading: Reading, row: Completion) -> tuple[Any, ...]:
     from sage_cli.analysis.scoring import Forward
     from sage_cli.progress import Silent
 
-    of = reading.of
-    problems: dict[str, Problem] = {one.id: one for one in of.benchmark.problems}
-    own = Forward(of.samples, reading.temperature, Silent())
-    _, ids, logps_T, entropy_T = own.tokens([row], problems)[0]
+    measured = reading.measured
+    problems: dict[str, Problem] = {problem.id: problem for problem in measured.benchmark.problems}
+    forward = Forward(measured.samples, reading.temperature, Silent())
+    _, ids, logps_T, entropy_T = forward.tokens([row], problems)[0]
     initial = None
     if reading.initial is not None:
-        samples = replace(of.samples, policy=reading.initial)
+        samples = replace(measured.samples, policy=reading.initial)
         read = replace(row, token_ids=ids)
         initial = Forward(samples, reading.temperature, Silent()).tokens([read], problems)[0]
     q = _q(reading, (logps_T, entropy_T), initial and (initial[2], initial[3]), list(ids))
-    texts = [own.text(token) for token in ids]
+    texts = [forward.text(token) for token in ids]
     theirs = None if initial is None else (0 - initial[2]).tolist()
     return texts, (0 - logps_T).tolist(), entropy_T.tolist(), q, theirs
 
 
-def _q(reading: Reading, own: Any, initial: Any, ids: list[int]) -> list[float] | None:
+def _q(reading: Reading, policy: Any, initial: Any, ids: list[int]) -> list[float] | None:
     """Return q of each token; None without a guide, or if it reads what one sample doesn't tell."""
     from sage_cli.guides.token_values import token_values
 
@@ -156,7 +158,7 @@ def _q(reading: Reading, own: Any, initial: Any, ids: list[int]) -> list[float] 
     if guide is None:
         return None
     try:
-        values, _ = token_values([own], guide, reading.step, initial and [initial], [ids])
+        values, _ = token_values([policy], guide, reading.step, initial and [initial], [ids])
     except (TrainingError, SageError):
         return None
     return list(values[0].q_T)
@@ -169,12 +171,12 @@ def _initial(parent: Any, policies: Policies) -> Policy | None:
         return None
 
 
-def _set(of: Measured, seed: int) -> SampleSet:
-    return of.samples.at(seed, read_only=True)
+def _set(measured: MeasuredPolicy, seed: int) -> SampleSet:
+    return measured.samples.at(seed, read_only=True)
 
 
-def _completion(of: Measured, problem: str, seed: int, index: int) -> Completion:
-    for row in _set(of, seed).completions([problem], index + 1):
+def _completion(measured: MeasuredPolicy, problem: str, seed: int, index: int) -> Completion:
+    for row in _set(measured, seed).completions([problem], index + 1):
         if row.index == index:
             return row
     raise StoreError(f"sample {index} of problem {problem} is not stored")

@@ -88,7 +88,7 @@ class StoredSuite:
     def file(self) -> Path | None:
         """Return the JSON of its report; None before there is one."""
         files = (self.folder / REPORT).glob("*.json")
-        return next((one for one in sorted(files) if self.name.startswith(one.stem)), None)
+        return next((path for path in sorted(files) if self.name.startswith(path.stem)), None)
 
     @property
     def report(self) -> dict[str, Any]:
@@ -120,7 +120,9 @@ class StoredSuites:
     def all(self) -> list[StoredSuite]:
         """Return every suite, the latest last."""
         folders = [path for path in self.root.glob("[!.]*") if path.is_dir()]
-        return [StoredSuite(path) for path in sorted(folders, key=lambda one: one.stat().st_mtime)]
+        return [
+            StoredSuite(path) for path in sorted(folders, key=lambda path: path.stat().st_mtime)
+        ]
 
     def find(self, name: str) -> StoredSuite:
         """Return the suite of that folder. Raises StoreError."""
@@ -131,7 +133,7 @@ class StoredSuites:
 
 def suites_view(root: Path) -> SuitesView:
     """Return every stored suite, the latest first."""
-    return {"suites": [_suite_row(one) for one in reversed(StoredSuites(root).all())]}
+    return {"suites": [_suite_row(suite) for suite in reversed(StoredSuites(root).all())]}
 
 
 def suite_view(root: Path, name: str, looks: dict[str, Look]) -> SuiteView:
@@ -142,15 +144,15 @@ def suite_view(root: Path, name: str, looks: dict[str, Look]) -> SuiteView:
         report = suite.shown
     except TornError as error:
         report, row = None, {**row, "why_torn": error.cause}
-    named = list(_method_policies(report))
+    policies = list(_method_policies(report))
     return {
         "suite": row,
         "folder": str(suite.folder),
         "report": report,
         "pictures": _pictures(suite, report),
-        "policies": [policy for _, policy in named],
+        "policies": [policy for _, policy in policies],
         # the look of its first run, so that a policy has one colour everywhere
-        "looks": {method: look_of(policy, looks) for method, policy in reversed(named)},
+        "looks": {method: look_of(policy, looks) for method, policy in reversed(policies)},
         "tasks": stored_states(suite.folder),
         "failures": list(_failures(suite)),
     }
@@ -162,10 +164,10 @@ def _suite_row(suite: StoredSuite) -> SuiteRow:
         report = suite.report
     except TornError as error:
         report, why = {}, error.cause
-    claims = Counter(str(one.get("verdict")) for one in _claims(report))
+    claims = Counter(str(claim.get("verdict")) for claim in _claims(report))
     file = suite.file
     written = None if file is None else datetime.fromtimestamp(file.stat().st_mtime, UTC)
-    states = Counter(one["state"] for one in stored_states(suite.folder))
+    states = Counter(task["state"] for task in stored_states(suite.folder))
     return {
         "name": suite.name,
         "title": str(report.get("title") or suite.name),
@@ -180,11 +182,11 @@ def _suite_row(suite: StoredSuite) -> SuiteRow:
 
 def _claims(report: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [
-        one
+        claim
         for chapter in report.get("chapters") or ()
         for section in (chapter.get("sections") or {}).values()
-        for one in section.get("claims") or ()
-        if isinstance(one, dict)
+        for claim in section.get("claims") or ()
+        if isinstance(claim, dict)
     ]
 
 
@@ -197,12 +199,21 @@ def policies_of_suite(suite: StoredSuite) -> list[str]:
 
 
 def _sections(report: ShownReport | None) -> list[ShownSection]:
-    return [one for chapter in report["chapters"] for one in chapter["sections"]] if report else []
+    return (
+        [section for chapter in report["chapters"] for section in chapter["sections"]]
+        if report
+        else []
+    )
 
 
 def _pictures(suite: StoredSuite, report: ShownReport | None) -> dict[str, str]:
     """Return the SVG of each picture by its stem; the page draws those of curves itself."""
-    stems = [stem for one in _sections(report) if not one["curves"] for stem in one["pictures"]]
+    stems = [
+        stem
+        for section in _sections(report)
+        if not section["curves"]
+        for stem in section["pictures"]
+    ]
     files = {stem: suite.folder / REPORT / f"{stem}.svg" for stem in stems}
     return {stem: file.read_text("utf-8") for stem, file in files.items() if file.is_file()}
 
@@ -266,7 +277,7 @@ class SweepView(TypedDict):
 
 def sweeps_view(root: Path) -> SweepsView:
     """Return every sweep, the latest first."""
-    return {"sweeps": [_sweep_row(one) for one in reversed(Sweeps(root).all())]}
+    return {"sweeps": [_sweep_row(sweep) for sweep in reversed(Sweeps(root).all())]}
 
 
 def sweep_view(root: Path, name: str) -> SweepView:

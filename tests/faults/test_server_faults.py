@@ -270,7 +270,7 @@ def test_a_server_that_drips_is_left_at_the_deadline(head: bytes, drop: bytes) -
         listening,
         pytest.raises(httpx.ReadTimeout, match=r"whole answer in 1 s \(sampling.timeout_s\)"),
     ):
-        http.ask(Login.of(address), "/v1/models", 10**6)
+        http.ask(Login.parse(address), "/v1/models", 10**6)
     assert 0.9 < time.monotonic() - began_s < 20  # it would go on for a minute
     http.close()
 

@@ -10,8 +10,8 @@ from transformers import PrinterCallback, TrainerCallback
 from trl import GRPOTrainer
 
 from sage_cli.models.load import load_model
-from sage_cli.training.order import training_order
 from sage_cli.training.rl import grpo_arguments, prompt_rows
+from sage_cli.training.training import training_order
 
 Records = list[dict[str, Any]]
 

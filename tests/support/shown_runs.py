@@ -15,8 +15,8 @@ from sage_cli.evaluation.stored import PolicySamples, stored_measurements
 from sage_cli.models.policy import Policy
 from sage_cli.reports.chapters import SHOWN, Chapter, join_chapters, shown_report
 from sage_cli.reports.document import Document, Figure
-from sage_cli.reports.measurement import Provenance
-from sage_cli.reports.tables import Measure, Row, Table, columns
+from sage_cli.reports.provenance import Provenance
+from sage_cli.reports.tables import Estimate, Row, Table, columns
 from sage_cli.store.annotations import GradeStore
 from sage_cli.store.files import write_json
 from sage_cli.store.ledger import PromptRow
@@ -232,7 +232,7 @@ def suite(root: Path, *runs: str) -> Path:
     curve = {"benchmark": "arithmetic", "pass@k": [0.2, 0.5], "low": [0.1, 0.3],
              "high": [0.4, 0.8], "seeds": []}  # fmt: skip
     claims = Table(
-        "Claims", columns("claim, here, p"), (Row(("a > b", "holds", Measure(0.01))),),
+        "Claims", columns("claim, here, p"), (Row(("a > b", "holds", Estimate(0.01))),),
         ("a note with <b>markup</b>",),
     )  # fmt: skip
     named = zip(("base", "dapo-branch"), runs, strict=True)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from sage_cli.metrics import Counts
-from sage_cli.reports.measurement import Measured
+from sage_cli.reports.provenance import SeedCounts
 from sage_cli.trials.suites.declaration import Suite
 from sage_cli.trials.suites.results import MethodResult, PartResult
 from sage_cli.trials.suites.trials import Overrides, trials_of
@@ -16,11 +16,11 @@ Right = Mapping[str, Sequence[Sequence[int]]]
 """Benchmark -> for each training seed the right ones of n samples, problem by problem."""
 
 
-def measured(policy: str, benchmark: str, right: Sequence[int], n: int) -> Measured:
+def measured(policy: str, benchmark: str, right: Sequence[int], n: int) -> SeedCounts:
     ids = tuple(f"{benchmark}-{place}" for place in range(len(right)))
     counts = Counts(ids, np.full(len(right), n), np.array(right))
     statuses = {"right": sum(right), "wrong": n * len(right) - sum(right)}
-    return Measured(policy, benchmark, 0, counts, statuses, 0, f"set-{policy}")
+    return SeedCounts(policy, benchmark, 0, counts, statuses, 0, f"set-{policy}")
 
 
 def result(

@@ -89,14 +89,14 @@ class Bench:
         if "model" not in changed:
             changed["model"] = load_model(self.base, trainable=True)
         inputs, run = self.inputs(**changed), Run(self.folder / name)
-        train_rl(config, inputs, config.tracking, run, on_step)
+        train_rl(config, inputs, run, on_step)
         return heard
 
     def trainer(self, config: SageConfig, **changed: Any) -> RlTrainer:
         """The trainer of `run`, not yet trained."""
         inputs = self.inputs(**({"model": load_model(self.base)} | changed))
         run = Run(self.folder)
-        return build_trainer(config, inputs, config.tracking, run, lambda _: None)
+        return build_trainer(config, inputs, run, lambda _: None)
 
     def inputs(self, **changed: Any) -> RlInputs:
         given = {

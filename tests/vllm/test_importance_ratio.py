@@ -70,9 +70,7 @@ class Rollouts:
             grader=parity_grader,
         )
         with as_launched(), engine_as_asked(7, 0, mode):
-            self.trainer: Any = build_trainer(
-                config, inputs, config.tracking, Run(folder / mode), lambda _: None
-            )
+            self.trainer: Any = build_trainer(config, inputs, Run(folder / mode), lambda _: None)
         self.trainer.vllm_generation.sync_weights = lambda: None  # the engine has these weights
         rows = [self.trainer.train_dataset[i // 4] for i in range(ROWS)]
         self.batch = self.trainer._generate_and_score_completions(rows)

@@ -16,7 +16,7 @@ from sage_cli.analysis.tables import PolicyMeans
 from sage_cli.metrics.counts import FloatArray, distinct_of, entropy_of_counts
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import draw_dot_plot
-from sage_cli.reports.tables import Column, Measure, Row, Table, columns
+from sage_cli.reports.tables import Column, Estimate, Row, Table, columns
 
 RIGHT_SAMPLED = 8
 """Right solutions among which skeletons are counted: with more, there would be more skeletons."""
@@ -97,7 +97,7 @@ def diversity(inputs: Inputs) -> Document:
 def _problem_rows(answers: Answers, counted: Variety) -> list[Row]:
     values = [answers.right_shares, *(counted.of(measure) for measure in MEASURES)]
     return [
-        Row((answers.benchmark.name, id_, answers.policy, *map(Measure, map(float, numbers))))
+        Row((answers.benchmark.name, id_, answers.policy, *map(Estimate, map(float, numbers))))
         for id_, *numbers in zip(answers.problems, *values, strict=True)
     ]
 

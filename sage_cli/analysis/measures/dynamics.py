@@ -14,7 +14,7 @@ from sage_cli.analysis.analysis import Analysis, Inputs, Options, TrainedRun
 from sage_cli.analysis.tables import share_over_problems
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import Series, draw_steps
-from sage_cli.reports.tables import Measure, Record, Row, Table, columns, to_records
+from sage_cli.reports.tables import Estimate, Record, Row, Table, columns, to_records
 
 QUANTITIES = {
     "grad_norm": "gradient norm",
@@ -101,7 +101,7 @@ def series(records: Sequence[Mapping[str, Any]], key: str) -> Series:
     return steps, values
 
 
-def phase_means(line: Series, records: Sequence[Mapping[str, Any]]) -> list[Measure]:
+def phase_means(line: Series, records: Sequence[Mapping[str, Any]]) -> list[Estimate]:
     """Return mean and deviation over the first, second and last third of the steps."""
     (step, value), last = line, int(records[-1]["step"])
     ends = [last * third / 3 for third in range(4)]
@@ -110,11 +110,11 @@ def phase_means(line: Series, records: Sequence[Mapping[str, Any]]) -> list[Meas
         inside = value[(step > begin) & (step <= end)]
         sd = float(inside.std(ddof=1)) if len(inside) > 1 else None
         mean = float(inside.mean()) if len(inside) else float("nan")
-        means.append(Measure(mean, sd, digits=4))
+        means.append(Estimate(mean, sd, digits=4))
     return means
 
 
-def tested(trained: TrainedRun, options: Options) -> list[tuple[str, int, Measure, Measure]]:
+def tested(trained: TrainedRun, options: Options) -> list[tuple[str, int, Estimate, Estimate]]:
     """Return (benchmark, step, training reward, pass@1) of each measured checkpoint."""
     step, reward = series(trained.records, "reward")
     window = max(1, len(step) // 16)
@@ -122,7 +122,7 @@ def tested(trained: TrainedRun, options: Options) -> list[tuple[str, int, Measur
     for benchmark, by_step in trained.measured.items():
         for at, counts in sorted(by_step.items()):
             before = reward[step <= at][-window:]
-            mean = Measure(float(before.mean()) if len(before) else float("nan"))
+            mean = Estimate(float(before.mean()) if len(before) else float("nan"))
             passed = share_over_problems(counts.c_P / counts.n_P, options)
             rows.append((benchmark, at, mean, passed))
     return rows
@@ -130,7 +130,7 @@ def tested(trained: TrainedRun, options: Options) -> list[tuple[str, int, Measur
 
 def _steps(by_quantity: Mapping[str, Mapping[str, Series]]) -> Table:
     rows = tuple(
-        Row((name, run, int(step), Measure(float(value))))
+        Row((name, run, int(step), Estimate(float(value))))
         for name, lines in by_quantity.items()
         for run, line in lines.items()
         for step, value in zip(*line, strict=True)

@@ -25,7 +25,7 @@ from sage_cli.metrics import Support
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import draw_scatter
-from sage_cli.reports.tables import Measure, Row, Table, columns
+from sage_cli.reports.tables import Estimate, Row, Table, columns
 
 TOKEN, ANSWER = "token entropy (nats)", "answer entropy (nats)"
 
@@ -41,7 +41,7 @@ def entropy(inputs: Inputs) -> Document:
             values = {policy: pair[place] for policy, pair in points[benchmark].items()}
             means.add(benchmark, name, values)
         rows += [
-            Row((benchmark, id_, own.policy, *(Measure(float(value)) for value in pair)))
+            Row((benchmark, id_, own.policy, *(Estimate(float(value)) for value in pair)))
             for own in answers
             for id_, *pair in zip(own.problems, *points[benchmark][own.policy], strict=True)
         ]
@@ -135,7 +135,7 @@ def equal_k(answers: Iterable[Answers]) -> int:
 
 def entropies_of(inputs: Inputs) -> Results:
     """Return benchmark -> answer entropy, and token entropy if scored -> policy -> mean."""
-    results: dict[str, dict[str, dict[str, Measure]]] = {}
+    results: dict[str, dict[str, dict[str, Estimate]]] = {}
     for benchmark, answers in inputs.answers.items():
         for own in answers:
             values = {ANSWER: own.answer_entropies()}

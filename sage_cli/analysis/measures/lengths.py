@@ -16,7 +16,7 @@ from sage_cli.errors import DataError
 from sage_cli.grading.grades import STATUSES
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import draw_dot_plot
-from sage_cli.reports.tables import Measure, Record, Row, Table, columns, to_records
+from sage_cli.reports.tables import Estimate, Record, Row, Table, columns, to_records
 
 ALL = "all"
 COLUMNS = columns(
@@ -44,10 +44,10 @@ def lengths(inputs: Inputs) -> Document:
                 "name other runs, or another analysis: `sage analyze` lists them",
             )
     rows = [row for own in inputs.each() for row in length_rows(own, inputs.options)]
-    means: dict[str, dict[str, dict[str, Measure]]] = {name: {} for name in inputs.answers}
+    means: dict[str, dict[str, dict[str, Estimate]]] = {name: {} for name in inputs.answers}
     for row in rows:
         benchmark, policy, grade = map(str, row.cells[:3])
-        if isinstance(mean := row.cells[4], Measure):
+        if isinstance(mean := row.cells[4], Estimate):
             means[benchmark].setdefault(grade, {})[policy] = mean
     table = Table("tokens by grade", COLUMNS, tuple(rows))
     return Document(

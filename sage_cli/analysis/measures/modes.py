@@ -17,7 +17,7 @@ from sage_cli.problems.generated.generator import Generator
 from sage_cli.problems.registry import generated
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import draw_dot_plot
-from sage_cli.reports.tables import Measure, Record
+from sage_cli.reports.tables import Estimate, Record
 
 SAMPLED = "share of samples"
 RIGHT_IF, AMONG_RIGHT = "right if taken", "share of right ones"
@@ -36,7 +36,7 @@ class ModesData(TypedDict):
 def modes(inputs: Inputs) -> Document:
     """Return each mode's share of samples, and how often it is right."""
     means = PolicyMeans("mode", inputs.options)
-    panels: dict[str, dict[str, dict[str, Measure]]] = {}
+    panels: dict[str, dict[str, dict[str, Estimate]]] = {}
     for benchmark, answers in inputs.answers.items():
         kind = generator_with_modes(benchmark)
         shares = {own.policy: mode_shares(own, kind) for own in answers}

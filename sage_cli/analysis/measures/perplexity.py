@@ -21,7 +21,7 @@ from sage_cli.analysis.tables import (
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import draw_ecdf
-from sage_cli.reports.tables import Measure, Record
+from sage_cli.reports.tables import Estimate, Record
 
 BEYOND = (0.95, 0.99)
 """Quantiles of the base's own perplexities on a problem; values above them are its tail."""
@@ -42,7 +42,7 @@ class PerplexityData(TypedDict):
 
 def perplexity(inputs: Inputs) -> Document:
     """Return mean log, quantiles and tails of each policy, of all and of right completions."""
-    results: dict[str, dict[str, dict[str, Measure]]] = {}
+    results: dict[str, dict[str, dict[str, Estimate]]] = {}
     panels: dict[str, dict[str, FloatArray]] = {}
     for benchmark, answers in inputs.answers.items():
         values = {own.policy: perplexities(own) for own in answers}
@@ -98,7 +98,7 @@ def perplexities(answers: Answers) -> Perplexities:
 
 def _measures(
     values: list[FloatArray], base: list[FloatArray], options: Options
-) -> Mapping[str, Measure]:
+) -> Mapping[str, Estimate]:
     pooled = np.concatenate(values)
     log_P = [float(np.log(one).mean()) if len(one) else np.nan for one in values]
     measures = {"mean log": mean_over_problems(log_P, options)}
@@ -111,7 +111,7 @@ def _measures(
         measures[name] = share_over_problems(beyond_P, options)
     for share in QUANTILES:
         at = float(np.quantile(pooled, share)) if len(pooled) else np.nan
-        measures[f"{share:.0%} quantile"] = Measure(at)
+        measures[f"{share:.0%} quantile"] = Estimate(at)
     return measures
 
 

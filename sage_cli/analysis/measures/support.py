@@ -20,7 +20,7 @@ from sage_cli.metrics import Support, compare_support
 from sage_cli.metrics.support import OFTEN, STATES, Transitions, paired_grades, transitions
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import draw_heat_strip
-from sage_cli.reports.tables import Cell, Column, Measure, Record, Row, Table, columns
+from sage_cli.reports.tables import Cell, Column, Estimate, Record, Row, Table, columns
 
 
 class SupportJson(Ratios):
@@ -133,14 +133,14 @@ def support(inputs: Inputs) -> Document:
 
 
 def _cells(support: Support) -> tuple[Cell, ...]:
-    lost_by_chance = Measure(support.lost_by_chance, digits=1)
-    gained_by_chance = Measure(support.gained_by_chance, digits=1)
+    lost_by_chance = Estimate(support.lost_by_chance, digits=1)
+    gained_by_chance = Estimate(support.gained_by_chance, digits=1)
     return (
-        *(Measure(support.delta, digits=4), len(support.kept)),
+        *(Estimate(support.delta, digits=4), len(support.kept)),
         *(len(support.lost), lost_by_chance, len(support.surely_lost)),
         *(len(support.gained), gained_by_chance, len(support.surely_gained)),
         len(support.absent),
-        *(Measure(float(ratio)) for ratio in support_ratios(support).values()),  # type: ignore[arg-type]
+        *(Estimate(float(ratio)) for ratio in support_ratios(support).values()),  # type: ignore[arg-type]
     )
 
 

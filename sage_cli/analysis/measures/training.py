@@ -17,7 +17,7 @@ from sage_cli.metrics.counts import IntArray
 from sage_cli.metrics.visits import Visits
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import Series, draw_lines, draw_steps
-from sage_cli.reports.tables import Measure, Record, Row, Table, columns, to_records
+from sage_cli.reports.tables import Estimate, Record, Row, Table, columns, to_records
 
 PHASES = ("early", "mid", "late")
 """Thirds of the steps that sampled."""
@@ -157,10 +157,10 @@ def _revisits(label: str, visits: Visits, options: Options) -> Row:
     one, following = visits.next_of
     was, now = visits.solved[one], visits.solved[following]
 
-    def share(of: np.ndarray, among: np.ndarray) -> Measure:
-        return Measure(float(of[among].mean()) if among.any() else float("nan"))
+    def share(of: np.ndarray, among: np.ndarray) -> Estimate:
+        return Estimate(float(of[among].mean()) if among.any() else float("nan"))
 
-    begun = Measure(float(first_P.mean()) if len(first_P) else float("nan"))
+    begun = Estimate(float(first_P.mean()) if len(first_P) else float("nan"))
     gap = share_gap(last_P, first_P, options)
     return Row((label, len(first_P), begun, gap, share(~now, was), share(now, ~was)))
 
@@ -171,7 +171,7 @@ def _phases(ledgers: Mapping[str, LedgerColumns]) -> list[Row]:
         steps = np.array_split(np.unique(of.step_R), len(PHASES))
         thirds = [of.shares(np.isin(of.step_R, third)) for third in steps]
         for name in thirds[0]:
-            cells = [Measure(third[name]) for third in thirds]
+            cells = [Estimate(third[name]) for third in thirds]
             found.setdefault(name, []).append(Row((name, label, *cells), section=name))
     return [row for rows in found.values() for row in rows]
 
@@ -183,7 +183,7 @@ def _rewards(trained: Mapping[str, TrainedRun]) -> Table:
         table: pa.Table = run.ledger
         thirds = np.array_split(np.unique(np.array(table["step"].to_pylist())), len(PHASES))
         for name, by_step in rewards_by_step(table).items():
-            cells = [Measure(mean_in(third, *by_step)) for third in thirds]
+            cells = [Estimate(mean_in(third, *by_step)) for third in thirds]
             rows.append(Row((name, label, *cells), section=name))
     note = (
         "means of the steps' means, of what a reward says before its weight, over the completions "

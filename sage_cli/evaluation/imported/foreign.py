@@ -72,19 +72,19 @@ class ForeignFile:
             "truncation": all(sample.finish_reason is not None for sample in self.samples),
         }
         absent = [name for name in SETTINGS if self.settings.get(name) is None]
-        return (*absent, *(name for name, known in per_sample.items() if not known))
+        return (*absent, *(name for name, stated in per_sample.items() if not stated))
 
 
 @contextmanager
-def whole(place: object, expected: str) -> Iterator[None]:
-    """Raise DataError where the block finds other values at `place` than a program writes."""
+def whole(location: object, expected: str) -> Iterator[None]:
+    """Raise DataError where the block finds other values at `location` than a program writes."""
     try:
         yield
     except DataError:
         raise
     except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
         raise DataError(
-            f"{place} can't be read: {type(error).__name__} {error}", expected
+            f"{location} can't be read: {type(error).__name__} {error}", expected
         ) from error
 
 
@@ -99,19 +99,25 @@ def of_each(
     return taken
 
 
-def chosen_score(known: Sequence[str], asked: str | None, place: str) -> str | None:
+def chosen_score(scores: Sequence[str], asked: str | None, location: str) -> str | None:
     """Return the score called `asked`, by default the first; None where there is none.
 
     Raises DataError for a name of no score.
     """
     if asked is None:
-        return known[0] if known else None
-    if asked not in known:
+        return scores[0] if scores else None
+    if asked not in scores:
         raise DataError(
-            f"{place} has no score '{asked}'",
-            f"its scores are {', '.join(known)}" if known else "leave out --score",
+            f"{location} has no score '{asked}'",
+            f"its scores are {', '.join(scores)}" if scores else "leave out --score",
         )
     return asked
+
+
+def scores_not_taken(scores: Sequence[str], chosen: str | None) -> list[str]:
+    """Return the note about the scores besides the chosen one, if there are some."""
+    others = [name for name in scores if name != chosen]
+    return [f"scores not taken: {', '.join(others)}"] if others else []
 
 
 def verdict(value: object) -> bool | None:
@@ -119,13 +125,13 @@ def verdict(value: object) -> bool | None:
     return None if not isinstance(value, bool | int | float) else value >= 1
 
 
-def only(value: object, place: str, name: str) -> str:
+def only(value: object, location: str, name: str) -> str:
     """Return a text, or the one text in a list. Raises DataError for anything else."""
     if isinstance(value, list | tuple) and len(value) == 1:
         value = value[0]
     if isinstance(value, list | tuple | dict):
         raise DataError(
-            f"{place}: {name} holds {len(value)} values, not one",
+            f"{location}: {name} holds {len(value)} values, not one",
             "import the file as --from jsonl, with one gold a problem",
         )
     return as_text(value)

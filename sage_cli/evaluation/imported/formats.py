@@ -27,6 +27,7 @@ from sage_cli.evaluation.imported.foreign import (
     chosen_score,
     of_each,
     only,
+    scores_not_taken,
     verdict,
     whole,
 )
@@ -59,9 +60,7 @@ def read_lm_eval(path: Path, score: str | None) -> ForeignFile:
     metric, _, of_filter = (chosen or "").rpartition(",")
     taken = [row for row in rows if row[1].get("filter", "none") == of_filter or not chosen]
     samples = of_each(taken, lambda row: _lm_eval_samples(row, metric), _LM_EVAL_ROW)
-    notes = []
-    if len(scores) > 1:
-        notes.append(f"scores not taken: {', '.join(one for one in scores if one != chosen)}")
+    notes = scores_not_taken(scores, chosen)
     if len(samples) > len(taken):
         notes.append("lm-eval scored one response of each document: the repeats have no verdict")
     return ForeignFile("lm-eval", samples, chosen, _lm_eval_settings(path, taken), tuple(notes))
@@ -75,16 +74,16 @@ def _lm_eval_scores(values: Mapping[str, Any]) -> list[str]:
 
 
 def _lm_eval_samples(row: Row, metric: str) -> Iterator[ForeignSample]:
-    place, values = row
+    location, values = row
     texts = [text for of_request in values["resps"] for text in of_request]
     if not texts or not all(isinstance(text, str) for text in texts):
         raise DataError(
-            f"{place} was answered by likelihoods: it has no completions",
+            f"{location} was answered by likelihoods: it has no completions",
             "import a task whose output_type is generate_until",
         )
     question, _ = _lm_eval_request(values)
     target = values.get("target")
-    gold = None if target in (None, "") else only(target, place, "target")
+    gold = None if target in (None, "") else only(target, location, "target")
     filtered = values["filtered_resps"]
     answer = filtered[0] if len(filtered) == 1 and isinstance(filtered[0], str) else None
     for number, text in enumerate(texts):
@@ -113,7 +112,7 @@ def _lm_eval_settings(path: Path, rows: list[Row]) -> dict[str, Any]:
     name = _LM_EVAL_NAME.fullmatch(path.name)
     _, asked = _lm_eval_request(rows[0][1])
     sampled = asked.get("do_sample", bool(asked.get("temperature")))
-    found = {
+    settings = {
         "task": name["task"] if name else None,
         "temperature": asked.get("temperature") if sampled else 0,
         "top_p": asked.get("top_p"),
@@ -121,16 +120,16 @@ def _lm_eval_settings(path: Path, rows: list[Row]) -> dict[str, Any]:
     }
     results = path.with_name(f"results_{name['date']}.json") if name else None
     if results is None or not results.is_file():
-        return found
+        return settings
     try:
-        whole = json_value(results.read_bytes())
-        said = whole["config"]
-        model = said.get("model_args") or {}
+        stored = json_value(results.read_bytes())
+        config = stored["config"]
+        model = config.get("model_args") or {}
         model = model.get("pretrained") if isinstance(model, Mapping) else str(model)
-        version = whole.get("lm_eval_version")
-        return {**found, "model": model, "seed": said.get("torch_seed"), "version": version}
+        version = stored.get("lm_eval_version")
+        return {**settings, "model": model, "seed": config.get("torch_seed"), "version": version}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return found
+        return settings
 
 
 _LIGHTEVAL = {"doc", "model_response", "metric"}
@@ -158,13 +157,13 @@ def read_lighteval(path: Path, score: str | None) -> ForeignFile:
     )
     chosen = chosen_score(scores, score, str(path))
     samples = of_each(rows, lambda row: _lighteval_samples(row, chosen), _LIGHTEVAL_ROW)
-    others = ", ".join(one for one in scores if one != chosen)
-    notes = (f"scores not taken: {others}",) if others else ()
     settings = {
         "task": rows[0][1]["doc"].get("task_name"),
         **_lighteval_settings(path, rows[0][1]["doc"]),
     }
-    return ForeignFile("lighteval", samples, chosen, settings, notes)
+    return ForeignFile(
+        "lighteval", samples, chosen, settings, tuple(scores_not_taken(scores, chosen))
+    )
 
 
 def _lighteval_scores(metric: Mapping[str, Any]) -> list[str]:
@@ -172,23 +171,23 @@ def _lighteval_scores(metric: Mapping[str, Any]) -> list[str]:
 
 
 def _lighteval_samples(row: Row, score: str | None) -> Iterator[ForeignSample]:
-    place, values = row
+    location, values = row
     doc, response = values["doc"], values["model_response"]
     texts = response.get("text") or []
     if not texts or response.get("logprobs"):
         raise DataError(
-            f"{place} was answered by likelihoods: it has no completions",
+            f"{location} was answered by likelihoods: it has no completions",
             "import a generative task",
         )
     answers = response.get("text_post_processed") or texts
     if len(answers) != len(texts):
         raise DataError(
-            f"{place} has {len(texts)} completions and {len(answers)} in text_post_processed",
+            f"{location} has {len(texts)} completions and {len(answers)} in text_post_processed",
             "there is one for each completion, or none",
         )
     gold = _lighteval_gold(doc)
     tokens = response.get("output_tokens") or []
-    counts = [len(one) for one in tokens] if len(tokens) == len(texts) else [None] * len(texts)
+    counts = [len(ids) for ids in tokens] if len(tokens) == len(texts) else [None] * len(texts)
     verdicts = _lighteval_verdicts(score or "", values["metric"].get(score), answers, gold)
     for text, answer, right, count in zip(texts, answers, verdicts, counts, strict=True):
         # ids repeat between few-shot settings of one question, not within a file
@@ -199,9 +198,11 @@ def _lighteval_samples(row: Row, score: str | None) -> Iterator[ForeignSample]:
 
 def _lighteval_gold(doc: Mapping[str, Any]) -> str | None:
     """Return the gold; None where several answers count as right."""
-    place, choices = doc.get("gold_index"), doc.get("choices") or []
-    places = place if isinstance(place, list) else [place]
-    golds = {str(choices[one]) for one in places if isinstance(one, int) and one < len(choices)}
+    index_or_list, choices = doc.get("gold_index"), doc.get("choices") or []
+    indices = index_or_list if isinstance(index_or_list, list) else [index_or_list]
+    golds = {
+        str(choices[index]) for index in indices if isinstance(index, int) and index < len(choices)
+    }
     return golds.pop() if len(golds) == 1 else None
 
 
@@ -223,10 +224,10 @@ def _lighteval_verdicts(
 def _lighteval_settings(path: Path, doc: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings in a document, and in the results of the same evaluation, if they lie
     where lighteval puts them."""
-    found: dict[str, Any] = {"max_tokens": doc.get("generation_size")}
+    settings: dict[str, Any] = {"max_tokens": doc.get("generation_size")}
     folders = path.resolve().parts
     if "details" not in folders:
-        return found
+        return settings
     root = len(folders) - 1 - folders[::-1].index("details")
     date = path.parent.name
     results = Path(*folders[:root], "results", *folders[root + 1 : -2], f"results_{date}.json")
@@ -234,9 +235,9 @@ def _lighteval_settings(path: Path, doc: Mapping[str, Any]) -> dict[str, Any]:
         model = json_value(results.read_bytes())["config_general"]["model_config"]
         asked = model["generation_parameters"]
         kept = {key: asked.get(key) for key in ("temperature", "top_p", "seed")}
-        return {**found, "model": model["model_name"], **kept}
+        return {**settings, "model": model["model_name"], **kept}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return found
+        return settings
 
 
 _INSPECT = {"eval", "status", "samples"}
@@ -317,22 +318,21 @@ def _inspect_file(
     chosen = chosen_score(scores, score, str(path))
     samples = [_inspect_sample(row, chosen, f"{path}, sample {row['id']}") for row in rows]
     partial = sum(_inspect_value(row, chosen) not in (None, 0.0, 1.0) for row in rows)
-    notes = [
-        f"{len(failed)} samples failed, and are left out" if failed else "",
-        f"{partial} values of {chosen} are between 0 and 1: they count as wrong" if partial else "",
-        f"scores not taken: {', '.join(one for one in scores if one != chosen)}"
-        if len(scores) > 1
-        else "",
-    ]
+    notes = []
+    if failed:
+        notes.append(f"{len(failed)} samples failed, and are left out")
+    if partial:
+        notes.append(f"{partial} values of {chosen} are between 0 and 1: they count as wrong")
+    notes += scores_not_taken(scores, chosen)
     about, config = head["eval"], (head.get("plan") or {}).get("config") or {}
     config = {**config, **(about.get("model_generate_config") or {})}
     settings = {key: config.get(key) for key in ("temperature", "top_p", "max_tokens", "seed")}
     settings = {"model": about.get("model"), "task": about.get("task"), **settings}
     settings["version"] = (about.get("packages") or {}).get("inspect_ai")
-    return ForeignFile("inspect", samples, chosen, settings, tuple(filter(None, notes)))
+    return ForeignFile("inspect", samples, chosen, settings, tuple(notes))
 
 
-def _inspect_sample(row: Mapping[str, Any], score: str | None, place: str) -> ForeignSample:
+def _inspect_sample(row: Mapping[str, Any], score: str | None, location: str) -> ForeignSample:
     choice = row["output"]["choices"][0]
     value = _inspect_value(row, score)
     answer = (row.get("scores") or {}).get(score or "", {}).get("answer")
@@ -343,7 +343,7 @@ def _inspect_sample(row: Mapping[str, Any], score: str | None, place: str) -> Fo
         problem=str(row["id"]),
         question=_inspect_question(row["input"]),
         text=_inspect_text(choice["message"]["content"]),
-        gold=None if target in (None, "", []) else only(target, place, "target"),
+        gold=None if target in (None, "", []) else only(target, location, "target"),
         right=None if value is None else value >= 1,
         extracted=answer if isinstance(answer, str) and answer else None,
         tokens=usage.get("output_tokens"),
@@ -395,38 +395,38 @@ def read_jsonl(path: Path, score: str | None) -> ForeignFile:
 
 
 def _jsonl_samples(row: Row) -> Iterator[ForeignSample]:
-    place, values = row
+    location, values = row
     if not has_completions(values):
-        raise DataError(f"{place} has no question, or no completion", _JSONL_ROW)
-    question = only(values["question"], place, "question")
-    gold = None if values.get("gold") is None else only(values["gold"], place, "gold")
+        raise DataError(f"{location} has no question, or no completion", _JSONL_ROW)
+    question = only(values["question"], location, "question")
+    gold = None if values.get("gold") is None else only(values["gold"], location, "gold")
     several = values.get("completions")
     texts = several if isinstance(several, list) else [values.get("completion")]
     if not texts:
-        raise DataError(f"{place} has no completion in `completions`", "mend or remove the row")
+        raise DataError(f"{location} has no completion in `completions`", "mend or remove the row")
     verdicts = values.get("correct")
     verdicts = verdicts if isinstance(verdicts, list) else [verdicts] * len(texts)
     if len(verdicts) != len(texts):
         raise DataError(
-            f"{place} has {len(texts)} completions and {len(verdicts)} in correct", _JSONL_ROW
+            f"{location} has {len(texts)} completions and {len(verdicts)} in correct", _JSONL_ROW
         )
     id_ = str(values.get("problem", question))
     seed = values.get("seed")
     for text, correct in zip(texts, verdicts, strict=True):
         if not isinstance(text, str):
-            raise DataError(f"{place} has a completion that is no text: {text!r}", _JSONL_ROW)
+            raise DataError(f"{location} has a completion that is no text: {text!r}", _JSONL_ROW)
         yield ForeignSample(
-            id_, question, text, gold, _jsonl_verdict(correct, place),
+            id_, question, text, gold, _jsonl_verdict(correct, location),
             tokens=_whole_number(values.get("tokens")), seed=_whole_number(seed),
         )  # fmt: skip
 
 
-def _jsonl_verdict(correct: object, place: str) -> bool | None:
+def _jsonl_verdict(correct: object, location: str) -> bool | None:
     if correct is None or correct == "":
         return None
     right = _JSONL_VERDICTS.get(str(correct).strip().lower())
     if right is None:
-        raise DataError(f"{place}: correct is {correct!r}, not true or false", _JSONL_ROW)
+        raise DataError(f"{location}: correct is {correct!r}, not true or false", _JSONL_ROW)
     return right
 
 
@@ -461,24 +461,24 @@ def read_foreign(path: Path, program: str | None, score: str | None) -> ForeignF
         raise DataError(f"there is no file {path}", "check the path")
     if program is not None and program not in FORMATS:
         raise DataError(f"no form is called '{program}'", f"one of: {', '.join(FORMATS)}")
-    found = FORMATS[program or detected(path)].read(path, score)
-    if not found.samples:
+    file = FORMATS[program or detected(path)].read(path, score)
+    if not file.samples:
         raise DataError(f"{path} holds no samples")
-    return _storable(found)
+    return _storable(file)
 
 
-def _storable(found: ForeignFile) -> ForeignFile:
+def _storable(file: ForeignFile) -> ForeignFile:
     """Return the file with texts that can be encoded, and a note where one was changed."""
-    samples = [_encodable(sample) for sample in found.samples]
-    changed = sum(new is not old for new, old in zip(samples, found.samples, strict=True))
+    samples = [_encodable(sample) for sample in file.samples]
+    changed = sum(new is not old for new, old in zip(samples, file.samples, strict=True))
     count = "1 sample" if changed == 1 else f"{changed} samples"
     notes = (f"{count}: lone surrogates were replaced by U+FFFD",) if changed else ()
     settings = {
         key: encodable(value) if isinstance(value, str) else value
-        for key, value in found.settings.items()
+        for key, value in file.settings.items()
     }
-    score = None if found.score is None else encodable(found.score)
-    return ForeignFile(found.program, samples, score, settings, (*found.notes, *notes))
+    score = None if file.score is None else encodable(file.score)
+    return ForeignFile(file.program, samples, score, settings, (*file.notes, *notes))
 
 
 def _encodable(sample: ForeignSample) -> ForeignSample:

@@ -23,7 +23,7 @@ from sage_cli.grading.grades import AnswerTags, extract
 from sage_cli.models.folders import WEIGHTS_FILE
 from sage_cli.models.policy import NO_GOLD, PROBLEMS
 from sage_cli.problems.problem import Problem, problem_id
-from sage_cli.settings.sections.evaluation import IMPORTED_JUDGE
+from sage_cli.settings.judge_names import IMPORTED_JUDGE
 from sage_cli.store.annotations import GradeStore
 from sage_cli.store.files import identity_of, write_json, write_text
 from sage_cli.store.manifest import IMPORTED
@@ -59,13 +59,18 @@ class Gathered:
     @cached_property
     def fingerprint(self) -> str:
         """Sixteen hexadecimal digits of all that is stored, in the place of weights."""
-        content = {id_: [astuple(one) for one in of] for id_, of in self.samples.items()}
+        content = {
+            id_: [astuple(sample) for sample in of_problem]
+            for id_, of_problem in self.samples.items()
+        }
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
     @property
     def right(self) -> int:
         """The samples that the program found right."""
-        return sum(bool(sample.right) for of in self.samples.values() for sample in of)
+        return sum(
+            bool(sample.right) for of_problem in self.samples.values() for sample in of_problem
+        )
 
     def in_words(self) -> str:
         """Return how many problems and samples there are."""
@@ -129,9 +134,13 @@ def grading_settings(file: ForeignFile) -> dict[str, str]:
     our tags or in \boxed{}, if any completion has those; else Math-Verify searches the text.
     """
     tags = AnswerTags()
-    boxed = any(extract(one.text, tags, "tags-then-boxed") is not None for one in file.samples)
-    found = {"extract": "tags-then-boxed"} if boxed else {"extract": "text", "mode": "math-verify"}
-    return {**found, **({"judge": IMPORTED_JUDGE} if file.has_verdicts else {})}
+    boxed = any(
+        extract(sample.text, tags, "tags-then-boxed") is not None for sample in file.samples
+    )
+    settings = (
+        {"extract": "tags-then-boxed"} if boxed else {"extract": "text", "mode": "math-verify"}
+    )
+    return {**settings, **({"judge": IMPORTED_JUDGE} if file.has_verdicts else {})}
 
 
 def imported_run(root: Path, name: str, samples: Gathered) -> Run:
@@ -158,7 +167,7 @@ def refuse_unreadable_golds(file: ForeignFile, samples: Gathered, path: Path) ->
     """Raise DataError where golds are to be compared with that `math` can't read."""
     if file.has_verdicts:
         return
-    golds = [(one.meta["id"], one.gold) for one in samples.problems.values()]
+    golds = [(problem.meta["id"], problem.gold) for problem in samples.problems.values()]
     if refused := check_golds(golds):
         raise DataError(
             f"{path} has no verdicts, and {len(refused)} golds are not graded right as answers to "
@@ -205,8 +214,8 @@ def _config(file: ForeignFile, samples: Gathered) -> dict[str, Any]:
 
 def _problem_lines(samples: Gathered) -> str:
     rows = (
-        {"question": one.question, "gold": one.gold, "id": one.meta["id"]}
-        for one in samples.problems.values()
+        {"question": problem.question, "gold": problem.gold, "id": problem.meta["id"]}
+        for problem in samples.problems.values()
     )
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
@@ -215,8 +224,8 @@ def _store_samples(root: Path, file: ForeignFile, samples: Gathered) -> None:
     """Store completions and, where each has one, verdicts; what is there is not written again."""
     stored = imported_set(root, samples.fingerprint)
     with stored.writing({"engine": f"imported from {file.program}"}) as writer:
-        for n in sorted({len(of) for of in samples.samples.values()}):
-            ids = [id_ for id_, of in samples.samples.items() if len(of) >= n]
+        for n in sorted({len(of_problem) for of_problem in samples.samples.values()}):
+            ids = [id_ for id_, of_problem in samples.samples.items() if len(of_problem) >= n]
             while claimed := writer.claim(ids, n):
                 for id_, indices in claimed.items():
                     for index in indices:
@@ -230,11 +239,11 @@ def _store_samples(root: Path, file: ForeignFile, samples: Gathered) -> None:
 
 
 def _completion(id_: str, index: int, samples: Gathered) -> Completion:
-    one = samples.samples[id_][index]
-    reason = one.finish_reason or "stop"
-    return Completion(id_, index, one.seed or 0, one.text, one.tokens or 0, reason)
+    sample = samples.samples[id_][index]
+    reason = sample.finish_reason or "stop"
+    return Completion(id_, index, sample.seed or 0, sample.text, sample.tokens or 0, reason)
 
 
 def _grade(row: Completion, samples: Gathered) -> tuple[str, str | None]:
-    one = samples.samples[row.problem_id][row.index]
-    return "right" if one.right else "wrong", one.extracted
+    sample = samples.samples[row.problem_id][row.index]
+    return "right" if sample.right else "wrong", sample.extracted

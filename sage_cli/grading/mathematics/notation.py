@@ -201,13 +201,13 @@ def _ascii(text: str) -> str:
 
 def _roots_in_braces(text: str) -> str:
     r"""\sqrt(2) and \sqrt13 as \sqrt{2} and \sqrt{13}, which is what is meant by them."""
-    place = text.find(r"\sqrt(")
-    while place >= 0:
-        end = closing(text, place + 5)
+    start = text.find(r"\sqrt(")
+    while start >= 0:
+        end = closing(text, start + 5)
         if end < 0:
             break
-        text = f"{text[: place + 5]}{{{text[place + 6 : end]}}}{text[end + 1 :]}"
-        place = text.find(r"\sqrt(", place + 5)
+        text = f"{text[: start + 5]}{{{text[start + 6 : end]}}}{text[end + 1 :]}"
+        start = text.find(r"\sqrt(", start + 5)
     return re.sub(r"\\sqrt ?(\d+)", r"\\sqrt{\1}", text)
 
 
@@ -246,13 +246,13 @@ def unwrapped(text: str) -> str:
 def closing(text: str, opening: int) -> int:
     r"""The position at which the brace or bracket at `opening` closes; -1 if it never does."""
     depth = 0
-    for place in range(opening, len(text)):
-        if text[place] in "{([":
+    for position in range(opening, len(text)):
+        if text[position] in "{([":
             depth += 1
-        elif text[place] in "})]":
+        elif text[position] in "})]":
             depth -= 1
             if depth == 0:
-                return place
+                return position
     return -1
 
 

@@ -65,14 +65,14 @@ def read_structure(text: str) -> Structure:
 def split(text: str, separator: str) -> list[str]:
     """`text` cut at the separators that stand in no bracket."""
     parts, depth, begin = [], 0, 0
-    for place, character in enumerate(text):
+    for position, character in enumerate(text):
         if character in "{([":
             depth += 1
         elif character in "})]":
             depth = max(0, depth - 1)
         elif character == separator and depth == 0:
-            parts.append(text[begin:place].strip())
-            begin = place + 1
+            parts.append(text[begin:position].strip())
+            begin = position + 1
     return [*parts, text[begin:].strip()]
 
 

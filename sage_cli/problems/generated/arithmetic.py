@@ -60,7 +60,7 @@ class Arithmetic(Generator):
     section: ArithmeticSection
 
     @classmethod
-    def of(cls, data: DataSection) -> Self:
+    def from_data(cls, data: DataSection) -> Self:
         """As `data.arithmetic` sets it."""
         return cls(data.arithmetic)
 

@@ -129,7 +129,9 @@ class GeneratorContract(ABC):
         for count in (1, COUNT):
             assert len(generator.demonstrations(count, BATCH_SIZE)) == count
         demonstrations = generator.demonstrations(COUNT, BATCH_SIZE)
-        shown = {normalised(demonstration.question) for demonstration in demonstrations}
+        demonstrated = {normalised(demonstration.question) for demonstration in demonstrations}
         for split in generator.splits:
             if split != "training":
-                assert not shown & {normalised(p.question) for p in generator.problems(split)}
+                assert not demonstrated & {
+                    normalised(p.question) for p in generator.problems(split)
+                }

@@ -56,7 +56,7 @@ class Generator(ABC):
         self.section = section
 
     @classmethod
-    def of(cls, data: DataSection) -> Self:
+    def from_data(cls, data: DataSection) -> Self:
         """The generator as `data` sets it; ConfigurationError names the settings that are wrong."""
         options = data.generators.get(cls.name, {})
         try:

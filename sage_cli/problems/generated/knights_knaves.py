@@ -131,8 +131,8 @@ class Puzzle:
     @property
     def answer(self) -> str:
         """The solution as text: a role for every name."""
-        named = zip(self.names, self.solution, strict=True)
-        return listed([f"{name} is {self.roles.one(truthful)}" for name, truthful in named]) + "."
+        roles = zip(self.names, self.solution, strict=True)
+        return listed([f"{name} is {self.roles.one(truthful)}" for name, truthful in roles]) + "."
 
     def quote(self, person: int, saying: str) -> str:
         """The claim of `person`, quoted by `saying`."""
@@ -180,7 +180,7 @@ def _statement(puzzle: Puzzle, rng: random.Random) -> Puzzle | None:
         *((NOT, leaf) for leaf in leaves),
         *((kind, *pair) for kind in CONNECTIVES for pair in pairs),
     ]
-    changes = [(person, other) for person in people for other in others]
+    changes = [(person, statement) for person in people for statement in others]
     rng.shuffle(changes)
     return _first_with_another_solution(puzzle, changes)
 
@@ -328,7 +328,7 @@ class KnightsKnaves(Generator):
     section: KnightsKnavesSection
 
     @classmethod
-    def of(cls, data: DataSection) -> Self:
+    def from_data(cls, data: DataSection) -> Self:
         """As `data.knights_knaves` sets it."""
         return cls(data.knights_knaves)
 

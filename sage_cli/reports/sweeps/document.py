@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from sage_cli.reports.document import Document, Figure
-from sage_cli.reports.measurement import Provenance
+from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.sweeps.heatmap import draw_heatmaps
 from sage_cli.reports.sweeps.result import Axis, SweepResult, SweepTrial, sweep_result
 from sage_cli.reports.sweeps.table import sweep_tables

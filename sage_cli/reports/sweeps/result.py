@@ -16,8 +16,8 @@ from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.importance import Effect, category_column, effects, numeric_column
 from sage_cli.metrics.intervals import Resampling
 from sage_cli.metrics.ranking import (
+    CountsBySeed,
     Front,
-    Measured,
     Ranking,
     non_dominated,
     objective_intervals,
@@ -251,7 +251,7 @@ def _plain(
     return SweepTrial(**{**plain, "intervals": intervals})
 
 
-def _counts(trial: SweepTrial) -> Measured | None:
+def _counts(trial: SweepTrial) -> CountsBySeed | None:
     return trial.counts if isinstance(trial, CountedTrial) else None
 
 

@@ -6,7 +6,7 @@ import math
 
 from sage_cli.metrics.ranking import Ranking
 from sage_cli.reports.sweeps.result import Axis, SweepResult, SweepTrial, as_text, describe
-from sage_cli.reports.tables import UNDEFINED, Cell, Column, Measure, Row, Table
+from sage_cli.reports.tables import UNDEFINED, Cell, Column, Estimate, Row, Table
 
 WORDS = {"left": "not run yet", "running": "running", "cancelled": "cancelled"}
 
@@ -29,7 +29,7 @@ def trials_table(result: SweepResult) -> Table:
     for name, trial in named:
         settings = [_setting(trial, axis) for axis in result.space]
         seen = [_measure(trial, objective) for objective in result.objectives]
-        seeds = len(trial.runs) if trial.values else Measure(math.nan)
+        seeds = len(trial.runs) if trial.values else Estimate(math.nan)
         section = "base" if name == "base" else "trials"
         rows.append(Row((name, *settings, *seen, seeds, _outcome(trial)), section))
     names = [axis.name for axis in result.space]
@@ -66,9 +66,9 @@ def importance_table(result: SweepResult) -> Table:
     rows = []
     for objective, effects in result.importances.items():
         for name, one in sorted(effects.items(), key=lambda item: item[1].p):
-            share = Measure(one.share, interval=(one.low, one.high))
+            share = Estimate(one.share, interval=(one.low, one.high))
             words = "seen" if one.seen else "no effect seen"
-            rows.append(Row((objective, name, share, Measure(one.p), words), section=objective))
+            rows.append(Row((objective, name, share, Estimate(one.p), words), section=objective))
     columns = map(Column, ("objective", "parameter", "share", "p", "effect"))
     note = (
         "share: of the variance of the trials' ranks that the other parameters leave; p: Holm's "
@@ -129,18 +129,18 @@ def describe_noise(ranking: Ranking) -> str:
     return f"standard error of a difference: {ranking.error:.3f}"
 
 
-def _measure(trial: SweepTrial, objective: str) -> Measure:
+def _measure(trial: SweepTrial, objective: str) -> Estimate:
     value, ends = (trial.values or {}).get(objective, math.nan), trial.intervals or {}
-    return Measure(value, interval=ends.get(objective))
+    return Estimate(value, interval=ends.get(objective))
 
 
 def _setting(trial: SweepTrial, axis: Axis) -> Cell:
     value = trial.settings.get(axis.key)
     if value is None:
-        return Measure(math.nan) if axis.is_number else UNDEFINED
+        return Estimate(math.nan) if axis.is_number else UNDEFINED
     if isinstance(value, bool | str):
         return as_text(value)
-    return Measure(value, digits=4, significant=True)
+    return Estimate(value, digits=4, significant=True)
 
 
 def _outcome(trial: SweepTrial) -> str:

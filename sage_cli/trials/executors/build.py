@@ -71,15 +71,15 @@ def local_places(section: ExecutorSection, processes: int) -> int:
 
     Raises ConfigurationError for more than it has GPUs for.
     """
-    wanted = _local_gpus(section, processes)
-    if not wanted:
+    gpus = _local_gpus(section, processes)
+    if not gpus:
         return section.workers or max(1, min(MOST_LOCAL, machine.cores() // processes))
-    there = len(machine.gpus())
-    places = section.workers or max(1, there // wanted)
-    if places * wanted > there:
+    available = len(machine.gpus())
+    places = section.workers or max(1, available // gpus)
+    if places * gpus > available:
         raise ConfigurationError(
-            f"executor.workers={places} with executor.gpus={wanted} needs {places * wanted} GPUs, "
-            f"and this machine has {there}",
+            f"executor.workers={places} with executor.gpus={gpus} needs {places * gpus} GPUs, "
+            f"and this machine has {available}",
             "lower --workers, or train on processor cores with executor.gpus=0",
         )
     return places

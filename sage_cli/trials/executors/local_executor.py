@@ -62,8 +62,8 @@ class LocalExecutor(Executor):
                 f"{command.name} asks for {command.resources.gpus} GPUs, and {len(gpus)} are free",
                 "lower executor.gpus or executor.workers",
             )
-        shown = {"CUDA_VISIBLE_DEVICES": ",".join(gpus)} if self._has_gpus else {}
-        guarded = GuardedProcess(command, {**os.environ, **shown}, self._grace_s)
+        visible = {"CUDA_VISIBLE_DEVICES": ",".join(gpus)} if self._has_gpus else {}
+        guarded = GuardedProcess(command, {**os.environ, **visible}, self._grace_s)
         del self._free[: len(gpus)]
         self._jobs[str(guarded.process)] = guarded, gpus
         return str(guarded.process)

@@ -13,9 +13,11 @@ Ray, for example, kills the children of a worker together with the worker.
 The last line on standard output says how the command ended: `ended` (on the owner's request),
 `timeout`, `killed` or `exited`; and the exit code, or minus the signal's number.
 
-The file is run by itself and imports the standard library alone, so it starts quickly. Linux's
-signal at a parent's death would not do in its place: it reaches children alone, and not what they
-started.
+The file is run by itself and imports the standard library alone, so it starts quickly. A plain
+subprocess with a session of its own and Linux's PR_SET_PDEATHSIG does not replace it: the signal
+reaches the command alone, so that `test_what_is_left_behind_ends_with_the_command`,
+`test_end_leaves_nothing` and `test_a_driver_that_is_killed` (tests/support/executor_contract.py)
+find processes that the command started in a session of their own still running.
 """
 
 from __future__ import annotations
@@ -134,10 +136,10 @@ def _descendants() -> list[int]:
             state, parent = (folder / "stat").read_bytes().rpartition(b")")[2].split()[:2]
             if state not in b"ZX":
                 children.setdefault(int(parent), []).append(int(folder.name))
-    found = list(children.get(os.getpid(), ()))
-    for process in found:
-        found += children.get(process, ())
-    return found
+    descendants = list(children.get(os.getpid(), ()))
+    for process in descendants:
+        descendants += children.get(process, ())
+    return descendants
 
 
 def _adopt_orphans() -> None:

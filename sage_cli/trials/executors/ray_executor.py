@@ -145,12 +145,12 @@ class RayExecutor(Executor):
             self._end(list(self._jobs))
 
     def _remote(self, command: Command) -> ray.ObjectRef:
-        wanted = command.resources
+        resources = command.resources
         run = self._run.options(
             name=command.name,
-            num_cpus=wanted.threads,
-            num_gpus=wanted.gpus,
-            memory=None if wanted.memory_gb is None else int(wanted.memory_gb * 2**30),
+            num_cpus=resources.threads,
+            num_gpus=resources.gpus,
+            memory=None if resources.memory_gb is None else int(resources.memory_gb * 2**30),
         )
         # as an argument: Ray writes the content of a runtime_env to its logs
         return run.remote(command, dict(os.environ), Path.cwd(), self._grace_s)
@@ -223,8 +223,12 @@ def _join(address: str | None) -> str:
     return str(ray.get_runtime_context().gcs_address)
 
 
-def _places(address: str | None, wanted: Resources) -> int:
-    needs = {"CPU": wanted.threads, "GPU": wanted.gpus, "memory": (wanted.memory_gb or 0) * 2**30}
+def _places(address: str | None, resources: Resources) -> int:
+    needs = {
+        "CPU": resources.threads,
+        "GPU": resources.gpus,
+        "memory": (resources.memory_gb or 0) * 2**30,
+    }
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     places = sum(
         min(int(node.get(name, 0) // need) for name, need in needs.items() if need)

@@ -118,7 +118,7 @@ class SlurmExecutor:
     def _submit(self, commands: Sequence[Command], resources: Resources) -> list[str]:
         section = self._section
         executor = submitit.SlurmExecutor(self._folder)
-        wanted: dict[str, Any] = {
+        parameters: dict[str, Any] = {
             "job_name": "sage",
             "partition": section.partition,
             "account": section.account,
@@ -131,7 +131,7 @@ class SlurmExecutor:
             "additional_parameters": dict(section.lines),
         }
         limit = None if resources.minutes is None else ceil(resources.minutes) + SLACK_MIN
-        given = {name: value for name, value in wanted.items() if value is not None}
+        given = {name: value for name, value in parameters.items() if value is not None}
         try:
             executor.update_parameters(**given, time=limit)
             with executor.batch():

@@ -17,6 +17,7 @@ from sage_cli.trials.search.space import Point, State, StudyTrial
 from sage_cli.trials.search.sweep import (
     ByBenchmark,
     Sweep,
+    counts_of,
     describe,
     mean_scores,
     score,
@@ -93,13 +94,13 @@ class SweepProgress(TaskProgress):
     def __init__(
         self, progress: Progress, sweep: Sweep, study: Study, lost: Sequence[StudyTrial] = ()
     ) -> None:
-        self._each = each = sweep.settings.seeds
-        super().__init__(progress, each * sweep.total)
+        self._each = seeds = sweep.settings.seeds
+        super().__init__(progress, seeds * sweep.total)
         self._sweep, self._study = sweep, study
-        earlier = [one.state for one in study.trials() if one not in lost]
-        self.done_count = each * earlier.count(State.DONE)
-        self.pruned_count = each * earlier.count(State.PRUNED)
-        self.failed_count = each * earlier.count(State.INFEASIBLE)
+        earlier = [trial.state for trial in study.trials() if trial not in lost]
+        self.done_count = seeds * earlier.count(State.DONE)
+        self.pruned_count = seeds * earlier.count(State.PRUNED)
+        self.failed_count = seeds * earlier.count(State.INFEASIBLE)
 
     def scored(self, task: Task, values: Sequence[float]) -> None:
         """A replicate was trained and measured."""
@@ -111,21 +112,21 @@ class SweepProgress(TaskProgress):
         Once the driver ends, `under_way` are the trials that run on by themselves.
         """
         trials, folder = self._study.trials(), self._sweep.folder
-        done = [(one.values, one.point) for one in trials if one.values is not None]
+        done = [(trial.values, trial.point) for trial in trials if trial.values is not None]
         if done:
-            values, point = max(done, key=lambda one: one[0][0])
+            values, point = max(done, key=lambda scored: scored[0][0])
             self.best = f"{describe(point)}: {self._valued(values)}"
-        states = Counter(one.state for one in trials)
+        states = Counter(trial.state for trial in trials)
         ended = {
             "done": states[State.DONE],
             "failed": states[State.FAILED] + states[State.INFEASIBLE],
             "pruned": states[State.PRUNED],
         }
-        wanted = self._sweep.wanted(states[State.INFEASIBLE])
-        self._total = self._each * wanted
+        total = self._sweep.wanted(states[State.INFEASIBLE])
+        self._total = self._each * total
         stops = under_way is not None and folder.cancelled
         cancelled = states[State.RUNNING] - len(under_way or ()) if stops else 0
-        left = max(0, wanted - sum(ended.values()) - cancelled)
+        left = max(0, total - sum(ended.values()) - cancelled)
         counts = {**ended, "cancelled": cancelled, "left": left}
         facts = self._sweep.facts(self._study)
         folder.write_state({**facts, "trials": counts, "best": self.best})
@@ -218,7 +219,8 @@ class Driver:
         """A task's result is stored: the study is told once its trial is complete."""
         if task.replicate is None:
             return
-        seed, results = task.replicate.seed, self._sweep.results_of(task)
+        assert task.measured is not None  # read when the queue asked if it is done
+        seed, results = task.replicate.seed, counts_of(task.measured)
         self._shown.scored(task, score(self._settings.objectives, results))
         if (pending := self._pending.pop(task.name, None)) is not None:
             pending.results[seed] = results
@@ -255,13 +257,13 @@ class Driver:
 
     def _full(self) -> bool:
         """Return True if the sweep has as many trials as it may, feasible or not."""
-        wanted, waiting = self._settings.trials, {one.number for one in self._study.failed}
-        if wanted is None:
+        limit, waiting = self._settings.trials, {trial.number for trial in self._study.failed}
+        if limit is None:
             return False
         # one that failed for an earlier driver is proposed again, and is no further trial
-        trials = [one for one in self._study.trials() if one.number not in waiting]
-        infeasible = sum(one.state is State.INFEASIBLE for one in trials)
-        return wanted <= len(trials) - infeasible or self._settings.infeasible_limit <= infeasible
+        trials = [trial for trial in self._study.trials() if trial.number not in waiting]
+        infeasible = sum(trial.state is State.INFEASIBLE for trial in trials)
+        return limit <= len(trials) - infeasible or self._settings.infeasible_limit <= infeasible
 
     def _start(self, trial: StudyTrial) -> None:
         """Make a trial's tasks due, as far as their results are not stored."""
@@ -309,11 +311,11 @@ class Driver:
         if not self._prunes:
             return
         for task in self._queue.running:
-            pending, run, one = self._pending.get(task.name), task.run, task.replicate
-            if pending is None or run is None or one is None or one.seed:
+            pending, run, replicate = self._pending.get(task.name), task.run, task.replicate
+            if pending is None or run is None or replicate is None or replicate.seed:
                 continue
             for step in self._report(pending.trial, run):
-                if step >= one.config.rl.steps:
+                if step >= replicate.config.rl.steps:
                     break  # all of it is spent: only its measurement is left
                 if self._study.should_prune(pending.trial):
                     self._end_trial(pending, task, step)
@@ -326,17 +328,17 @@ class Driver:
         """
         if task.run is None or task.run.finished:
             return
-        ended = self._queue.cancel(lambda one: one.name in pending.due)
+        ended = self._queue.cancel(lambda queued: queued.name in pending.due)
         if task.run.finished:
-            for one in ended:
-                self._queue.add(one)
+            for cancelled in ended:
+                self._queue.add(cancelled)
             return
         for name in pending.due:
             del self._pending[name]
         reason = f"by Optuna's rule {self._settings.prune} at step {step}"
-        for one in ended:
-            if one.run is not None:
-                one.run.prune(reason)
+        for cancelled in ended:
+            if cancelled.run is not None:
+                cancelled.run.prune(reason)
         self._study.prune(pending.trial, reason, step)
         self._shown.pruned(task, reason, len(pending.due))
         self._shown.write_state()
@@ -352,7 +354,9 @@ class Driver:
         why = pending.failed
         if why is None:
             self._streak.end()
-            scores = [score(self._settings.objectives, one) for one in pending.results.values()]
+            scores = [
+                score(self._settings.objectives, results) for results in pending.results.values()
+            ]
             self._study.tell(pending.trial, mean_scores(scores))
         elif self._is_own(why):
             self._study.note(pending.trial, lines=list(why.lines))

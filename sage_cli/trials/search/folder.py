@@ -73,14 +73,16 @@ class SweepFolder:
 
         `settings` is `sweep_settings`. Raises ConfigurationError with what differs.
         """
-        held = self._held(SETTINGS)
-        if held is not None and held != settings:
-            names = sorted({*held, *settings})
-            other = [name for name in names if held.get(name) != settings.get(name)]
-            shown = [f"{name} was {held.get(name)}, is {settings.get(name)}" for name in other[:5]]
-            more = f", and {len(other) - 5} more" if len(other) > 5 else ""
+        stored = self._held(SETTINGS)
+        if stored is not None and stored != settings:
+            names = sorted({*stored, *settings})
+            differing = [name for name in names if stored.get(name) != settings.get(name)]
+            changes = [
+                f"{name} was {stored.get(name)}, is {settings.get(name)}" for name in differing[:5]
+            ]
+            more = f", and {len(differing) - 5} more" if len(differing) > 5 else ""
             raise ConfigurationError(
-                f"the study {self.name} is of another sweep: {'; '.join(shown)}{more}",
+                f"the study {self.name} is of another sweep: {'; '.join(changes)}{more}",
                 "give this sweep another name with --study, or leave the option out",
             )
         write_json(self.path / SETTINGS, dict(settings))
@@ -90,11 +92,11 @@ class SweepFolder:
 
         The stored URL is not used: a file would decide where passwords are sent.
         """
-        held = (self._held(STATE) or {}).get("storage")
-        if held and storage is None:
+        stored = (self._held(STATE) or {}).get("storage")
+        if stored and storage is None:
             raise ConfigurationError(
-                f"the study of {self.name} is in the database {held}",
-                f"name it: --storage {held}",
+                f"the study of {self.name} is in the database {stored}",
+                f"name it: --storage {stored}",
             )
 
     def keep_config(self, config: SageConfig) -> None:
@@ -219,5 +221,5 @@ class Sweeps:
         """The sweep called `name`: its name, an unambiguous part of it, or its folder."""
         if (Path(name) / STATE).is_file():
             return SweepFolder(Path(name))
-        known = {sweep.name: sweep for sweep in self.all()}
-        return known[full_name(name, known, "sweep", f"in {self.root}", "`sage sweep list`")]
+        by_name = {sweep.name: sweep for sweep in self.all()}
+        return by_name[full_name(name, by_name, "sweep", f"in {self.root}", "`sage sweep list`")]

@@ -46,9 +46,9 @@ def outcome(sweep: Sweep, study: Study, under_way: Collection[int]) -> Document:
     """
     settings = sweep.config.sweep
     return sweep_document(
-        [_axis(name, one) for name, one in sweep.space.parameters.items()],
+        [_axis(name, parameter) for name, parameter in sweep.space.parameters.items()],
         settings.objectives,
-        [_trial(one, sweep, one.number in under_way) for one in study.trials()],
+        [_trial(trial, sweep, trial.number in under_way) for trial in study.trials()],
         configured_provenance(sweep.benchmarks, sweep.shared),
         base=_base(sweep),
         selected_on_reported=_reported(sweep),
@@ -57,61 +57,69 @@ def outcome(sweep: Sweep, study: Study, under_way: Collection[int]) -> Document:
 
 def lost(study: Study, sweep: Sweep) -> list[StudyTrial]:
     """The done trials of whose replicates the store has not all results any more."""
-    done = (one for one in study.trials() if one.state is State.DONE)
-    return [one for one in done if _stored(one, sweep)[1] is not None]
+    done = (trial for trial in study.trials() if trial.state is State.DONE)
+    return [trial for trial in done if _stored(trial, sweep)[1] is not None]
 
 
-def _stored(one: StudyTrial, sweep: Sweep) -> tuple[dict[str, ByBenchmark], str | None]:
+def _stored(trial: StudyTrial, sweep: Sweep) -> tuple[dict[str, ByBenchmark], str | None]:
     """The stored counts of a trial by run, and what is missing of a trial that is done."""
-    found, missing = {}, None
+    counts_by_run, missing = {}, None
     try:
-        for replicate in sweep.trial(one.point).replicates:
+        for replicate in sweep.trial(trial.point).replicates:
             if (counts := sweep.results(replicate)) is not None:
-                found[replicate.policy.label] = counts
+                counts_by_run[replicate.policy.label] = counts
             else:
                 run = replicate.policy.label
                 missing = missing or f"{run}, or some of its samples, cannot be read"
     except SageError as error:
         missing = error.cause
-    return found, missing
+    return counts_by_run, missing
 
 
-def _axis(name: str, one: Parameter) -> Axis:
-    if isinstance(one, Range):
-        return Axis(name, one.key, low=one.range[0], high=one.range[1], log=one.log)
-    return Axis(name, one.key, values=one.values)
+def _axis(name: str, parameter: Parameter) -> Axis:
+    if isinstance(parameter, Range):
+        return Axis(
+            name, parameter.key, low=parameter.range[0], high=parameter.range[1], log=parameter.log
+        )
+    return Axis(name, parameter.key, values=parameter.values)
 
 
-def _trial(one: StudyTrial, sweep: Sweep, goes_on: bool) -> SweepTrial:
+def _trial(stored_trial: StudyTrial, sweep: Sweep, goes_on: bool) -> SweepTrial:
     """A trial with all of its measured seeds."""
-    found, missing = _stored(one, sweep)
+    counts_by_run, missing = _stored(stored_trial, sweep)
     state = _unfinished(sweep, goes_on)
-    trial = CountedTrial(one.point, state, runs=tuple(found), curve=_curve(one, sweep))
-    if one.state is State.DONE and missing is not None:
+    trial = CountedTrial(
+        stored_trial.point, state, runs=tuple(counts_by_run), curve=_curve(stored_trial, sweep)
+    )
+    if stored_trial.state is State.DONE and missing is not None:
         # the study has its values, but their noise is unknown
-        values = _named(sweep, one.values or ())
+        values = _named(sweep, stored_trial.values or ())
         return replace(trial, state="missing", values=values, missing=missing)
-    if one.state is State.DONE:
-        scores = [score(sweep.config.sweep.objectives, counts) for counts in found.values()]
-        values, counts = _named(sweep, mean_scores(scores)), tuple(found.values())
+    if stored_trial.state is State.DONE:
+        scores = [score(sweep.config.sweep.objectives, counts) for counts in counts_by_run.values()]
+        values, counts = _named(sweep, mean_scores(scores)), tuple(counts_by_run.values())
         return replace(trial, state="done", values=values, counts=counts)
-    if one.state in (State.FAILED, State.INFEASIBLE):
-        lines = tuple(one.attrs.get("lines", ()))
-        why = TrialFailure(str(one.attrs.get("failure")), str(one.attrs.get("reason")), lines)
+    if stored_trial.state in (State.FAILED, State.INFEASIBLE):
+        lines = tuple(stored_trial.attrs.get("lines", ()))
+        why = TrialFailure(
+            str(stored_trial.attrs.get("failure")), str(stored_trial.attrs.get("reason")), lines
+        )
         return replace(trial, state="failed", failure=why)
-    if one.state is State.PRUNED:
-        return replace(trial, state="pruned", pruned=str(one.attrs.get("reason")))
+    if stored_trial.state is State.PRUNED:
+        return replace(trial, state="pruned", pruned=str(stored_trial.attrs.get("reason")))
     return trial
 
 
 def _named(sweep: Sweep, values: Sequence[float]) -> dict[str, float]:
-    return dict(zip((one.name for one in sweep.config.sweep.objectives), values, strict=True))
+    return dict(
+        zip((objective.name for objective in sweep.config.sweep.objectives), values, strict=True)
+    )
 
 
-def _curve(one: StudyTrial, sweep: Sweep) -> LearningCurve | None:
+def _curve(trial: StudyTrial, sweep: Sweep) -> LearningCurve | None:
     """The learning curve of a trial's first run; None if its settings contradict each other."""
     try:
-        return learning_curve(sweep.trial(one.point).replicates[0].policy.run)
+        return learning_curve(sweep.trial(trial.point).replicates[0].policy.run)
     except SageError:
         return None
 
@@ -135,7 +143,7 @@ def _base(sweep: Sweep) -> SweepTrial | None:
 def _reported(sweep: Sweep) -> str | None:
     """The benchmarks on which settings are selected although they are also reported."""
     reported = set(benchmark_names(sweep.config.evaluation.benchmark))
-    both = [one.name for one in sweep.benchmarks if one.name in reported]
+    both = [benchmark.name for benchmark in sweep.benchmarks if benchmark.name in reported]
     return ", ".join(both) or None
 
 
@@ -159,17 +167,17 @@ def mirror_report(report: Report, facts: Mapping[str, Any], tracking: TrackingSe
 def _summary(result: SweepResult) -> dict[str, Any]:
     """Summarise the trials: counts by state, and the best one by objective."""
     states = [trial.state for trial in result.trials]
-    found: dict[str, Any] = {
+    facts: dict[str, Any] = {
         f"trials/{state}": states.count(state) for state in dict.fromkeys(states)
     }
     for objective in result.objectives:
-        if (place := result.best(objective)) is None:
+        if (best := result.best(objective)) is None:
             continue
-        trial, name = result.trials[place], f"best/{objective}"
-        found |= {f"{name}/{key}": value for key, value in trial.settings.items()}
-        found[f"{name}/value"] = result.value_at(objective)[place]
-        found[f"{name}/runs"] = " ".join(trial.runs)
-    return found
+        trial, name = result.trials[best], f"best/{objective}"
+        facts |= {f"{name}/{key}": value for key, value in trial.settings.items()}
+        facts[f"{name}/value"] = result.value_at(objective)[best]
+        facts[f"{name}/runs"] = " ".join(trial.runs)
+    return facts
 
 
 def learning_curve(run: Run | None) -> LearningCurve | None:
@@ -181,7 +189,9 @@ def learning_curve(run: Run | None) -> LearningCurve | None:
         return None
     records = run.metrics.read()
     for key in SHOWN:
-        points = [(int(one["step"]), float(one[key])) for one in records if _has(one, key)]
+        points = [
+            (int(record["step"]), float(record[key])) for record in records if _has(record, key)
+        ]
         if points:
             return LearningCurve(key, _thinned(points))
     return None
@@ -196,4 +206,6 @@ def _thinned(points: Sequence[tuple[int, float]]) -> tuple[tuple[int, float], ..
     """Return `POINTS` windows' last steps and means, or the points if they are not more."""
     size = -(-len(points) // POINTS)
     windows = [points[start : start + size] for start in range(0, len(points), size)]
-    return tuple((one[-1][0], sum(value for _, value in one) / len(one)) for one in windows)
+    return tuple(
+        (window[-1][0], sum(value for _, value in window) / len(window)) for window in windows
+    )

@@ -15,7 +15,8 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, ValidationError, ValidationInfo, field_validator
 
 from sage_cli.config.layers import leaves
-from sage_cli.config.load import changed, meant, remedy
+from sage_cli.config.load import changed
+from sage_cli.config.mistakes import meant, remedy
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.guides import Guide
@@ -45,13 +46,15 @@ def _resolved(given: Any, info: ValidationInfo[SageConfig]) -> Any:
     if not isinstance(given, Mapping):
         raise ValueError(f"a parameter has a key and one of {', '.join(DOMAINS)}, not {given!r}")
     told = {name: value for name, value in given.items() if value is not None}
-    known = {*Values.model_fields, *Range.model_fields, *DOMAINS}
-    for name in told.keys() - known:
-        raise ValueError(f"a parameter has no '{name}'{meant(name, sorted(known))}")
+    names = {*Values.model_fields, *Range.model_fields, *DOMAINS}
+    for name in told.keys() - names:
+        raise ValueError(f"a parameter has no '{name}'{meant(name, sorted(names))}")
     domains = [name for name in DOMAINS if name in told]
     if len(domains) != 1:
-        shown = " and ".join(domains) or "none"
-        raise ValueError(f"a parameter has one of {', '.join(DOMAINS)}; this one has {shown}")
+        given_domains = " and ".join(domains) or "none"
+        raise ValueError(
+            f"a parameter has one of {', '.join(DOMAINS)}; this one has {given_domains}"
+        )
     told["key"] = key_of(str(told["key"]))
     if domains == ["range"]:
         return {**told, "integer": told.get("integer", False) or is_whole(told["key"])}
@@ -93,24 +96,26 @@ class WrittenSpace(Space):
         if not isinstance(given, Mapping):
             return given
         return {
-            name: {**one, "key": one.get("key") or name} if isinstance(one, Mapping) else one
-            for name, one in given.items()
+            name: {**parameter, "key": parameter.get("key") or name}
+            if isinstance(parameter, Mapping)
+            else parameter
+            for name, parameter in given.items()
         }
 
     @field_validator("parameters")
     @classmethod
     def _conditions_can_be_met(cls, given: dict[str, Parameter]) -> dict[str, Parameter]:
         """Order parameters by their conditions, and shorten their names."""
-        counts = Counter(one.key for one in given.values())
+        counts = Counter(parameter.key for parameter in given.values())
         problems = [
             f"{key} is named twice: give all values in one parameter"
             for key, count in counts.items()
             if count > 1
         ]
         parameters = {}
-        for name, one in given.items():
+        for name, parameter in given.items():
             try:
-                parameters[name] = one.model_copy(update={"when": _conditions(name, given)})
+                parameters[name] = parameter.model_copy(update={"when": _conditions(name, given)})
             except ValueError as error:
                 problems.append(str(error))
         if problems:
@@ -127,18 +132,18 @@ def _conditions(name: str, parameters: Mapping[str, Parameter]) -> dict[str, tup
     A setting that only some of the searched guides or methods have exists only with those. Raises
     ValueError for a condition that no point meets.
     """
-    one, by_key = parameters[name], {other.key: other for other in parameters.values()}
+    parameter, by_key = parameters[name], {by_name.key: by_name for by_name in parameters.values()}
     conditions: dict[str, tuple[Value, ...]] = {}
-    for typed, values in one.when.items():
-        other = parameters.get(typed) or by_key.get(typed)
-        if other is None or other is one:
+    for typed, values in parameter.when.items():
+        condition = parameters.get(typed) or by_key.get(typed)
+        if condition is None or condition is parameter:
             close = meant(typed, parameters.keys() - {name})
             raise ValueError(f"{name} exists only with '{typed}', no other parameter here{close}")
         for value in values:
-            if isinstance(other, Range) or not other.holds(value):
+            if isinstance(condition, Range) or not condition.holds(value):
                 raise ValueError(f"{name} exists only with {typed}={value}: list it in {typed}")
-        conditions[other.key] = values
-    return {**_having_it(one.key, by_key), **conditions}
+        conditions[condition.key] = values
+    return {**_having_it(parameter.key, by_key), **conditions}
 
 
 def _having_it(key: str, by_key: Mapping[str, Parameter]) -> dict[str, tuple[Value, ...]]:
@@ -149,8 +154,8 @@ def _having_it(key: str, by_key: Mapping[str, Parameter]) -> dict[str, tuple[Val
         return {}
     fitting = tuple(name for name in chosen.values if name in having)
     if not fitting:
-        shown = ", ".join(map(str, chosen.values))
-        raise ValueError(f"{key} belongs to {choice} {' or '.join(having)}, not {shown}")
+        names = ", ".join(map(str, chosen.values))
+        raise ValueError(f"{key} belongs to {choice} {' or '.join(having)}, not {names}")
     return {choice: fitting} if fitting != chosen.values else {}
 
 
@@ -158,7 +163,9 @@ def _in_order(parameters: Mapping[str, Parameter]) -> Iterator[str]:
     """Yield each parameter behind those that it depends on, else as they were written."""
     left, placed = dict(parameters), set[str]()
     while left:
-        following = next((name for name, one in left.items() if placed >= set(one.when)), None)
+        following = next(
+            (name for name, parameter in left.items() if placed >= set(parameter.when)), None
+        )
         if following is None:
             names = " and ".join(left)
             raise ValueError(f"{names} exist only with each other, so none of them does")
@@ -191,7 +198,9 @@ def read_space(text: str, config: SageConfig) -> Space:
     try:
         space = WrittenSpace.model_validate(written, context=config)
     except ValidationError as error:
-        problems = dict.fromkeys(line for one in error.errors() for line in _sentences(one))
+        problems = dict.fromkeys(
+            line for complaint in error.errors() for line in _sentences(complaint)
+        )
         cause = "\n".join(f"{source}{problem}" for problem in problems)
         raise ConfigurationError(cause, EXAMPLE) from None
     return checked(space, config)
@@ -206,9 +215,9 @@ def guide_of(text: str) -> str | None:
     written, _ = _written(text)
     keys = []
     parameters = written.get("parameters")
-    for name, one in parameters.items() if isinstance(parameters, dict) else ():
+    for name, parameter in parameters.items() if isinstance(parameters, dict) else ():
         with suppress(AttributeError, ConfigurationError):  # `read_space` says what is wrong
-            keys.append(key_of(str(one.get("key") or name)))
+            keys.append(key_of(str(parameter.get("key") or name)))
     if written.get("guide") is not None or "guide.name" in keys:
         return written.get("guide")
     having = [
@@ -217,7 +226,7 @@ def guide_of(text: str) -> str | None:
     guides = set.intersection(*having) if having else set()
     kinds = {name: Guide.named(name) for name in guides}
     guides -= {
-        name for name, other in permutations(guides, 2) if issubclass(kinds[name], kinds[other])
+        name for name, base in permutations(guides, 2) if issubclass(kinds[name], kinds[base])
     }
     return guides.pop() if len(guides) == 1 else None
 
@@ -230,10 +239,10 @@ def _written(text: str) -> tuple[dict[str, Any], str]:
     if path.suffix not in (".yaml", ".yml"):
         path = shipped("sweeps") / f"{text.replace(',', '-').replace(' ', '')}.yaml"
     if not path.is_file():
-        known = sorted(file.stem for file in shipped("sweeps").glob("*.yaml"))
+        shipped_names = sorted(file.stem for file in shipped("sweeps").glob("*.yaml"))
         raise ConfigurationError(
-            f"there is no search space '{text}'{meant(path.stem, known)}; there are "
-            f"{', '.join(known)}",
+            f"there is no search space '{text}'{meant(path.stem, shipped_names)}; there are "
+            f"{', '.join(shipped_names)}",
             'give one of these, the path of a YAML file, or the space itself, as "tau=0.2:0.8"',
         )
     return read_yaml(path), f"{path}: "
@@ -248,14 +257,16 @@ def parse_line(text: str) -> dict[str, Any]:
     """
     parameters: dict[str, Any] = {}
     for part in filter(None, map(str.strip, text.split(","))):
-        said, _, condition = part.partition(" if ")
-        name, domain = _pair(said, part)
+        assignment, _, condition = part.partition(" if ")
+        name, domain = _pair(assignment, part)
         if name in parameters:
             raise ConfigurationError(f"the space names {name} twice", EXAMPLE)
         parameters[name] = _domain(domain, part)
         if condition:
-            pairs = [_pair(one, part) for one in condition.split(" and ")]
-            parameters[name]["when"] = {other: values.split("|") for other, values in pairs}
+            pairs = [_pair(condition_part, part) for condition_part in condition.split(" and ")]
+            parameters[name]["when"] = {
+                name_of_other: values.split("|") for name_of_other, values in pairs
+            }
     return {"parameters": parameters}
 
 
@@ -306,15 +317,18 @@ def checked(space: Space, config: SageConfig) -> Space:
     problems: list[str] = []
     parameters = dict(space.parameters)
     conditions: dict[str, Point] = {}  # values with which a setting exists
-    for name, one in space.parameters.items():
+    for name, parameter in space.parameters.items():
         met: dict[str, Value] = {}
-        for key, values in one.when.items():
+        for key, values in parameter.when.items():
             met |= {**conditions[key], key: values[0]}
-        conditions[one.key] = met
-        given = one.values if isinstance(one, Values) else one.range
-        taken = [_taken({**met, one.key: value}, one.key, config, problems) for value in given]
-        if isinstance(one, Values):
-            parameters[name] = one.model_copy(update={"values": tuple(taken)})
+        conditions[parameter.key] = met
+        given = parameter.values if isinstance(parameter, Values) else parameter.range
+        taken = [
+            _taken({**met, parameter.key: value}, parameter.key, config, problems)
+            for value in given
+        ]
+        if isinstance(parameter, Values):
+            parameters[name] = parameter.model_copy(update={"values": tuple(taken)})
         problems += [
             f"{name} has the value {value} {count} times: give each value once (products of "
             "`times` are rounded to six significant digits)"
@@ -342,6 +356,6 @@ def _tried(point: Point, config: SageConfig, problems: list[str]) -> SageConfig 
     try:
         return changed(config, point)
     except ConfigurationError as error:
-        shown = ", ".join(f"{key}={value}" for key, value in point.items())
-        problems += [f"{shown}: {line}" for line in error.cause.splitlines()]
+        settings = ", ".join(f"{key}={value}" for key, value in point.items())
+        problems += [f"{settings}: {line}" for line in error.cause.splitlines()]
         return None

@@ -42,8 +42,12 @@ _WITH_ORDER = ("qmc", "tpe", "gp", "cmaes")
 
 def ordered_lists(space: Space, sampler: str) -> list[str]:
     """Return the lists of numbers, by short name, whose order that sampler can use."""
-    lists = {name: one for name, one in space.parameters.items() if isinstance(one, Values)}
-    return [name for name, one in lists.items() if sampler in _WITH_ORDER and one.numeric]
+    lists = {
+        name: parameter
+        for name, parameter in space.parameters.items()
+        if isinstance(parameter, Values)
+    }
+    return [name for name, values in lists.items() if sampler in _WITH_ORDER and values.numeric]
 
 
 class OptunaSpace:
@@ -54,7 +58,9 @@ class OptunaSpace:
 
     def __init__(self, space: Space, ordered: Collection[str]) -> None:
         self.space = space
-        self._distributions = {name: one.distribution for name, one in space.parameters.items()}
+        self._distributions = {
+            name: parameter.distribution for name, parameter in space.parameters.items()
+        }
         self._sorted: dict[str, list[Any]] = {}
         for name in ordered:
             values: Any = space.parameters[name].options
@@ -65,7 +71,11 @@ class OptunaSpace:
     def always(self) -> dict[str, BaseDistribution]:
         """The distributions of the parameters that every point has."""
         some = self.space.conditional
-        return {name: one for name, one in self._distributions.items() if name not in some}
+        return {
+            name: distribution
+            for name, distribution in self._distributions.items()
+            if name not in some
+        }
 
     def to_params(self, point: Point) -> tuple[dict[str, Any], dict[str, BaseDistribution]]:
         """Return a point as a trial's parameters, with their distributions."""
@@ -83,20 +93,20 @@ class OptunaSpace:
 
     def strange(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Return the parameters of a trial that the space lacks, or with values it lacks."""
-        known = self._distributions
+        distributions = self._distributions
         return {
             name: value
             for name, value in params.items()
-            if name not in known or not _holds(known[name], value)
+            if name not in distributions or not _holds(distributions[name], value)
         }
 
     def suggest(self, trial: Trial) -> Point:
         """Return what the trial's sampler chooses for the parameters, each where it exists."""
         point: dict[str, Value] = {}
-        for name, one in self.space.parameters.items():
-            if one.exists_in(point):
+        for name, parameter in self.space.parameters.items():
+            if parameter.exists_in(point):
                 chosen = _suggested(trial, name, self._distributions[name])
-                point[one.key] = self._value(name, chosen)
+                point[parameter.key] = self._value(name, chosen)
         return point
 
     def _value(self, name: str, chosen: Any) -> Any:
@@ -165,24 +175,26 @@ def sampler(
     What it draws depends on the study's content, the seed and those numbers alone, so that a driver
     that was started again proposes what it would have proposed.
     """
-    own = int(np.random.SeedSequence([seed, asked + withdrawn]).generate_state(1)[0])
+    seed_of_ask = int(np.random.SeedSequence([seed, asked + withdrawn]).generate_state(1)[0])
     begins = asked < STARTUP or asked - infeasible < LEAST
     if name == "qmc" or (name in ("tpe", "gp") and begins):
-        return _Sobol(space.always, seed, rest=RandomSampler(seed=own))
+        return _Sobol(space.always, seed, rest=RandomSampler(seed=seed_of_ask))
     if name == "tpe":
         return TPESampler(
-            seed=own,
+            seed=seed_of_ask,
             n_startup_trials=STARTUP,
             constant_liar=True,
             gamma=lambda trials: min(math.ceil(GOOD * trials), MOST_GOOD),
         )
     if name == "gp":
-        return GPSampler(seed=own, n_startup_trials=STARTUP, warn_independent_sampling=False)
+        return GPSampler(
+            seed=seed_of_ask, n_startup_trials=STARTUP, warn_independent_sampling=False
+        )
     if name == "cmaes":
-        return CmaEsSampler(seed=own, warn_independent_sampling=False)
+        return CmaEsSampler(seed=seed_of_ask, warn_independent_sampling=False)
     if name == "nsga2":
-        return NSGAIISampler(seed=own, population_size=POPULATION)
-    return RandomSampler(seed=own)
+        return NSGAIISampler(seed=seed_of_ask, population_size=POPULATION)
+    return RandomSampler(seed=seed_of_ask)
 
 
 def pruner(name: str, first: int, steps: int) -> BasePruner:
@@ -211,13 +223,15 @@ class TaughtStudy(optuna.Study):
     ) -> list[FrozenTrial]:
         trials = super()._get_trials(deepcopy, None, use_cache)
         worst = None if isinstance(self.sampler, TPESampler) else _worst(trials)
-        seen = [_seen(one, worst) if INFEASIBLE in one.user_attrs else one for one in trials]
-        return [one for one in seen if states is None or one.state in states]
+        seen = [
+            _seen(trial, worst) if INFEASIBLE in trial.user_attrs else trial for trial in trials
+        ]
+        return [trial for trial in seen if states is None or trial.state in states]
 
 
 def _worst(trials: Sequence[FrozenTrial]) -> list[float] | None:
     """The lowest measured value of each objective; None if nothing is measured."""
-    values = [one.values for one in trials if one.state is TrialState.COMPLETE]
+    values = [trial.values for trial in trials if trial.state is TrialState.COMPLETE]
     return [float(value) for value in np.min(values, axis=0)] if values else None
 
 

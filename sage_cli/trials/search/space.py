@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeGuard
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, ValidationInfo, field_validator
 
-from sage_cli.config.layers import UNIONS, Setting, members, setting, settings, settings_of
-from sage_cli.config.load import meant
+from sage_cli.config.catalogue import UNIONS, Setting, members, setting, settings, settings_of
+from sage_cli.config.mistakes import meant
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.settings.section import Section
@@ -47,21 +47,25 @@ def key_of(name: str) -> str:
     Raises ConfigurationError for one that is unknown, ambiguous, or not to be searched.
     """
     key = name if "." in name else SHORT.get(name) or _by_last_part(name)
-    found = setting(key)
-    if found is None:
-        searched = [known for known, one in settings().items() if not _reason_against(one)]
-        last_parts = [known.rpartition(".")[2] for known in searched]
+    resolved = setting(key)
+    if resolved is None:
+        searched = [
+            known_key
+            for known_key, described in settings().items()
+            if not _reason_against(described)
+        ]
+        last_parts = [known_key.rpartition(".")[2] for known_key in searched]
         close = meant(name, searched if "." in name else [*SHORT, *last_parts])
         raise ConfigurationError(f"there is no setting '{name}'{close}")
-    if reason := _reason_against(found):
+    if reason := _reason_against(resolved):
         raise ConfigurationError(f"{key} can't be searched: it {reason}")
     return key
 
 
 def is_whole(key: str) -> bool:
     """Return True if the setting takes whole numbers only."""
-    found = setting(key)
-    return found is not None and found.integer
+    resolved = setting(key)
+    return resolved is not None and resolved.integer
 
 
 def choice_for(key: str) -> str | None:
@@ -74,17 +78,17 @@ def choice_for(key: str) -> str | None:
 def members_with(key: str) -> tuple[str, ...]:
     """Return the names of the guides, or methods, that have the setting `key`; empty for all."""
     section, _, name = key.partition(".")
-    every = members(section)
-    having = tuple(one for one, kind in every.items() if name in kind.model_fields)
-    return having if len(having) < len(every) else ()
+    kinds = members(section)
+    having = tuple(member for member, kind in kinds.items() if name in kind.model_fields)
+    return having if len(having) < len(kinds) else ()
 
 
-def _reason_against(one: Setting) -> str | None:
+def _reason_against(described: Setting) -> str | None:
     """Return why a search over the setting makes no sense."""
-    for name in (one.key, one.key.partition(".")[0]):
+    for name in (described.key, described.key.partition(".")[0]):
         if name in REFUSED:
             return REFUSED[name]
-    return "changes no result" if one.cosmetic else None
+    return "changes no result" if described.cosmetic else None
 
 
 def _by_last_part(name: str) -> str:
@@ -92,8 +96,9 @@ def _by_last_part(name: str) -> str:
         for sections in (*NEAREST, ALL):
             near = [
                 key
-                for key, one in settings_of(sections).items()
-                if key.rpartition(".")[2] == name and (not _reason_against(one)) == may_be_searched
+                for key, described in settings_of(sections).items()
+                if key.rpartition(".")[2] == name
+                and (not _reason_against(described)) == may_be_searched
             ]
             if len(near) > 1:
                 raise ConfigurationError(f"'{name}' is ambiguous: write {' or '.join(near)}")
@@ -163,7 +168,7 @@ class _Parameter(Section):
 
     def exists_in(self, point: Point) -> bool:
         """Return True if the values of `point` meet every condition."""
-        return all(key in point and _holds(of, point[key]) for key, of in self.when.items())
+        return all(key in point and _holds(values, point[key]) for key, values in self.when.items())
 
 
 class Values(_Parameter):
@@ -225,15 +230,15 @@ class Range(_Parameter):
     @field_validator("range")
     @classmethod
     def _goes_up(cls, ends: tuple[float, ...], info: ValidationInfo) -> tuple[float, ...]:
-        shown = ":".join(f"{end:g}" for end in ends)
+        written = ":".join(f"{end:g}" for end in ends)
         if len(ends) != 2 or not ends[0] < ends[1]:
-            raise ValueError(f"a range goes from a lower to a higher number, and {shown} doesn't")
+            raise ValueError(f"a range goes from a lower to a higher number, and {written} doesn't")
         if info.data.get("log") and ends[0] <= 0:
             raise ValueError(f"a logarithmic range starts above 0, not at {ends[0]:g}")
         if not info.data.get("integer"):
             return ends
         if not all(end.is_integer() for end in ends):
-            raise ValueError(f"a range of whole numbers begins and ends with one, not as {shown}")
+            raise ValueError(f"a range of whole numbers begins and ends with one, not as {written}")
         return tuple(map(int, ends))
 
 
@@ -251,22 +256,22 @@ class Space(Section):
     @property
     def keys(self) -> dict[str, str]:
         """Settings by short name."""
-        return {name: one.key for name, one in self.parameters.items()}
+        return {name: parameter.key for name, parameter in self.parameters.items()}
 
     @property
     def ranges(self) -> list[str]:
         """The short names of the parameters that no list of values describes."""
-        return [name for name, one in self.parameters.items() if isinstance(one, Range)]
+        return [name for name, parameter in self.parameters.items() if isinstance(parameter, Range)]
 
     @property
     def conditional(self) -> list[str]:
         """The short names of the parameters that some points lack."""
-        return [name for name, one in self.parameters.items() if one.when]
+        return [name for name, parameter in self.parameters.items() if parameter.when]
 
     @property
     def size(self) -> int | None:
         """An upper bound of the number of points; None where a parameter's values aren't listed."""
-        options = [one.options for one in self.parameters.values()]
+        options = [parameter.options for parameter in self.parameters.values()]
         return None if None in options else prod(map(len, filter(None, options)))
 
     def points(self) -> Iterator[Point]:
@@ -274,18 +279,18 @@ class Space(Section):
 
         Raises ConfigurationError where a parameter has a range that isn't listed.
         """
-        endless = [name for name, one in self.parameters.items() if one.options is None]
+        endless = [name for name, parameter in self.parameters.items() if parameter.options is None]
         if endless:
             raise ConfigurationError(
                 f"{' and '.join(endless)} has a range, which no list of points exhausts",
                 f"write values, as {endless[0]}=0.1|0.2|0.3, or choose --sampler tpe",
             )
         met = set()
-        for values in product(*(one.options or () for one in self.parameters.values())):
+        for values in product(*(parameter.options or () for parameter in self.parameters.values())):
             point: dict[str, Value] = {}
-            for one, value in zip(self.parameters.values(), values, strict=True):
-                if one.exists_in(point):
-                    point[one.key] = value
+            for parameter, value in zip(self.parameters.values(), values, strict=True):
+                if parameter.exists_in(point):
+                    point[parameter.key] = value
             if (key := point_key(point)) not in met:
                 met.add(key)
                 yield point
@@ -296,15 +301,17 @@ class Space(Section):
 
     def __contains__(self, point: Point) -> bool:
         """Return True if `point` has exactly the parameters that it should, with their values."""
-        wanted = [one for one in self.parameters.values() if one.exists_in(point)]
-        same = {one.key for one in wanted} == set(point)
-        return same and all(one.holds(point[one.key]) for one in wanted)
+        existing = [
+            parameter for parameter in self.parameters.values() if parameter.exists_in(point)
+        ]
+        same = {parameter.key for parameter in existing} == set(point)
+        return same and all(parameter.holds(point[parameter.key]) for parameter in existing)
 
     def plain(self) -> list[dict[str, Any]]:
         """Return the parameters in types that JSON has."""
         return [
-            {"name": name, **one.model_dump(exclude=None if one.when else {"when"})}
-            for name, one in self.parameters.items()
+            {"name": name, **parameter.model_dump(exclude=None if parameter.when else {"when"})}
+            for name, parameter in self.parameters.items()
         ]
 
 

@@ -93,11 +93,11 @@ class Lease:
         self.own = replace(self.own, holder=Holder.this_process())
         self.patiently(lambda: self.study.set_user_attr(DRIVER, asdict(self.own)))
         time.sleep(SETTLE_S)
-        found = self._owner()
+        latest = self._owner()
         if (
-            found is not None and found.holder != self.own.holder
+            latest is not None and latest.holder != self.own.holder
         ):  # the last one that wrote has the lease
-            raise self._refusal(found)
+            raise self._refusal(latest)
         threading.Thread(target=self._beat, daemon=True).start()
         return before if elsewhere else None
 
@@ -110,24 +110,24 @@ class Lease:
         """Release the lease, so that the next driver need not wait."""
         self._over.set()
         with suppress(DBAPIError, StorageInternalError):  # else it waits for a heartbeat
-            found = owner_of(self.study)
-            if found is not None and found.holder == self.own.holder:
-                self.study.set_user_attr(DRIVER, asdict(replace(found, holder=None)))
+            latest = owner_of(self.study)
+            if latest is not None and latest.holder == self.own.holder:
+                self.study.set_user_attr(DRIVER, asdict(replace(latest, holder=None)))
 
     def _owner(self) -> Owner | None:
-        found: Owner | None = self.patiently(lambda: owner_of(self.study))
-        return found
+        owner: Owner | None = self.patiently(lambda: owner_of(self.study))
+        return owner
 
     def _lives(self, owner: Owner) -> bool:
         """Return True if an owner's process sends a heartbeat; clocks of hosts are not compared."""
         until_s = time.monotonic() + EXPIRY_S
         while owner.holder is not None and not _is_dead_here(owner.holder):
-            if (now := self._owner()) is None:
+            if (latest := self._owner()) is None:
                 return False
-            if (now.holder, now.beat) != (owner.holder, owner.beat):
-                if now.holder is not None:
+            if (latest.holder, latest.beat) != (owner.holder, owner.beat):
+                if latest.holder is not None:
                     return True
-                owner = now
+                owner = latest
             elif time.monotonic() >= until_s:
                 return False
             time.sleep(_POLL_S)
@@ -137,16 +137,16 @@ class Lease:
         beat = 0
         while not self._over.wait(HEARTBEAT_S):
             with suppress(DBAPIError, StorageInternalError):  # a database that is restarted
-                found = owner_of(self.study)
-                if found is not None and found.holder != self.own.holder:
-                    self._taken_by = found
+                latest = owner_of(self.study)
+                if latest is not None and latest.holder != self.own.holder:
+                    self._taken_by = latest
                     return
                 beat += 1
                 self.study.set_user_attr(DRIVER, asdict(replace(self.own, beat=beat)))
 
-    def _refusal(self, other: Owner) -> StoreError:
+    def _refusal(self, owner: Owner) -> StoreError:
         return StoreError(
-            f"the study {self.study.study_name} in the database is driven by {other}, and a study "
+            f"the study {self.study.study_name} in the database is driven by {owner}, and a study "
             "has one driver",
             "wait until it ends, or stop it; or give this sweep another name with --study",
         )
@@ -174,21 +174,21 @@ PATIENCE_S = 120.0
 """How long a database that was reached once may be away, as while it is restarted."""
 
 
-def open_storage(place: Path | str) -> BaseStorage:
+def open_storage(location: Path | str) -> BaseStorage:
     """The storage at `place`, a folder or a database's URL, for its one driver.
 
     A journal is repaired after a kill. Raises ConfigurationError for an invalid URL, StoreError if
     a database is unreachable.
     """
-    if isinstance(place, str):
-        return _database(place)
-    path = place / JOURNAL
-    place.mkdir(parents=True, exist_ok=True)
+    if isinstance(location, str):
+        return _database(location)
+    path = location / JOURNAL
+    location.mkdir(parents=True, exist_ok=True)
     _mend(path)
     return JournalStorage(JournalFileBackend(str(path)))
 
 
-def patiently(place: Path | str, operation: Callable[[], Result]) -> Result:
+def patiently(location: Path | str, operation: Callable[[], Result]) -> Result:
     """The result of `operation`, which is repeated for a while if the database is away."""
     began, pause_s = time.monotonic(), 0.2
     while True:
@@ -196,9 +196,9 @@ def patiently(place: Path | str, operation: Callable[[], Result]) -> Result:
             return operation()
         except (DBAPIError, StorageInternalError) as error:
             if time.monotonic() - began > PATIENCE_S:
-                raise _unreachable(str(place), error) from None
+                raise _unreachable(str(location), error) from None
             if pause_s == 0.2:
-                log.warning("%s; it is tried again", _unreachable(str(place), error).cause)
+                log.warning("%s; it is tried again", _unreachable(str(location), error).cause)
             time.sleep(pause_s)
             pause_s = min(2 * pause_s, 5.0)
 
@@ -250,10 +250,11 @@ def _database(typed: str) -> BaseStorage:
         raise _unreachable(url, error) from None
 
 
-def _unreachable(place: str, error: Exception) -> StoreError:
+def _unreachable(location: str, error: Exception) -> StoreError:
     cause = error.__cause__ if isinstance(error, StorageInternalError) else error
     return StoreError(
-        f"the study's database {without_passwords(place)} can't be reached: {_first_line(cause)}",
+        f"the study's database {without_passwords(location)} can't be reached: "
+        f"{_first_line(cause)}",
         "see that it runs, that sweep.storage names it, and that a password is in $PGPASSWORD or "
         "~/.pgpass if it wants one; what was done is kept, and the same command resumes there",
     )

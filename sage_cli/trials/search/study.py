@@ -39,8 +39,8 @@ Result = TypeVar("Result")
 class StoredTrials:
     """The trials of one study; a database that is away for a while is waited for."""
 
-    def __init__(self, place: Path | str, study: optuna.Study, space: OptunaSpace) -> None:
-        self._place, self._study, self._space = place, study, space
+    def __init__(self, location: Path | str, study: optuna.Study, space: OptunaSpace) -> None:
+        self._place, self._study, self._space = location, study, space
 
     def trials(self) -> list[StudyTrial]:
         """Every point once, in the order of their first trials, with its latest trial.
@@ -49,10 +49,10 @@ class StoredTrials:
         """
         latest: dict[Any, StudyTrial] = {}
         for frozen in self._whole():
-            one = self._trial(frozen)
-            before = latest.get(point_key(one.point))
-            if REPEATS not in one.attrs and (before is None or before.state is not State.DONE):
-                latest[point_key(one.point)] = one
+            trial = self._trial(frozen)
+            before = latest.get(point_key(trial.point))
+            if REPEATS not in trial.attrs and (before is None or before.state is not State.DONE):
+                latest[point_key(trial.point)] = trial
         return list(latest.values())
 
     def asked(self) -> int:
@@ -61,12 +61,12 @@ class StoredTrials:
 
     def withdrawn(self) -> list[Point]:
         """The points of the trials that do not count."""
-        found = (frozen for frozen in self._all() if WITHDRAWN in frozen.user_attrs)
-        return [self._space.from_params(frozen.params) for frozen in found]
+        withdrawn = (frozen for frozen in self._all() if WITHDRAWN in frozen.user_attrs)
+        return [self._space.from_params(frozen.params) for frozen in withdrawn]
 
     def tidy(self) -> None:
         """Close what a killed driver left that is no trial yet: unfinished asks."""
-        running = {one.number for one in self.trials() if one.state is State.RUNNING}
+        running = {trial.number for trial in self.trials() if trial.state is State.RUNNING}
         for frozen in self._all():
             if frozen.state is TrialState.RUNNING and frozen.number not in running:
                 self._close(frozen.number, None, TrialState.FAIL)
@@ -80,8 +80,8 @@ class StoredTrials:
         return bool([frozen for frozen in waiting if self._fits(frozen)])
 
     def _fits(self, frozen: FrozenTrial) -> bool:
-        wanted = {**frozen.params, **frozen.system_attrs.get("fixed_params", {})}
-        if not (strange := self._space.strange(wanted)):
+        params = {**frozen.params, **frozen.system_attrs.get("fixed_params", {})}
+        if not (strange := self._space.strange(params)):
             return True
         log.warning(
             "trial %d, which was enqueued, is left out: the space does not hold %s",
@@ -110,7 +110,9 @@ class StoredTrials:
 
     def enter(self, point: Point, values: Sequence[float], attrs: Mapping[str, Any]) -> None:
         """Enter a trial that is done already."""
-        self._add(point, attrs, state=TrialState.COMPLETE, values=[float(one) for one in values])
+        self._add(
+            point, attrs, state=TrialState.COMPLETE, values=[float(value) for value in values]
+        )
 
     def note(self, trial: StudyTrial, **attrs: Any) -> None:
         """Store something about a trial that has not ended yet, in JSON's types."""
@@ -132,7 +134,7 @@ class StoredTrials:
 
     def complete(self, trial: StudyTrial, values: Sequence[float]) -> None:
         """End a trial with its values."""
-        self._close(trial.number, [float(one) for one in values], TrialState.COMPLETE)
+        self._close(trial.number, [float(value) for value in values], TrialState.COMPLETE)
 
     def end(self, trial: StudyTrial, *, pruned: bool = False) -> None:
         """End a trial without values, because it failed or was pruned."""
@@ -209,8 +211,8 @@ class Study(StoredTrials):
     to be repeated; `before` is who drove it last, if that was from another folder.
     """
 
-    def __init__(self, place: Path | str, study: optuna.Study, space: OptunaSpace) -> None:
-        super().__init__(place, study, space)
+    def __init__(self, location: Path | str, study: optuna.Study, space: OptunaSpace) -> None:
+        super().__init__(location, study, space)
         about = study.user_attrs
         self.name = study.study_name
         self.space = space.space
@@ -224,7 +226,7 @@ class Study(StoredTrials):
     @classmethod
     def open(
         cls,
-        place: Path | str,
+        location: Path | str,
         sweep: str,
         space: Space,
         sampler: str,
@@ -250,7 +252,7 @@ class Study(StoredTrials):
         if ordered:  # the trials of others have values in them
             about["ordered"] = ordered
         identity = identity_of("study", {**about, "determinants": determinants or {}})
-        storage = open_storage(place)
+        storage = open_storage(location)
 
         def opened() -> optuna.Study:
             study = optuna.create_study(
@@ -265,16 +267,18 @@ class Study(StoredTrials):
                 study.set_metric_names(list(objectives))
             return study
 
-        study = patiently(place, opened)
+        study = patiently(location, opened)
         study.pruner = pruner or NopPruner()
-        found = cls(place, study, OptunaSpace(space, ordered))
-        if isinstance(place, str) and owner is not None:
-            lease = Lease(study, owner, lambda operation: patiently(place, operation))
-            found.before = lease.take()
-            found.lease = lease
-        found.tidy()
-        found.failed = [one for one in found.trials() if one.state is State.FAILED]
-        return found
+        opened_study = cls(location, study, OptunaSpace(space, ordered))
+        if isinstance(location, str) and owner is not None:
+            lease = Lease(study, owner, lambda operation: patiently(location, operation))
+            opened_study.before = lease.take()
+            opened_study.lease = lease
+        opened_study.tidy()
+        opened_study.failed = [
+            trial for trial in opened_study.trials() if trial.state is State.FAILED
+        ]
+        return opened_study
 
     def close(self) -> None:
         """Release the study for another driver."""
@@ -283,7 +287,7 @@ class Study(StoredTrials):
 
     def running(self) -> list[StudyTrial]:
         """The trials that have not ended, of this driver or an earlier one."""
-        return [one for one in self.trials() if one.state is State.RUNNING]
+        return [trial for trial in self.trials() if trial.state is State.RUNNING]
 
     def propose(self) -> StudyTrial | None:
         """The next new trial, now running; None if no point is left, or none was found.
@@ -295,7 +299,7 @@ class Study(StoredTrials):
         if self.failed:
             failed = self.failed.pop(0)
             return self.begin(failed.point, {"again": failed.number})
-        met = {point_key(one.point): one for one in self.trials()}
+        met = {point_key(trial.point): trial for trial in self.trials()}
         while self.enqueued():  # by a user who wants a point
             if (proposed := self._asked(met)) is not None:
                 return proposed
@@ -344,11 +348,11 @@ class Study(StoredTrials):
         Returns False, and enters nothing, if the point is not in the space, or the study has its
         result or waits for it.
         """
-        states = {point_key(one.point): one.state for one in self.trials()}
+        states = {point_key(trial.point): trial.state for trial in self.trials()}
         if point not in self.space or states.get(point_key(point)) in (State.DONE, State.RUNNING):
             return False
         self.enter(point, values, {"source": source, **attrs})
-        self.failed = [one for one in self.failed if point_key(one.point) != point_key(point)]
+        self.failed = [trial for trial in self.failed if point_key(trial.point) != point_key(point)]
         return True
 
     def _end(self, trial: StudyTrial, *, pruned: bool = False, **notes: Any) -> None:
@@ -364,20 +368,24 @@ class Study(StoredTrials):
     def _left(self, met: Mapping[Any, StudyTrial]) -> list[Point] | None:
         """The points without a trial; None if there are too many to list."""
         points = list(self.space.points()) if self.sampler == "grid" else self.space.listed()
-        return None if points is None else [one for one in points if point_key(one) not in met]
+        return (
+            None
+            if points is None
+            else [left_point for left_point in points if point_key(left_point) not in met]
+        )
 
     def _asked(self, met: Mapping[Any, StudyTrial]) -> StudyTrial | None:
         """What the sampler proposes; None if it is known, of which it is told the result."""
         withdrawn, counted = len(self.withdrawn()), self.asked()
-        ruled_out = sum(one.state is State.INFEASIBLE for one in self.trials())
+        ruled_out = sum(trial.state is State.INFEASIBLE for trial in self.trials())
         chooses = sampler(self.sampler, self.seed, counted, withdrawn, self._space, ruled_out)
         proposed = self.ask(chooses)
-        known = met.get(point_key(proposed.point))
-        if known is None:
+        earlier = met.get(point_key(proposed.point))
+        if earlier is None:
             return proposed
-        self.note(proposed, **{REPEATS: known.number})
-        if known.values is None:
+        self.note(proposed, **{REPEATS: earlier.number})
+        if earlier.values is None:
             self.end(proposed)
         else:
-            self.complete(proposed, known.values)
+            self.complete(proposed, earlier.values)
         return None

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, get_args
 from sage_cli.config.layers import leaves
 from sage_cli.config.load import changed
 from sage_cli.config.schema import SageConfig
-from sage_cli.errors import ConfigurationError, StoreError
-from sage_cli.evaluation.benchmarks import Benchmark, load_benchmarks
+from sage_cli.errors import ConfigurationError
+from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.metrics import Counts, pooled
 from sage_cli.metrics.ranking import by_problem
 from sage_cli.settings.sections.sweep import Objective, Sampler, SweepSection
@@ -21,7 +21,14 @@ from sage_cli.store.run import Run
 from sage_cli.trials.search.folder import SweepFacts, SweepFolder
 from sage_cli.trials.search.read_space import read_space
 from sage_cli.trials.search.space import Point, Space, State, Values, point_key
-from sage_cli.trials.task import Measurements, Replicate, StoredMeasurements, Task, TaskList, Trial
+from sage_cli.trials.task import (
+    Measurements,
+    Replicate,
+    Task,
+    TaskList,
+    Trial,
+    stored_results,
+)
 
 if TYPE_CHECKING:
     from sage_cli.trials.search.study import Study
@@ -46,7 +53,8 @@ def shared_config(config: SageConfig) -> SageConfig:
         steps = sweep.steps or config.rl.steps
         shared["evaluation.every"] = config.evaluation.every or max(1, steps // VALIDATIONS)
         shared["evaluation.validation_samples"] = max(
-            config.evaluation.validation_samples, *(one.samples_needed for one in sweep.objectives)
+            config.evaluation.validation_samples,
+            *(objective.samples_needed for objective in sweep.objectives),
         )
     return changed(config, shared)
 
@@ -88,16 +96,7 @@ ByBenchmark = Mapping[str, Counts]
 """The results of a policy on each benchmark."""
 
 
-def stored_results(stored: StoredMeasurements, one: Replicate) -> ByBenchmark | None:
-    """Return a replicate's results by benchmark; None unless all of them are stored.
-
-    Raises SageError if what is stored cannot be read.
-    """
-    measured = stored.measured(one.policy, one.config)
-    return None if measured is None else results_of(measured)
-
-
-def results_of(measured: Measurements) -> ByBenchmark:
+def counts_of(measured: Measurements) -> ByBenchmark:
     """Return the counts of a policy by benchmark, evaluation seeds pooled."""
     return {name: pooled([seed.counts for seed in seeds]) for name, seeds in measured.items()}
 
@@ -105,8 +104,9 @@ def results_of(measured: Measurements) -> ByBenchmark:
 def score(objectives: Sequence[Objective], results: ByBenchmark) -> tuple[float, ...]:
     """Each objective's value; it is averaged over problems, then over benchmarks."""
     return tuple(
-        sum(float(by_problem(one, result).mean()) for result in results.values()) / len(results)
-        for one in objectives
+        sum(float(by_problem(objective, result).mean()) for result in results.values())
+        / len(results)
+        for objective in objectives
     )
 
 
@@ -144,7 +144,11 @@ def choose_sampler(name: str | None, space: Space, objectives: Sequence[str]) ->
     chosen = name or ("tpe" if space.ranges else "grid")
     reason = _reason_against(chosen, space, objectives)
     if reason:
-        able = [one for one in get_args(Sampler) if not _reason_against(one, space, objectives)]
+        able = [
+            able_name
+            for able_name in get_args(Sampler)
+            if not _reason_against(able_name, space, objectives)
+        ]
         remedy = f"choose --sampler {', '.join(able)}"
         if chosen == "grid":
             remedy = f"write values, as {space.ranges[0]}=0.1|0.2|0.3, or {remedy}"
@@ -162,8 +166,12 @@ def _reason_against(sampler: str, space: Space, objectives: Sequence[str]) -> st
         return None
     if len(objectives) > 1:
         return f"takes one objective, not {len(objectives)}: {', '.join(objectives)}"
-    lists = {name: one for name, one in space.parameters.items() if isinstance(one, Values)}
-    if words := [name for name, one in lists.items() if not one.numeric]:
+    lists = {
+        name: parameter
+        for name, parameter in space.parameters.items()
+        if isinstance(parameter, Values)
+    }
+    if words := [name for name, values in lists.items() if not values.numeric]:
         return f"searches numbers only, and {' and '.join(words)} has words or switches"
     return "needs at least two parameters" if len(space.parameters) < 2 else None
 
@@ -188,7 +196,6 @@ class Sweep:
     benchmarks: Sequence[Benchmark]
     size: int | None
     folder: SweepFolder
-    stored: StoredMeasurements
     tasks: TaskList
 
     @property
@@ -230,7 +237,7 @@ class Sweep:
 
     def trainings(self, point: Point) -> list[Task]:
         """The tasks that train and measure the trial's replicates."""
-        return [self.tasks.training(one) for one in self.trial(point).replicates]
+        return [self.tasks.training(replicate) for replicate in self.trial(point).replicates]
 
     def known_tasks(self) -> list[Task]:
         """The trainings of all points of a grid; [] where a sampler chooses the points."""
@@ -241,24 +248,13 @@ class Sweep:
         """Measure the shared initial policy as the trials are, for comparison."""
         return self.tasks.measurement(self.initial)
 
-    def results_of(self, task: Task) -> ByBenchmark:
-        """The results of a training that is done."""
-        if task.measured is not None:  # read when it was asked if it is done
-            return results_of(task.measured)
-        assert task.replicate is not None  # a training has one
-        found = self.results(task.replicate)
-        if found is None:
-            raise StoreError(
-                f"what was measured of {task.name} is gone", "type the command again to measure it"
-            )
-        return found
-
-    def results(self, one: Replicate) -> ByBenchmark | None:
+    def results(self, replicate: Replicate) -> ByBenchmark | None:
         """The results of a replicate by benchmark; None unless all of them are stored.
 
         Raises SageError if what is stored cannot be read.
         """
-        return stored_results(self.stored, one)
+        measured = stored_results(replicate.policy, replicate.config, self.tasks.benchmarks)
+        return None if measured is None else counts_of(measured)
 
     def facts(self, study: Study) -> SweepFacts:
         """The content of the sweep's state besides its counts."""
@@ -301,15 +297,19 @@ class Sweep:
     def _learn(self, study: Study) -> None:
         """Tell the study what the list of runs leads to and it does not know."""
         ended = (State.DONE, State.RUNNING)  # of others somebody may have made the result since
-        known = {point_key(one.point) for one in study.trials() if one.state in ended}
+        known_points = {point_key(trial.point) for trial in study.trials() if trial.state in ended}
         self.folder.runs.mend()
         points = {point_key(entry.point): entry.point for entry in self.folder.runs.entries()}
         for key, point in points.items():
-            if key in known or point not in self.space:
+            if key in known_points or point not in self.space:
                 continue
-            found = [self.results(one) for one in self.trial(point).replicates]
-            scores = [score(self.config.sweep.objectives, one) for one in found if one is not None]
-            if len(scores) == len(found):
+            results = [self.results(replicate) for replicate in self.trial(point).replicates]
+            scores = [
+                score(self.config.sweep.objectives, result)
+                for result in results
+                if result is not None
+            ]
+            if len(scores) == len(results):
                 study.known(point, mean_scores(scores), source="an earlier view of this sweep")
 
 
@@ -319,20 +319,18 @@ def prepared(config: SageConfig) -> Sweep:
     sampler = choose_sampler(settings.sampler, space, settings.objective)
     shared = shared_config(config)
     name = sweep_name(shared, space.keys)
-    benchmarks = load_benchmarks(shared.evaluation, shared.data, shared.grading.judge)
-    stored = StoredMeasurements(benchmarks)
-    known = list(space.points()) if sampler == "grid" else space.listed()
-    wanted = None if sampler == "grid" else settings.trials or TRIALS
-    counts = (wanted, None if known is None else len(known))
+    tasks = TaskList(config, training=("--set", f"run.sweep={name}"))
+    points = list(space.points()) if sampler == "grid" else space.listed()
+    trials = None if sampler == "grid" else settings.trials or TRIALS
+    counts = (trials, None if points is None else len(points))
     return Sweep(
         config,
         space,
         sampler,
         min(count for count in counts if count is not None),
         shared,
-        benchmarks,
-        None if known is None else len(known),
+        tasks.benchmarks.load(shared),
+        None if points is None else len(points),
         SweepFolder(sweep_folder(config.run.root, name)),
-        stored,
-        TaskList(config, stored, training=("--set", f"run.sweep={name}")),
+        tasks,
     )

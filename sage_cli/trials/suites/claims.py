@@ -30,7 +30,7 @@ from sage_cli.reports.comparison import (
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import draw_dot_plot
 from sage_cli.reports.published import evaluation_tables, published_scores
-from sage_cli.reports.tables import UNDEFINED, Measure, Row, Table, columns, to_records
+from sage_cli.reports.tables import UNDEFINED, Estimate, Row, Table, columns, to_records
 from sage_cli.trials.suites.declaration import ALPHA, Claim, Verdict
 from sage_cli.trials.suites.results import MethodResult, Pair, PartResult
 
@@ -45,7 +45,7 @@ class Decided:
 
     claim: Claim
     k: int
-    difference: Measure
+    difference: Estimate
     detectable: float
     p_holm: float
     verdict: Verdict
@@ -60,28 +60,36 @@ def decide(result: PartResult, by_pair: Mapping[Pair, Mapping[str, Contrast]]) -
         return []
     ks = [min(claim.k, result.ks[-1]) for claim in claims]
     contrasts = [_claimed_contrast(claim, by_pair) for claim in claims]
-    adjusted = holm([_p_at(one, k) for one, k in zip(contrasts, ks, strict=True)]).tolist()
+    adjusted = holm(
+        [_p_at(contrast, k) for contrast, k in zip(contrasts, ks, strict=True)]
+    ).tolist()
     return [
-        _decided(claim, k, one, p_holm, turned=(claim.a, claim.b) not in by_pair)
-        for claim, k, one, p_holm in zip(claims, ks, contrasts, adjusted, strict=True)
+        _decided(claim, k, contrast, p_holm, turned=(claim.a, claim.b) not in by_pair)
+        for claim, k, contrast, p_holm in zip(claims, ks, contrasts, adjusted, strict=True)
     ]
 
 
-def _p_at(one: Contrast | None, k: int) -> float:
+def _p_at(contrast: Contrast | None, k: int) -> float:
     """Return the unadjusted p at `k`; NaN without a measurement."""
-    return float("nan") if one is None else float(one.difference.p_K[one.difference.ks.index(k)])
+    return (
+        float("nan")
+        if contrast is None
+        else float(contrast.difference.p_K[contrast.difference.ks.index(k)])
+    )
 
 
-def _decided(claim: Claim, k: int, one: Contrast | None, p_holm: float, *, turned: bool) -> Decided:
+def _decided(
+    claim: Claim, k: int, contrast: Contrast | None, p_holm: float, *, turned: bool
+) -> Decided:
     """Return a claim with its contrast, which may be of b less a (`turned`)."""
-    if one is None:
+    if contrast is None:
         nan = float("nan")
-        return Decided(claim, k, Measure(nan), nan, nan, Verdict.UNKNOWN, None, UNDEFINED)
-    gap, place = difference_at(one, k), one.difference.ks.index(k)
+        return Decided(claim, k, Estimate(nan), nan, nan, Verdict.UNKNOWN, None, UNDEFINED)
+    gap, index = difference_at(contrast, k), contrast.difference.ks.index(k)
     gap = _turned(gap) if turned else gap
-    verdict = claim.verdict(gap.value, p_holm, one.about)
-    smallest = float(one.smallest_K[place])
-    return Decided(claim, k, gap, smallest, p_holm, verdict, one.about, one.subject)
+    verdict = claim.verdict(gap.value, p_holm, contrast.about)
+    smallest = float(contrast.smallest_K[index])
+    return Decided(claim, k, gap, smallest, p_holm, verdict, contrast.about, contrast.subject)
 
 
 def _claimed_contrast(
@@ -95,7 +103,7 @@ def _claimed_contrast(
     return by_benchmark.get(claim.benchmark)
 
 
-def _turned(gap: Measure) -> Measure:
+def _turned(gap: Estimate) -> Estimate:
     assert gap.interval is not None
     low, high = gap.interval
     return replace(gap, value=0.0 - gap.value, interval=(0.0 - high, 0.0 - low))
@@ -105,15 +113,20 @@ def claims_table(claims: Sequence[Decided], result: PartResult) -> Table:
     """Return a row per claim: verdict, subject, difference, and the published difference."""
     heads = columns("claim, here, about, difference, detectable, p (Holm), paper")
     rows = []
-    for one in claims:
-        at = "" if one.k == one.claim.k else f" (here pass@{one.k})"
-        numbers = (Measure(one.detectable), Measure(one.p_holm, digits=4, tiny=True))
-        verdict = (one.claim.text + at, one.verdict.value, one.subject, one.difference)
-        rows.append(Row((*verdict, *numbers, _published(one.claim, result))))
+    for decided in claims:
+        other_k = "" if decided.k == decided.claim.k else f" (here pass@{decided.k})"
+        numbers = (Estimate(decided.detectable), Estimate(decided.p_holm, digits=4, tiny=True))
+        verdict = (
+            decided.claim.text + other_k,
+            decided.verdict.value,
+            decided.subject,
+            decided.difference,
+        )
+        rows.append(Row((*verdict, *numbers, _published(decided.claim, result))))
     return Table("Claims", heads, tuple(rows))
 
 
-def _published(claim: Claim, result: PartResult) -> Measure | str:
+def _published(claim: Claim, result: PartResult) -> Estimate | str:
     """Return the published difference, averaged over benchmarks as in the paper."""
     name = result.suite.published
     if name not in evaluation_tables():
@@ -124,21 +137,28 @@ def _published(claim: Claim, result: PartResult) -> Measure | str:
     for label in (claim.a, claim.b):
         by = scores.get(label) or (published_scores("table1")["base"] if label == "base" else {})
         on = [claim.benchmark] if claim.benchmark else list(by)
-        values = [by[one][claim.k].value for one in on if one in by and claim.k in by[one]]
+        values = [
+            by[benchmark][claim.k].value
+            for benchmark in on
+            if benchmark in by and claim.k in by[benchmark]
+        ]
         sides.append(sum(values) / len(values) if values else float("nan"))
-    return Measure(sides[0] - sides[1], signed=True)
+    return Estimate(sides[0] - sides[1], signed=True)
 
 
-def claim_json(one: Decided) -> dict[str, Any]:
+def claim_json(decided: Decided) -> dict[str, Any]:
     """Return a claim as JSON; `about` is null without a measurement."""
     return {
-        "claim": one.claim.text,
-        "k": one.k,
-        "verdict": one.verdict.value,
-        "about": one.about,
-        **{f"difference {name}".strip(): value for name, value in one.difference.parts().items()},
-        "detectable": one.detectable,
-        "p_holm": one.p_holm,
+        "claim": decided.claim.text,
+        "k": decided.k,
+        "verdict": decided.verdict.value,
+        "about": decided.about,
+        **{
+            f"difference {name}".strip(): value
+            for name, value in decided.difference.parts().items()
+        },
+        "detectable": decided.detectable,
+        "p_holm": decided.p_holm,
     }
 
 
@@ -151,7 +171,7 @@ def claims_note(claims: Sequence[Decided]) -> list[str]:
         f"holds: the difference has the claim's sign and Holm's p over the {many} is at most "
         f"{ALPHA}; reversed: the other sign; indistinguishable: neither"
     ]
-    if any(one.about == "models" for one in claims):
+    if any(claim.about == "models" for claim in claims):
         why = "said of trained models; a method with one training has no verdict"
         notes.append(f"these models: {why}")
     return notes
@@ -187,40 +207,44 @@ def contrasts(result: PartResult) -> dict[Pair, dict[str, Contrast]]:
 def _several_runs(result: PartResult, ks: Sequence[int]) -> ByMethod:
     """Return the runs of methods with several training seeds, for the variance between seeds."""
     return {
-        one.label: {
+        method.label: {
             name: by_run(runs, runs[0][0].problem_ids, ks)
-            for name in one.benchmarks
-            if (runs := one.side(name).runs)
+            for name in method.benchmarks
+            if (runs := method.side(name).runs)
         }
-        for one in _repeated(result)
+        for method in _repeated(result)
     }
 
 
 def _repeated(result: PartResult) -> list[MethodResult]:
-    return [one for one in result.there if len(one.measured) > 1 and not one.is_base]
+    return [method for method in result.there if len(method.measured) > 1 and not method.is_base]
 
 
 def differences(result: PartResult) -> Document:
     """Return the section of claims, if there are any, and of the pairs' differences."""
     by_pair = contrasts(result)
     claims = decide(result, by_pair)
-    flat = {(*pair, name): one for pair, by in by_pair.items() for name, one in by.items()}
+    flat = {
+        (*pair, name): contrast for pair, by in by_pair.items() for name, contrast in by.items()
+    }
     family = adjusted(flat, result.ks) if flat else {}
-    tests = sum(int(np.isfinite(one.holm_K).sum()) for one in family.values())
+    tests = sum(int(np.isfinite(contrast.holm_K).sum()) for contrast in family.values())
     tables = {"claims": claims_table(claims, result)} if claims else {}
     if family:
         tables["differences"] = _table(family, result.ks)
     overall = {
-        pair: one for pair, by in by_pair.items() if (one := overall_contrast(by)) is not None
+        pair: contrast
+        for pair, by in by_pair.items()
+        if (contrast := overall_contrast(by)) is not None
     }
     return Document(
         name="claims",
         title="What the paper claims, and what was found" if claims else "Differences",
         data={
-            "claims": [claim_json(one) for one in claims],
+            "claims": [claim_json(claim) for claim in claims],
             "differences": [
-                {"a": a, "b": b, "benchmark": name, **contrast_json(one)}
-                for (a, b, name), one in family.items()
+                {"a": a, "b": b, "benchmark": name, **contrast_json(contrast)}
+                for (a, b, name), contrast in family.items()
             ],
             "rows": [record for table in [*tables.values()][:1] for record in to_records(table)],
         },
@@ -252,11 +276,11 @@ def _contrast(
     sides = [(a.side(name), b.side(name)) for name in shared]
     # the variance of an average needs runs that were measured on all of its benchmarks
     pool = [[by[name] for name in shared] for by in by_method.values() if by.keys() >= {*shared}]
-    how = Resampling(evaluation.confidence, evaluation.bootstrap)
+    resampling = Resampling(evaluation.confidence, evaluation.bootstrap)
     by_benchmark = {}
-    for place, (name, (first, second)) in enumerate(zip(shared, sides, strict=True)):
-        runs = [[runs[place]] for runs in pool] or None
-        by_benchmark[name] = contrast_of(first, second, ks, runs, how)
+    for index, (name, (first, second)) in enumerate(zip(shared, sides, strict=True)):
+        runs = [[runs[index]] for runs in pool] or None
+        by_benchmark[name] = contrast_of(first, second, ks, runs, resampling)
     if len(by_benchmark) > 1:
         by_benchmark[AVERAGE] = average_of(sides, list(by_benchmark.values()), pool or None)
     return by_benchmark
@@ -269,12 +293,12 @@ def _forest(by_pair: Mapping[Pair, Contrast], ks: Sequence[int]) -> Figure:
 
 def forest_panels(
     by_pair: Mapping[Pair, Contrast], ks: Sequence[int]
-) -> dict[str, dict[str, dict[str, Measure]]]:
+) -> dict[str, dict[str, dict[str, Estimate]]]:
     """Return a panel for each k, a row for each method, a point for each other method."""
-    panels: dict[str, dict[str, dict[str, Measure]]] = {f"pass@{k}": {} for k in ks}
-    for (a, b), one in by_pair.items():
+    panels: dict[str, dict[str, dict[str, Estimate]]] = {f"pass@{k}": {} for k in ks}
+    for (a, b), contrast in by_pair.items():
         for k in ks:
-            panels[f"pass@{k}"].setdefault(a, {})[f"less {b}"] = difference_at(one, k)
+            panels[f"pass@{k}"].setdefault(a, {})[f"less {b}"] = difference_at(contrast, k)
     return panels
 
 
@@ -284,13 +308,13 @@ def _table(family: Family, ks: Sequence[int]) -> Table:
         *columns("methods, about, benchmark, k"),
         *(replace(column, part=column.name) for column in differences),
     )
-    shown = _shown(ks)
+    table_ks = _shown(ks)
     rows = []
-    for (a, b, benchmark), one in family.items():
-        for k in one.difference.ks:
-            if k in shown:
-                name = (f"{a} less {b}", one.subject, benchmark, k)
-                rows.append(Row((*name, *cells_at(one, k)), section=f"{a} {b}"))
+    for (a, b, benchmark), contrast in family.items():
+        for k in contrast.difference.ks:
+            if k in table_ks:
+                name = (f"{a} less {b}", contrast.subject, benchmark, k)
+                rows.append(Row((*name, *cells_at(contrast, k)), section=f"{a} {b}"))
     return Table("Paired differences", heads, tuple(rows))
 
 
@@ -298,8 +322,8 @@ def _fragile_notes(family: Family, ks: Sequence[int]) -> list[str]:
     """Return warnings for pairs and benchmarks whose result rare, unseen losses could undo."""
     return [
         f"{a} less {b} on {benchmark}: {note}"
-        for (a, b, benchmark), one in family.items()
-        for note in fragile_notes(one.difference, ks)
+        for (a, b, benchmark), contrast in family.items()
+        for note in fragile_notes(contrast.difference, ks)
     ]
 
 
@@ -307,14 +331,14 @@ def _seeds_note(result: PartResult) -> list[str]:
     """Return notes on what is random in the differences, and on the pooled seeds."""
     repeated = _repeated(result)
     notes = []
-    if len(repeated) < len([one for one in result.there if not one.is_base]):
+    if len(repeated) < len([method for method in result.there if not method.is_base]):
         notes.append(
             "two models, these models: a method with one training is not compared as a method; "
             "another training seed gives another model"
         )
     if not repeated:
         return notes
-    freedom = sum(len(one.measured) - 1 for one in repeated)
+    freedom = sum(len(method.measured) - 1 for method in repeated)
     return [
         *notes,
         "methods: training seeds and problems are both random; method and this base: the base is "

@@ -21,7 +21,7 @@ from pydantic import (
     model_validator,
 )
 
-from sage_cli.config.layers import setting, settings
+from sage_cli.config.catalogue import setting, settings
 from sage_cli.errors import ConfigurationError
 from sage_cli.reports.published import published_rows
 from sage_cli.settings.presets import read_yaml, shipped
@@ -82,16 +82,16 @@ class Claim:
 
 def parse_claim(text: str) -> Claim:
     """Parse `grpo-branch > grpo at pass@256 [on aime]`; `<` swaps the two."""
-    found = _CLAIM.fullmatch(" ".join(text.split()))
-    if found is None:
+    match = _CLAIM.fullmatch(" ".join(text.split()))
+    if match is None:
         raise ConfigurationError(
             f"'{text}' is not a claim",
             "write it as METHOD > METHOD at pass@256, or ... on BENCHMARK",
         )
-    a, b = found["a"], found["b"]
-    if found["sign"] == "<":
+    a, b = match["a"], match["b"]
+    if match["sign"] == "<":
         a, b = b, a
-    return Claim(a, b, int(found["k"]), found["benchmark"], found[0])
+    return Claim(a, b, int(match["k"]), match["benchmark"], match[0])
 
 
 PAPERS_PRESET = "qwen2.5-math-7b"
@@ -108,8 +108,8 @@ def _method(value: Any) -> Any:
 def _known(given: dict[str, Any]) -> dict[str, Any]:
     """Return the settings. Raises ValueError for one that there is not."""
     if unknown := [key for key in given if setting(key) is None]:
-        known = ", ".join(settings())
-        raise ValueError(f"there is no setting '{unknown[0]}', known: {known}")
+        names = ", ".join(settings())
+        raise ValueError(f"there is no setting '{unknown[0]}', known: {names}")
     return given
 
 
@@ -234,22 +234,22 @@ class Suite(Section):
         trained = [label for label, method in self.methods.items() if not method.is_base]
         beside = ((a, b) for b in self.against for a in trained if a != b)
         claimed = ((claim.a, claim.b) for claim in self.read_claims)
-        found: dict[frozenset[str], tuple[str, str]] = {}
+        pairs: dict[frozenset[str], tuple[str, str]] = {}
         for pair in (*claimed, *beside):
-            found.setdefault(frozenset(pair), pair)
-        return tuple(found.values())
+            pairs.setdefault(frozenset(pair), pair)
+        return tuple(pairs.values())
 
     @model_validator(mode="after")
     def _names_its_own_methods(self) -> Suite:
-        named = {
+        labels_by_user = {
             "against": self.against,
-            **{f"the claim '{one.text}'": (one.a, one.b) for one in self.read_claims},
-            **{f"the analysis {one.name}": one.methods for one in self.analyses},
+            **{f"the claim '{claim.text}'": (claim.a, claim.b) for claim in self.read_claims},
+            **{f"the analysis {analysis.name}": analysis.methods for analysis in self.analyses},
         }
-        for what, labels in named.items():
+        for user, labels in labels_by_user.items():
             if unknown := [label for label in labels if label not in self.methods]:
-                known = ", ".join(self.methods)
-                raise ValueError(f"{what} names the method '{unknown[0]}', known: {known}")
+                names = ", ".join(self.methods)
+                raise ValueError(f"{user} names the method '{unknown[0]}', known: {names}")
         return self
 
     def only(self, labels: Sequence[str]) -> Suite:
@@ -264,14 +264,16 @@ class Suite(Section):
                 f"suite {self.name} has no method '{unknown[0]}'",
                 f"its methods are {', '.join(self.methods)}",
             )
-        left = {label: of for label, of in self.methods.items() if label in labels}
-        claims = [one.text for one in self.read_claims if {one.a, one.b} <= left.keys()]
+        left = {label: method for label, method in self.methods.items() if label in labels}
+        claims = [claim.text for claim in self.read_claims if {claim.a, claim.b} <= left.keys()]
         return self.model_copy(
             update={
                 "methods": left,
                 "claims": tuple(claims),
                 "against": tuple(label for label in self.against if label in left),
-                "analyses": tuple(one for one in self.analyses if {*one.methods} <= left.keys()),
+                "analyses": tuple(
+                    analysis for analysis in self.analyses if {*analysis.methods} <= left.keys()
+                ),
             }
         )
 
@@ -300,7 +302,7 @@ def read_suite(name: str) -> Suite:
         suite = Suite.model_validate(values)
     except ValidationError as error:
         raise ConfigurationError(
-            "\n".join(f"suite {path.stem}: {_sentence(one)}" for one in error.errors()),
+            "\n".join(f"suite {path.stem}: {_sentence(complaint)}" for complaint in error.errors()),
             "docs/suites.md has every key of a suite",
         ) from None
     _require_published(suite)
@@ -318,21 +320,21 @@ def with_included(name: str, above: Sequence[str] = ()) -> list[Suite]:
             f"suites include each other: {' → '.join((*above, suite.name))}",
             "leave one of them out of the other's `includes`",
         )
-    found: dict[str, Suite] = {}
+    suites: dict[str, Suite] = {}
     for included in suite.includes:
-        found |= {one.name: one for one in with_included(included, (*above, suite.name))}
-    return [*found.values(), suite]
+        suites |= {inner.name: inner for inner in with_included(included, (*above, suite.name))}
+    return [*suites.values(), suite]
 
 
 def _file(name: str) -> Path:
     path = Path(name)
     if path.suffix in (".yaml", ".yml"):
         return path
-    known = suite_names()
-    if name not in known:
+    names = suite_names()
+    if name not in names:
         raise ConfigurationError(
-            f"there is no suite '{name}'; there are {', '.join(known)}",
-            _meant(name, known) or "or give the path of a YAML file",
+            f"there is no suite '{name}'; there are {', '.join(names)}",
+            _meant(name, names) or "or give the path of a YAML file",
         )
     return shipped("configs/suites") / f"{name}.yaml"
 
@@ -355,25 +357,25 @@ def _require_published(suite: Suite) -> None:
 def _sentence(complaint: Any) -> str:
     """A complaint of pydantic as a sentence, with the nearest name for an unknown key."""
     path = [str(part) for part in complaint["loc"]]
-    where = ".".join(path)
+    key = ".".join(path)
     if complaint["type"] == "extra_forbidden":
         above = [part for part in path[:-1] if not part.isdecimal()]
-        named = above[-1] if above[:1] == ["analyses"] else "".join(above[:1])
-        model = _BELOW.get(named, Suite)
-        known = list(model.model_fields)
-        meant = _meant(path[-1], known) or f"it has {', '.join(known)}"
+        section = above[-1] if above[:1] == ["analyses"] else "".join(above[:1])
+        model = _BELOW.get(section, Suite)
+        fields = list(model.model_fields)
+        meant = _meant(path[-1], fields) or f"it has {', '.join(fields)}"
         return f"{'.'.join(path[:-1]) or 'a suite'} has no '{path[-1]}': {meant}"
     if complaint["type"] != "value_error":
-        return f"{where} is {complaint.get('input')!r}: {complaint['msg'].lower()}"
+        return f"{key} is {complaint.get('input')!r}: {complaint['msg'].lower()}"
     message = str(complaint["ctx"]["error"])
     cause, _, known_names = message.partition(", known: ")
     given = cause.rpartition(" '")[2].rstrip("'")
     meant = _meant(given, known_names.split(", ")) if known_names else ""
-    return f"{where}: {cause}".removeprefix(": ") + (f"; {meant}" if meant else "")
+    return f"{key}: {cause}".removeprefix(": ") + (f"; {meant}" if meant else "")
 
 
-def _meant(given: str, known: Sequence[str] | Mapping[str, Any]) -> str:
-    close = get_close_matches(given, list(known), n=1, cutoff=0.5)
+def _meant(given: str, names: Sequence[str] | Mapping[str, Any]) -> str:
+    close = get_close_matches(given, list(names), n=1, cutoff=0.5)
     return f"did you mean {close[0]}?" if close else ""
 
 

@@ -36,7 +36,10 @@ def named(text: str) -> str:
 
 
 def _table(table: Table) -> Table:
-    heads = (replace(one, name=named(one.name), group=named(one.group)) for one in table.columns)
+    heads = (
+        replace(column, name=named(column.name), group=named(column.group))
+        for column in table.columns
+    )
     rows = (Row(tuple(map(_cell, row.cells)), row.section) for row in table.rows)
     title, notes = named(table.title), tuple(map(_note, table.notes))
     return replace(table, title=title, columns=tuple(heads), rows=tuple(rows), notes=notes)

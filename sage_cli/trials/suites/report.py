@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 from sage_cli.evaluation.evaluate import configured_provenance
 from sage_cli.reports.chapters import SHOWN, Chapter, join_chapters, shown_report
 from sage_cli.reports.document import Document, Report
-from sage_cli.reports.measurement import PolicyUsed, Provenance, SamplesUsed
+from sage_cli.reports.provenance import PolicyUsed, Provenance, SamplesUsed
 from sage_cli.reports.published import other_table
 from sage_cli.store.files import compact_json, write_text
 from sage_cli.store.manifest import surroundings
@@ -60,67 +60,69 @@ class SuiteFacts(TypedDict):
 
 def chapters(
     plan: PlannedSuite,
-    found: Sequence[PartResult],
+    part_results: Sequence[PartResult],
     analyses: Mapping[str, Sequence[Document]],
 ) -> list[Chapter]:
     """A chapter for each suite that has methods or a sweep, and at the end all commands.
 
     `analyses` are further sections by suite, among them that of its sweep.
     """
-    every = [
+    all_chapters = [
         Chapter(
-            one.suite.name,
-            one.suite.title,
-            _shown(one, analyses.get(one.suite.name, ())),
-            named(summary(one)),
+            result.suite.name,
+            result.suite.title,
+            _shown(result, analyses.get(result.suite.name, ())),
+            named(summary(result)),
         )
-        for one in found
+        for result in part_results
     ]
-    every = [chapter for chapter in every if chapter.sections]
-    if len(every) == 1:
-        return [replace(every[0], sections=[*every[0].sections, tasks(plan)])]
-    return [*every, Chapter("tasks", "Commands and cost", [tasks(plan)])]
+    all_chapters = [chapter for chapter in all_chapters if chapter.sections]
+    if len(all_chapters) == 1:
+        return [replace(all_chapters[0], sections=[*all_chapters[0].sections, tasks(plan)])]
+    return [*all_chapters, Chapter("tasks", "Commands and cost", [tasks(plan)])]
 
 
 def write_report(
-    plan: PlannedSuite, found: Sequence[PartResult], every: Sequence[Chapter]
+    plan: PlannedSuite, part_results: Sequence[PartResult], all_chapters: Sequence[Chapter]
 ) -> SuiteReport:
     """Write every form but the page into the suite's folder, and its counts as Parquet."""
     facts: SuiteFacts = {
         "suite": plan.suite.name,
         "presets": list(plan.overrides.presets),
-        "chosen": [sentence for one in found for sentence in one.suite.chosen],
+        "chosen": [sentence for result in part_results for sentence in result.suite.chosen],
     }
     document = join_chapters(
-        plan.suite.name, plan.suite.title, every, _provenance(plan, found), facts
+        plan.suite.name, plan.suite.title, all_chapters, _provenance(plan, part_results), facts
     )
     report = document.write(plan.folder / "report")
-    write_counts(found, report.folder / COUNTS)
-    at_the_top = _facts(plan, found, every)
+    write_counts(part_results, report.folder / COUNTS)
+    at_the_top = _facts(plan, part_results, all_chapters)
     write_text(
-        report.folder / SHOWN, compact_json(shown_report(document, every, at_the_top)) + "\n"
+        report.folder / SHOWN, compact_json(shown_report(document, all_chapters, at_the_top)) + "\n"
     )
-    return SuiteReport(report, every, at_the_top)
+    return SuiteReport(report, all_chapters, at_the_top)
 
 
 def _facts(
-    plan: PlannedSuite, found: Sequence[PartResult], every: Sequence[Chapter]
+    plan: PlannedSuite, part_results: Sequence[PartResult], all_chapters: Sequence[Chapter]
 ) -> dict[str, str]:
     claims = Counter(
-        one["verdict"]
-        for chapter in every
+        claim["verdict"]
+        for chapter in all_chapters
         for section in chapter.sections
-        for one in section.data.get("claims", ())
+        for claim in section.data.get("claims", ())
     )
     facts = {"preset": ", ".join(plan.overrides.presets)}
     if plan.overrides.sets:
         facts["changed"] = ", ".join(plan.overrides.sets)
     if claims:
         facts["claims"] = ", ".join(f"{verdict} ({count})" for verdict, count in claims.items())
-    lost = [named(one.shown) for result in found for one in result.methods if one.why]
+    lost = [
+        named(method.shown) for result in part_results for method in result.methods if method.why
+    ]
     if lost:
         facts["incomplete"] = "; ".join(lost)
-    chosen = [sentence for one in found for sentence in one.suite.chosen]
+    chosen = [sentence for result in part_results for sentence in result.suite.chosen]
     if chosen:
         facts["chosen where the paper is silent"] = " ".join(chosen)
     return facts
@@ -151,33 +153,35 @@ def _sections(result: PartResult, analyses: Sequence[Document]) -> list[Document
     return [*sections, *analyses, runs(result)]
 
 
-def _provenance(plan: PlannedSuite, found: Sequence[PartResult]) -> Provenance:
-    there = [method for result in found for method in result.there]
-    replicates = [one for method in there for one in method.replicates]
+def _provenance(plan: PlannedSuite, part_results: Sequence[PartResult]) -> Provenance:
+    measured_methods = [method for result in part_results for method in result.there]
+    replicates = [replicate for method in measured_methods for replicate in method.replicates]
     if not replicates:
         return Provenance.here(surroundings())
     config = replicates[0].config
     policies = {
-        one.policy.label: PolicyUsed(
-            one.policy.label,
-            one.policy.place,
-            one.policy.fingerprint,
-            one.policy.run.id if one.policy.run else None,
-            None if one.is_initial else one.initial.label,
+        replicate.policy.label: PolicyUsed(
+            replicate.policy.label,
+            replicate.policy.place,
+            replicate.policy.fingerprint,
+            replicate.policy.run.id if replicate.policy.run else None,
+            None if replicate.is_initial else replicate.initial.label,
         )
-        for one in replicates
-        if one.policy.exists
+        for replicate in replicates
+        if replicate.policy.exists
     }
     samples = {
-        one.sample_set: SamplesUsed(one.sample_set, one.policy, one.seed)
-        for method in there
+        measurement.sample_set: SamplesUsed(
+            measurement.sample_set, measurement.policy, measurement.seed
+        )
+        for method in measured_methods
         for by_benchmark in method.measured
         for seeds in by_benchmark.values()
-        for one in seeds
+        for measurement in seeds
     }
     evaluation = config.evaluation
     return replace(
-        configured_provenance(plan.stored.benchmarks(config), config),
+        configured_provenance(plan.benchmarks.load(config), config),
         policies=tuple(policies.values()),
         samples=tuple(samples.values()),
         seeds=tuple(range(evaluation.seed, evaluation.seed + evaluation.seeds)),

@@ -15,7 +15,7 @@ from sage_cli.store.files import replacing
 from sage_cli.store.run import evaluation_figures, name_in
 from sage_cli.trials.suites.declaration import Suite
 from sage_cli.trials.suites.trials import Part
-from sage_cli.trials.task import Measurements, Replicate, StoredMeasurements, Trial
+from sage_cli.trials.task import BenchmarkCache, Measurements, Replicate, Trial, stored_results
 
 Pair = tuple[str, str]
 """The labels of two methods: the first less the second."""
@@ -45,8 +45,8 @@ class MethodResult:
         if self.why is None:
             return self.label
         seeds = len(self.trial.replicates)
-        there = f"{len(self.measured)} of {seeds} seeds; " if self.measured else ""
-        return f"{self.label} ({there}{self.why})"
+        counted = f"{len(self.measured)} of {seeds} seeds; " if self.measured else ""
+        return f"{self.label} ({counted}{self.why})"
 
     @property
     def is_base(self) -> bool:
@@ -60,7 +60,7 @@ class MethodResult:
 
     def side(self, benchmark: str) -> Side:
         """Its models on a benchmark, one for each replicate."""
-        runs = tuple([one.counts for one in by[benchmark]] for by in self.measured)
+        runs = tuple([measurement.counts for measurement in by[benchmark]] for by in self.measured)
         return Side(self.label, runs, base=self.is_base)
 
     def spread(self, benchmark: str) -> list[Counts]:
@@ -81,7 +81,7 @@ class PartResult:
     @cached_property
     def there(self) -> list[MethodResult]:
         """The methods with measurements."""
-        return [one for one in self.methods if one.measured]
+        return [method for method in self.methods if method.measured]
 
     @property
     def benchmarks(self) -> tuple[str, ...]:
@@ -97,18 +97,18 @@ class PartResult:
     @property
     def base(self) -> MethodResult | None:
         """The result of the initial policy, if it was measured."""
-        return next((one for one in self.there if one.is_base), None)
+        return next((method for method in self.there if method.is_base), None)
 
     def method(self, label: str) -> MethodResult | None:
         """The measured method of that label, or the one that equals it."""
-        wanted = self.same.get(label, label)
-        return next((one for one in self.there if one.label == wanted), None)
+        same_label = self.same.get(label, label)
+        return next((method for method in self.there if method.label == same_label), None)
 
 
-def results(part: Part, stored: StoredMeasurements, failures: Mapping[str, str]) -> PartResult:
+def results(part: Part, benchmarks: BenchmarkCache, failures: Mapping[str, str]) -> PartResult:
     """The stored results of a suite; `failures` says by task why it was given up."""
     methods = [
-        _result(trial, part.suite, stored, failures)
+        _result(trial, part.suite, benchmarks, failures)
         for trial in part.trials
         if trial.label not in part.same
     ]
@@ -116,26 +116,30 @@ def results(part: Part, stored: StoredMeasurements, failures: Mapping[str, str])
 
 
 def _result(
-    trial: Trial, suite: Suite, stored: StoredMeasurements, failures: Mapping[str, str]
+    trial: Trial, suite: Suite, benchmarks: BenchmarkCache, failures: Mapping[str, str]
 ) -> MethodResult:
-    found, missing = [], []
-    for one in trial.replicates:
+    all_measured, missing = [], []
+    for replicate in trial.replicates:
         try:
-            measured = stored.measured(one.policy, one.config) if suite.measured else None
+            measured = (
+                stored_results(replicate.policy, replicate.config, benchmarks)
+                if suite.measured
+                else None
+            )
         except SageError as error:
             missing.append(error.cause)
             continue
         if measured is not None:
-            found.append(measured)
-        elif suite.measured or not one.policy.exists:
-            refuse_other_settings(one)
-            missing.append(_why(one, failures))
-    return MethodResult(trial, found, missing[0] if missing else None)
+            all_measured.append(measured)
+        elif suite.measured or not replicate.policy.exists:
+            refuse_other_settings(replicate)
+            missing.append(_why(replicate, failures))
+    return MethodResult(trial, all_measured, missing[0] if missing else None)
 
 
-def _why(one: Replicate, failures: Mapping[str, str]) -> str:
-    policy = one.policy
-    for name in (policy.label, one.initial.label):
+def _why(replicate: Replicate, failures: Mapping[str, str]) -> str:
+    policy = replicate.policy
+    for name in (policy.label, replicate.initial.label):
         if name in failures and not policy.exists:
             return failures[name]
     measured = [why for name, why in failures.items() if name.startswith(f"{policy.label}-on-")]
@@ -146,34 +150,36 @@ def _why(one: Replicate, failures: Mapping[str, str]) -> str:
     return state(policy.run)
 
 
-def refuse_other_settings(one: Replicate) -> None:
+def refuse_other_settings(replicate: Replicate) -> None:
     """Raise ConfigurationError if a run was measured with other settings than the suite's.
 
     Fewer samples or seeds are no other setting: they count, and the rest is sampled.
     """
-    run, config = one.policy.run, one.config
+    run, config = replicate.policy.run, replicate.config
     if run is None or not run.finished:
         return
     figures = evaluation_figures(run)
-    wanted = {"temperature": config.sampling.temperature, "grading": config.grading.mode}
+    expected = {"temperature": config.sampling.temperature, "grading": config.grading.mode}
     for benchmark in map(str.strip, config.evaluation.benchmark.split(",")):
         name = name_in(figures, benchmark)
-        found = {key: figures.get(f"eval/{name}/{key}", value) for key, value in wanted.items()}
+        recorded = {
+            key: figures.get(f"eval/{name}/{key}", value) for key, value in expected.items()
+        }
         differing = [
-            f"{key} {found[key]} instead of {value}"
-            for key, value in wanted.items()
-            if found[key] != value
+            f"{key} {recorded[key]} instead of {value}"
+            for key, value in expected.items()
+            if recorded[key] != value
         ]
         if differing:
             raise ConfigurationError(
-                f"the samples of {one.title} on {benchmark} are of other settings than the "
+                f"the samples of {replicate.title} on {benchmark} are of other settings than the "
                 f"suite's: {', '.join(differing)}",
                 "`sage suite run` samples with the suite's own; or give the suite those settings "
                 "with --set",
             )
 
 
-def write_counts(found: Sequence[PartResult], file: Path) -> None:
+def write_counts(part_results: Sequence[PartResult], file: Path) -> None:
     """Write all counts of suites as Parquet: one row per policy, evaluation seed and problem.
 
     `c` of `n` samples are right; `seed` numbers the trainings of a method from 1.
@@ -184,20 +190,25 @@ def write_counts(found: Sequence[PartResult], file: Path) -> None:
     texts = ("suite", "method", "policy", "benchmark", "problem")
     numbers = ("seed", "evaluation_seed", "n", "c")
     schema = pa.schema([(x, pa.string()) for x in texts] + [(x, pa.int32()) for x in numbers])
-    rows = [row for result in found for row in _counts(result)]
+    rows = [row for result in part_results for row in _counts(result)]
     with replacing(file) as temporary:
         pq.write_table(pa.Table.from_pylist(rows, schema), temporary, compression="zstd")
 
 
 def _counts(result: PartResult) -> Iterator[dict[str, str | int]]:
     for method in result.there:
-        seeds = {one.policy.label: one.seed + 1 for one in method.replicates}
-        for measured in (one for by in method.measured for every in by.values() for one in every):
-            place: dict[str, str | int] = {
+        seeds = {replicate.policy.label: replicate.seed + 1 for replicate in method.replicates}
+        for measured in (
+            measurement
+            for by in method.measured
+            for seeds_of_one in by.values()
+            for measurement in seeds_of_one
+        ):
+            about: dict[str, str | int] = {
                 "suite": result.suite.name, "method": method.label, "policy": measured.policy,
                 "benchmark": measured.benchmark, "seed": seeds[measured.policy],
                 "evaluation_seed": measured.seed,
             }  # fmt: skip
             counts = measured.counts
             for problem, n, c in zip(counts.problem_ids, counts.n_P, counts.c_P, strict=True):
-                yield {**place, "problem": problem, "n": int(n), "c": int(c)}
+                yield {**about, "problem": problem, "n": int(n), "c": int(c)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from functools import partial
 from math import nan
 
@@ -18,26 +18,27 @@ from sage_cli.models.planned import state
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.evaluation import AVERAGE, evaluation_table, score
 from sage_cli.reports.figures import draw_heat_strip
-from sage_cli.reports.measurement import Provenance, grade_notes, record
 from sage_cli.reports.passk import Line, passk_document
 from sage_cli.reports.power import Base, Question, power_document
+from sage_cli.reports.provenance import Provenance, grade_notes, record
 from sage_cli.reports.published import evaluation_tables, other_table, published, published_scores
-from sage_cli.reports.tables import Cell, Column, Measure, Row, Scores, Table, columns, to_records
+from sage_cli.reports.tables import Cell, Column, Estimate, Row, Scores, Table, columns, to_records
 from sage_cli.trials.cost import cost
 from sage_cli.trials.suites.results import MethodResult, PartResult
 from sage_cli.trials.suites.trials import PlannedSuite
 from sage_cli.trials.task import DONE, Replicate
 
-UNKNOWN = Measure(float("nan"))
+UNKNOWN = Estimate(float("nan"))
 
 
 def measured(result: PartResult) -> Document:
     """Return each method's pass@k on each benchmark, and the published numbers."""
-    ks, there = result.ks, result.there
+    ks, methods = result.ks, result.there
     # the ends of a curve: every k between them is in the curves' section
     ks = ks if len(ks) <= 4 else (ks[0], ks[-1])
     scores = {
-        one.shown: score({name: one.spread(name) for name in one.benchmarks}, ks) for one in there
+        method.shown: score({name: method.spread(name) for name in method.benchmarks}, ks)
+        for method in methods
     }
     tables = [_with_missing(evaluation_table("Measured", scores, notes=_notes(result)), result)]
     printed = result.suite.published
@@ -49,11 +50,15 @@ def measured(result: PartResult) -> Document:
         source = (f"{printed} of {published()['source']}",)
         model = evaluation_tables()[printed]
         tables.append(evaluation_table(f"Published, {model}", numbers, notes=source))
-    elif printed and (other := other_table(printed)) is not None:
-        tables.append(other)
-    seeds = [seeds for method in there for by in method.measured for seeds in by.values()]
-    rows = [one for of_policy in seeds for one in of_policy]
-    titles = {one.policy.label: one.title for method in result.methods for one in method.replicates}
+    elif printed and (other_printed := other_table(printed)) is not None:
+        tables.append(other_printed)
+    seeds = [seeds for method in methods for by in method.measured for seeds in by.values()]
+    rows = [measurement for of_policy in seeds for measurement in of_policy]
+    titles = {
+        replicate.policy.label: replicate.title
+        for method in result.methods
+        for replicate in method.replicates
+    }
     return Document(
         name="measured",
         title="Measured and published",
@@ -61,13 +66,17 @@ def measured(result: PartResult) -> Document:
             "k": list(ks),
             "rows": to_records(tables[0]),
             "measurements": [
-                record(one) | {"policy": one.policy, "benchmark": one.benchmark} for one in rows
+                record(measurement)
+                | {"policy": measurement.policy, "benchmark": measurement.benchmark}
+                for measurement in rows
             ],
             "same": dict(result.same),
         },
         tables=tuple(tables),
         sheets={"measured": tables[0]},
-        notes=grade_notes([replace(one, policy=titles[one.policy]) for one in rows]),
+        notes=grade_notes(
+            [replace(measurement, policy=titles[measurement.policy]) for measurement in rows]
+        ),
     )
 
 
@@ -77,9 +86,9 @@ def published_alone(table: Table) -> Document:
 
 
 def _with_missing(table: Table, result: PartResult) -> Table:
-    lost = [one for one in result.methods if not one.measured]
+    lost = [method for method in result.methods if not method.measured]
     width = len(table.columns) - 1
-    rows = [Row((one.shown, *[UNKNOWN] * width), "missing") for one in lost]
+    rows = [Row((method.shown, *[UNKNOWN] * width), "missing") for method in lost]
     return Table(table.title, table.columns, (*table.rows, *rows), table.notes)
 
 
@@ -92,15 +101,15 @@ def _beside(
 ) -> Table:
     """Return averages over benchmarks, here and in the paper."""
     model = evaluation_tables()[name]
-    printed_ks = sorted({k for by in printed.values() for one in by.values() for k in one})
+    printed_ks = sorted({k for by in printed.values() for score in by.values() for k in score})
     columns = [Column("method"), *(Column(f"pass@{k}", "here") for k in ks)]
     columns += [Column(f"pass@{k}", f"paper, {model}") for k in printed_ks]
     rows = []
     for label in result.suite.methods:
-        own = result.method(label)
-        here = [_mean(scores[own.shown], k) if own else UNKNOWN for k in ks]
-        there = [_mean(printed[label], k) if label in printed else UNKNOWN for k in printed_ks]
-        rows.append(Row((label, *here, *there)))
+        method = result.method(label)
+        here = [_mean(scores[method.shown], k) if method else UNKNOWN for k in ks]
+        paper = [_mean(printed[label], k) if label in printed else UNKNOWN for k in printed_ks]
+        rows.append(Row((label, *here, *paper)))
     here_on = ", ".join(result.benchmarks) or "nothing yet"
     on = ", ".join(next(iter(printed.values())))
     notes = [f"here: the average over {here_on}; in the paper: over {on}"]
@@ -109,28 +118,28 @@ def _beside(
     return Table("Beside the paper", tuple(columns), tuple(rows), tuple(notes))
 
 
-def _mean(scores: Scores, k: int) -> Measure:
+def _mean(scores: Scores, k: int) -> Estimate:
     """Return the average over benchmarks, with a deviation only for a single benchmark."""
     if AVERAGE in scores:
         return scores[AVERAGE].get(k, UNKNOWN)
     values = [by[k] for by in scores.values() if k in by]
     if len(values) == 1:
         return values[0]
-    return Measure(sum(one.value for one in values) / len(values)) if values else UNKNOWN
+    return Estimate(sum(value.value for value in values) / len(values)) if values else UNKNOWN
 
 
 def _notes(result: PartResult) -> list[str]:
     if not result.there:
         return []
     first = result.there[0].trial.config
-    trainings = max(len(one.measured) for one in result.there)
+    trainings = max(len(method.measured) for method in result.there)
     over = "training seeds" if trainings > 1 else "evaluation seeds"
     notes = [
         f"{first.evaluation.samples} samples per problem, evaluation seeds: "
         f"{first.evaluation.seeds}, training seeds: {trainings}, temperature "
         f"{first.sampling.temperature:g}; ± over {over}, of an initial policy over evaluation seeds"
     ]
-    notes += [f"{label} is {other} under this model" for label, other in result.same.items()]
+    notes += [f"{label} is {same} under this model" for label, same in result.same.items()]
     return notes
 
 
@@ -152,7 +161,7 @@ def summary(result: PartResult) -> str:
     if not result.methods:
         return ""
     if not result.there:
-        labels = ", ".join(one.label for one in result.methods)
+        labels = ", ".join(method.label for method in result.methods)
         state = "not measured yet" if result.suite.measured else "nothing is measured"
         return f"{labels}: {state}."
     first = result.there[0]
@@ -161,13 +170,13 @@ def summary(result: PartResult) -> str:
         for name, seeds in first.measured[0].items()
     ]
     evaluation = first.trial.config.evaluation
-    trainings = [len(one.measured) for one in result.there if not one.is_base]
+    trainings = [len(method.measured) for method in result.there if not method.is_base]
     parts = [
         *([f"{_range(trainings)} of each method"] if trainings else []),
         f"{evaluation.samples} samples of each problem",
         _counted(evaluation.seeds, "evaluation seed"),
     ]
-    labels = ", ".join(one.label for one in result.there)
+    labels = ", ".join(method.label for method in result.there)
     return f"{labels} on {' and '.join(problems)}: {', '.join(parts)}."
 
 
@@ -178,32 +187,34 @@ def _range(trainings: list[int]) -> str:
     return beginning + _counted(most, "training")
 
 
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}" + ("" if number == 1 else "s")
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")
 
 
 def problems(result: PartResult, base: MethodResult) -> Document:
     """Return a heat strip per benchmark and method, the base's on top."""
     shares: dict[str, dict[str, FloatArray]] = {}
-    moved, each = [], []
+    moved, problem_rows = [], []
     sampled = int(pooled(base.side(base.benchmarks[0]).counts).n_P.min())
     for benchmark in base.benchmarks:
         counts = pooled(base.side(benchmark).counts)
         before_P = counts.c_P / counts.n_P
         shares[benchmark] = {base.label: before_P}
         for method in result.there:
-            own = pooled(method.side(benchmark).counts).ordered(counts.problem_ids)
-            after_P = own.c_P / own.n_P
+            own_counts = pooled(method.side(benchmark).counts).ordered(counts.problem_ids)
+            after_P = own_counts.c_P / own_counts.n_P
             shares[benchmark][method.label] = after_P
-            each += [
+            problem_rows += [
                 Row((benchmark, id_, method.label, int(n), int(c)))
-                for id_, n, c in zip(own.problem_ids, own.n_P, own.c_P, strict=True)
+                for id_, n, c in zip(
+                    own_counts.problem_ids, own_counts.n_P, own_counts.c_P, strict=True
+                )
             ]
             if method is not base:
                 moved.append(_moves(benchmark, method.label, before_P, after_P))
     heads = columns("benchmark, method, never → solved, solved → never, rarer, more often")
     table = Table("Problems by what became of them", heads, tuple(moved))
-    sheet = Table("", columns("benchmark, problem, method, n, c"), tuple(each))
+    sheet = Table("", columns("benchmark, problem, method, n, c"), tuple(problem_rows))
     return Document(
         name="problems",
         title="Problem by problem, before and after training",
@@ -264,26 +275,26 @@ def _correlation(
         if method is not base and benchmark in method.benchmarks
         for run in method.side(benchmark).runs
     ]
-    known = [one for one in correlations if not np.isnan(one)]
-    if not known:
+    defined = [correlation for correlation in correlations if not np.isnan(correlation)]
+    if not defined:
         return CORRELATION, None
-    return max(float(np.mean(known)), 0.0), "the methods at hand"
+    return max(float(np.mean(defined)), 0.0), "the methods at hand"
 
 
 def runs(result: PartResult) -> Document:
     """Return a row for each training, the base's first."""
     rows, spent_s = [], {}
     for method in result.methods:
-        for one in method.replicates:
-            run = one.policy.run
+        for replicate in method.replicates:
+            run = replicate.policy.run
             manifest = run.known if run else {}
             seconds = float(manifest.get("seconds", "nan"))
-            spent_s[one.policy.label] = seconds
-            of = one.config.sft if one.is_initial else one.config.rl
+            spent_s[replicate.policy.label] = seconds
+            section = replicate.config.sft if replicate.is_initial else replicate.config.rl
             status = state(run) if run else "taken as it is"
-            number = (of.steps or "–") if run else "–"
-            minutes = Measure(seconds / 60, digits=1)
-            name: tuple[Cell, ...] = (method.label, one.seed + 1, one.policy.label)
+            number = (section.steps or "–") if run else "–"
+            minutes = Estimate(seconds / 60, digits=1)
+            name: tuple[Cell, ...] = (method.label, replicate.seed + 1, replicate.policy.label)
             rows.append(Row((*name, status, str(number), minutes)))
     whole = sum(value for value in spent_s.values() if value == value)
     heads = columns("method, seed, policy, state, steps, minutes")
@@ -325,24 +336,26 @@ class Spent:
     seconds: float
 
     @classmethod
-    def mean(cls, of: Sequence[Spent]) -> Spent:
+    def mean(cls, costs: Sequence[Spent]) -> Spent:
         """Return the mean over trainings; NaN of none."""
-        columns = zip(*((one.completions, one.tokens, one.seconds) for one in of), strict=True)
-        means = [sum(values) / len(of) for values in columns]
-        return cls(*means) if of else cls(nan, nan, nan)
+        columns = zip(*map(astuple, costs), strict=True)
+        means = [sum(values) / len(costs) for values in columns]
+        return cls(*means) if costs else cls(nan, nan, nan)
 
 
 def spent(result: PartResult) -> Document:
     """Return a row for each method, with ratios to the first method of `against`."""
     first = result.suite.against[0]
-    costs = {one.label: of_method(one) for one in result.methods if not one.is_base}
+    costs = {method.label: of_method(method) for method in result.methods if not method.is_base}
     beside = costs.get(result.same.get(first, first), Spent(nan, nan, nan))
     rows = []
-    for label, one in costs.items():
-        ratios = (one.tokens / beside.tokens, one.seconds / beside.seconds)
-        counts = (Measure(one.completions, digits=0), Measure(one.tokens, digits=0))
-        seconds = Measure(one.seconds, digits=1)
-        rows.append(Row((label, *counts, seconds, *(Measure(value, digits=2) for value in ratios))))
+    for label, mean in costs.items():
+        ratios = (mean.tokens / beside.tokens, mean.seconds / beside.seconds)
+        counts = (Estimate(mean.completions, digits=0), Estimate(mean.tokens, digits=0))
+        seconds = Estimate(mean.seconds, digits=1)
+        rows.append(
+            Row((label, *counts, seconds, *(Estimate(value, digits=2) for value in ratios)))
+        )
     heads = [*columns("method, completions, tokens, seconds")]
     heads += [Column(name, f"times {first}'s") for name in ("tokens", "seconds")]
     table = Table("Cost of a training", tuple(heads), tuple(rows))
@@ -362,15 +375,17 @@ def spent(result: PartResult) -> Document:
 
 def of_method(method: MethodResult) -> Spent:
     """Return the mean over its finished trainings."""
-    return Spent.mean([_of_training(one) for one in method.replicates if one.policy.exists])
+    return Spent.mean(
+        [_of_training(replicate) for replicate in method.replicates if replicate.policy.exists]
+    )
 
 
-def _of_training(one: Replicate) -> Spent:
-    run = one.policy.run
+def _of_training(replicate: Replicate) -> Spent:
+    run = replicate.policy.run
     records = run.metrics.read() if run else []
     completions, tokens = (
-        sum(float(one.get(f"sampled/{of}", nan)) for one in records) if records else nan
-        for of in ("completions", "tokens")
+        sum(float(record.get(f"sampled/{unit}", nan)) for record in records) if records else nan
+        for unit in ("completions", "tokens")
     )
     manifest = run.known if run else {}
     return Spent(completions, tokens, float(manifest.get("seconds", nan)))

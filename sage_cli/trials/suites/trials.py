@@ -18,7 +18,7 @@ from sage_cli.settings.ks import capped_ks
 from sage_cli.settings.sections.model import PretrainedModel
 from sage_cli.store.files import identity_of
 from sage_cli.trials.suites.declaration import PAPERS_PRESET, Method, Suite, with_included
-from sage_cli.trials.task import Replicate, StoredMeasurements, Task, TaskList, Trial, Words
+from sage_cli.trials.task import BenchmarkCache, Replicate, Task, TaskList, Trial, Words
 
 
 @dataclass(frozen=True)
@@ -40,13 +40,13 @@ class Overrides:
         sets: Sequence[str] = (),
     ) -> SageConfig:
         """The configuration of these settings; `sets` lie below what was typed with `--set`."""
-        every = {**(self.flags or {}), **(flags or {})}
-        written = json.dumps(every, default=str, sort_keys=True)
+        all_flags = {**(self.flags or {}), **(flags or {})}
+        written = json.dumps(all_flags, default=str, sort_keys=True)
         return _loaded(self.presets_with(own_preset), written, (*sets, *self.sets))
 
-    def presets_with(self, own: str | None) -> tuple[str, ...]:
+    def presets_with(self, preset: str | None) -> tuple[str, ...]:
         """The presets, with `own` in the place of the paper's main one."""
-        return tuple(own if own and one == PAPERS_PRESET else one for one in self.presets)
+        return tuple(preset if preset and name == PAPERS_PRESET else name for name in self.presets)
 
 
 @cache
@@ -71,24 +71,25 @@ def trials_of(suite: Suite, overrides: Overrides) -> list[Trial]:
 
 
 def _trial(suite: Suite, label: str, method: Method, overrides: Overrides) -> Trial:
-    own, choices = method.preset or suite.preset, method.choices
+    preset, choices = method.preset or suite.preset, method.choices
     flags = {
         "rl": {"algo": choices.get("algo")},
         "guide": {"name": choices.get("guide")},
         "anchor": {"kl": choices.get("kl")},
     }
     sets = [_assignment(key, value) for key, value in {**suite.settings, **method.settings}.items()]
-    plain = overrides.config(own, flags, sets)
+    plain = overrides.config(preset, flags, sets)
     papers = isinstance(plain.model, PretrainedModel)
     measurement = _measurement(suite, plain, overrides, papers=papers) if suite.measured else {}
     sets += [_assignment(key, value) for key, value in measurement.items()]
     # the configuration that those words make on a command line, without reading presets again
     first = changed(plain, measurement) if measurement else plain
-    words = Words(overrides.presets_with(own), choices, (*sets, *overrides.sets))
+    words = Words(overrides.presets_with(preset), choices, (*sets, *overrides.sets))
     seeds = overrides.seeds or (suite.protocol.seeds if papers else suite.seeds)
     number = 1 if method.is_base else seeds
     replicates = [
-        replace(one, is_initial=method.is_base) for one in _replicates(label, number, first, words)
+        replace(replicate, is_initial=method.is_base)
+        for replicate in _replicates(label, number, first, words)
     ]
     return Trial(label, {**choices, **method.settings}, tuple(replicates))
 
@@ -111,12 +112,16 @@ def _measurement(
     These are the paper's protocol if its models are measured, and always the suite's k up to the
     available samples.
     """
-    now = dict(leaves(plain.model_dump(mode="json", include={"evaluation", "sampling"})))
-    said = {text.partition("=")[0].strip() for text in overrides.sets}
-    wanted = dict(suite.protocol.settings if papers else {})
-    samples = now if "evaluation.samples" in said else {**now, **wanted}
-    wanted["evaluation.k"] = capped_ks(suite.k, samples["evaluation.samples"])
-    return {key: value for key, value in wanted.items() if key not in said and now[key] != value}
+    current = dict(leaves(plain.model_dump(mode="json", include={"evaluation", "sampling"})))
+    typed_keys = {text.partition("=")[0].strip() for text in overrides.sets}
+    settings = dict(suite.protocol.settings if papers else {})
+    samples = current if "evaluation.samples" in typed_keys else {**current, **settings}
+    settings["evaluation.k"] = capped_ks(suite.k, samples["evaluation.samples"])
+    return {
+        key: value
+        for key, value in settings.items()
+        if key not in typed_keys and current[key] != value
+    }
 
 
 def _assignment(key: str, value: Any) -> str:
@@ -134,7 +139,7 @@ class Part:
     @property
     def replicates(self) -> list[Replicate]:
         """The replicates of all trials."""
-        return [one for trial in self.trials for one in trial.replicates]
+        return [replicate for trial in self.trials for replicate in trial.replicates]
 
     @cached_property
     def same(self) -> Mapping[str, str]:
@@ -142,34 +147,34 @@ class Part:
         same: dict[str, str] = {}
         seen: dict[tuple[str, ...], str] = {}
         for trial in self.trials:
-            policies = tuple(one.policy.label for one in trial.replicates)
-            other = seen.setdefault(policies, trial.label)
-            if other != trial.label:
-                same[trial.label] = other
+            policies = tuple(replicate.policy.label for replicate in trial.replicates)
+            earlier = seen.setdefault(policies, trial.label)
+            if earlier != trial.label:
+                same[trial.label] = earlier
         return same
 
     def want(self, tasks: TaskList) -> None:
         """Add the tasks of the suite to the list, each after what it needs."""
         for trial in self.trials:
-            for one in trial.replicates:
-                for task in self._wanted(trial, one, tasks):
+            for replicate in trial.replicates:
+                for task in self._wanted(trial, replicate, tasks):
                     if self.suite.name not in task.wanted_by:
                         task.wanted_by.append(self.suite.name)
 
-    def _wanted(self, trial: Trial, one: Replicate, tasks: TaskList) -> list[Task]:
-        suite, initial = self.suite, tasks.initial(one)
-        found = [initial] if initial is not None else []
+    def _wanted(self, trial: Trial, replicate: Replicate, tasks: TaskList) -> list[Task]:
+        suite, initial = self.suite, tasks.initial(replicate)
+        tasks_of_replicate = [initial] if initial is not None else []
         if not trial.is_initial:
-            found.append(tasks.training(one, measure=suite.measured))
+            tasks_of_replicate.append(tasks.training(replicate, measure=suite.measured))
         if suite.measured:
-            found.append(tasks.measurement(one))
+            tasks_of_replicate.append(tasks.measurement(replicate))
         if trial.is_initial:
-            return found
+            return tasks_of_replicate
         if suite.checkpoints:
-            found.append(tasks.checkpoints(one))
-        if suite.measured and one.config.guide.name != "none" and not one.seed:
-            found.append(tasks.token_report(one, trial.label))
-        return found
+            tasks_of_replicate.append(tasks.checkpoints(replicate))
+        if suite.measured and replicate.config.guide.name != "none" and not replicate.seed:
+            tasks_of_replicate.append(tasks.token_report(replicate, trial.label))
+        return tasks_of_replicate
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,7 +185,7 @@ class PlannedSuite:
     config: SageConfig
     parts: Sequence[Part]
     tasks: Sequence[Task]
-    stored: StoredMeasurements
+    benchmarks: BenchmarkCache
 
     @property
     def suite(self) -> Suite:
@@ -199,10 +204,10 @@ class PlannedSuite:
 def planned(name: str, overrides: Overrides) -> PlannedSuite:
     """The suite called `name` under these overrides; nothing is loaded or written."""
     suites = [suite.only(overrides.only) for suite in with_included(name)]
-    config, stored = overrides.config(), StoredMeasurements()
+    config = overrides.config()
     parts = [Part(suite, trials_of(suite, overrides)) for suite in suites]
     root = (overrides.flags or {}).get("run", {}).get("root")
-    tasks = TaskList(config, stored, ("--runs", str(root)) if root else ())
+    tasks = TaskList(config, ("--runs", str(root)) if root else ())
     for part in parts:
         part.want(tasks)
-    return PlannedSuite(overrides, config, parts, list(tasks.tasks.values()), stored)
+    return PlannedSuite(overrides, config, parts, list(tasks.tasks.values()), tasks.benchmarks)

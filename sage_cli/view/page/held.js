@@ -10,7 +10,7 @@ export function answer(held, name, params, where) {
   const make = MADE[name];
   if (make) return remembered(where, () => make(held, params));
   const plain = held.answers[where] ?? held.answers[address(name, params)];
-  if (!plain) throw new Refused("this export does not hold that", held.said);
+  if (!plain) throw new Refused("this export does not hold that", held.footer);
   return plain;
 }
 
@@ -30,7 +30,7 @@ const MADE = { records, passk, difference, problems, problem, samples, sample };
 
 function records(held, { run, names }) {
   const all = held.records[run];
-  if (!all) throw new Refused(`the curves of ${run} are not in this export`, held.said);
+  if (!all) throw new Refused(`the curves of ${run} are not in this export`, held.footer);
   return { ...all, values: Object.fromEntries(listed(names).map((one) => [one, all.values[one] ?? []])) };
 }
 
@@ -60,7 +60,7 @@ function passk(held, params) {
 function difference(held, { a, b, benchmark }) {
   const of = (x, y) => held.differences.find((one) => one.a === x && one.b === y && one.benchmark === benchmark);
   const found = of(a, b), turned = of(b, a);
-  if (!found && !turned) throw new Refused(`the difference of ${a} and ${b} is not in this export`, held.said);
+  if (!found && !turned) throw new Refused(`the difference of ${a} and ${b} is not in this export`, held.footer);
   const less = (values) => values.map((one) => (one === null ? null : -one));
   return found ?? { ...turned, a, b, mean: less(turned.mean), low: less(turned.high), high: less(turned.low) };
 }
@@ -80,7 +80,7 @@ function problems(held, params) {
 function problem(held, params) {
   const { shown, benchmark, absent } = chosen(held, params.policies, params.benchmark);
   const row = shown.flatMap((one) => one.problems.problems).find((one) => one.problem === params.problem);
-  if (!row) throw new Refused("this problem is not in this export", held.said);
+  if (!row) throw new Refused("this problem is not in this export", held.footer);
   const policies = shown.map((one) => {
     const of = one.samples.filter((sample) => sample.problem === params.problem);
     const fitting = of.filter(fits(params));
@@ -96,7 +96,7 @@ function problem(held, params) {
 function samples(held, params) {
   const { shown, benchmarks } = chosen(held, params.policy, params.benchmark);
   const one = shown[0];
-  if (!one) throw new Refused(`the samples of ${params.policy} are not in this export`, held.said);
+  if (!one) throw new Refused(`the samples of ${params.policy} are not in this export`, held.footer);
   const plain = one.samples.filter(fits({ ...params, text: "" }));
   const found = one.samples.filter(fits(params));
   const offset = Number(params.offset ?? 0);
@@ -105,7 +105,7 @@ function samples(held, params) {
 
 function sample(held, params) {
   const found = held.policies.filter((one) => one.policy === params.policy).flatMap((one) => one.samples).find((one) => one.problem === params.problem && one.seed === Number(params.seed) && one.index === Number(params.index));
-  if (!found) throw new Refused("this sample is not in this export", held.said);
+  if (!found) throw new Refused("this sample is not in this export", held.footer);
   return { ...found, text: found.text.length < found.characters ? `${found.text}\n[the export holds the first ${found.text.length} characters]` : found.text };
 }
 

@@ -83,7 +83,7 @@ try { document.documentElement.dataset.theme = localStorage.getItem("sage-theme"
 addEventListener("hashchange", () => show());
 if (!held) setInterval(() => { if (!document.hidden) show({ again: true }); }, EVERY_MS);
 document.querySelector(".skip").addEventListener("click", (event) => { event.preventDefault(); main.focus(); });
-document.getElementById("foot").append(h("p", { class: "quiet" }, held ? visible(held.said) : "sage view only looks; what it computes of tokens, when asked, is stored beside the sample."));
+document.getElementById("foot").append(h("p", { class: "quiet" }, held ? visible(held.footer) : "sage view only looks; what it computes of tokens, when asked, is stored beside the sample."));
 keys.start();
 if (held && !location.hash) location.replace(held.begin);
 else show();

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from sage_cli.analysis.registry import ANALYSES
 from sage_cli.cli import completions
 from sage_cli.cli.app import app
-from sage_cli.config.layers import settings
+from sage_cli.config.catalogue import settings
 from sage_cli.evaluation.imported.formats import FORMATS
 from sage_cli.trials.suites.declaration import suite_names
 

@@ -20,7 +20,7 @@ from sage_cli.models.scratch import save_scratch
 from sage_cli.progress import Silent
 from sage_cli.store.locks import writer
 from sage_cli.store.run import Runs
-from sage_cli.training import optimizers
+from sage_cli.training import hardware
 from sage_cli.training import sft as trainer
 
 SMALL = ["model.hidden=16", "model.layers=1", "model.heads=2", "model.feed_forward=32"]
@@ -91,7 +91,7 @@ def test_what_the_loss_covers_is_a_setting(folder, rows, monkeypatch, setting, l
 def test_an_optimiser_that_cannot_run_is_refused_before_anything_is_written(
     folder, rows, monkeypatch, tmp_path
 ):
-    monkeypatch.setattr(optimizers, "find_spec", lambda _: None)
+    monkeypatch.setattr(hardware, "find_spec", lambda _: None)
     monkeypatch.setattr(workflow, "sft_inputs", lambda *_: pytest.fail("the training began"))
     with pytest.raises(ConfigurationError, match="needs the package bitsandbytes"):
         workflow.SftTraining.of(config(folder, rows, "sft.optimizer=adamw_8bit")).carry_out(

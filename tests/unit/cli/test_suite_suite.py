@@ -10,7 +10,7 @@ from sage_cli.cli import suite_run as suite
 from sage_cli.cli.suite_run import report_suite, sweeps_of
 from sage_cli.progress import Silent
 from sage_cli.reports.document import Document
-from sage_cli.reports.measurement import Provenance
+from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.sweeps.document import sweep_document
 from sage_cli.reports.sweeps.result import Axis
 from sage_cli.trials.suites.trials import Overrides, planned

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError
 from sage_cli.methods.grpo import Grpo
-from sage_cli.methods.method import Batch, batch_of
+from sage_cli.methods.method import StepSizes, batch_of
 from sage_cli.settings.sections.sampling import DecodingSection, RolloutSection, SamplingSection
 
 
@@ -20,7 +20,7 @@ from sage_cli.settings.sections.sampling import DecodingSection, RolloutSection,
 )
 def test_a_step_is_divided(micro_batch: int | None, processes: int, expected: tuple[int, int]):
     rl = Grpo(prompts_per_step=8, rollouts_per_prompt=8, micro_batch=micro_batch)
-    assert batch_of(rl, processes) == Batch(64, *expected)
+    assert batch_of(rl, processes) == StepSizes(64, *expected)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from sage_cli.evaluation.evaluate import Evaluation, record_evaluations
 from sage_cli.metrics import Counts
 from sage_cli.models.policy import Policy
 from sage_cli.progress import Silent
-from sage_cli.reports.measurement import Measured
+from sage_cli.reports.provenance import SeedCounts
 from sage_cli.store.locks import writer
 from sage_cli.store.run import Runs, evaluation_figures, name_in
 
@@ -38,7 +38,7 @@ def measured(policy, *c_by_seed, benchmark="amc23"):
     """Two problems of four samples each, c of which are right."""
     return {
         (benchmark, policy.label): [
-            Measured(
+            SeedCounts(
                 policy.label, benchmark, seed, Counts(("a", "b"), np.array([4, 4]), np.array(c)),
                 {}, 0, "set",
             )

@@ -14,8 +14,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from sage_cli.config.catalogue import meant_settings
 from sage_cli.config.load import load
-from sage_cli.config.meaning import meant_settings
 from sage_cli.errors import ConfigurationError, TrainingError
 from sage_cli.methods.formulas import AdvantageInputs, checked
 from sage_cli.methods.method import Method, PolicyGradient

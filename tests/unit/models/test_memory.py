@@ -13,7 +13,6 @@ from sage_cli.models.memory import (
     TILE_TOKENS,
     Shape,
     TrainingSetup,
-    Widths,
     evaluation_memory,
     kv_cache,
     layer_bytes,
@@ -85,8 +84,8 @@ TOY_MEMORY = Shape(
 )  # fmt: skip
 # 10x4 + 2 x (48 + 72 + 8) + 4
 NUMBERS = 300
-FULL = TrainingSetup(Widths(4, 4), "adamw", checkpointing=False, fused=False)
-LORA = TrainingSetup(Widths(2, 2), "adamw_8bit", checkpointing=False, adapter=50)
+FULL = TrainingSetup(4, 4, "adamw", checkpointing=False, fused=False)
+LORA = TrainingSetup(2, 2, "adamw_8bit", checkpointing=False, adapter=50)
 
 
 def test_what_a_training_keeps_by_hand() -> None:
@@ -115,7 +114,7 @@ def test_an_update_by_hand() -> None:
     # three tiles of 14 x 10 in float32; 14 x 4 states and their gradient; the head's gradient
     assert found["logits"] == 3 * 14 * 10 * 4 + 14 * 4 * 8 + 10 * 4 * 4
     # float32 weights whose products are bfloat16 are there a second time
-    mixed = update(TOY_MEMORY, replace(FULL, widths=Widths(4, 2)), rows=2, prompt=3, completion=4)
+    mixed = update(TOY_MEMORY, replace(FULL, product_bytes=2), rows=2, prompt=3, completion=4)
     assert mixed["cast weights"] == 600
     # with checkpointing: two layers' inputs, one layer and its gradients
     kept = update(TOY_MEMORY, replace(FULL, checkpointing=True), rows=2, prompt=3, completion=4)
@@ -184,7 +183,7 @@ def test_how_many_texts_an_engine_holds() -> None:
 def test_less_work_takes_less(smaller: dict[str, int]) -> None:
     shape = PUBLISHED["Qwen/Qwen2.5-Math-1.5B-Instruct"]
     work = {"rows": 8, "rollouts": 64, "prompt": 500, "completion": 1000}
-    lora = TrainingSetup(Widths(2, 2), "adamw_8bit", checkpointing=True, adapter=10**7)
+    lora = TrainingSetup(2, 2, "adamw_8bit", checkpointing=True, adapter=10**7)
     peak = training_memory(shape, lora, **work).peak
     assert training_memory(shape, lora, **(work | smaller)).peak < peak
     assert evaluation_memory(shape, 2, rows=8, prompt=5, completion=9).peak > shape.parameters * 2

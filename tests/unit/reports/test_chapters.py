@@ -7,8 +7,8 @@ from pathlib import Path
 
 from sage_cli.reports.chapters import Chapter, join_chapters, shown_report, shown_table
 from sage_cli.reports.document import Document, Figure
-from sage_cli.reports.measurement import Provenance
-from sage_cli.reports.tables import Column, Measure, Row, Table
+from sage_cli.reports.provenance import Provenance
+from sage_cli.reports.tables import Column, Estimate, Row, Table
 
 
 def draw(path: Path) -> None:
@@ -17,7 +17,7 @@ def draw(path: Path) -> None:
 
 
 def section(name: str, *cells: str, **data: object) -> Document:
-    rows = tuple(Row((cell, Measure(0.5, sd=0.1)), section=cell) for cell in cells)
+    rows = tuple(Row((cell, Estimate(0.5, sd=0.1)), section=cell) for cell in cells)
     table = Table(f"table of {name}", (Column("claim"), Column("pass@1", "aime")), rows, ("n",))
     return Document(
         name, f"about {name}", {"value": 1, **data}, tables=(table,), sheets={name: table},

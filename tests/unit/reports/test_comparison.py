@@ -16,7 +16,7 @@ from sage_cli.reports.comparison import (
     crossing_notes,
 )
 from sage_cli.reports.document import markdown
-from sage_cli.reports.measurement import Provenance
+from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.tables import to_csv
 
 KS = (1, 2, 4)

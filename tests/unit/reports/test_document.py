@@ -12,10 +12,10 @@ import pytest
 
 from sage_cli.reports import document as module
 from sage_cli.reports.document import Document, Figure
-from sage_cli.reports.measurement import PolicyUsed, Provenance
-from sage_cli.reports.tables import Column, Measure, Row, Table
+from sage_cli.reports.provenance import PolicyUsed, Provenance
+from sage_cli.reports.tables import Column, Estimate, Row, Table
 
-TABLE = Table("pass@k on aime", (Column("k"), Column("base")), (Row((1, Measure(0.25))),), ("n",))
+TABLE = Table("pass@k on aime", (Column("k"), Column("base")), (Row((1, Estimate(0.25))),), ("n",))
 
 
 class Pen:
@@ -101,7 +101,7 @@ def test_another_command_or_commit_draws_nothing_anew(
         {"data": {"k": [1], "curves": []}},
         {"notes": ()},
         {"title": "pass@k"},
-        {"sheets": {"passk": replace(TABLE, rows=(Row((1, Measure(0.2500000001))),))}},
+        {"sheets": {"passk": replace(TABLE, rows=(Row((1, Estimate(0.2500000001))),))}},
     ],
 )
 def test_other_content_is_drawn_anew(

@@ -8,8 +8,8 @@ import pytest
 from sage_cli.errors import ConfigurationError
 from sage_cli.metrics import Counts
 from sage_cli.reports.evaluation import evaluation_document, evaluation_table, score
-from sage_cli.reports.measurement import BenchmarkUsed, GraderUsed, Measured, Provenance
-from sage_cli.reports.tables import Measure
+from sage_cli.reports.provenance import BenchmarkUsed, GraderUsed, Provenance, SeedCounts
+from sage_cli.reports.tables import Estimate
 
 
 def counts(*c: int) -> Counts:
@@ -21,14 +21,14 @@ def test_mean_and_deviation_over_seeds() -> None:
     scores = score({"aime": [counts(1, 1), counts(2, 4)], "amc23": [counts(4)]}, (1, 4))
     assert scores["aime"][1].value == pytest.approx(0.5, abs=1e-15)
     assert scores["aime"][1].sd == pytest.approx(math.sqrt(1 / 8), abs=1e-15)
-    assert scores["aime"][4] == Measure(1.0, 0.0)
+    assert scores["aime"][4] == Estimate(1.0, 0.0)
     assert math.isnan(scores["amc23"][1].sd or 0)
 
 
 def test_the_average_is_unweighted_and_needs_every_benchmark() -> None:
-    ours = {"aime": {1: Measure(0.1, 0.01)}, "amc23": {1: Measure(0.5)}}
+    ours = {"aime": {1: Estimate(0.1, 0.01)}, "amc23": {1: Estimate(0.5)}}
     table = evaluation_table(
-        "t", {"ours": ours}, {"paper": {"theirs": {"aime": {1: Measure(0.3, 0.02)}}}}
+        "t", {"ours": ours}, {"paper": {"theirs": {"aime": {1: Estimate(0.3, 0.02)}}}}
     )
     assert [(c.group, c.name) for c in table.columns] == [
         ("", "model"), ("aime", "pass@1"), ("amc23", "pass@1"), ("average", "pass@1"),
@@ -44,13 +44,13 @@ def test_the_average_is_unweighted_and_needs_every_benchmark() -> None:
 
 
 def test_one_benchmark_has_no_average() -> None:
-    table = evaluation_table("t", {"ours": {"aime": {1: Measure(0.1), 8: Measure(0.2)}}})
+    table = evaluation_table("t", {"ours": {"aime": {1: Estimate(0.1), 8: Estimate(0.2)}}})
     assert [column.name for column in table.columns] == ["model", "pass@1", "pass@8"]
 
 
-def measured(policy: str, benchmark: str, seed: int, *c: int) -> Measured:
+def measured(policy: str, benchmark: str, seed: int, *c: int) -> SeedCounts:
     statuses = {"right": sum(c), "wrong": 4 * len(c) - sum(c)}
-    return Measured(policy, benchmark, seed, counts(*c), statuses, 1, f"set-{policy}-{seed}")
+    return SeedCounts(policy, benchmark, seed, counts(*c), statuses, 1, f"set-{policy}-{seed}")
 
 
 MEASURED = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sage_cli.reports.figures import Legend, by_method, heights, seeded, series_styles
-from sage_cli.reports.tables import Measure
+from sage_cli.reports.tables import Estimate
 
 
 def test_seeds_of_a_method_belong_together_in_the_order_in_which_they_are_shown() -> None:
@@ -60,7 +60,7 @@ def test_the_initial_policy_looks_the_same_in_every_picture() -> None:
     assert two["sft-a"]["linestyle"] != two["sft-b"]["linestyle"]
 
 
-HALF = Measure(0.5)
+HALF = Estimate(0.5)
 
 
 def test_a_rows_points_are_around_its_middle_whatever_other_rows_have() -> None:

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from sage_cli.metrics import Counts, curve
-from sage_cli.reports.measurement import Measured, Provenance, grade_notes
 from sage_cli.reports.passk import Line, passk_document, powers_of_two
+from sage_cli.reports.provenance import Provenance, SeedCounts, grade_notes
 from sage_cli.reports.tables import to_csv
 
 COUNTS = Counts(("p0", "p1"), np.array([4, 4]), np.array([1, 4]))
 KS = (1, 2, 3, 4)
-MEASURED = Measured("base", "aime", 7, COUNTS, {"right": 5, "wrong": 3}, 2, "abc")
+MEASURED = SeedCounts("base", "aime", 7, COUNTS, {"right": 5, "wrong": 3}, 2, "abc")
 LINES = [
     Line("base", "aime", curve(COUNTS, KS), (MEASURED,)),
     Line("rl", "aime", curve(COUNTS, KS)),
@@ -40,7 +40,7 @@ def test_people_read_the_powers_of_two_with_a_column_per_policy() -> None:
 
 def test_grades_are_in_one_order_with_separated_thousands() -> None:
     statuses = {"wrong": 36371, "unparseable": 308, "error": 2, "right": 14521}
-    measured = Measured("rl", "aime", 0, COUNTS, statuses, 1158, "abc")
+    measured = SeedCounts("rl", "aime", 0, COUNTS, statuses, 1158, "abc")
     assert grade_notes([measured]) == (
         "rl on aime, evaluation seed 0: 14,521 right, 36,371 wrong, 308 unparseable, 2 error; "
         "1,158 of them truncated",

@@ -13,7 +13,7 @@ from sage_cli.cli.evaluate import PAPERS_SEEDS, command
 from sage_cli.errors import ConfigurationError
 from sage_cli.reports.evaluation import evaluation_table
 from sage_cli.reports.published import evaluation_tables, published, published_scores
-from sage_cli.reports.tables import Measure
+from sage_cli.reports.tables import Estimate
 
 PRINTED = {
     "table1": "table1_main",
@@ -46,7 +46,7 @@ def test_our_average_column_is_the_printed_one(table: str, facts: Path) -> None:
     for row, (method, printed) in zip(rows, sheet.items(), strict=True):
         assert str(row.cells[0]).replace("-", "_") == method
         for cell, k in zip(row.cells[-2:], ks, strict=True):
-            assert isinstance(cell, Measure)
+            assert isinstance(cell, Estimate)
             assert cell.value == pytest.approx(printed["avg"][f"pass@{k}"], abs=1.01e-3)
 
 

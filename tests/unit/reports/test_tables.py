@@ -10,7 +10,7 @@ import pytest
 
 from sage_cli.reports.tables import (
     Column,
-    Measure,
+    Estimate,
     Row,
     Table,
     to_csv,
@@ -110,8 +110,8 @@ TABLE_RENDER = Table(
     "A_1 & more",
     (Column("model"), Column("pass@1", "aime"), Column("pass@256", "aime"), Column("k")),
     (
-        Row(("grpo|x", Measure(1 / 3, 0.0125), Measure(float("nan")), 4)),
-        Row(("[b] (paper)", Measure(0.5, float("nan")), Measure(0.25, interval=(-0.1, 0.4)), 8),
+        Row(("grpo|x", Estimate(1 / 3, 0.0125), Estimate(float("nan")), 4)),
+        Row(("[b] (paper)", Estimate(0.5, float("nan")), Estimate(0.25, interval=(-0.1, 0.4)), 8),
             section="paper"),
     ),
     ("5 % noise",),
@@ -121,16 +121,16 @@ TABLE_RENDER = Table(
 @pytest.mark.parametrize(
     ("measure", "text"),
     [
-        (Measure(0.12345), "0.123"),
-        (Measure(0.12345, 0.01), "0.123 ± 0.010"),
-        (Measure(0.12345, float("nan")), "0.123"),
-        (Measure(-0.5, interval=(-0.75, 0.25), signed=True), "-0.500 [-0.750, 0.250]"),
-        (Measure(0.5, signed=True), "+0.500"),
-        (Measure(0.00012, digits=4), "0.0001"),
-        (Measure(float("nan"), 0.1), "–"),
+        (Estimate(0.12345), "0.123"),
+        (Estimate(0.12345, 0.01), "0.123 ± 0.010"),
+        (Estimate(0.12345, float("nan")), "0.123"),
+        (Estimate(-0.5, interval=(-0.75, 0.25), signed=True), "-0.500 [-0.750, 0.250]"),
+        (Estimate(0.5, signed=True), "+0.500"),
+        (Estimate(0.00012, digits=4), "0.0001"),
+        (Estimate(float("nan"), 0.1), "–"),
     ],
 )
-def test_measures_read_as_people_write_them(measure: Measure, text: str) -> None:
+def test_measures_read_as_people_write_them(measure: Estimate, text: str) -> None:
     assert str(measure) == text
 
 

@@ -8,18 +8,18 @@ from rich.console import Console
 from sweep_cells import BOTH, GRID, MEMORY, at, done
 
 from sage_cli.reports.document import Document
-from sage_cli.reports.measurement import Provenance
+from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.sweeps.document import sweep_document
 from sage_cli.reports.sweeps.result import SweepTrial
-from sage_cli.reports.tables import Column, Detail, Measure, Row, Table
+from sage_cli.reports.tables import Column, Detail, Estimate, Row, Table
 from sage_cli.reports.terminal import print_document
 
 TABLE = Table(
     "A_1 & more",
     (Column("model"), Column("pass@1", "aime"), Column("pass@256", "aime"), Column("k", "amc")),
     (
-        Row(("grpo|x", Measure(1 / 3, 0.0125), Measure(float("nan")), 4)),
-        Row(("[b] (paper)", Measure(0.5), Measure(0.25, interval=(-0.1, 0.4)), 8), "paper"),
+        Row(("grpo|x", Estimate(1 / 3, 0.0125), Estimate(float("nan")), 4)),
+        Row(("[b] (paper)", Estimate(0.5), Estimate(0.25, interval=(-0.1, 0.4)), 8), "paper"),
     ),
     ("5 % noise",),
 )
@@ -75,10 +75,10 @@ RUNS = ("rl-grpo-branch-seed1-4f3a", "rl-dapo-none-seed1-77aa")
 
 @pytest.mark.parametrize("width", [80, 100])
 def test_a_comparison_of_two_runs_is_read_at_usual_widths(width: int) -> None:
-    difference = Measure(0.045, interval=(-0.073, 0.164), signed=True)
+    difference = Estimate(0.045, interval=(-0.073, 0.164), signed=True)
     names = ("k", *RUNS, "difference", "detectable", "p", "p (Holm)")
-    rest = map(Measure, (0.404, 0.359))
-    row = Row((8, *rest, difference, *map(Measure, (0.166, 0.448, 0.810))))
+    rest = map(Estimate, (0.404, 0.359))
+    row = Row((8, *rest, difference, *map(Estimate, (0.166, 0.448, 0.810))))
     note = "95 % intervals over 60 problems, paired; about these two models"
     table = Table(" against ".join(RUNS), tuple(map(Column, names)), (row,), (note,))
     console = Console(file=io.StringIO(), width=width, color_system=None)

@@ -28,7 +28,7 @@ from sage_cli.sampling.decoder import (
     Stopping,
     choose,
     choose_by_sample,
-    token_logps,
+    kept_weights,
     uniforms,
 )
 from sage_cli.sampling.sampler import SamplingParameters
@@ -237,6 +237,16 @@ def plain(model: Any, pair: Pair, p: SamplingParameters) -> float:
     return total
 
 
+def chosen_logps(
+    logits_TV: torch.Tensor, chosen_T: torch.Tensor, p: SamplingParameters
+) -> torch.Tensor:
+    """The log-probability that each chosen token is sampled, by the weights of the loop."""
+    if p.temperature == 0:
+        return torch.where(logits_TV.argmax(dim=-1) == chosen_T, 0.0, -torch.inf)
+    weights_TV = kept_weights(logits_TV, p).double()
+    return (weights_TV.gather(1, chosen_T[:, None])[:, 0] / weights_TV.sum(dim=-1)).log()
+
+
 def text_logps(
     model: Any, pairs: list[Pair], decodings: tuple[SamplingParameters, ...]
 ) -> np.ndarray:
@@ -245,7 +255,7 @@ def text_logps(
     for batch in batches(pairs, model.config.vocab_size):
         with torch.inference_mode():
             for pair, read in zip(batch, completion_logits(model, batch), strict=True):
-                found[pair] = [float(token_logps(*read, one).double().sum()) for one in decodings]
+                found[pair] = [float(chosen_logps(*read, p).sum()) for p in decodings]
     return np.array([found[pair] for pair in pairs]).T
 
 

@@ -17,7 +17,7 @@ def graded(tmp_path):
     grades = GradeStore(samples, {"judge": "test"})
     rows = {(row.problem_id, row.index): row for row in samples.completions()}
     grades.add([(rows["q", 0], "right", "3"), (rows["p", 1], "wrong", None)])
-    return GradedSet.of(samples, grades)
+    return GradedSet.from_store(samples, grades)
 
 
 def test_each_sample_has_its_own_grade(tmp_path):
@@ -37,6 +37,6 @@ def test_answers_and_texts_by_row(tmp_path):
 
 def test_a_set_without_samples(tmp_path):
     samples = SampleSet(tmp_path, IDENTITY, read_only=True)
-    found = GradedSet.of(samples, GradeStore(samples, {"judge": "test"}))
+    found = GradedSet.from_store(samples, GradeStore(samples, {"judge": "test"}))
     assert len(found) == 0
     assert found.extracted(np.array([], dtype=int)) == []

@@ -7,7 +7,13 @@ import torch
 
 from sage_cli.errors import ConfigurationError
 from sage_cli.settings.sections.model import PretrainedModel
-from sage_cli.training.hardware import precision, require_hardware
+from sage_cli.training import hardware
+from sage_cli.training.hardware import (
+    OPTIMIZERS,
+    precision,
+    require_hardware,
+    require_optimizer,
+)
 
 
 def on(monkeypatch, *, gpu, bf16=False):
@@ -84,3 +90,28 @@ def test_what_is_lost_in_bfloat16():
         changed[dtype] = (weight != before).float().mean().item()
     assert changed[torch.bfloat16] == pytest.approx(0.0195, abs=0.002)
     assert changed[torch.float32] > 0.99
+
+
+def test_plain_adamw_needs_nothing():
+    require_optimizer("adamw", "sft.optimizer")
+    assert [OPTIMIZERS[name] for name in ("adamw", "adamw_8bit")] == [
+        "adamw_torch_fused",
+        "adamw_8bit",
+    ]
+
+
+def test_without_bitsandbytes_its_extra_is_named(monkeypatch):
+    monkeypatch.setattr(hardware, "find_spec", lambda _: None)
+    with pytest.raises(ConfigurationError, match="needs the package bitsandbytes") as caught:
+        require_optimizer("adamw_8bit", "rl.optimizer")
+    assert "pip install 'sage-rlvr[8bit]'" in caught.value.next_step
+    assert "rl.optimizer=adamw" in caught.value.next_step
+
+
+def test_the_8_bit_optimiser_needs_a_gpu(monkeypatch):
+    monkeypatch.setattr(hardware, "find_spec", lambda name: name)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(ConfigurationError, match="needs a GPU, and this machine has none"):
+        require_optimizer("adamw_8bit", "rl.optimizer")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    require_optimizer("adamw_8bit", "rl.optimizer")

@@ -179,10 +179,8 @@ def test_another_runs_checkpoint_is_refused_and_nothing_removed(tmp_path: Path):
     assert newest_sealed(moved / "checkpoints") == moved / "checkpoints/checkpoint-5"
 
 
-def test_a_seal_that_is_the_sizes_alone_still_counts(tmp_path: Path):
+def test_a_seal_without_sizes_does_not_count(tmp_path: Path):
     made = checkpoint(tmp_path, 4, sealed=False)
-    (made / "sealed.json").write_text('{"weights": 4}')
-    assert newest_sealed(tmp_path) == made
     (made / "sealed.json").write_text("{}")
     assert newest_sealed(tmp_path) is None
 
@@ -213,9 +211,9 @@ def test_checkpoints_in_between_take_no_regular_ones_place(
 
     for step in (7, 10, 12, 20, 21, 25, 30):
         checkpoint(tmp_path, step)
-        rotate(tmp_path, keep, every=10)
+        rotate(tmp_path, keep, period=10)
         assert step in steps()
     assert steps() == kept
     checkpoint(tmp_path, 31)
-    rotate(tmp_path, keep, every=10)
+    rotate(tmp_path, keep, period=10)
     assert steps() == then

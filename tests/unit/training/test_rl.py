@@ -22,9 +22,9 @@ from sage_cli.models.load import attach_lora, load_model
 from sage_cli.store.metrics import MetricsFile, meaning
 from sage_cli.store.run import Run
 from sage_cli.training.checkpoints import seal
-from sage_cli.training.order import rows_seen, training_order
 from sage_cli.training.rl import engine_stop, grpo_arguments, save_interval
 from sage_cli.training.rl_trainer import RlTrainer
+from sage_cli.training.training import rows_seen, training_order
 
 
 def arguments(config: SageConfig) -> Any:

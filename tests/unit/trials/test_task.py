@@ -10,11 +10,17 @@ import pytest
 from sage_cli.config.load import load
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import StoreError
-from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.stored import PolicySamples
 from sage_cli.models.policy import Policy
 from sage_cli.trials.executors.executor import Resources
-from sage_cli.trials.task import FILE, StoredMeasurements, Task, TaskStates, stored_states
+from sage_cli.trials.task import (
+    FILE,
+    BenchmarkCache,
+    Task,
+    TaskStates,
+    stored_results,
+    stored_states,
+)
 
 
 @pytest.fixture
@@ -33,27 +39,25 @@ def policy(tmp_path: Path) -> Policy:
     return Policy(str(folder))
 
 
-def test_what_was_never_drawn_or_never_here_is_not_measured_yet(
-    config: SageConfig, policy: Policy
-) -> None:
-    given = StoredMeasurements(load_benchmarks(config.evaluation, config.data))
-    for one in (policy, Policy("nobody/never-here")):
-        assert StoredMeasurements().measured(one, config) is None
-        assert given.measured(one, config) is None
+def test_a_policy_without_samples_is_not_measured(config: SageConfig, policy: Policy) -> None:
+    benchmarks = BenchmarkCache()
+    assert stored_results(policy, config, benchmarks) is None
+    assert stored_results(Policy("nobody/never-here"), config, benchmarks) is None
 
 
-def test_what_can_not_be_counted_is_said_and_not_taken_for_missing(
-    config: SageConfig, policy: Policy
-) -> None:
+def test_samples_that_cannot_be_counted_are_an_error(config: SageConfig, policy: Policy) -> None:
     samples = PolicySamples.from_config(policy, config, config.run.root)
     stored = samples.at(config.evaluation.seed)
     stored.folder.mkdir(parents=True)
     (stored.folder / "set.json").write_text(json.dumps({"model": "another"}))
     with pytest.raises(StoreError, match="describes another set"):
-        StoredMeasurements().measured(policy, config)
-    given = StoredMeasurements(load_benchmarks(config.evaluation, config.data))
-    with pytest.raises(StoreError, match="describes another set"):
-        given.measured(policy, config)
+        stored_results(policy, config, BenchmarkCache())
+
+
+def test_benchmarks_are_read_once(config: SageConfig) -> None:
+    benchmarks = BenchmarkCache()
+    again = config.model_copy(deep=True)
+    assert benchmarks.load(config) is benchmarks.load(again)
 
 
 def task(name, needs=None, state="to do"):

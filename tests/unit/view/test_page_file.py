@@ -24,7 +24,7 @@ BASE, BRANCH, PLAIN = "sft-arithmetic-aaaaaaaa", "rl-dapo-branch-bbbbbbbb", "rl-
 SWEEP, SUITE = "tau-rho-12345678", "demo-12345678"
 
 CONTENTS = {
-    "begin": "#/runs", "said": "</script><b>said</b>", "answers": {},
+    "begin": "#/runs", "footer": "</script><b>said</b>", "answers": {},
     "records": {}, "policies": [], "differences": [],
 }  # fmt: skip
 
@@ -120,8 +120,8 @@ def test_without_a_name_everything(shown):
     assert held["begin"] == "#/runs"
     assert held["answers"][f"sweep?sweep={SWEEP}"]["report"]
     assert held["answers"][f"suite?suite={SUITE}"]["report"]
-    assert "rl-torn-dddddddd" in held["said"]  # its samples are not there, and why
-    assert "rl-torn-dddddddd/config.json" in held["said"]
+    assert "rl-torn-dddddddd" in held["footer"]  # its samples are not there, and why
+    assert "rl-torn-dddddddd/config.json" in held["footer"]
 
 
 def test_a_token_report_comes_with_its_run(shown):
@@ -142,7 +142,7 @@ def test_a_token_report_comes_with_its_run(shown):
 def test_every_sample_record_and_difference_of_small_runs(shown):
     held = contents(shown, "sweep", SWEEP)
     assert [len(one["samples"]) for one in held["policies"]] == [48, 48, 48]
-    assert "144 of 144 samples" in held["said"]
+    assert "144 of 144 samples" in held["footer"]
     assert held["records"][BRANCH]["values"]["reward"]
     first = held["policies"][0]["policy"]
     pairs = {(one["a"], one["b"]) for one in held["differences"]}
@@ -156,7 +156,7 @@ def test_samples_are_shared_out_and_the_first_of_each_problem(tmp_path, monkeypa
     monkeypatch.setattr(page_file, "MOST_SAMPLES", 28)
     monkeypatch.setattr(page_file, "SHOWN_CHARACTERS", 4)
     held = contents(tmp_path)
-    assert "28 of 96 samples" in held["said"]
+    assert "28 of 96 samples" in held["footer"]
     for one in held["policies"]:  # 14 samples of six problems: two of each, and two third ones
         assert [row["index"] for row in one["samples"]] == [0, 1, 2] * 2 + [0, 1] * 4
         assert [(row["text"], row["characters"]) for row in one["samples"][:2]] == [

@@ -18,7 +18,7 @@ from sage_cli.metrics import Curve
 from sage_cli.models.policy import Policy
 from sage_cli.models.scratch import save_scratch
 from sage_cli.progress import Silent
-from sage_cli.reports.model_card import CardFacts, Measurement, model_card
+from sage_cli.reports.model_card import CardCurve, CardFacts, model_card
 from sage_cli.settings.sections.model import ScratchModel
 from sage_cli.store.files import write_json
 from sage_cli.store.run import Runs
@@ -61,7 +61,7 @@ def test_a_card_has_origin_curve_and_command() -> None:
             origin={"run": "rl-a", "weights (fingerprint)": "abc", "data": None},
             settings={"guide.tau": 0.5},
             command="sage rl --tau .5",
-            measured=[Measurement("own", line, 4, [0, 1], "temperature 1")],
+            measured=[CardCurve("own", line, 4, [0, 1], "temperature 1")],
         )
     )
     head = yaml.safe_load(card.split("---")[1])

@@ -10,7 +10,7 @@ import pytest
 from sweep_cells import BOTH, GRID, MEMORY, PASS_1, RANGES, at, done
 
 from sage_cli.metrics.ranking import Front
-from sage_cli.reports.measurement import Provenance
+from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.sweeps.document import document_of, sweep_document
 from sage_cli.reports.sweeps.result import Axis, LearningCurve, SweepTrial, from_data
 from sage_cli.reports.tables import to_csv

@@ -9,7 +9,7 @@ from PIL import Image
 from sweep_cells import BOTH, GRID, MEMORY, PASS_1, RANGES, at, done
 
 from sage_cli.json_value import json_value
-from sage_cli.reports.measurement import Provenance
+from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.sweeps.document import sweep_document
 from sage_cli.reports.sweeps.optuna_pictures import _study, write_pictures
 from sage_cli.reports.sweeps.result import Axis, SweepResult, SweepTrial, from_data

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from sweep_cells import GRID, PASS_1, at, done
 
-from sage_cli.reports.measurement import Provenance
+from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.sweeps.document import sweep_document
 from sage_cli.reports.sweeps.result import SweepTrial, from_data
 from sage_cli.reports.sweeps.table import sweep_tables

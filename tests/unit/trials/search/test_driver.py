@@ -30,7 +30,6 @@ from sage_cli.trials.search.driver import (
 from sage_cli.trials.search.folder import SweepFolder
 from sage_cli.trials.search.space import Space, State, StudyTrial, Values
 from sage_cli.trials.search.study import Study
-from sage_cli.trials.search.sweep import results_of
 from sage_cli.trials.task import Replicate, Task
 
 
@@ -118,9 +117,6 @@ class Lab:
 
     def trainings(self, point):
         return [self.training(point, seed) for seed in range(self.settings.seeds)]
-
-    def results_of(self, task):
-        return results_of(task.measured)
 
     def training(self, point, seed):
         name = f"tau-{point['guide.tau']}-{seed}"

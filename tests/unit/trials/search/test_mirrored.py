@@ -11,7 +11,7 @@ from sweep_cells import GRID, PASS_1
 from sweep_folder import TRIALS
 
 from sage_cli.reports.document import Report
-from sage_cli.reports.measurement import Provenance
+from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.sweeps.document import sweep_document
 from sage_cli.reports.sweeps.result import SweepTrial
 from sage_cli.settings.sections.records import TrackingSection

@@ -9,7 +9,7 @@ import pytest
 from suite_results import result
 
 from sage_cli.metrics.counts import SampleGrades
-from sage_cli.reports.tables import Measure
+from sage_cli.reports.tables import Estimate
 from sage_cli.trials.suites.claims import contrasts, decide, differences
 from sage_cli.trials.suites.declaration import Suite, Verdict
 from sage_cli.trials.suites.names import for_people, named
@@ -36,7 +36,7 @@ def test_measured_beside_published_and_a_failed_method_is_a_row_with_its_reason(
     rows = {str(row.cells[0]): row for row in here.rows}
     # c/n: (0 + 0 + 1/4 + 3/4) / 4 = .25 and (0 + 1/4 + 2/4 + 4/4) / 4 = .4375
     assert str(rows["base"].cells[1]) == "0.250"
-    assert rows["grpo"].cells[1] == Measure(
+    assert rows["grpo"].cells[1] == Estimate(
         pytest.approx(0.4375), pytest.approx(np.nan, nan_ok=True)
     )  # type: ignore[arg-type]
     lost = rows["grpo-branch (out of memory: the GPU is full)"]

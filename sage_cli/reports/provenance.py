@@ -79,7 +79,7 @@ class Provenance:
 
 
 @dataclass(frozen=True)
-class Measured:
+class SeedCounts:
     """One policy on one benchmark with one evaluation seed.
 
     `statuses` counts grades over all completions, `truncated` those that hit the token limit.
@@ -94,7 +94,7 @@ class Measured:
     sample_set: str
 
 
-class Counted(TypedDict):
+class ProblemCounts(TypedDict):
     """A problem's c right samples among n."""
 
     problem: str
@@ -102,17 +102,17 @@ class Counted(TypedDict):
     c: int
 
 
-class MeasuredJson(TypedDict):
+class SeedCountsJson(TypedDict):
     """The measurement of one evaluation seed: grades, and n and c of every problem."""
 
     seed: int
     sample_set: str
     statuses: dict[str, int]
     truncated: int
-    problems: list[Counted]
+    problems: list[ProblemCounts]
 
 
-def record(measured: Measured) -> MeasuredJson:
+def record(measured: SeedCounts) -> SeedCountsJson:
     """Return a measurement as JSON data."""
     counts = measured.counts
     return {
@@ -127,7 +127,7 @@ def record(measured: Measured) -> MeasuredJson:
     }
 
 
-def grade_notes(measured: Sequence[Measured]) -> tuple[str, ...]:
+def grade_notes(measured: Sequence[SeedCounts]) -> tuple[str, ...]:
     """Return notes as `grpo on aime, evaluation seed 0: 40 right, 8 wrong; 2 of them truncated`."""
     return tuple(
         f"{one.policy} on {one.benchmark}, evaluation seed {one.seed}: {_grades(one)}"
@@ -135,7 +135,7 @@ def grade_notes(measured: Sequence[Measured]) -> tuple[str, ...]:
     )
 
 
-def _grades(measured: Measured) -> str:
+def _grades(measured: SeedCounts) -> str:
     """Return the numbers of grades, in the order of `STATUSES`."""
     given = sorted(measured.statuses, key=lambda status: (*STATUSES, status).index(status))
     counted = ", ".join(f"{measured.statuses[status]:,} {status}" for status in given)

@@ -13,7 +13,7 @@ from sage_cli.config.load import load
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import OutOfMemoryError
 from sage_cli.store.run import Run
-from sage_cli.training.memory_errors import LOADING, memory_explained
+from sage_cli.training.interruption import LOADING, memory_explained
 from sage_cli.training.rl import memory_need
 from sage_cli.training.rl_trainer import RlTrainer
 
@@ -37,7 +37,7 @@ def test_the_gpu_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, error
     for name, value in {"is_available": True, "get_device_properties": card}.items():
         monkeypatch.setattr(torch.cuda, name, lambda *_, value=value: value)
     need = memory_need(config())
-    assert need.what == "8 completions of up to 2,048 tokens at once"
+    assert need.use == "8 completions of up to 2,048 tokens at once"
     with (
         pytest.raises(OutOfMemoryError, match="the GPU of 80 GiB can't hold 8 completions") as c,
         memory_explained(need, Run(tmp_path)),
