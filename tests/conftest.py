@@ -46,7 +46,7 @@ HEAVY = (
     "cli/measure/test_samples_tokens.py",
     "cli/train/test_own_model.py",
     "evaluation/test_kept.py",
-    "grading/judges/test_plain.py",
+    "grading/mathematics/test_mathverify.py",
     "grading/workers",
     "metrics/test_coverage.py",
     "reports/figures/test_curves.py",
