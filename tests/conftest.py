@@ -47,7 +47,7 @@ HEAVY = (
     "cli/train/test_own_model.py",
     "evaluation/test_kept.py",
     "grading/mathematics/test_mathverify.py",
-    "grading/workers",
+    "grading/test_workers.py",
     "metrics/test_coverage.py",
     "reports/figures/test_curves.py",
     "reports/sweeps/test_heatmap.py",
