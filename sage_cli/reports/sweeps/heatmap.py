@@ -52,9 +52,8 @@ def draw_heatmaps(result: SweepResult, stem: Path) -> None:
             axes.set_xticks(range(len(across_values)), map(as_text, across_values))
             region = _cells(axes, result, objective)
             if region is not None:
-                # the bar's arrow at its lower end says that lower values share a colour
-                extend = "min" if region.clipped else "neither"
-                style: dict[str, Any] = {"fraction": 0.05, "pad": 0.03, "extend": extend}
+                # an arrow at the bar's lower end says that lower values share its lowest colour
+                style: dict[str, Any] = {"fraction": 0.05, "pad": 0.03, "extend": region.extend}
                 bar = figure.colorbar(value_scale(region), ax=axes, **style)
                 bar.outline.set_visible(False)
             ranking = result.rankings.get(objective)
@@ -144,6 +143,11 @@ class Region(NamedTuple):
     low: float
     high: float
     clipped: bool
+
+    @property
+    def extend(self) -> str:
+        """Return matplotlib's word for a colour bar with or without an arrow at its lower end."""
+        return "min" if self.clipped else "neither"
 
 
 def region_of_interest(values: Sequence[float], best: float, least: float) -> Region:
