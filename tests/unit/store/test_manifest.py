@@ -1,4 +1,4 @@
-""""""
+"""Manifests: the surroundings that they record, tested versions, and storage."""
 
 from __future__ import annotations
 
