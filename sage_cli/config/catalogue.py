@@ -91,10 +91,12 @@ def setting(key: str) -> Setting | None:
         having = [model for model in models if part in model.model_fields]
         following = parts[depth : depth + 1]
         annotations = [model.model_fields[part].annotation for model in having]
-        inner = [section for one in annotations for section in _having(one, following)]
+        inner = [
+            section for annotation in annotations for section in _having(annotation, following)
+        ]
         if having and not inner:
-            found = Setting(".".join(parts[:depth]), tuple(having), len(models))
-            return found if found.open or not following else None
+            setting = Setting(".".join(parts[:depth]), tuple(having), len(models))
+            return setting if setting.open or not following else None
         models = inner
     return None
 
@@ -209,13 +211,13 @@ def meant_settings(typed: str) -> dict[str, tuple[Meaning, ...]]:
 
     Raises ConfigurationError where there is none.
     """
-    known = settings()
-    inside = [key for key in known if f"{key}.".startswith(f"{typed}.")]
-    ending = [key for key in known if key.endswith(f".{typed}")]
+    by_name = settings()
+    inside = [key for key in by_name if f"{key}.".startswith(f"{typed}.")]
+    ending = [key for key in by_name if key.endswith(f".{typed}")]
     if keys := inside or ending:
-        return {key: meanings_of(known[key]) for key in keys}
+        return {key: meanings_of(by_name[key]) for key in keys}
     # `guide.taw` is close to guide.tau, and `taw` to tau
-    names = {key.rpartition(".")[2] if "." not in typed else key: key for key in known}
+    names = {key.rpartition(".")[2] if "." not in typed else key: key for key in by_name}
     close = get_close_matches(typed, names, n=1)
     raise ConfigurationError(
         f"there is no setting '{typed}'",

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sage_cli.config.layers import leaves
+from sage_cli.config.layers import leaves, value_at
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.settings.own_code import names_code
@@ -29,28 +29,25 @@ SERVICES: Mapping[str, Mapping[str, Any]] = {
 """By section, the settings that name servers, databases and clusters, or what is done there, with
 their defaults. Runs are copied between people, so a stored file never decides where requests, keys
 and commands go: these settings are typed, or said in a preset that is named."""
-NOT_TAKEN_OVER = {"run": ("root", "sweep")}
-"""Settings that do not travel with a stored configuration: where and for what it was made."""
+NOT_TAKEN_OVER = ("root", "sweep")
+"""Settings of `run` that do not travel with a stored configuration."""
 
 
 def current(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `stored` without services and without what does not travel with it."""
-    kept = {
-        section: _without(section, inside, NOT_TAKEN_OVER.get(section, ()))
-        if isinstance(inside, Mapping)
-        else inside
-        for section, inside in stored.items()
-    }
-    tracking = kept.get("tracking")
+    """Return `stored` without services and without where and for what it was made."""
+    values = without_services(stored)
+    if isinstance(run := values.get("run"), Mapping):
+        values["run"] = {key: value for key, value in run.items() if key not in NOT_TAKEN_OVER}
+    tracking = values.get("tracking")
     if isinstance(tracking, Mapping) and tracking.get("wandb") == "online":  # a run may be copied
-        kept["tracking"] = {**tracking, "wandb": "offline"}
-    return kept
+        values["tracking"] = {**tracking, "wandb": "offline"}
+    return values
 
 
 def without_services(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return a configuration, nested by section, that names no server, database or cluster."""
     return {
-        section: _without(section, inside, ()) if isinstance(inside, Mapping) else inside
+        section: _without_services(section, inside) if isinstance(inside, Mapping) else inside
         for section, inside in values.items()
     }
 
@@ -71,17 +68,15 @@ def service_words(
     ]
 
 
-def _without(
-    section: str, inside: Mapping[str, Any], left_out: Sequence[str], above: str = ""
-) -> dict[str, Any]:
-    """Return the settings of a section, or of a part of it, but services and `left_out`."""
+def _without_services(section: str, inside: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    """Return the settings of a section, or of a part of it, but services."""
     kept: dict[str, Any] = {}
     for key, value in inside.items():
         name = f"{above}{key}"
         if isinstance(value, Mapping) and value:
-            if rest := _without(section, value, left_out, f"{name}."):
+            if rest := _without_services(section, value, f"{name}."):
                 kept[key] = rest
-        elif name not in left_out and not _names_a_service(section, name):
+        elif not _names_a_service(section, name):
             kept[key] = value
     return kept
 
@@ -90,7 +85,7 @@ def _names_a_service(section: str, name: str) -> bool:
     """Return True if a setting is one of `SERVICES` or lies inside one."""
     if section == "sampling" and name in _KEPT_OF_SAMPLING:
         return False
-    return any(f"{name}.".startswith(f"{one}.") for one in SERVICES.get(section, ()))
+    return any(f"{name}.".startswith(f"{service}.") for service in SERVICES.get(section, ()))
 
 
 CONSENT = "model.trust_remote_code"
@@ -99,7 +94,7 @@ JUDGE, REWARDS = "grading.judge", "rl.rewards"
 
 
 def without_consent(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """A stored configuration without consent to code, and without functions of one's own."""
+    """Return a stored configuration without consent to code, and without functions of one's own."""
     kept = dict(stored)
     for name in (CONSENT, *own_functions(stored)):
         section, _, setting = name.partition(".")
@@ -109,10 +104,10 @@ def without_consent(stored: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def own_functions(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a configuration that name functions of one's own, by dotted name."""
-    judge, rewards = (_setting(values, name) for name in (JUDGE, REWARDS))
+    """Return the settings that name functions of one's own, by dotted name."""
+    judge, rewards = value_at(values, JUDGE), value_at(values, REWARDS)
     listed = rewards if isinstance(rewards, list | tuple) else ()
-    names = [one.get("name") if isinstance(one, Mapping) else one for one in listed]
+    names = [reward.get("name") if isinstance(reward, Mapping) else reward for reward in listed]
     return {
         **({JUDGE: judge} if names_code(judge) else {}),
         **({REWARDS: list(listed)} if any(map(names_code, names)) else {}),
@@ -120,7 +115,7 @@ def own_functions(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def function_words(values: Mapping[str, Any]) -> tuple[str, ...]:
-    """The words that name a configuration's functions of one's own: `--set`, `name=value`, ..."""
+    """Return the words that name a configuration's own functions: `--set`, `name=value`, ..."""
     return tuple(
         word
         for name, value in own_functions(values).items()
@@ -128,13 +123,13 @@ def function_words(values: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
-def require_functions(stored: Mapping[str, Any], said: Mapping[str, Any], *names: str) -> None:
+def require_functions(stored: Mapping[str, Any], given: Mapping[str, Any], *names: str) -> None:
     """Raise ConfigurationError for functions that `stored` alone names under settings `names`.
 
-    `said` are the settings that are typed or said in a preset.
+    `given` are the settings that are typed or stand in a preset.
     """
     for name, value in own_functions(stored).items():
-        if name in names and name not in said:
+        if name in names and name not in given:
             text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
             raise ConfigurationError(
                 f"the stored configuration has {name}={text}: that is Python code, and a stored "
@@ -144,16 +139,9 @@ def require_functions(stored: Mapping[str, Any], said: Mapping[str, Any], *names
             )
 
 
-def _setting(values: Mapping[str, Any], name: str) -> Any:
-    section, _, setting = name.partition(".")
-    inside = values.get(section)
-    return inside.get(setting) if isinstance(inside, Mapping) else None
-
-
 def asks_for_code(stored: Mapping[str, Any]) -> bool:
     """Return True if a stored configuration's model was run with code of its own."""
-    model = stored.get("model")
-    return isinstance(model, Mapping) and bool(model.get("trust_remote_code"))
+    return bool(value_at(stored, CONSENT))
 
 
 def consents(model: PretrainedModel | ScratchModel | None) -> bool:
@@ -161,22 +149,22 @@ def consents(model: PretrainedModel | ScratchModel | None) -> bool:
     return isinstance(model, PretrainedModel) and model.trust_remote_code
 
 
-def require_consent(stored: Mapping[str, Any], said: Mapping[str, Any]) -> None:
-    """Raise ConfigurationError where `stored` asks for code and nothing that was `said` decides."""
-    if asks_for_code(stored) and CONSENT not in said:
+def require_consent(stored: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    """Raise ConfigurationError where `stored` asks for code and no `given` setting decides."""
+    if asks_for_code(stored) and CONSENT not in given:
         raise ConfigurationError(
             f"the stored configuration has {CONSENT}=true: what it describes runs Python code that "
             "the model brings, and a stored configuration can't consent to that",
             f"{HOW_TO_CONSENT}; with =false it is another run, of Transformers' own code",
         )
-    require_functions(stored, said, JUDGE, REWARDS)
+    require_functions(stored, given, JUDGE, REWARDS)
 
 
 def typed_again(config: SageConfig) -> tuple[str, ...]:
-    """The options by which a command that reads `config` from a file may do what was typed here.
+    """Return the options that allow a command that reads `config` from a file what it allows here.
 
-    That is, run a model's own code and functions of one's own, ask servers, and send to W&B: a file
-    alone allows none of it.
+    A file alone never has it run a model's own code or functions of one's own, ask servers, or send
+    to W&B.
     """
     values = config.model_dump(mode="json")
     services = service_words(values, ("sampling", "rollout"))

@@ -28,12 +28,13 @@ ESTIMATORS = {
 
 
 def remarks(config: SageConfig) -> list[str]:
-    """Sentences on divergence, estimator and reference; a warning where the guide does nothing."""
-    official = [
-        "compat official: the authors' settings where they differ, as docs/fidelity.md lists"
-    ]
-    found = official if config.rl.compat == OFFICIAL else []
-    return found + config.rl.warnings() + _of_the_anchor(config) + _of_dropout(config)
+    """Return sentences on divergence, estimator and reference, and warnings."""
+    sentences = []
+    if config.rl.compat == OFFICIAL:
+        sentences.append(
+            "compat official: the authors' settings where they differ, as docs/fidelity.md lists"
+        )
+    return sentences + config.rl.warnings() + _of_the_anchor(config) + _of_dropout(config)
 
 
 def _of_dropout(config: SageConfig) -> list[str]:
@@ -57,32 +58,32 @@ def _of_the_anchor(config: SageConfig) -> list[str]:
             f"{anchor.reference_samples} completions per prompt of the reference "
             f"({anchor.reference})"
         ]
-    found = [
+    sentences = [
         f"reverse KL, beta {beta_in_words(anchor)}, reference: {anchor.reference}; "
         f"estimator {anchor.estimator}: {ESTIMATORS[anchor.estimator]}",
         *anchor.changes,
     ]
     guided = config.guide.name != "none"
     if guided and config.guide.of_states and anchor.estimator in ("k3-corrected", "head"):
-        found.append(
+        sentences.append(
             f"warning: {config.guide.name} depends on the state alone and drops out in expectation "
             f"under {anchor.estimator}: it only adds variance (use anchor.estimator=k3 or reward)"
         )
     if anchor.estimator == "head" and config.rollout.truncates:
-        found.append(
+        sentences.append(
             "warning: rollouts leave out unlikely tokens (rollout.top_p, top_k or min_p), of "
             "which head then estimates nothing past its anchor.head_tokens"
         )
-    return found
+    return sentences
 
 
 def beta_in_words(anchor: AnchorSection) -> str:
-    """The anchor's weight, and where it goes."""
+    """Return the anchor's weight, and where it goes."""
     return f"{anchor.beta:g}" + (" falling to 0" if anchor.schedule == "cosine" else "")
 
 
 def sft_facts(config: SageConfig) -> dict[str, Any]:
-    """The supervised warm-up of a base."""
+    """Return the facts of a supervised warm-up."""
     section, model = config.sft, config.model
     length = f"{section.steps} steps" if section.steps else f"{section.epochs} epochs"
     return {
@@ -98,7 +99,7 @@ def sft_facts(config: SageConfig) -> dict[str, Any]:
 
 
 def rl_facts(config: SageConfig) -> dict[str, Any]:
-    """A training by RL: objective, anchor, batch arithmetic, completions and tokens in all."""
+    """Return the facts of a training by RL: objective, anchor, batch arithmetic, amounts."""
     rl, rollout = config.rl, config.rollout
     return {
         "algorithm": f"{rl.algo} ({rl.source})",
@@ -136,11 +137,11 @@ def kept_facts(config: SageConfig, tracking: TrackingSection) -> dict[str, str]:
     batches = -(-rl.steps // rl.steps_per_batch)
     completions = batches * rl.prompts_per_batch * rl.rollouts_per_prompt
     readers = 1 + (config.anchor.kl != "none") + (rollout.backend == "vllm")
-    each = rollout.max_tokens * (8 + 4 * readers)
-    size = completions * each
+    bytes_each = rollout.max_tokens * (8 + 4 * readers)
+    size = completions * bytes_each
     extra = ", and as many for each round of replaced groups" if rl.replaces_prompts else ""
     return {
-        "completions kept": f"{completions:,}, at most {each:,} bytes each, "
+        "completions kept": f"{completions:,}, at most {bytes_each:,} bytes each, "
         f"{size / 2**20:,.0f} MiB{extra}"
     }
 
@@ -177,7 +178,7 @@ def samples_in_words(evaluation: EvaluationSection) -> str:
 
 
 def evaluation_facts(config: SageConfig) -> dict[str, Any]:
-    """A measurement: benchmarks, samples, k, how they are sampled and graded."""
+    """Return the facts of a measurement: benchmarks, samples, k, sampling and grading."""
     evaluation, sampling = config.evaluation, config.sampling
     return {
         "benchmarks": evaluation.benchmark,
@@ -194,10 +195,10 @@ def _engine(rollout: RolloutSection) -> str:
     if not rollout.may_use_vllm:
         return rollout.backend
     vllm = rollout.vllm
-    place = f"in {vllm.server_url}" if vllm.mode == "server" else "colocated"
+    where = f"in {vllm.server_url}" if vllm.mode == "server" else "colocated"
     if vllm.mode == "colocate" and vllm.tensor_parallel > 1:
-        place += f" over {vllm.tensor_parallel} GPUs each"
-    engine = f"vLLM {place}, importance correction {vllm.importance_correction}"
+        where += f" over {vllm.tensor_parallel} GPUs each"
+    engine = f"vLLM {where}, importance correction {vllm.importance_correction}"
     if vllm.importance_correction != "none":
         engine += f" by {rollout.logprobs_mode.replace('_logprobs', '')} log-probabilities"
     return engine if rollout.backend == "vllm" else f"{engine}; without a GPU the sampler of passk"

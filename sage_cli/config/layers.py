@@ -80,7 +80,7 @@ def merge(layers: Iterable[Layer]) -> Merged:
     ]
     for section, theirs in official:
         asking = [
-            i for i, one in enumerate(layers) if "compat" in _mapping(one.values.get(section))
+            i for i, layer in enumerate(layers) if "compat" in _mapping(layer.values.get(section))
         ]
         layers.insert(max(asking, default=0), _official_layer(theirs, final))
     return _overlaid(layers, final) if official else merged
@@ -195,9 +195,9 @@ def leaves(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, An
 
 def value_at(values: Mapping[str, Any], name: str) -> Any:
     """Return the leaf of that dotted name; None if there is none."""
-    found: Any = values
+    inside: Any = values
     for part in name.split("."):
-        if not isinstance(found, Mapping) or part not in found:
+        if not isinstance(inside, Mapping) or part not in inside:
             return None
-        found = found[part]
-    return None if isinstance(found, Mapping) and found else found
+        inside = inside[part]
+    return None if isinstance(inside, Mapping) and inside else inside

@@ -34,9 +34,9 @@ def remedy(problems: Sequence[str], error: ValidationError | None = None) -> str
             return refused.next_step
     if needed := _NEEDED.findall("\n".join(problems)):
         return "add " + " ".join(f"--set {setting}" for setting in dict.fromkeys(needed))
-    known = settings()
+    by_name = settings()
     for name in _NAME.findall("\n".join(problems)):
-        if name in known:
+        if name in by_name:
             return f"`sage config explain {name}` says what it takes"
     return "`sage config show` prints every setting with its default"
 
@@ -48,17 +48,17 @@ def _sentences(complaint: Any) -> list[str]:
         return [_unknown_key(path)]
     if kind in ("literal_error", "union_tag_invalid"):
         expected = complaint["ctx"].get("expected") or complaint["ctx"].get("expected_tags")
-        known = re.findall(r"'([^']*)'", str(expected))
+        choices = re.findall(r"'([^']*)'", str(expected))
         if kind == "union_tag_invalid":
             name, given = f"{name}.kind", complaint["ctx"].get("tag")
-        return [f"{name} is '{given}'; it can be {', '.join(known)}{meant(str(given), known)}"]
+        return [f"{name} is '{given}'; it can be {', '.join(choices)}{meant(str(given), choices)}"]
     if kind == "value_error":
         text = str(error := complaint["ctx"]["error"])
         if not path or isinstance(error, ConfigurationError):
             return text.splitlines()
-        known = re.findall(r"[\w-]+", text.partition("known: ")[2])
+        choices = re.findall(r"[\w-]+", text.partition("known: ")[2])
         typed = given.get("name") if isinstance(given, dict) else given  # of a reward
-        return [f"{name}: {text}{meant(str(typed), known) if known else ''}"]
+        return [f"{name}: {text}{meant(str(typed), choices) if choices else ''}"]
     message = complaint["msg"][0].lower() + complaint["msg"][1:]
     return [f"{name} is {given!r}: {message}"]
 
@@ -77,13 +77,13 @@ def _unknown_key(path: Sequence[str]) -> str:
         owners = f"{' and '.join(names)} {noun}{'s' if len(names) > 1 else ''}"
         flags = " or ".join(f"{flag} {name}" for name in names)
         return f"{where}.{key} belongs to the {owners}: add {flags}"
-    known = list(dict.fromkeys(key for section in sections for key in section.model_fields))
-    return f"{where} has no '{key}'{meant(key, known) or '; it has ' + ', '.join(known)}"
+    keys = list(dict.fromkeys(key for section in sections for key in section.model_fields))
+    return f"{where} has no '{key}'{meant(key, keys) or '; it has ' + ', '.join(keys)}"
 
 
-def meant(given: str, known: Iterable[str]) -> str:
+def meant(given: str, names: Iterable[str]) -> str:
     """Return ` (did you mean tau?)` for the nearest of the known names, or an empty text."""
-    close = get_close_matches(given, dict.fromkeys(known), n=1, cutoff=0.5)
+    close = get_close_matches(given, dict.fromkeys(names), n=1, cutoff=0.5)
     return f" (did you mean {close[0]}?)" if close else ""
 
 

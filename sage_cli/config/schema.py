@@ -34,25 +34,25 @@ if TYPE_CHECKING:
 
 def unfit_for(sharding: Sharding | None, rl: Method, tuning: str) -> list[str]:
     """Return what cannot be trained under this sharding, one sentence each."""
-    found = []
+    problems = []
     if sharding == Sharding("DEEPSPEED", ZERO_3) and tuning == "lora":
-        found.append(
+        problems.append(
             "DeepSpeed's ZeRO stage 3 fails at the first step of adapters in float32 on a frozen "
             "model in bfloat16 (use --accelerate ddp, under which every GPU holds the frozen "
             "model; or fsdp2, or model.tuning=full)"
         )
     if sharding == Sharding("FSDP", FSDP_2) and rl.optimizer == "adamw_8bit":
-        found.append(
+        problems.append(
             "rl.optimizer 'adamw_8bit' can't update weights that FSDP 2 shards: bitsandbytes fails "
             "at the first step (use --set rl.optimizer=adamw, whose state takes 8 bytes for each "
             "trained number, divided by the processes)"
         )
     if sharding is not None and sharding.kind == "DEEPSPEED" and rl.loss_in_parts:
-        found.append(
+        problems.append(
             f"rl.algo '{rl.algo}' computes a step's loss in parts, and DeepSpeed updates the "
             "weights after each of them (use --accelerate fsdp2 or ddp)"
         )
-    return found
+    return problems
 
 
 def spread_over(processes: int, rl: Method) -> str | None:
@@ -83,24 +83,24 @@ def launch_problems(rl: Method, tuning: str) -> list[str]:
         settings = read_yaml(accelerate_file(accelerate))
     except (SageError, OSError):
         return []
-    found = []
+    problems = []
     meant, machines = _count(settings, "num_processes"), _count(settings, "num_machines")
     if meant not in (None, processes):
-        found.append(
+        problems.append(
             f"rl.accelerate '{accelerate}' is for {meant} processes, and rl.processes is "
             f"{processes} (use --processes {meant}, or leave num_processes out of the file)"
         )
     if machines not in (None, 1):
-        found.append(
+        problems.append(
             f"rl.accelerate '{accelerate}' is for {machines} machines, and --processes starts "
             "all of them on this one (use torchrun on each machine, as docs/scaling.md shows)"
         )
     unfit = unfit_for(sharding_in(settings), rl, tuning)
-    return found + [f"rl.accelerate '{accelerate}': {sentence}" for sentence in unfit]
+    return problems + [f"rl.accelerate '{accelerate}': {sentence}" for sentence in unfit]
 
 
 def _count(settings: Mapping[str, Any], name: str) -> int | None:
-    """A positive number that the file says; accelerate writes -1 where none is meant."""
+    """Return a positive number that the file says; accelerate writes -1 where none is meant."""
     value = settings.get(name)
     return value if isinstance(value, int) and value > 0 else None
 
@@ -146,7 +146,7 @@ class SageConfig(Section):
 
 
 def contradictions(config: SageConfig) -> list[str]:
-    """Every pair of settings that can't both hold, one sentence each."""
+    """Return every pair of settings that can't both hold, one sentence each."""
     return [
         *_of_the_anchor(config),
         *config.rl.refusals(config),
@@ -158,111 +158,111 @@ def contradictions(config: SageConfig) -> list[str]:
 
 
 def _of_the_anchor(config: SageConfig) -> list[str]:
-    found = config.anchor.conflicts(config.rl.steps)
+    problems = config.anchor.conflicts(config.rl.steps)
     guided, kl = config.guide.name != "none", config.anchor.kl
     if guided and kl == "none":
-        found.append(
+        problems.append(
             f"guide '{config.guide.name}' reshapes the KL anchor, and anchor.kl is 'none': "
             "there is nothing to reshape (use --kl reverse or --guide none)"
         )
     if guided and kl == "forward":
-        found.append(
+        problems.append(
             f"guide '{config.guide.name}' reshapes the reverse-KL anchor; forward KL has none "
             "(use --kl reverse or --guide none)"
         )
     if guided and config.anchor.beta == 0:
-        found.append("anchor.beta is 0: the guide would have no effect (use --beta above 0)")
+        problems.append("anchor.beta is 0: the guide would have no effect (use --beta above 0)")
     if config.anchor.estimator == "head" and not config.guide.tells_of_others:
-        found.append(
+        problems.append(
             f"anchor.estimator 'head' asks for q of tokens that were not sampled, and guide "
             f"'{config.guide.name}' knows it of sampled ones alone (use --guide token or branch, "
             "or another estimator)"
         )
     if config.anchor.schedule != "constant" and (kl == "none" or config.anchor.beta == 0):
-        found.append(
+        problems.append(
             f"anchor.schedule '{config.anchor.schedule}' takes beta down to 0, and there is no KL "
             "anchor: anchor.kl is 'none' or anchor.beta 0 (use --kl reverse and --beta above 0)"
         )
-    return found
+    return problems
 
 
 def _of_the_batch(config: SageConfig) -> list[str]:
-    found = []
+    problems = []
     rl, sft = config.rl, config.sft
     try:
         batch_of(rl, rl.processes)
     except ConfigurationError as error:
-        found.append(error.cause)
+        problems.append(error.cause)
     if sft.micro_batch is not None and sft.batch_size % sft.micro_batch:
-        found.append(
+        problems.append(
             f"sft.micro_batch {sft.micro_batch} doesn't divide sft.batch_size {sft.batch_size}"
         )
-    return found
+    return problems
 
 
 def _of_the_processes(config: SageConfig) -> list[str]:
     rl = config.rl
-    found = launch_problems(rl, config.model.tuning)
+    problems = launch_problems(rl, config.model.tuning)
     if config.evaluation.every is not None and (sharding := sharded_by(rl.accelerate)):
-        found.append(
+        problems.append(
             f"evaluation.every validates the policy in one process, and rl.accelerate "
             f"'{rl.accelerate}' ({sharding}) spreads it over all of them (use --accelerate ddp, or "
             "measure checkpoints afterwards: `sage eval RUN@all`)"
         )
-    return found
+    return problems
 
 
 def _of_measuring(config: SageConfig) -> list[str]:
-    found = []
+    problems = []
     if config.grading.extract == "text" and config.grading.mode != "math-verify":
-        found.append(
+        problems.append(
             "grading.extract 'text' has Math-Verify search the whole completion, and grading.mode "
             f"is '{config.grading.mode}', which compares answers (use grading.mode=math-verify, or "
             "grading.extract=tags-then-boxed)"
         )
     chat, format_ = config.sampling.server_form == "chat", config.prompt.format
     if chat and format_ != "chat":
-        found.append(
+        problems.append(
             f"sampling.server_form 'chat' sends messages, and prompt.format is '{format_}' "
             "(use prompt.format=chat)"
         )
-    needed = max(one.samples_needed for one in config.sweep.objectives)
+    needed = max(objective.samples_needed for objective in config.sweep.objectives)
     if needed > config.sweep.samples:
-        found.append(
+        problems.append(
             f"sweep.objective asks for pass@{needed} of {config.sweep.samples} samples "
             f"(use --set sweep.samples={needed})"
         )
-    return found
+    return problems
 
 
 def _of_the_model(config: SageConfig) -> list[str]:
-    model, anchor, found = config.model, config.anchor, []
+    model, anchor, problems = config.model, config.anchor, []
     scratch, full = isinstance(model, ScratchModel), model.tuning == "full"
     coarse = trained_dtype(model) in ("bfloat16", "float16")
     if coarse and full and not model.allow_lost_updates:
-        found.append(
+        problems.append(
             f"model.dtype is '{model.dtype}' and all weights are trained: of AdamW's updates at a "
             "learning rate of 1e-6 all but about 1 % are rounded away there (use model.dtype="
             "float32, with model.compute_dtype=bfloat16 for speed, or "
             "model.allow_lost_updates=true)"
         )
     if scratch and model.attention is not None and "/" in model.attention:
-        found.append(
+        problems.append(
             f"model.attention is '{model.attention}', a kernel of the Hub, and a model from "
             "scratch runs none (use model.attention=sdpa, or model.kind=pretrained)"
         )
     if isinstance(model, PretrainedModel) and _runs_hub_kernels(model):
-        found.append(
+        problems.append(
             "model.attention and model.kernels name code of the Hub, which is run only where that "
             "is said (add model.trust_remote_code=true, or use model.attention=sdpa and "
             "model.kernels=false)"
         )
     if scratch and full and anchor.kl != "none" and anchor.reference == "base":
-        found.append(
+        problems.append(
             "anchor.reference is 'base', and before supervised warm-up a model from scratch has "
             "random weights (use anchor.reference=initial)"
         )
-    return found
+    return problems
 
 
 def _runs_hub_kernels(model: PretrainedModel) -> bool:

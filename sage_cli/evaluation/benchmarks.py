@@ -15,9 +15,10 @@ from sage_cli.problems.load import benchmark_names, load_problems, load_training
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.registry import find, is_file_name
 from sage_cli.problems.rows import Group
+from sage_cli.settings.judge_names import IMPORTED_JUDGE
 from sage_cli.settings.own_code import names_code
 from sage_cli.settings.sections.data import DataSection
-from sage_cli.settings.sections.evaluation import IMPORTED_JUDGE, EvaluationSection, GradingSection
+from sage_cli.settings.sections.evaluation import EvaluationSection, GradingSection
 from sage_cli.settings.sections.model import PromptSection
 
 

@@ -28,7 +28,7 @@ from sage_cli.reports.provenance import (
     SamplesUsed,
     SeedCounts,
 )
-from sage_cli.settings.sections.evaluation import IMPORTED_JUDGE
+from sage_cli.settings.judge_names import IMPORTED_JUDGE
 from sage_cli.store.files import identity_of
 from sage_cli.store.locks import writer
 from sage_cli.store.manifest import surroundings

@@ -20,8 +20,8 @@ from sage_cli.grading.grades import (
 from sage_cli.grading.judges import find_judge, label_of, package_of
 from sage_cli.grading.mathematics.notation import MAX_LENGTH, gold_text
 from sage_cli.grading.workers import WorkerPool, WorkerProcess
+from sage_cli.settings.judge_names import Extraction
 from sage_cli.settings.own_code import names_code
-from sage_cli.settings.sections.evaluation import Extraction
 
 _REMEMBERED = 65_536
 _MAX_TEXT = 100_000
@@ -78,9 +78,9 @@ class Grader:
         )
         self.pool = WorkerPool(workers, partial(WorkerProcess, memory_mb, judge, mode, place))
         self._tags, self._place = AnswerTags(answer_open, answer_close), place
-        own = names_code(judge)
-        self._longest = _MAX_TEXT if place == "text" or own else MAX_LENGTH
-        self._longest_gold = _MAX_TEXT if own else MAX_LENGTH
+        is_function = names_code(judge)
+        self._longest = _MAX_TEXT if place == "text" or is_function else MAX_LENGTH
+        self._longest_gold = _MAX_TEXT if is_function else MAX_LENGTH
         self._known: OrderedDict[Pair, Judged] = OrderedDict()
         self._lock = threading.Lock()
         self._judge_failed = False
@@ -96,7 +96,7 @@ class Grader:
         self.pool.close()
 
     def grade_many(self, pairs: Iterable[tuple[object, object]]) -> list[Grade]:
-        """A grade for each (gold, completion), in order, whatever they are; never raises on them.
+        """Return a grade for each (gold, completion), in order; never raises, whatever they are.
 
         Equal (gold, answer) pairs are judged once.
         """
@@ -105,21 +105,23 @@ class Grader:
         for gold, answer in read:
             if answer is not None and (gold, answer) not in judged:
                 judged[gold, answer] = self._quick(gold, answer)
-        undecided = [pair for pair, found in judged.items() if found is None]
-        for pair, found in zip(undecided, self._full(undecided), strict=True):
-            judged[pair] = found
-            if found != "error":
-                self._remember(pair, found)
+        undecided = [pair for pair, status in judged.items() if status is None]
+        for pair, status in zip(undecided, self._full(undecided), strict=True):
+            judged[pair] = status
+            if status != "error":
+                self._remember(pair, status)
         return [
             Grade("unparseable" if gold else "error", None)
             if answer is None
             # a whole text that was searched is no answer
-            else Grade.of(_known(judged[gold, answer]), None if self._place == "text" else answer)
+            else Grade.from_judged(
+                _known(judged[gold, answer]), None if self._place == "text" else answer
+            )
             for gold, answer in read
         ]
 
     def grade(self, gold: object, completion: object) -> Grade:
-        """The grade of one completion."""
+        """Return the grade of one completion."""
         return self.grade_many([(gold, completion)])[0]
 
     def _extracted(self, completion: object) -> str | None:
@@ -134,21 +136,21 @@ class Grader:
         if not answer or len(answer) > self._longest:
             return "unparseable"
         with self._lock:
-            known = self._known.get((gold, answer))
-        if known is not None:
-            return known
+            remembered = self._known.get((gold, answer))
+        if remembered is not None:
+            return remembered
         try:
-            found = self._judge.quick(gold, answer, self.identity.tolerance)
+            judged = self._judge.quick(gold, answer, self.identity.tolerance)
         except Exception as error:  # is a status, counted, and doesn't end a training
             self._report_failing_judge(f"{type(error).__name__}: {error}")
             return "error"
-        if found is None:
+        if judged is None:
             return None
-        if not is_judged(found):
-            self._report_failing_judge(f"{str(found)[:200]!r} is no status")
+        if not is_judged(judged):
+            self._report_failing_judge(f"{str(judged)[:200]!r} is no status")
             return "error"
-        self._remember((gold, answer), found)
-        return found
+        self._remember((gold, answer), judged)
+        return judged
 
     def _full(self, pairs: list[Pair]) -> list[Judged]:
         if not pairs:
@@ -186,7 +188,7 @@ def _known(judged: Judged | None) -> Judged:
 
 
 def grade(gold: object, completion: object) -> Grade:
-    """The grade of a completion: strict mathematics between <SOLUTION> tags.
+    """Return the grade of a completion: strict mathematics between <SOLUTION> tags.
 
     Pairs that exact comparison can't decide go to a worker process that is started once and
     shared. For other tags, judges, modes or many completions use a `Grader`.
@@ -206,19 +208,21 @@ def check_golds(
     mode: str = "strict",
     tolerance: float | None = None,
 ) -> list[str]:
-    """The ids of the (id, gold) pairs whose gold, given as the answer, is not graded `right`.
+    """Return the ids of the (id, gold) pairs whose gold, as an answer, is not graded `right`.
 
     To a function of one's own a gold needn't be an answer (it may be tests that a program has to
     pass), so of one the ids are those where it fails.
     """
-    own = names_code(judge)
+    is_function = names_code(judge)
     golds, tags = list(golds), AnswerTags()
     with Grader(judge=judge, mode=mode, tolerance=tolerance) as grader:
         grades = grader.grade_many(
             (gold, f"{tags.open}{gold_text(gold)}{tags.close}") for _, gold in golds
         )
-    return [id_ for (id_, _), grade in zip(golds, grades, strict=True) if _is_unfit(grade, own)]
+    return [
+        id_ for (id_, _), grade in zip(golds, grades, strict=True) if _is_unfit(grade, is_function)
+    ]
 
 
-def _is_unfit(grade: Grade, own: bool) -> bool:
-    return grade.status == "error" if own else grade.status != "right"
+def _is_unfit(grade: Grade, is_function: bool) -> bool:
+    return grade.status == "error" if is_function else grade.status != "right"

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
 from sage_cli.latex_boxed import last_boxes
-from sage_cli.settings.sections.evaluation import IMPORTED_JUDGE, Extraction
+from sage_cli.settings.judge_names import IMPORTED_JUDGE, Extraction
 
 Status = Literal["right", "wrong", "unparseable", "timeout", "error"]
 """`unparseable`: the answer is missing, empty or unreadable. `timeout`: its time is used up.
@@ -21,11 +21,11 @@ GRADING_VERSION = 3
 extraction, normalisation or judgement, or by a new Math-Verify. Older stored grades are unused."""
 
 
-def is_judged(found: object) -> bool:
+def is_judged(judged: object) -> bool:
     """Return True for a status and for a share in [0, 1]."""
-    if isinstance(found, str):
-        return found in STATUSES
-    return isinstance(found, int | float) and 0 <= found <= 1
+    if isinstance(judged, str):
+        return judged in STATUSES
+    return isinstance(judged, int | float) and 0 <= judged <= 1
 
 
 def status_of(judged: Judged) -> Status:
@@ -47,7 +47,7 @@ class Grade:
     share: float | None = None
 
     @classmethod
-    def of(cls, judged: Judged, extracted: str | None) -> Grade:
+    def from_judged(cls, judged: Judged, extracted: str | None) -> Grade:
         """Return the grade of an answer by what a judge said of it."""
         share = None if isinstance(judged, str) else float(judged)
         return cls(status_of(judged), extracted, share)
@@ -77,7 +77,7 @@ class GraderIdentity:
     version: str
 
     def mapping(self) -> dict[str, Any]:
-        """The identity as plain JSON values, to store beside grades and to hash.
+        """Return the identity as plain JSON values, to store beside grades and to hash.
 
         Nothing decides imported verdicts but that they are imported.
         """
@@ -93,7 +93,7 @@ class AnswerTags:
 
 
 def extract(completion: str, tags: AnswerTags, place: Extraction = "tags") -> str | None:
-    r"""The answer that stands at `place`, None where there is none; linear in the length.
+    r"""Return the answer that stands at `place`, None where there is none; linear in the length.
 
     `tags`: in the last closed pair. `boxed`: in the last closed \boxed{}, and in those that "and",
     "or" or a comma joins to it. `tags-then-boxed`: in the tags, or in the box where no pair is
@@ -109,7 +109,7 @@ def extract(completion: str, tags: AnswerTags, place: Extraction = "tags") -> st
 
 
 def answer_begin(text: str, tags: AnswerTags) -> int | None:
-    """The position of the answer in the last closed pair of tags; None where no pair is closed."""
+    """Return where the answer begins in the last closed pair of tags; None without one."""
     last_close = text.rfind(tags.close)
     opened = text.rfind(tags.open, 0, max(last_close, 0))
     begin = opened + len(tags.open)

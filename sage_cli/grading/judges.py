@@ -12,8 +12,7 @@ from sage_cli.errors import ConfigurationError
 from sage_cli.grading.grades import Judged, Status
 from sage_cli.grading.mathematics.equality import Equality
 from sage_cli.grading.mathematics.notation import latex, normalise
-from sage_cli.settings.own_code import OwnFunction, blamed, load_plugin, names_code
-from sage_cli.settings.sections.evaluation import (
+from sage_cli.settings.judge_names import (
     BUILT_IN_JUDGES,
     EXTRACTIONS,
     IMPORTED_JUDGE,
@@ -22,6 +21,7 @@ from sage_cli.settings.sections.evaluation import (
     Extraction,
     judge_names,
 )
+from sage_cli.settings.own_code import OwnFunction, blamed, load_plugin, names_code
 
 
 class Judge(ABC):
@@ -140,7 +140,7 @@ def read_gold(gold: str) -> dict[str, str]:
 
 
 def _assignments(answer: str, names: tuple[str, ...]) -> set[tuple[str, str]]:
-    """Every (name, role) that the answer states; a name with two roles appears twice."""
+    """Return every (name, role) that the answer states; a name with two roles appears twice."""
     text = _DECORATION.sub("", answer.lower())
     return {
         (name, role.removesuffix("s") if plural else role)
@@ -188,14 +188,14 @@ class FunctionJudge(Judge):
 
         Raises ConfigurationError, with the line, for what it raises and for what is neither.
         """
-        found = self._asked(answer, gold)
-        found = found.item() if hasattr(found, "item") else found
-        if isinstance(found, bool):
-            return "right" if found else "wrong"
-        if isinstance(found, int | float) and 0 <= found <= 1:
-            return float(found)
+        returned = self._asked(answer, gold)
+        returned = returned.item() if hasattr(returned, "item") else returned
+        if isinstance(returned, bool):
+            return "right" if returned else "wrong"
+        if isinstance(returned, int | float) and 0 <= returned <= 1:
+            return float(returned)
         raise ConfigurationError(
-            f"{self.function} returns {found!r}, which is neither True or False nor in [0, 1]"
+            f"{self.function} returns {returned!r}, which is neither True or False nor in [0, 1]"
         )
 
     def _asked(self, answer: str, gold: str) -> Any:
@@ -237,7 +237,7 @@ _NEXT_STEP = "register a subclass of sage_cli.grading.judges.Judge that defines 
 
 
 def find_judge(name: str, mode: str, extract: Extraction = "tags") -> Judge:
-    """The judge called `name`; under `math-verify`, mathematics is Math-Verify's alone.
+    """Return the judge called `name`; under `math-verify`, mathematics is Math-Verify's alone.
 
     A name with a colon is a function of one's own, which is found here and run in workers alone.
 
@@ -263,10 +263,10 @@ def find_judge(name: str, mode: str, extract: Extraction = "tags") -> Judge:
         case _ if name == IMPORTED_JUDGE:
             return Verdicts()
     if names_code(name):
-        return FunctionJudge(OwnFunction.of(name))
-    if name in (known := judge_names()):
+        return FunctionJudge(OwnFunction.parse(name))
+    if name in (names := judge_names()):
         return plugin_judge(name)
-    raise _unknown("judge", name, known)
+    raise _unknown("judge", name, names)
 
 
 def plugin_judge(name: str) -> Judge:
@@ -286,25 +286,25 @@ def plugin_judge(name: str) -> Judge:
 
 
 def label_of(name: str) -> str:
-    """The judge's name, that of a function of one's own without the folders of its file."""
-    return OwnFunction.of(name).label if names_code(name) else name
+    """Return the judge's name, that of a function of one's own without the folders of its file."""
+    return OwnFunction.parse(name).label if names_code(name) else name
 
 
 def package_of(name: str) -> str | None:
-    """The package and version of the plug-in judge `name`, as `chess-judges 0.3`; else None.
+    """Return the package and version of the plug-in judge `name`, as `chess-judges 0.3`; else None.
 
     Of a function of one's own its name with the content hash of its file.
     """
     if name in (*BUILT_IN_JUDGES, IMPORTED_JUDGE):
         return None
     if names_code(name):
-        return OwnFunction.of(name).identity
+        return OwnFunction.parse(name).identity
     plugin = load_plugin(JUDGES_GROUP, name)
     return plugin.package or plugin.target
 
 
-def _unknown(kind: str, name: str, known: tuple[str, ...]) -> ConfigurationError:
-    return ConfigurationError(f"no {kind} is called '{name}'", "one of: " + ", ".join(known))
+def _unknown(kind: str, name: str, names: tuple[str, ...]) -> ConfigurationError:
+    return ConfigurationError(f"no {kind} is called '{name}'", "one of: " + ", ".join(names))
 
 
 __all__ = ["Judge"]

@@ -22,7 +22,7 @@ from typing import Any, cast
 from sage_cli.errors import SageError
 from sage_cli.grading.grades import is_judged
 from sage_cli.grading.judges import Judge, find_judge
-from sage_cli.settings.sections.evaluation import Extraction
+from sage_cli.settings.judge_names import Extraction
 
 _GRACE_S = 2
 
@@ -53,10 +53,10 @@ def _judged(judge: Judge, task: dict[str, Any]) -> dict[str, Any]:
     signal.setitimer(signal.ITIMER_PROF, task["timeout_s"] + _GRACE_S)
     try:
         deadline = time.monotonic() + task["timeout_s"]
-        found = judge.full(task["gold"], task["answer"], task["tolerance"], deadline)
-        if is_judged(found):
-            return {"judged": found}
-        return {"judged": "error", "failure": f"{str(found)[:200]!r} is no status"}
+        judged = judge.full(task["gold"], task["answer"], task["tolerance"], deadline)
+        if is_judged(judged):
+            return {"judged": judged}
+        return {"judged": "error", "failure": f"{str(judged)[:200]!r} is no status"}
     except TimeoutError:
         return {"judged": "timeout"}
     except (Exception, RecursionError) as error:  # sympy raises anything; MemoryError among it

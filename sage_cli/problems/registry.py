@@ -114,7 +114,7 @@ PUBLISHED: Mapping[str, DataSet | Group] = {entry.name: entry for entry in _ENTR
 
 
 def data_set(name: str) -> DataSet:
-    """The published data set called `name`."""
+    """Return the published data set called `name`."""
     entry = PUBLISHED[name]
     assert isinstance(entry, DataSet)
     return entry
@@ -125,7 +125,7 @@ BUILT_IN: tuple[type[Generator], ...] = (Arithmetic, KnightsKnaves)
 
 
 def plugin_generators() -> list[Plugin]:
-    """The generators of installed packages. Raises ConfigurationError for one that is none."""
+    """Return the generators of installed packages; ConfigurationError for one that is none."""
     registered = plugins(GENERATORS_GROUP)
     for plugin in registered:
         if fault := _fault(plugin.name, plugin.object):
@@ -136,7 +136,7 @@ def plugin_generators() -> list[Plugin]:
 
 
 def _fault(name: str, registered: object) -> str | None:
-    """The reason why an object can't serve as the generator `name`; None if it can."""
+    """Return the reason why an object can't serve as the generator `name`; None if it can."""
     if not (isinstance(registered, type) and issubclass(registered, Generator)):
         return f"is a {type(registered).__name__} and not a class of generators"
     if inspect.isabstract(registered):
@@ -167,39 +167,39 @@ _SHIPPED: Mapping[str, Entry] = {
 
 
 def entries() -> dict[str, Entry]:
-    """All that is known by name: what `sage` ships and what installed packages register.
+    """Return all that is known by name: what `sage` ships and what installed packages register.
 
     Raises ConfigurationError that names the plug-in that isn't what it should be.
     """
-    known = dict(_SHIPPED)
+    by_name = dict(_SHIPPED)
     for plugin in plugin_generators():
         with plugin.blamed():
             added = plugin.object.entries()
-        _add(known, plugin, added)
+        _add(by_name, plugin, added)
     registered = plugins(BENCHMARKS_GROUP)
     for plugin in registered:
-        _add(known, plugin, _declared(plugin))
+        _add(by_name, plugin, _declared(plugin))
     for plugin in registered:
-        _check_groups(known, plugin)
-    return known
+        _check_groups(by_name, plugin)
+    return by_name
 
 
 def find(name: str) -> Entry:
-    """The entry called `name`; DataError with the nearest name when there is none."""
+    """Return the entry called `name`; DataError with the nearest name when there is none."""
     if name in _SHIPPED:
         return _SHIPPED[name]
-    known = entries()
-    if name in known:
-        return known[name]
-    near = get_close_matches(name, known, n=1, cutoff=0.5)
+    by_name = entries()
+    if name in by_name:
+        return by_name[name]
+    near = get_close_matches(name, by_name, n=1, cutoff=0.5)
     raise DataError(
         f"unknown benchmark '{name}'" + (f"; did you mean '{near[0]}'?" if near else ""),
-        f"known: {', '.join(known)}; or a path that ends in {', '.join(SUFFIXES)}",
+        f"known: {', '.join(by_name)}; or a path that ends in {', '.join(SUFFIXES)}",
     )
 
 
 def members(name: str, split: str | None = None) -> list[Member]:
-    """The sources that `name` stands for: the file, the entry, or the members of a group.
+    """Return the sources that `name` stands for: the file, the entry, or the members of a group.
 
     Of a data set, `split` takes another of its splits on the Hub than the declared ones. Raises
     DataError for an unknown name, and for the split of what is no data set.
@@ -231,19 +231,19 @@ def require_known_revisions(revisions: Collection[str]) -> None:
 
 
 def trained_on(name: str) -> str:
-    """The name that training on `name` reads: a generator's training split where it has one."""
+    """Return the name that training on `name` reads: of a generator its training split."""
     kind = generator_of(name)
     return kind.name + SPLITS["training"] if kind and "training" in kind.splits else name
 
 
 def generator_of(name: str) -> type[Generator] | None:
-    """The generator that `name`, or its training split, is called by; None for all other names."""
+    """Return the generator called `name`, itself or by its training split; else None."""
     entry = generated(name)
     return entry.generator if entry is not None and entry.split != "validation" else None
 
 
 def generated(name: str) -> Generated | None:
-    """The generator's split that `name` is; None for files, data sets and groups."""
+    """Return the generator's split that `name` is; None for files, data sets and groups."""
     entry = None if is_file_name(name) else find(name)
     return entry if isinstance(entry, Generated) else None
 
@@ -266,9 +266,9 @@ def _declared(plugin: Plugin) -> list[DataSet | Group]:
     return listed
 
 
-def _add(known: dict[str, Entry], plugin: Plugin, entries: Iterable[Entry]) -> None:
+def _add(by_name: dict[str, Entry], plugin: Plugin, entries: Iterable[Entry]) -> None:
     for entry in entries:
-        if entry.name in known:
+        if entry.name in by_name:
             raise plugin.refused(
                 f"takes the name '{entry.name}', which another data set has", "choose another name"
             )
@@ -276,13 +276,13 @@ def _add(known: dict[str, Entry], plugin: Plugin, entries: Iterable[Entry]) -> N
             raise plugin.refused(
                 f"names a data set '{entry.name}'", "choose a name that is no path and no list"
             )
-        known[entry.name] = entry
+        by_name[entry.name] = entry
 
 
-def _check_groups(known: Mapping[str, Entry], plugin: Plugin) -> None:
+def _check_groups(by_name: Mapping[str, Entry], plugin: Plugin) -> None:
     for entry in _declared(plugin):
         for member in entry.members if isinstance(entry, Group) else ():
-            if isinstance(known.get(member), Group | None):
+            if isinstance(by_name.get(member), Group | None):
                 raise plugin.refused(
                     f"puts '{member}' into the group '{entry.name}'",
                     "a group's members are the names of data sets, none of them a group",

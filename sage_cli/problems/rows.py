@@ -29,7 +29,7 @@ Row = tuple[str, dict[str, Any]]
 
 
 def read_file(path: Path) -> Iterator[Row]:
-    """The rows of a JSONL, CSV or Parquet file.
+    """Yield the rows of a JSONL, CSV or Parquet file.
 
     Raises DataError when the file isn't there, is of another kind, or has a row that isn't one.
     """
@@ -43,7 +43,7 @@ def read_file(path: Path) -> Iterator[Row]:
 
 
 def content(path: Path) -> str:
-    """The SHA-256 of a file's content. Raises DataError when it isn't there."""
+    """Return the SHA-256 of a file's content. Raises DataError when it isn't there."""
     _require(path)
     return file_hash(path)
 
@@ -97,7 +97,7 @@ def _csv(path: Path) -> Iterator[Row]:
 
 
 def _delimiter(file: TextIO) -> str:
-    """The delimiter of the first line: spreadsheets also write ; and tabs."""
+    """Return the delimiter of the first line: spreadsheets also write ; and tabs."""
     first = file.readline()
     file.seek(0)
     return max(DELIMITERS, key=first.count)
@@ -158,15 +158,15 @@ def value_at(values: Mapping[str, Any], path: str) -> Any:
     A column whose own name has dots comes first. Of a list with one element, which is how some
     files hold a text, the element is returned. Raises KeyError where there is nothing.
     """
-    found: Any = values
+    inside: Any = values
     for step in (path,) if path in values else path.split("."):
-        if isinstance(found, Mapping) and step in found:
-            found = found[step]
-        elif isinstance(found, list) and _is_place(step, found):
-            found = found[int(step)]
+        if isinstance(inside, Mapping) and step in inside:
+            inside = inside[step]
+        elif isinstance(inside, list) and _is_place(step, inside):
+            inside = inside[int(step)]
         else:
             raise KeyError(path)
-    return found[0] if isinstance(found, list) and len(found) == 1 else found
+    return inside[0] if isinstance(inside, list) and len(inside) == 1 else inside
 
 
 def has(values: Mapping[str, Any], path: str) -> bool:
@@ -183,20 +183,20 @@ def _is_place(step: str, among: list[Any]) -> bool:
     return whole.isdecimal() and -len(among) <= int(step) < len(among)
 
 
-def fields_of(path: Path, named: FieldsSection) -> FieldsSection:
+def fields_of(path: Path, fields: FieldsSection) -> FieldsSection:
     """Return the columns of a file: those that are `named`, else those of a known program's form.
 
     What was detected is said once.
     """
-    if (named.question, named.gold) != (_UNNAMED.question, _UNNAMED.gold):
-        return named
+    if (fields.question, fields.gold) != (_UNNAMED.question, _UNNAMED.gold):
+        return fields
     row = next((values for _, values in islice(read_file(path), 1)), {})
     form = None if has(row, "question") and has(row, "gold") else _form(row)
     if form is None:
-        return named
+        return fields
     program, question, gold = form
     _say(path, program, question, gold)
-    return named.model_copy(update={"question": question, "gold": gold})
+    return fields.model_copy(update={"question": question, "gold": gold})
 
 
 def _form(row: Mapping[str, Any]) -> tuple[str, str, str] | None:
@@ -240,35 +240,35 @@ GoldRule = Callable[[str], str | None]
 
 
 def as_text(value: Any) -> str:
-    """A column's value as text; AMC23 stores floats, and 27.0 reads as 27."""
+    """Return a column's value as text; AMC23 stores floats, and 27.0 reads as 27."""
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return "" if value is None else str(value).strip()
 
 
 def whole(text: str) -> str | None:
-    """The column holds the gold and nothing else."""
+    """Return the whole column as the gold; None if it is empty."""
     return text or None
 
 
 def integer(text: str) -> str | None:
-    """An integer without the leading zeros that AIME prints (033)."""
+    """Return an integer without the leading zeros that AIME prints (033)."""
     return str(int(text)) if re.fullmatch(r"[+-]?\d+", text) else text or None
 
 
 def in_last_box(text: str) -> str | None:
-    r"""The contents of the last closed \boxed{...}; None without one, or where it is empty."""
+    r"""Return the contents of the last closed \boxed{...}; None without one or if it is empty."""
     return (last_boxed(text) or "").strip() or None
 
 
 def after_hashes(text: str) -> str | None:
-    """The text after the last ####, thousands separators removed (GSM8K)."""
+    """Return the text after the last ####, thousands separators removed (GSM8K)."""
     _, marker, answer = text.rpartition("####")
     return answer.strip().replace(",", "") or None if marker else None
 
 
 def before_unit(text: str) -> str | None:
-    """The text before the unit in parentheses: `9 (apples)` -> `9` (ASDiv)."""
+    """Return the text before the unit in parentheses: `9 (apples)` -> `9` (ASDiv)."""
     return re.sub(r"\s*\([^()]*\)\s*$", "", text) or None
 
 
@@ -321,7 +321,7 @@ class DataSet:
         return replace(self, revision=revisions.get(self.name, whole))
 
     def at(self, split: str) -> DataSet:
-        """The same columns of another split, which has no local copy and a count of its own."""
+        """Return the same columns of another split, without a local copy or a count."""
         return replace(self, splits=(split,), files=(), count=None)
 
 
@@ -347,27 +347,27 @@ class Layout:
 
     @classmethod
     def of_data_set(cls, data_set: DataSet) -> Layout:
-        """The layout that the registry declares."""
+        """Return the layout that the registry declares."""
         source = data_set.part_of or data_set.name
         return cls(source, data_set.question, data_set.gold, data_set.working)
 
     @classmethod
     def of_file(cls, name: str, fields: FieldsSection) -> Layout:
-        """The layout of a file whose columns the user named."""
+        """Return the layout of a file whose columns the user named."""
         return cls(name, ((fields.question,),), ((fields.gold, whole),), fields.working)
 
     def columns(self) -> list[Any]:
-        """Everything above as plain JSON."""
+        """Return everything above as plain JSON."""
         gold = [[column, getattr(rule, "__name__", "")] for column, rule in self.gold]
         return [self.source, list(map(list, self.question)), gold, self.working]
 
     def problem(self, row: Row, origin: str) -> Problem:
-        """The problem in `row`; DataError names the row that lacks a question or a gold."""
-        place, values = row
+        """Return the problem in `row`; DataError names the row that lacks a question or a gold."""
+        where, values = row
         columns = self._question_columns(row)
         question = " ".join(as_text(value_at(values, column)) for column in columns).strip()
         if not question:
-            raise DataError(f"{place} has no question ({_listed(columns)})", "mend or remove it")
+            raise DataError(f"{where} has no question ({_listed(columns)})", "mend or remove it")
         column, gold = self._gold(row)
         used = {top for path in (*columns, column, self.working or "") for top in _tops(path)}
         meta = {key: value for key, value in values.items() if key not in used}
@@ -380,8 +380,8 @@ class Layout:
         return as_text(value_at(values, self.working)) or None if there and self.working else None
 
     def working_out(self, row: Row) -> str:
-        """The worked solution in `row`; DataError names the row that lacks it."""
-        place, values = row
+        """Return the worked solution in `row`; DataError names the row that lacks it."""
+        where, values = row
         if self.working is None:
             raise DataError(
                 f"{self.source} has no worked solutions to learn from",
@@ -389,31 +389,31 @@ class Layout:
                 "or the file's column with data.sft.fields.working",
             )
         if not has(values, self.working):
-            raise _no_column(place, self.working, values)
+            raise _no_column(where, self.working, values)
         working = as_text(value_at(values, self.working))
         if not working:
-            raise DataError(f"{place} has no worked solution (column {self.working})")
+            raise DataError(f"{where} has no worked solution (column {self.working})")
         return working
 
     def _question_columns(self, row: Row) -> tuple[str, ...]:
-        place, values = row
+        where, values = row
         for columns in self.question:
             if all(has(values, column) for column in columns):
                 return columns
         missing = next(column for column in self.question[0] if not has(values, column))
-        raise _no_column(place, missing, values)
+        raise _no_column(where, missing, values)
 
     def _gold(self, row: Row) -> tuple[str, str]:
-        place, values = row
+        where, values = row
         present = [(column, rule) for column, rule in self.gold if has(values, column)]
         if not present:
-            raise _no_column(place, self.gold[0][0], values)
+            raise _no_column(where, self.gold[0][0], values)
         for column, rule in present:
             gold = rule(as_text(value_at(values, column)))
             if gold is not None:
                 return column, gold
         raise DataError(
-            f"{place} has no gold answer ({_listed([column for column, _ in present])})",
+            f"{where} has no gold answer ({_listed([column for column, _ in present])})",
             "mend or remove it: a problem without a gold can't be graded",
         )
 
@@ -423,11 +423,11 @@ def _tops(path: str) -> tuple[str, str]:
     return path, path.partition(".")[0]
 
 
-def _no_column(place: str, column: str, values: Mapping[str, Any]) -> DataError:
+def _no_column(where: str, column: str, values: Mapping[str, Any]) -> DataError:
     near = get_close_matches(column, values, n=1)
     question, gold = [*values, "COLUMN", "COLUMN"][:2]
     return DataError(
-        f"{place} has no column '{column}'" + (f"; did you mean '{near[0]}'?" if near else ""),
+        f"{where} has no column '{column}'" + (f"; did you mean '{near[0]}'?" if near else ""),
         f"its columns are {', '.join(values)}; name those of a file, as "
         f"--set evaluation.fields.question={question} --set evaluation.fields.gold={gold} (for "
         "training data.rl.fields, data.sft.fields; `sage data show` has --question-field and "

@@ -45,7 +45,7 @@ def read_hub(data_set: DataSet) -> tuple[str, Iterator[Row]]:
 
 
 def known_commit(data_set: DataSet) -> str | None:
-    """The commit that will be read, as far as it can be told without the network.
+    """Return the commit that will be read, as far as it can be told without the network.
 
     The pinned one; else the one that the Hub's local cache holds, the newest of several; else
     None. What is pinned to a tag or branch counts as not pinned.
@@ -93,11 +93,11 @@ class Source:
     rows: Iterator[Row]
 
     def problems(self) -> Iterator[Problem]:
-        """One for every row. Raises DataError that names the row which isn't one."""
+        """Yield a problem for every row. Raises DataError that names the row which isn't one."""
         return (self.layout.problem(row, self.origin) for row in self.rows)
 
     def worked(self) -> Iterator[tuple[Problem, str]]:
-        """Every row's problem and working-out."""
+        """Yield every row's problem and working-out."""
         return (
             (self.layout.problem(row, self.origin), self.layout.working_out(row))
             for row in self.rows
@@ -107,7 +107,7 @@ class Source:
 def open_source(
     source: Path | DataSet, data: DataSection, fields: FieldsSection | None = None
 ) -> Source:
-    """The rows of a file, whose columns `fields` names, or of a data set.
+    """Return the rows of a file, whose columns `fields` names, or of a data set.
 
     Raises DataError that says which file to put where when there is neither a local copy nor
     a Hub that answers.
@@ -126,7 +126,7 @@ def open_source(
 def source_identity(
     source: Path | DataSet, data: DataSection, fields: FieldsSection | None = None
 ) -> dict[str, Any]:
-    """The determinants of the rows, as plain JSON, without reading them.
+    """Return the determinants of the rows, as plain JSON, without reading them.
 
     The content of files, or the Hub's id and commit; `commit` is None while nothing says which
     one will be read. Raises DataError as reading does.
@@ -164,8 +164,8 @@ def data_root(data: DataSection) -> Path | None:
     """`data.root`, or what SAGE_DATA names, or None."""
     if data.root is not None:
         return data.root
-    named = os.environ.get(ROOT_VARIABLE)
-    return Path(named) if named else None
+    folder = os.environ.get(ROOT_VARIABLE)
+    return Path(folder) if folder else None
 
 
 def _rows(data_set: DataSet, data: DataSection) -> tuple[str, Iterator[Row]]:
@@ -192,9 +192,9 @@ def _origin(files: Sequence[Path]) -> str:
 def _is_chosen(row: Row, data_set: DataSet) -> bool:
     if data_set.where is None:
         return True
-    (column, value), (place, values) = data_set.where, row
+    (column, value), (where, values) = data_set.where, row
     if column not in values:
-        raise DataError(f"{place} has no column '{column}', by which {data_set.name} is chosen")
+        raise DataError(f"{where} has no column '{column}', by which {data_set.name} is chosen")
     return bool(values[column] == value)
 
 

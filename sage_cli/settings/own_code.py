@@ -103,13 +103,13 @@ def named(noun: str, kind: type) -> AbstractContextManager[None]:
 
 
 def plugin_names(group: str) -> tuple[str, ...]:
-    """Names that installed packages register under `group`, in alphabetical order."""
+    """Return names that installed packages register under `group`, in alphabetical order."""
     return _names(group, entry_points, tuple(sys.path))
 
 
 @cache
 def _names(group: str, read: Callable[..., Any], _path: tuple[str, ...]) -> tuple[str, ...]:
-    """The names, read once for as long as packages are looked for in the same folders."""
+    """Return the names, read once for as long as packages are looked for in the same folders."""
     return tuple(sorted({point.name for point in read(group=group)}))
 
 
@@ -119,9 +119,9 @@ def require_name(group: str, name: str, built_in: Sequence[str], info: Validatio
     A stored configuration that is only looked at may name what isn't installed.
     """
     if name not in built_in and is_to_be_checked(info, group):
-        known = (*built_in, *plugin_names(group))
-        if name not in known:
-            raise ValueError(f"unknown {_kind(group)} '{name}'; known: {', '.join(known)}")
+        names = (*built_in, *plugin_names(group))
+        if name not in names:
+            raise ValueError(f"unknown {_kind(group)} '{name}'; known: {', '.join(names)}")
 
 
 def is_to_be_checked(info: ValidationInfo, group: str) -> bool:
@@ -137,17 +137,17 @@ def load_plugin(group: str, name: str) -> Plugin:
     """
     points = [point for point in entry_points(group=group) if point.name == name]
     if not points:
-        other = f", or choose another: --set {NAMED_BY[group]}=NAME" if group in NAMED_BY else ""
+        remedy = f", or choose another: --set {NAMED_BY[group]}=NAME" if group in NAMED_BY else ""
         raise ConfigurationError(
             f"no installed package registers the {_kind(group)} '{name}' "
             f"(entry-point group '{group}')",
-            f"install the package that it comes from{other}",
+            f"install the package that it comes from{remedy}",
         )
     return _loaded(points)
 
 
 def plugins(group: str) -> list[Plugin]:
-    """Every plug-in of `group`, by name. Raises ConfigurationError as `load_plugin` does."""
+    """Return every plug-in of `group`, by name. Raises ConfigurationError as `load_plugin` does."""
     return [load_plugin(group, name) for name in plugin_names(group)]
 
 
@@ -158,15 +158,15 @@ def in_words(options: Mapping[str, Any]) -> str:
 
 def _loaded(points: Sequence[EntryPoint]) -> Plugin:
     (point, *others) = points
-    found = Plugin(point.group, point.name, point.value, _package(point))
+    plugin = Plugin(point.group, point.name, point.value, _package(point))
     if others:
-        packages = " and by ".join(_package(one) or one.value for one in points)
+        packages = " and by ".join(_package(entry) or entry.value for entry in points)
         raise ConfigurationError(
             f"{_kind(point.group)} '{point.name}' is registered twice, by {packages}",
             "uninstall one of them",
         )
-    with found.blamed("can't be imported", "mend or reinstall the package, or uninstall it"):
-        return Plugin(found.group, found.name, found.target, found.package, point.load())
+    with plugin.blamed("can't be imported", "mend or reinstall the package, or uninstall it"):
+        return Plugin(plugin.group, plugin.name, plugin.target, plugin.package, point.load())
 
 
 def _kind(group: str) -> str:
@@ -194,35 +194,35 @@ def names_code(name: object) -> bool:
 
 @dataclass(frozen=True)
 class OwnFunction:
-    """The function `name` of a file, or of a module of the environment."""
+    """The function `name` of `source`: a file, or a module of the environment."""
 
-    place: str
+    source: str
     name: str
 
     @classmethod
-    def of(cls, text: str) -> OwnFunction:
+    def parse(cls, text: str) -> OwnFunction:
         """Return the function that `file.py:function` or `package.module:function` names."""
-        place, _, name = text.rpartition(":")
-        return cls(place, name)
+        source, _, name = text.rpartition(":")
+        return cls(source, name)
 
     def __str__(self) -> str:
-        return f"{self.place}:{self.name}"
+        return f"{self.source}:{self.name}"
 
     @property
     def label(self) -> str:
         """Its name without the folders of its file, so that it doesn't depend on where that is."""
-        return f"{Path(self.place).name if self.is_file else self.place}:{self.name}"
+        return f"{Path(self.source).name if self.is_file else self.source}:{self.name}"
 
     @property
     def is_file(self) -> bool:
         """Return True if it is named by a file."""
-        return self.place.endswith(".py")
+        return self.source.endswith(".py")
 
     @cached_property
     def file(self) -> Path:
         """The file of its source. Raises ConfigurationError if there is none."""
         if self.is_file:
-            path = Path(self.place)
+            path = Path(self.source)
             with suppress(RuntimeError):  # there is no home of an unknown user
                 path = path.expanduser()
             if not path.is_file():
@@ -231,14 +231,14 @@ class OwnFunction:
                     "correct the path: it is read from the folder where the command is typed",
                 )
             return path
-        source = self._module_file()
-        if source is None or source.suffix != ".py":
+        module_file = self._module_file()
+        if module_file is None or module_file.suffix != ".py":
             raise ConfigurationError(
-                f"{self}: there is no Python module '{self.place}'",
+                f"{self}: there is no Python module '{self.source}'",
                 "name a file as file.py:function, or install the package, or add its folder to "
                 "PYTHONPATH",
             )
-        return source
+        return module_file
 
     @property
     def identity(self) -> str:
@@ -259,9 +259,9 @@ class OwnFunction:
             ) from error
         defined = dict.fromkeys(_defined(tree))
         if self.name not in defined and "*" not in defined:
-            known = ", ".join(name for name in defined if not name.startswith("_"))
+            public = ", ".join(name for name in defined if not name.startswith("_"))
             raise ConfigurationError(
-                f"{file} defines no '{self.name}'", f"it defines {known or 'nothing'}"
+                f"{file} defines no '{self.name}'", f"it defines {public or 'nothing'}"
             )
 
     def load(self) -> Callable[..., Any]:
@@ -281,26 +281,26 @@ class OwnFunction:
         except ConfigurationError:
             sys.modules.pop(module_name, None)
             raise
-        found = getattr(sys.modules[module_name], self.name, None)
-        if not callable(found):
+        loaded = getattr(sys.modules[module_name], self.name, None)
+        if not callable(loaded):
             raise ConfigurationError(
-                f"{self} is a {type(found).__name__} and no function", "name a function"
+                f"{self} is a {type(loaded).__name__} and no function", "name a function"
             )
-        return found  # type: ignore[no-any-return]
+        return loaded  # type: ignore[no-any-return]
 
     @property
     def module(self) -> str:
         """The name under which its module is loaded."""
         if not self.is_file:
-            return self.place
+            return self.source
         return f"sage_own_{self.file.stem}_{file_hash(self.file)[:_DIGITS]}"
 
     def _module_file(self) -> Path | None:
-        """Return the source of the module `place`; no package around it is run.
+        """Return the source file of the module; no package around it is run.
 
         So a package that changes its `__path__` when it is run is taken as it lies on the disk.
         """
-        first, *inner = self.place.split(".")
+        first, *inner = self.source.split(".")
         try:
             spec = find_spec(first)
         except (ImportError, ValueError):
@@ -308,9 +308,11 @@ class OwnFunction:
         if spec is None or not inner:
             return Path(spec.origin) if spec is not None and spec.origin is not None else None
         *packages, module = inner
-        folders = [Path(one, *packages) for one in spec.submodule_search_locations or ()]
+        folders = [Path(folder, *packages) for folder in spec.submodule_search_locations or ()]
         sources = (
-            one / name for one in folders for name in (f"{module}/__init__.py", f"{module}.py")
+            folder / name
+            for folder in folders
+            for name in (f"{module}/__init__.py", f"{module}.py")
         )
         return next((source for source in sources if source.is_file()), None)
 
@@ -333,7 +335,7 @@ def _defined(node: ast.AST) -> list[str]:
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
             return [node.name]
         case ast.Import() | ast.ImportFrom():
-            return [one.asname or one.name for one in node.names]
+            return [alias.asname or alias.name for alias in node.names]
         case ast.Name(id=name, ctx=ast.Store()):
             return [name]
         case ast.Lambda() | ast.comprehension():

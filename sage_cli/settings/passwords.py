@@ -70,8 +70,8 @@ def secrets_of(address: str) -> dict[str, str]:
 
     Raises ConfigurationError where $SAGE_PASSWORDS is not what it should be.
     """
-    found = _known().get(address, {})
-    return {"password": found} if isinstance(found, str) else dict(found)
+    secrets = _known().get(address, {})
+    return {"password": secrets} if isinstance(secrets, str) else dict(secrets)
 
 
 def _address(typed: str) -> str:
@@ -86,12 +86,12 @@ def _address(typed: str) -> str:
 
 def _known() -> dict[str, Any]:
     try:
-        known = json.loads(os.environ.get(VARIABLE) or "{}")
+        secrets = json.loads(os.environ.get(VARIABLE) or "{}")
     except ValueError:
-        known = None
-    if not isinstance(known, dict):
+        secrets = None
+    if not isinstance(secrets, dict):
         raise ConfigurationError(
             f"${VARIABLE} is no JSON object",
             'write it as {"postgresql://ann@host/name": "password"}, or leave it out',
         )
-    return known
+    return secrets

@@ -41,7 +41,7 @@ def shipped(folder: str) -> Path:
 
 
 def preset_names() -> list[str]:
-    """Names of the shipped presets."""
+    """Return names of the shipped presets."""
     return sorted(path.stem for path in shipped("configs").glob("*.yaml"))
 
 
@@ -53,7 +53,7 @@ def preset_about(name: str) -> str:
 
 
 def read_preset(name: str) -> dict[str, Any]:
-    """The layer called `name`: a shipped preset, or a YAML or JSON file by its path."""
+    """Return the layer called `name`: a shipped preset, or a YAML or JSON file by its path."""
     return read_layer(_file("configs", name, "preset"))
 
 
@@ -64,30 +64,32 @@ def preset_for(path: str) -> str | None:
 
 
 def accelerate_file(name: str) -> Path:
-    """The accelerate configuration called `name`: a shipped one, or a file by its path."""
+    """Return the accelerate configuration called `name`: a shipped one, or a file by its path."""
     return _file("configs/accelerate", name, "accelerate configuration")
 
 
-def _file(folder: str, name: str, what: str) -> Path:
-    """A file by its path, or the one of that name among those that ship in `folder`."""
+def _file(folder: str, name: str, kind: str) -> Path:
+    """Return a file by its path, or the one of that name among those that ship in `folder`."""
     path = Path(name)
     if path.suffix in (".yaml", ".yml", ".json"):
         return path
-    known = {file.stem: file for file in sorted(shipped(folder).glob("*.yaml"))}
-    if name in known:
-        return known[name]
-    close = get_close_matches(name, known, n=1)
+    files = {file.stem: file for file in sorted(shipped(folder).glob("*.yaml"))}
+    if name in files:
+        return files[name]
+    close = get_close_matches(name, files, n=1)
     raise ConfigurationError(
-        f"there is no {what} '{name}'; there are {', '.join(known)}",
+        f"there is no {kind} '{name}'; there are {', '.join(files)}",
         f"did you mean {close[0]}?" if close else "or give the path of a YAML file",
     )
 
 
 def read_layer(path: Path) -> dict[str, Any]:
-    """A file of settings, whose top level names sections."""
+    """Read a file of settings, whose top level names sections."""
     values = read_yaml(path)
     blocks = {name: values[name] for name in BLOCKS if isinstance(values.get(name), dict)}
-    inside = {f"{name}.{one}": v for name, block in blocks.items() for one, v in block.items()}
+    inside = {
+        f"{name}.{member}": v for name, block in blocks.items() for member, v in block.items()
+    }
     sections = {**values, **inside}
     flat = {key: v for key, v in sections.items() if not isinstance(v, dict | None)}
     if flat:
@@ -99,7 +101,7 @@ def read_layer(path: Path) -> dict[str, Any]:
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """A YAML file (JSON is YAML) that holds a mapping; ConfigurationError otherwise."""
+    """Read a YAML file (JSON is YAML) that holds a mapping; ConfigurationError otherwise."""
     try:
         values = deepcopy(_parsed(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
@@ -118,7 +120,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 @cache
 def _parsed(text: str) -> Any:
-    """The content of YAML; of JSON too, which is YAML and read 50 times faster as itself.
+    """Return the content of YAML; of JSON too, which is YAML and read 50 times faster as itself.
 
     A suite reads the same few presets a hundred times, and a text says the same each time.
     """

@@ -47,7 +47,7 @@ class Section(BaseModel):
         return (cls,)
 
     def determinants(self) -> dict[str, Any]:
-        """The settings that decide a result, as plain JSON values: all but the cosmetic ones."""
+        """Return the settings that decide a result as plain JSON values: all but cosmetic ones."""
         plain, usual = self.model_dump(mode="json"), usual_where_set(type(self))
         return {
             name: _determinants(getattr(self, name), plain[name])
@@ -91,11 +91,11 @@ def _determinants(value: Any, plain: Any) -> Any:
 
 def docstrings(model: type[BaseModel]) -> dict[str, str]:
     """Attribute -> the string that stands below it, in `model` and what it inherits from."""
-    found: dict[str, str] = {}
-    for one in reversed(model.__mro__):
-        if issubclass(one, BaseModel) and one is not BaseModel:
-            found |= _own_docstrings(one)
-    return found
+    strings: dict[str, str] = {}
+    for base in reversed(model.__mro__):
+        if issubclass(base, BaseModel) and base is not BaseModel:
+            strings |= _own_docstrings(base)
+    return strings
 
 
 @cache
@@ -158,8 +158,8 @@ class Extensible(Section):
                 return _registered(cls, name)
             if kind := in_file(cls, name) or built_in(cls).get(name):
                 return kind
-        known = ", ".join(f"'{one}'" for one in cls.names())
-        unknown = PydanticCustomError("literal_error", "unknown name", {"expected": known})
+        names = ", ".join(f"'{name}'" for name in cls.names())
+        unknown = PydanticCustomError("literal_error", "unknown name", {"expected": names})
         details = InitErrorDetails(type=unknown, loc=(cls.tag,), input=name)
         raise ValidationError.from_exception_data(cls.__name__, [details])
 
@@ -183,13 +183,13 @@ class Extensible(Section):
         """Return the union's classes. Plug-ins that can't be loaded are left out."""
         if not cls._is_root():
             return (cls,)
-        found = dict(built_in(cls))
+        classes = dict(built_in(cls))
         for name in plugin_names(cls.package):
             try:
-                found[name] = _registered(cls, name)
+                classes[name] = _registered(cls, name)
             except ConfigurationError:
                 continue
-        return tuple(found.values())
+        return tuple(classes.values())
 
     @classmethod
     def __get_pydantic_json_schema__(
@@ -211,21 +211,21 @@ def built_in(root: type[_Root]) -> dict[str, type[_Root]]:
 
     Raises ConfigurationError if two of them claim one name.
     """
-    found: dict[str, type[_Root]] = {}
+    classes: dict[str, type[_Root]] = {}
     for path in _modules(root):
         for kind in vars(import_module(path)).values():
             # an imported class belongs to the module that defines it
             if not _is_member(root, kind) or kind.__module__ != path:
                 continue
             name = kind.model_fields[root.tag].default
-            if name in found:
+            if name in classes:
                 raise ConfigurationError(
-                    f"{root.__name__.lower()} '{name}' is claimed by {found[name].__module__} and "
-                    f"by {path}",
+                    f"{root.__name__.lower()} '{name}' is claimed by {classes[name].__module__} "
+                    f"and by {path}",
                     "give one of them another name",
                 )
-            found[name] = kind
-    return dict(sorted(found.items()))
+            classes[name] = kind
+    return dict(sorted(classes.items()))
 
 
 @cache
@@ -235,11 +235,11 @@ def in_file(root: type[_Root], name: str) -> type[_Root] | None:
     None if the file has another name, as that of the method 80-20.
     """
     stem = name.replace("-", "_")
-    path = next((one for one in _modules(root) if one.rpartition(".")[2] == stem), None)
+    path = next((module for module in _modules(root) if module.rpartition(".")[2] == stem), None)
     if path is None:
         return None
-    own = (kind for kind in vars(import_module(path)).values() if _is_member(root, kind))
-    return next((kind for kind in own if kind.model_fields[root.tag].default == name), None)
+    kinds = (kind for kind in vars(import_module(path)).values() if _is_member(root, kind))
+    return next((kind for kind in kinds if kind.model_fields[root.tag].default == name), None)
 
 
 def _modules(root: type[Extensible]) -> list[str]:
@@ -280,8 +280,8 @@ def _is_member(root: type[Extensible], kind: object) -> bool:
     if not (isinstance(kind, type) and issubclass(kind, root)):
         return False
     field = kind.model_fields[root.tag]
-    named = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
-    return named == (field.default,)
+    names = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
+    return names == (field.default,)
 
 
 def _validated(kind: type[Extensible], given: Any, info: ValidationInfo) -> Extensible:

@@ -27,7 +27,7 @@ class Sharding:
 
 
 def distributed_type(file: Path) -> str:
-    """The type that a configuration names, in capitals; NO where it names none."""
+    """Return the type that a configuration names, in capitals; NO where it names none."""
     return _type(read_yaml(file))
 
 
@@ -36,7 +36,7 @@ def _type(settings: Mapping[str, Any]) -> str:
 
 
 def sharded_by(accelerate: str | None) -> str | None:
-    """The type of `rl.accelerate` if it shards; None too where the file is to be refused later."""
+    """Return the type of `rl.accelerate` if it shards; None if not or if the file is broken."""
     try:
         kind = distributed_type(accelerate_file(accelerate)) if accelerate else "NO"
     except (SageError, OSError):
@@ -54,5 +54,5 @@ def sharding_in(settings: Mapping[str, Any]) -> Sharding | None:
         "DEEPSPEED": ("deepspeed_config", "zero_stage", 2),
     }[kind]
     inside = settings.get(section)
-    said = inside.get(level, default) if isinstance(inside, Mapping) else default
-    return Sharding(kind, int(said))
+    level_set = inside.get(level, default) if isinstance(inside, Mapping) else default
+    return Sharding(kind, int(level_set))

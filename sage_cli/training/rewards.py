@@ -265,7 +265,7 @@ def called_reward(
     who, module = f"reward '{reward.label}'", "sage_cli.training.rewards"
     function: RewardFunction
     if names_code(reward.name):
-        written = OwnFunction.of(reward.name)
+        written = OwnFunction.parse(reward.name)
         function, module, who = written.load(), written.module, f"{who} ({written})"
     elif reward.name in BUILT_IN_REWARDS:
         function = built_in(reward.name, config.prompt, config.rollout)
@@ -294,6 +294,6 @@ def require_plugins(config: SageConfig) -> None:
     config.rl.require_installed()
     for reward in config.rl.paid:
         if names_code(reward.name):
-            OwnFunction.of(reward.name).load()
+            OwnFunction.parse(reward.name).load()
         elif reward.name not in BUILT_IN_REWARDS:
             load_plugin(REWARDS_GROUP, reward.name)

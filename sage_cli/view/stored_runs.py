@@ -25,7 +25,7 @@ from sage_cli.evaluation.stored import PolicySamples, stored_grades
 from sage_cli.models.policy import Policy, checkpoint_steps, named_policy, stored_settings
 from sage_cli.problems.load import benchmark_names
 from sage_cli.reports.figures import COLOURS
-from sage_cli.settings.sections.evaluation import IMPORTED_JUDGE
+from sage_cli.settings.judge_names import IMPORTED_JUDGE
 from sage_cli.store.annotations import GradeStore
 from sage_cli.store.files import key_of
 from sage_cli.store.manifest import RUNNING

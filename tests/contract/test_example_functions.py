@@ -68,7 +68,7 @@ def test_unit_tests():
 
 
 def test_programs_have_no_network_where_it_can_be_cut_off():
-    passes = OwnFunction.of(f"{EXAMPLES}/rewards/unit_tests.py:passes").load()
+    passes = OwnFunction.parse(f"{EXAMPLES}/rewards/unit_tests.py:passes").load()
     if not passes.__globals__["ALONE"]:
         pytest.skip("this kernel makes no network namespaces for users")
     with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:

@@ -23,7 +23,7 @@ from sage_cli.grading.grades import AnswerTags, extract
 from sage_cli.models.folders import WEIGHTS_FILE
 from sage_cli.models.policy import NO_GOLD, PROBLEMS
 from sage_cli.problems.problem import Problem, problem_id
-from sage_cli.settings.sections.evaluation import IMPORTED_JUDGE
+from sage_cli.settings.judge_names import IMPORTED_JUDGE
 from sage_cli.store.annotations import GradeStore
 from sage_cli.store.files import identity_of, write_json, write_text
 from sage_cli.store.manifest import IMPORTED

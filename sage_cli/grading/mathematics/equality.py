@@ -102,10 +102,10 @@ class Equality:
                 return is_right
         if (same := same_wording(gold, answer)) is not None:
             return same
-        named = read_solutions(gold) if "=" in gold else None
+        assigned = read_solutions(gold) if "=" in gold else None
         answered = read_solutions(answer) if "=" in answer else None
-        if named and (answered or "=" not in answer or "∨" in answer):
-            return self._are_solutions(named, answered, answer)
+        if assigned and (answered or "=" not in answer or "∨" in answer):
+            return self._are_solutions(assigned, answered, answer)
         if answered and "=" not in gold:
             return self.equal(gold, answered.as_answer())
         gold_structure, answer_structure = read_structure(gold), read_structure(answer)
@@ -189,10 +189,10 @@ class Equality:
             return self.equal(gold_structure.items[0], answer)
         if answer_structure.kind == "set" and len(answer_structure.items) == 1:
             return self.equal(gold, answer_structure.items[0])
-        for leaf, other in ((gold, answer), (answer, gold)):
+        for leaf, whole in ((gold, answer), (answer, gold)):
             *names, last = split(leaf, "=")
             if names and all(map(is_name, names)) and read_structure(last).kind != "leaf":
-                return self.equal(last, other) if leaf is gold else self.equal(other, last)
+                return self.equal(last, whole) if leaf is gold else self.equal(whole, last)
         if _REGION.search(gold) and _REGION.search(answer):
             return self._ask(gold, answer)
         return False
@@ -247,24 +247,24 @@ class Equality:
 
 
 def _named_number(gold: str) -> tuple[str, Number | None]:
-    """The number that a gold is, and the name that it assigns it to."""
+    """Return the number that a gold is, and the name that it assigns it to."""
     name, equals, value = gold.rpartition("=")
     return ("", None) if equals and not is_quantity(name) else (name, read_number(value))
 
 
 def _is_rounded(gold: Value | None, answer: Value | None) -> bool:
     """Return True if one is a decimal of many places and the other may be irrational."""
-    for exact, other in ((gold, answer), (answer, gold)):
-        if isinstance(exact, Fraction) and isinstance(other, complex):
-            return exact.denominator > _MAX_DENOMINATOR
+    for decimal, irrational in ((gold, answer), (answer, gold)):
+        if isinstance(decimal, Fraction) and isinstance(irrational, complex):
+            return decimal.denominator > _MAX_DENOMINATOR
     return False
 
 
 def _without_unit(text: str) -> tuple[str, str]:
     r"""`text` without the unit at its end, and the unit: 7\pi\text{ cm}^2 is 7\pi and cm^2."""
-    place = text.find(r"\text{") if text[-1:] not in "°" else len(text) - 1
-    unit = read_unit(text[place:]) if place > 0 and text[place - 1] not in "_^{" else None
-    return (text[:place].strip(), unit) if unit else (text, "")
+    begin = text.find(r"\text{") if text[-1:] not in "°" else len(text) - 1
+    unit = read_unit(text[begin:]) if begin > 0 and text[begin - 1] not in "_^{" else None
+    return (text[:begin].strip(), unit) if unit else (text, "")
 
 
 def _exactly(gold: str, answer: str) -> bool:

@@ -9,7 +9,7 @@ from unicodedata import normalize
 
 
 def words(text: str) -> frozenset[str]:
-    """The set of the words of `text`."""
+    """Return the set of the words of `text`."""
     return frozenset(text.split())
 
 
@@ -124,7 +124,7 @@ def defines(member: str, value: str) -> bool:
 
 
 def letters(text: str) -> frozenset[str]:
-    """The variables of an expression; e and i are numbers."""
+    """Return the variables of an expression; e and i are numbers."""
     return frozenset(_LETTER.findall(_FORMATTING.sub(" ", text))) - {"e", "i"}
 
 
@@ -157,7 +157,7 @@ _USELESS_SPACE = re.compile(r"(?<![0-9A-Za-z.]) | (?![0-9A-Za-z.])")
 
 
 def gold_text(gold: object) -> str:
-    """A gold as text: 27.0 is 27, and what is neither text nor a number is empty."""
+    """Return a gold as text: 27.0 is 27, and what is neither text nor a number is empty."""
     if isinstance(gold, float) and gold.is_integer() and abs(gold) < 1e15:
         return str(int(gold))
     return str(gold).strip() if isinstance(gold, str | int | float) else ""
@@ -165,7 +165,7 @@ def gold_text(gold: object) -> str:
 
 @lru_cache(maxsize=8192)
 def normalise(text: str) -> str:
-    """The normal form of a gold or an answer of at most MAX_LENGTH characters."""
+    """Return the normal form of a gold or an answer of at most MAX_LENGTH characters."""
     text = (text if text.isascii() else _ascii(text)).replace(";", ", ")
     if text.count(r"\boxed") > 1:
         text = _BOX_AFTER_BOX.sub(r"},\\boxed", text)
@@ -201,13 +201,13 @@ def _ascii(text: str) -> str:
 
 def _roots_in_braces(text: str) -> str:
     r"""\sqrt(2) and \sqrt13 as \sqrt{2} and \sqrt{13}, which is what is meant by them."""
-    place = text.find(r"\sqrt(")
-    while place >= 0:
-        end = closing(text, place + 5)
+    start = text.find(r"\sqrt(")
+    while start >= 0:
+        end = closing(text, start + 5)
         if end < 0:
             break
-        text = f"{text[: place + 5]}{{{text[place + 6 : end]}}}{text[end + 1 :]}"
-        place = text.find(r"\sqrt(", place + 5)
+        text = f"{text[: start + 5]}{{{text[start + 6 : end]}}}{text[end + 1 :]}"
+        start = text.find(r"\sqrt(", start + 5)
     return re.sub(r"\\sqrt ?(\d+)", r"\\sqrt{\1}", text)
 
 
@@ -246,13 +246,13 @@ def unwrapped(text: str) -> str:
 def closing(text: str, opening: int) -> int:
     r"""The position at which the brace or bracket at `opening` closes; -1 if it never does."""
     depth = 0
-    for place in range(opening, len(text)):
-        if text[place] in "{([":
+    for position in range(opening, len(text)):
+        if text[position] in "{([":
             depth += 1
-        elif text[place] in "})]":
+        elif text[position] in "})]":
             depth -= 1
             if depth == 0:
-                return place
+                return position
     return -1
 
 

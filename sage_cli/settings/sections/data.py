@@ -136,16 +136,16 @@ class TrainingSourceSection(SourceSection):
     @property
     def solved_range(self) -> tuple[float, float]:
         """Return the ends of `solved`; 0 and 1 without it."""
-        found = _RANGE.fullmatch(self.solved) if self.solved is not None else None
-        return (float(found[1]), float(found[2])) if found else (0.0, 1.0)
+        match = _RANGE.fullmatch(self.solved) if self.solved is not None else None
+        return (float(match[1]), float(match[2])) if match else (0.0, 1.0)
 
     @field_validator("solved")
     @classmethod
     def _is_a_range(cls, given: str | None) -> str | None:
         if given is None:
             return None
-        found = _RANGE.fullmatch(given)
-        if found is None or not 0 <= float(found[1]) <= float(found[2]) <= 1:
+        ends = _RANGE.fullmatch(given)
+        if ends is None or not 0 <= float(ends[1]) <= float(ends[2]) <= 1:
             raise ValueError(f"'{given}' is no range of pass rates from 0 to 1, as .05..0.95")
         return given
 
@@ -170,10 +170,10 @@ class TrainingSourceSection(SourceSection):
 
     def determinants(self) -> dict[str, Any]:
         """Return the settings that decide a result, without those of pools where none is chosen."""
-        found = super().determinants()
+        settings = super().determinants()
         if self.solved_by is not None:
-            return found
-        return {name: v for name, v in found.items() if name in SourceSection.model_fields}
+            return settings
+        return {name: v for name, v in settings.items() if name in SourceSection.model_fields}
 
 
 _SFT = SourceSection(name="openmathreasoning-mini", numeric_only=True, max_prompt_share=0.5)
@@ -181,7 +181,7 @@ _RL = TrainingSourceSection(name="dapo-math-17k", limit=2000)
 
 
 def _or(default: SourceSection) -> BeforeValidator:
-    """Settings of a source that isn't named are of the default one."""
+    """Complete the settings of a source that isn't named by those of the default one."""
 
     def complete(given: Any) -> Any:
         unnamed = isinstance(given, dict) and "name" not in given
@@ -210,22 +210,22 @@ class DataSection(Section):
     def _are_registered(
         cls, given: dict[str, dict[str, Any]], info: ValidationInfo
     ) -> dict[str, dict[str, Any]]:
-        """The settings themselves are checked by their generator, which loads its package."""
+        """Check the names; each generator checks its settings when its package is loaded."""
         checked = given if is_to_be_checked(info, GENERATORS_GROUP) else {}
-        known = plugin_names(GENERATORS_GROUP) if checked else ()
+        names = plugin_names(GENERATORS_GROUP) if checked else ()
         for name in checked:
-            if name not in known:
-                raise ValueError(_unknown_generator(name, known))
+            if name not in names:
+                raise ValueError(_unknown_generator(name, names))
         return given
 
 
-def _unknown_generator(name: str, known: tuple[str, ...]) -> str:
+def _unknown_generator(name: str, names: tuple[str, ...]) -> str:
     section = name.replace("-", "_")
     if section in DataSection.model_fields:
         return f"'{name}' is built in, and its settings are data.{section}"
-    near = get_close_matches(name, known, n=1, cutoff=0.5)
+    near = get_close_matches(name, names, n=1, cutoff=0.5)
     return (
         f"no installed package registers a generator '{name}'"
         + (f" (did you mean {near[0]}?)" if near else "")
-        + f"; registered are {', '.join(known) or 'none'}"
+        + f"; registered are {', '.join(names) or 'none'}"
     )

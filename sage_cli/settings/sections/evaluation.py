@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from sage_cli.settings.own_code import OwnFunction, names_code, plugin_names, require_name
+from sage_cli.settings.judge_names import (
+    BUILT_IN_JUDGES,
+    IMPORTED_JUDGE,
+    JUDGES_GROUP,
+    Extraction,
+    GradingMode,
+)
+from sage_cli.settings.own_code import OwnFunction, names_code, require_name
 from sage_cli.settings.section import COSMETIC, WHERE_SET, Section
 from sage_cli.settings.sections.data import FieldsSection
 
@@ -44,32 +51,6 @@ class EvaluationSection(Section):
     """Measure a run under another prompt template than it was trained with."""
 
 
-GradingMode = Literal["strict", "math-verify"]
-"""How mathematics is judged: by sage's own rules, or by the field's plain recipe."""
-
-Extraction = Literal["tags", "boxed", "tags-then-boxed", "text"]
-"""Where the answer stands: between the last closed tags, in the last closed \\boxed{}, there where
-there are no such tags; or Math-Verify looks for it in the whole completion."""
-
-EXTRACTIONS: tuple[Extraction, ...] = get_args(Extraction)
-
-MODES: tuple[GradingMode, ...] = get_args(GradingMode)
-
-BUILT_IN_JUDGES = ("math", "roles")
-"""Kinds of answers that sage judges itself: mathematics; who has which role."""
-
-IMPORTED_JUDGE = "imported"
-"""The verdict that came with an imported sample, in place of a judge."""
-
-JUDGES_GROUP = "sage_cli.judges"
-"""The entry-point group under which other packages register theirs."""
-
-
-def judge_names() -> tuple[str, ...]:
-    """Names of the built-in judges and of those that installed packages register."""
-    return (*BUILT_IN_JUDGES, *plugin_names(JUDGES_GROUP))
-
-
 class GradingSection(Section):
     """`strict` is sage's judge; `math-verify` the field's plain recipe, for comparison."""
 
@@ -96,14 +77,14 @@ class GradingSection(Section):
     @classmethod
     def _is_known(cls, judge: str | None, info: ValidationInfo) -> str | None:
         if judge is not None and names_code(judge):
-            OwnFunction.of(judge).require()
+            OwnFunction.parse(judge).require()
         elif judge not in (None, IMPORTED_JUDGE):
             require_name(JUDGES_GROUP, judge, BUILT_IN_JUDGES, info)
         return judge
 
     def determinants(self) -> dict[str, Any]:
-        """A function of one's own counts by its content."""
-        found = super().determinants()
+        """Return the settings that decide a grade; a function of one's own by its content."""
+        settings = super().determinants()
         if self.judge is not None and names_code(self.judge):
-            found["judge"] = OwnFunction.of(self.judge).identity
-        return found
+            settings["judge"] = OwnFunction.parse(self.judge).identity
+        return settings

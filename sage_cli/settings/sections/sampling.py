@@ -50,12 +50,12 @@ OF_ANOTHER_MODEL = (
 
 def engine_problems(settings: Mapping[str, Any]) -> list[str]:
     """Return the problems of `sampling.vllm`, one sentence each; unknown keys are left to vLLM."""
-    found = [
+    problems = [
         f"vllm.{name} is decided by {DECIDED_ELSEWHERE[name]}: leave it out"
         for name in settings
         if name in DECIDED_ELSEWHERE
     ]
-    found += [
+    problems += [
         f"vllm.{name} changes what is sampled, and its samples would be kept as the stored "
         "model's: save the changed model and measure that"
         for name in settings
@@ -63,14 +63,14 @@ def engine_problems(settings: Mapping[str, Any]) -> list[str]:
     ]
     share = settings.get("gpu_memory_utilization", 0.9)
     if not _is_number(share) or not 0 < share <= 1:
-        found.append(
+        problems.append(
             f"vllm.gpu_memory_utilization {share} isn't a share of the GPU's memory, in (0, 1]"
         )
     for name in ("tensor_parallel_size", "max_model_len"):
         value = settings.get(name, 1)
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            found.append(f"vllm.{name} {value} isn't a whole number of at least 1")
-    return found
+            problems.append(f"vllm.{name} {value} isn't a whole number of at least 1")
+    return problems
 
 
 def _is_number(value: object) -> bool:
@@ -152,14 +152,14 @@ class SamplingSection(DecodingSection):
 
     @model_validator(mode="after")
     def _engines_can_run(self) -> SamplingSection:
-        found = engine_problems(self.vllm)
+        problems = engine_problems(self.vllm)
         if self.data_parallel > 1 and self.asks_servers:
-            found.append(
+            problems.append(
                 "data_parallel starts engines here, and servers sample: name several servers, or "
                 "start one with `vllm serve --data-parallel-size`"
             )
-        if found:
-            raise ValueError("\n".join(found))
+        if problems:
+            raise ValueError("\n".join(problems))
         return self
 
     @property
@@ -301,16 +301,16 @@ class RolloutSection(DecodingSection):
     @model_validator(mode="after")
     def _corrects_what_is_sampled(self) -> RolloutSection:
         """Under `auto` a tempered rollout is refused where vLLM is found (`rollout_engine`)."""
-        named = self.vllm.importance_correction.startswith("sequence")
+        chosen = self.vllm.importance_correction.startswith("sequence")
         problem = self.correction_problem()
-        if problem and (self.backend == "vllm" or (self.backend == "auto" and named)):
+        if problem and (self.backend == "vllm" or (self.backend == "auto" and chosen)):
             raise ValueError(f"{problem[0]} ({problem[1]})")
         return self
 
     def determinants(self) -> dict[str, Any]:
         """Without vLLM's settings where it isn't used."""
-        found = super().determinants()
-        return {k: v for k, v in found.items() if k != "vllm" or self.may_use_vllm}
+        settings = super().determinants()
+        return {k: v for k, v in settings.items() if k != "vllm" or self.may_use_vllm}
 
     @model_validator(mode="after")
     def _completions_fit(self) -> RolloutSection:

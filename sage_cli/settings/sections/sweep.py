@@ -121,7 +121,7 @@ class SweepSection(Section):
 
     @model_validator(mode="after")
     def _objectives_differ(self) -> SweepSection:
-        names = [one.name for one in self.objectives]
+        names = [objective.name for objective in self.objectives]
         if len(set(names)) < len(names):
             raise ValueError(f"objective names {max(names, key=names.count)} twice")
         return self

@@ -84,7 +84,7 @@ class Reward(Section):
     @classmethod
     def _is_known(cls, name: str, info: ValidationInfo) -> str:
         if names_code(name):
-            OwnFunction.of(name).require()
+            OwnFunction.parse(name).require()
         else:
             require_name(REWARDS_GROUP, name, BUILT_IN_REWARDS, info)
         return name
@@ -92,7 +92,7 @@ class Reward(Section):
     @property
     def label(self) -> str:
         """Its name in records: of a function of one's own the function's."""
-        return OwnFunction.of(self.name).name if names_code(self.name) else self.name
+        return OwnFunction.parse(self.name).name if names_code(self.name) else self.name
 
     def determinants(self) -> dict[str, Any]:
         """Name and weight; code by the content of its file, a package's by its version."""
@@ -101,7 +101,7 @@ class Reward(Section):
     @property
     def _identity(self) -> str:
         if names_code(self.name):
-            return OwnFunction.of(self.name).identity
+            return OwnFunction.parse(self.name).identity
         if self.name in BUILT_IN_REWARDS:
             return self.name
         plugin = load_plugin(REWARDS_GROUP, self.name)
@@ -111,7 +111,7 @@ class Reward(Section):
 def _listed(given: Any) -> Any:
     """Take a name for the reward of that name, and one for a list of one."""
     several = given if isinstance(given, list | tuple) else [given]
-    return tuple({"name": one} if isinstance(one, str) else one for one in several)
+    return tuple({"name": item} if isinstance(item, str) else item for item in several)
 
 
 Rewards = Annotated[tuple[Reward, ...], BeforeValidator(_listed)]
@@ -120,29 +120,32 @@ THE_GRADE = (Reward(name=GRADE),)
 
 def are_usual(rewards: Sequence[Reward]) -> bool:
     """Return True if completions are paid their grades alone, as by default."""
-    return [(one.name, one.weight) for one in rewards] == [(GRADE, 1.0)]
+    return [(reward.name, reward.weight) for reward in rewards] == [(GRADE, 1.0)]
 
 
 def reward_problems(rewards: Sequence[Reward]) -> list[str]:
     """Return what is wrong with a list of rewards, a sentence each."""
-    counts, found = Counter(one.label for one in rewards), []
+    counts, problems = Counter(reward.label for reward in rewards), []
     for label, count in counts.items():
         if count > 1:
-            found.append(f"rl.rewards has two rewards called '{label}' (rename a function)")
-    for one in rewards:
-        if one.label in _TAKEN or (one.label == GRADE and names_code(one.name)):
-            found.append(
-                f"rl.rewards: '{one.label}' is the name of another part of the reward in a run's "
-                f"records (rename the function {one.name})"
+            problems.append(f"rl.rewards has two rewards called '{label}' (rename a function)")
+    for reward in rewards:
+        if reward.label in _TAKEN or (reward.label == GRADE and names_code(reward.name)):
+            problems.append(
+                f"rl.rewards: '{reward.label}' is the name of another part of the reward in a "
+                f"run's records (rename the function {reward.name})"
             )
-    if not any(one.weight for one in rewards):
-        found.append("rl.rewards pays nothing: it is empty, or every weight is 0")
-    return found
+    if not any(reward.weight for reward in rewards):
+        problems.append("rl.rewards pays nothing: it is empty, or every weight is 0")
+    return problems
 
 
 def in_words(rewards: Sequence[Reward]) -> str:
     """`grade + 0.2 x mine.py:brevity`, for plans."""
-    parts = (f"{'' if one.weight == 1 else f'{one.weight:g} x '}{one.name}" for one in rewards)
+    parts = (
+        f"{'' if reward.weight == 1 else f'{reward.weight:g} x '}{reward.name}"
+        for reward in rewards
+    )
     return " + ".join(parts)
 
 
@@ -195,12 +198,12 @@ class AnchorSection(Section):
     @property
     def changes(self) -> list[str]:
         """Return phrases on what isn't as in the paper: rows, and how the reference moves."""
-        found = [f"rows {self.rows}"] if self.rows != "all" else []
+        phrases = [f"rows {self.rows}"] if self.rows != "all" else []
         if self.ema is not None:
-            found.append(f"reference averaged with ema {self.ema:g} {_every(self.ema_every)}")
+            phrases.append(f"reference averaged with ema {self.ema:g} {_every(self.ema_every)}")
         if self.reset_every is not None:
-            found.append(f"reference reset to the policy {_every(self.reset_every)}")
-        return found
+            phrases.append(f"reference reset to the policy {_every(self.reset_every)}")
+        return phrases
 
     @model_validator(mode="after")
     def _nothing_idle(self) -> AnchorSection:
@@ -229,24 +232,24 @@ class AnchorSection(Section):
             name for name, usual in (("rows", "all"), ("ema", None), ("reset_every", None))
             if getattr(self, name) != usual
         ]  # fmt: skip
-        found = []
+        problems = []
         if names and (self.kl != "reverse" or self.beta == 0):
-            found.append(
+            problems.append(
                 f"anchor.{names[0]} is {getattr(self, names[0])}, and there is no reverse KL to "
                 "the policy's own completions: anchor.kl is "
                 f"'{self.kl}', anchor.beta {self.beta:g} (use --kl reverse and --beta above 0)"
             )
         if self.moves and self.reference == "base":
-            found.append(
+            problems.append(
                 "anchor.reference is 'base', another model than the policy: it can't follow it "
                 "(use --set anchor.reference=initial, or leave out anchor.ema and reset_every)"
             )
         if self.reset_every is not None and self.reset_every >= steps:
-            found.append(
+            problems.append(
                 f"anchor.reset_every is {self.reset_every}, and the training ends after {steps} "
                 "steps: the reset would never come (use a smaller one, or leave it out)"
             )
-        return found
+        return problems
 
 
 def _every(steps: int) -> str:

@@ -11,7 +11,7 @@ import pytest
 
 from sage_cli.analysis.samples import Answers
 from sage_cli.analysis.scoring import ModelScorer
-from sage_cli.cli.sft import tags
+from sage_cli.cli.training_run import tags
 from sage_cli.config.load import load
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError

@@ -41,34 +41,34 @@ def test_a_colon_tells_code_from_a_registered_name():
     "name", ["share", "half", "sqrt", "inner", "only_here", "double", "triple"]
 )
 def test_whatever_the_top_level_binds_is_found(file, name):
-    OwnFunction.of(f"{file}:{name}").require()
-    assert callable(OwnFunction.of(f"{file}:{name}").load())
+    OwnFunction.parse(f"{file}:{name}").require()
+    assert callable(OwnFunction.parse(f"{file}:{name}").load())
 
 
 def test_a_file_is_loaded_with_its_neighbours_and_once(file):
-    function = OwnFunction.of(f"{file}:share")
+    function = OwnFunction.parse(f"{file}:share")
     assert function.load()("1", "2") == 0.5
     assert function.load() is function.load()
 
 
 def test_the_identity_is_the_content_and_not_the_place(file, tmp_path):
-    here = OwnFunction.of(f"{file}:share").identity
+    here = OwnFunction.parse(f"{file}:share").identity
     (tmp_path / "sub").mkdir()
     copy = tmp_path / "sub/mine.py"
     copy.write_text(SOURCE)
-    assert OwnFunction.of(f"{copy}:share").identity == here
+    assert OwnFunction.parse(f"{copy}:share").identity == here
     copy.write_text(SOURCE + "\n")
-    assert OwnFunction.of(f"{copy}:share").identity != here
+    assert OwnFunction.parse(f"{copy}:share").identity != here
     assert here.startswith("mine.py:share sha256:")
 
 
 def test_a_module_is_found_without_being_run():
     sys.modules.pop("this", None)
-    this = OwnFunction.of("this:d")  # prints a poem when it is imported
+    this = OwnFunction.parse("this:d")  # prints a poem when it is imported
     this.require()
     assert "this" not in sys.modules
-    assert OwnFunction.of("math_verify:verify").load().__name__ == "verify"
-    assert OwnFunction.of("textwrap:dedent").identity.startswith("textwrap:dedent sha256:")
+    assert OwnFunction.parse("math_verify:verify").load().__name__ == "verify"
+    assert OwnFunction.parse("textwrap:dedent").identity.startswith("textwrap:dedent sha256:")
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_what_cannot_be_used_is_named(tmp_path, text, name, says, next_step):
     if text is not None:
         (tmp_path / "mine.py").write_text(text)
     with pytest.raises(ConfigurationError) as refused:
-        OwnFunction.of(f"{tmp_path / 'mine.py'}:{name}").load()
+        OwnFunction.parse(f"{tmp_path / 'mine.py'}:{name}").load()
     assert says in refused.value.cause
     assert next_step in refused.value.next_step
 
@@ -95,7 +95,7 @@ def test_what_cannot_be_used_is_named(tmp_path, text, name, says, next_step):
 @pytest.mark.parametrize("place", ["no.such", "own_package.such", "textwrap.such", ".such", ""])
 def test_a_module_that_is_not_there(package, place):
     with pytest.raises(ConfigurationError, match=f"there is no Python module '{place}'"):
-        OwnFunction.of(f"{place}:f").require()
+        OwnFunction.parse(f"{place}:f").require()
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ def package(tmp_path, monkeypatch):
 @pytest.mark.parametrize("place", ["own_package.inner", "own_package.inner.rewards",
                                    "own_package.bare.rewards"])  # fmt: skip
 def test_no_package_around_a_module_is_run(package, place):
-    function = OwnFunction.of(f"{place}:f")
+    function = OwnFunction.parse(f"{place}:f")
     function.require()
     assert function.identity.startswith(f"{place}:f sha256:")
     assert "own_package" not in sys.modules
@@ -122,4 +122,4 @@ def test_no_package_around_a_module_is_run(package, place):
 
 def test_the_home_of_nobody():
     with pytest.raises(ConfigurationError, match=r"there is no file ~nobody-of-that-name/x\.py"):
-        OwnFunction.of("~nobody-of-that-name/x.py:f").require()
+        OwnFunction.parse("~nobody-of-that-name/x.py:f").require()

@@ -42,7 +42,7 @@ def test_a_hinted_problem_is_another_problem_with_the_same_gold():
 def test_a_generated_product_begins_as_it_is_demonstrated():
     """47 * 63 = 47 * 60 + 47 * 3: two of three steps, as the preset `tiny` shows them."""
     config = load(["tiny"], {"rl": {"algo": "guided-dpo"}}).config
-    problem = Arithmetic.of(config.data).problems("training")[0]
+    problem = Arithmetic.from_data(config.data).problems("training")[0]
     a, b = map(int, problem.question.removesuffix("=?").split("*"))
     tens, units = b - b % 10, b % 10
     assert hinted(problem, config.rl).question == (

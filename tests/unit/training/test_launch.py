@@ -32,12 +32,12 @@ FAILING = """
 import sys, threading
 from pathlib import Path
 from sage_cli.store.run import Run
-from sage_cli.training.launch import watchdog
+from sage_cli.training import launch
 # whoever follows looks too late: the failure comes first
 threading.Thread.start = lambda self: None
 run = Run(Path(sys.argv[1]))
-lives = watchdog.follow()
-with run.recording({}, kind="rl"), watchdog.ended_with(lives):
+lives = launch.follow()
+with run.recording({}, kind="rl"), launch.ended_with(lives):
     raise RuntimeError("Connection closed by peer")
 """
 

@@ -38,7 +38,7 @@ def called(tmp_path):
 
     def make(source: str, timeout_s: float = 5.0) -> CalledReward:
         (tmp_path / "mine.py").write_text(source)
-        own = OwnFunction.of(f"{tmp_path / 'mine.py'}:mine")
+        own = OwnFunction.parse(f"{tmp_path / 'mine.py'}:mine")
         columns = problem_columns(PROBLEMS)
         return CalledReward(f"reward 'mine' ({own.label})", own.module, own.load(), columns,
                             timeout_s)  # fmt: skip

@@ -97,7 +97,9 @@ def test_the_share_that_a_judge_says_is_paid(bench: Any, configure: Any):
     """Of two right answers in four, and .5 twice: .75; the share of right ones stays .5."""
 
     def grader(golds: Any, completions: Any) -> list[Grade]:
-        return [Grade.of(1.0 if i % 2 else 0.5, text) for i, text in enumerate(completions)]
+        return [
+            Grade.from_judged(1.0 if i % 2 else 0.5, text) for i, text in enumerate(completions)
+        ]
 
     config = configure(rl={"steps": 1}, grading={"judge": "roles"})
     (record,) = bench.run(config, grader=grader)

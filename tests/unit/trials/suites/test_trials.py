@@ -226,7 +226,7 @@ def test_what_cannot_be_counted_is_named(tmp_path: Path) -> None:
 
 
 def result(found: PlannedSuite, failures: dict[str, str] | None = None) -> PartResult:
-    return results(found.parts[-1], found.stored, failures or {})
+    return results(found.parts[-1], found.benchmarks, failures or {})
 
 
 def test_a_failed_training_is_told_with_its_reason_and_others_with_their_state(

@@ -10,7 +10,7 @@ from judge_package import PARITY, install
 from sage_cli.errors import ConfigurationError
 from sage_cli.grading import GRADING_VERSION, Grader
 from sage_cli.grading.judges import Judge, find_judge, package_of
-from sage_cli.settings.sections.evaluation import BUILT_IN_JUDGES, MODES, judge_names
+from sage_cli.settings.judge_names import BUILT_IN_JUDGES, MODES, judge_names
 
 
 def tagged(answer):

@@ -1,0 +1,32 @@
+"""Names of judges, modes and extractions; free of pydantic, for the processes that grade."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+from sage_cli.settings.own_code import plugin_names
+
+GradingMode = Literal["strict", "math-verify"]
+"""How mathematics is judged: by sage's own rules, or by the field's plain recipe."""
+
+Extraction = Literal["tags", "boxed", "tags-then-boxed", "text"]
+"""Where the answer stands: between the last closed tags, in the last closed \\boxed{}, there where
+there are no such tags; or Math-Verify looks for it in the whole completion."""
+
+EXTRACTIONS: tuple[Extraction, ...] = get_args(Extraction)
+
+MODES: tuple[GradingMode, ...] = get_args(GradingMode)
+
+BUILT_IN_JUDGES = ("math", "roles")
+"""Kinds of answers that sage judges itself: mathematics; who has which role."""
+
+IMPORTED_JUDGE = "imported"
+"""The verdict that came with an imported sample, in place of a judge."""
+
+JUDGES_GROUP = "sage_cli.judges"
+"""The entry-point group under which other packages register theirs."""
+
+
+def judge_names() -> tuple[str, ...]:
+    """Return names of the built-in judges and of those that installed packages register."""
+    return (*BUILT_IN_JUDGES, *plugin_names(JUDGES_GROUP))
