@@ -45,7 +45,7 @@ HEAVY = (
     "cli/test_startup.py",
     "cli/measure/test_samples_tokens.py",
     "cli/train/test_own_model.py",
-    "evaluation/test_kept.py",
+    "evaluation/test_evaluate.py",
     "grading/mathematics/test_mathverify.py",
     "grading/test_workers.py",
     "metrics/test_coverage.py",
