@@ -256,7 +256,7 @@ def power(result: PartResult, base: MethodResult) -> Document:
         question = Question(
             designs, ks, False, HETEROGENEITY, together, evaluation.confidence, like
         )
-        bases.append(Base.of(base.label, benchmark, counts, question))
+        bases.append(Base.from_counts(base.label, benchmark, counts, question))
     return power_document(bases, Provenance())
 
 
