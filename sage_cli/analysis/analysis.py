@@ -85,7 +85,7 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Analysis:
-    """A pure function `of` inputs, with a sentence `says`.
+    """A pure function `compute` of inputs; `says` is a sentence about its result.
 
     It needs graded samples, or with `records` the runs' training records; with `base` also those
     of the base. `scorer` loads a model: the base or the policy itself (`self`) computes surprisal
@@ -95,7 +95,7 @@ class Analysis:
 
     name: str
     says: str
-    of: Callable[[Inputs], Document]
+    compute: Callable[[Inputs], Document]
     records: bool = False
     base: bool = False
     scorer: Scorer | None = None

@@ -98,14 +98,13 @@ def _text(value: Any) -> str:
 
 @dataclass(frozen=True)
 class GradedRun:
-    """A run's policy with an evaluation of it, and the folder of runs."""
+    """A run and the settings under which its stored samples and grades are read."""
 
-    policy: Policy
+    run: Run
     config: SageConfig
-    root: Path
 
     @classmethod
-    def of(
+    def from_run(
         cls,
         run: Run,
         benchmark: str | None = None,
@@ -113,22 +112,32 @@ class GradedRun:
         seeds: int | None = None,
         judge: str | None = None,
     ) -> GradedRun:
-        """Return those that the run's own settings mean, but for what is given.
+        """Return the run under its own evaluation settings; what is given replaces them.
 
-        Raises ConfigurationError where they name a judge of one's own and `judge` is not given.
+        Raises ConfigurationError if they name a judge of one's own and `judge` is not given.
         """
         made_with = stored_settings(run)
-        own = own_functions(made_with).get(JUDGE)
-        if own is not None and judge is None:
+        judge_of_run = own_functions(made_with).get(JUDGE)
+        if judge_of_run is not None and judge is None:
             raise ConfigurationError(
-                f"{run.id} is graded by {own}: that is Python code, and a stored configuration "
-                "can't have it run",
-                f"read that code, and add judge='{own}' to the call if it may be run here",
+                f"{run.id} is graded by {judge_of_run}: that is Python code, and a stored "
+                "configuration can't have it run",
+                f"read that code, and add judge='{judge_of_run}' to the call if it may be run here",
             )
-        named = {"benchmark": benchmark, "samples": samples, "seeds": seeds}
-        flags = {"evaluation": named, "grading": {"judge": judge}}
+        evaluation = {"benchmark": benchmark, "samples": samples, "seeds": seeds}
+        flags = {"evaluation": evaluation, "grading": {"judge": judge}}
         config = load(flags=flags, stored=without_consent(made_with)).config
-        return cls(Policy.of_run(run), config, run.folder.parent)
+        return cls(run, config)
+
+    @property
+    def policy(self) -> Policy:
+        """Return the model that the run ends with."""
+        return Policy.of_run(self.run)
+
+    @property
+    def root(self) -> Path:
+        """Return the folder of runs."""
+        return self.run.folder.parent
 
     @property
     def benchmarks(self) -> list[Benchmark]:
@@ -139,18 +148,22 @@ class GradedRun:
     def counts(self) -> Iterator[tuple[str, int, Counts]]:
         """Yield benchmark, evaluation seed, and the counts of samples with a grade."""
         n, first = self.config.evaluation.samples, self.config.evaluation.seed
-        for one in self.benchmarks:
-            found = stored_counts(self.policy, one, self.config, self.root, [n])[n]
-            for seed, counts in enumerate(found, first):
-                yield one.name, seed, counts
+        for benchmark in self.benchmarks:
+            by_seed = stored_counts(
+                Policy.of_run(self.run), benchmark, self.config, self.run.folder.parent, [n]
+            )[n]
+            for seed, counts in enumerate(by_seed, first):
+                yield benchmark.name, seed, counts
 
     def answers(self) -> Iterator[tuple[str, StoredAnswer]]:
         """Yield benchmark and each stored sample that has a grade."""
-        samples = PolicySamples.from_config(self.policy, self.config, self.root)
+        samples = PolicySamples.from_config(
+            Policy.of_run(self.run), self.config, self.run.folder.parent
+        )
         n = self.config.evaluation.samples
-        for one in self.benchmarks:
-            for answer in stored_answers(samples, one, self.config, list(one.golds), n):
-                yield one.name, answer
+        for benchmark in self.benchmarks:
+            for answer in stored_answers(samples, benchmark, self.config, list(benchmark.golds), n):
+                yield benchmark.name, answer
 
 
 @dataclass(frozen=True)
@@ -167,7 +180,7 @@ class Picture:
         Path(path).write_bytes(self.png)
 
     @classmethod
-    def of(cls, draw: Callable[[Path], None]) -> Picture:
+    def from_drawing(cls, draw: Callable[[Path], None]) -> Picture:
         """Return what `draw` draws into the file that it is given."""
         with TemporaryDirectory() as folder:
             file = Path(folder) / "figure.png"
@@ -184,22 +197,18 @@ class RunCounts:
     seeds: Mapping[str, Sequence[Counts]]
 
     @classmethod
-    def of(cls, measurements: GradedRun, *, base: bool) -> RunCounts:
-        """Return the counts of complete measurements.
-
-        Raises StoreError, naming the command that samples them, where samples or grades are
-        missing.
-        """
-        id_, n = measurements.policy.label, measurements.config.evaluation.samples
-        found: defaultdict[str, list[Counts]] = defaultdict(list)
-        for benchmark, _, counts in measurements.counts():
+    def from_run(cls, graded: GradedRun) -> RunCounts:
+        """Return the counts of a run. Raises StoreError if samples or grades are missing."""
+        id_, n = graded.run.id, graded.config.evaluation.samples
+        by_benchmark: defaultdict[str, list[Counts]] = defaultdict(list)
+        for benchmark, _, counts in graded.counts():
             if not len(counts) or int(counts.n_P.min()) < n:
                 raise StoreError(
                     f"{id_} has fewer than {n} graded samples of a problem of {benchmark}",
                     f"sage passk {id_} --benchmark {benchmark} --n {n}; or name fewer samples",
                 )
-            found[benchmark].append(counts)
-        return cls(id_, base, found)
+            by_benchmark[benchmark].append(counts)
+        return cls(id_, graded.run.manifest.get("kind") != "rl", by_benchmark)
 
 
 def curves_picture(runs: Sequence[RunCounts]) -> Picture:
@@ -209,7 +218,7 @@ def curves_picture(runs: Sequence[RunCounts]) -> Picture:
         for benchmark, seeds in run.seeds.items():
             n = min(int(counts.n_P.min()) for counts in seeds)
             panels[benchmark][run.id] = curve(seeds, curve_ks(n))
-    return Picture.of(lambda file: draw_curves(panels, file))
+    return Picture.from_drawing(lambda file: draw_curves(panels, file))
 
 
 def compared(a: Sequence[RunCounts], b: Sequence[RunCounts], k: str) -> Rows:
@@ -236,23 +245,23 @@ def _side(runs: Sequence[RunCounts], benchmark: str) -> Side:
     return Side(label, seeds, base=all(run.base for run in runs))
 
 
-def _rows(benchmark: str, found: Comparison) -> list[Mapping[str, object]]:
-    gap = found.difference
+def _rows(benchmark: str, comparison: Comparison) -> list[Mapping[str, object]]:
+    gap = comparison.difference
     return [
         {
             "benchmark": benchmark,
             "k": k,
-            "a": found.a.label,
-            "b": found.b.label,
-            "pass@k of a": found.curves[0].at(k)[0],
-            "pass@k of b": found.curves[1].at(k)[0],
+            "a": comparison.a.label,
+            "b": comparison.b.label,
+            "pass@k of a": comparison.curves[0].at(k)[0],
+            "pass@k of b": comparison.curves[1].at(k)[0],
             "difference": float(gap.mean_K[place]),
             "low": float(gap.low_K[place]),
             "high": float(gap.high_K[place]),
             "p": float(gap.p_K[place]),
         }
         for place, k in enumerate(gap.ks)
-        if k in found.shown
+        if k in comparison.shown
     ]
 
 
@@ -312,7 +321,8 @@ class OpenedRun:
         is code, so it is named again: `judge="file.py:function"`.
         """
         rows: list[dict[str, Any]] = []
-        for name, seed, counts in self._measurements(benchmark, samples, seeds, judge).counts():
+        graded = GradedRun.from_run(self.run, benchmark, samples, seeds, judge)
+        for name, seed, counts in graded.counts():
             about = {"run": self.id, "benchmark": name, "seed": seed}
             columns = zip(counts.problem_ids, counts.n_P, counts.c_P, strict=True)
             rows += [
@@ -332,19 +342,17 @@ class OpenedRun:
         import pyarrow as pa
 
         columns: dict[str, list[Any]] = {name: [] for name in SAMPLE_COLUMNS}
-        for name, found in self._measurements(benchmark, samples, seeds, judge).answers():
-            problem, completion = found.problem, found.completion
+        graded = GradedRun.from_run(self.run, benchmark, samples, seeds, judge)
+        for name, answer in graded.answers():
+            problem, completion = answer.problem, answer.completion
             values = (
-                self.id, name, found.seed, problem.id, completion.index, problem.question,
+                self.id, name, answer.seed, problem.id, completion.index, problem.question,
                 problem.gold, completion.text, completion.tokens, completion.finish_reason,
-                found.status, found.extracted,
+                answer.status, answer.extracted,
             )  # fmt: skip
             for column, value in zip(columns.values(), values, strict=True):
                 column.append(value)
         return pa.table(columns)
-
-    def _measurements(self, *named: Any) -> GradedRun:
-        return GradedRun.of(self.run, *named)
 
     def _repr_html_(self) -> str:
         """Return what it is and its figures, which notebooks show."""
@@ -378,14 +386,14 @@ class OpenedRuns:
 
     def table(self, columns: str = "kind,status,parent", where: Sequence[str] = ()) -> Rows:
         """Return a row per run, with columns and conditions as in `sage runs list`."""
-        facts = [RunFacts.from_run(one.run) for one in self]
+        facts = [RunFacts.from_run(opened.run) for opened in self]
         fitting = selected(facts, where)
         names = ["id", *expanded(columns, fitting or facts)]
-        return Rows([{name: one.value(name) for name in names} for one in fitting])
+        return Rows([{name: run.value(name) for name in names} for run in fitting])
 
     def records(self) -> Rows:
         """Return metrics.jsonl of all runs, with the run's id in the column `run`."""
-        return Rows([{"run": one.id, **record} for one in self for record in one.records()])
+        return Rows([{"run": run.id, **record} for run in self for record in run.records()])
 
     def compare(
         self, a: str | Sequence[str], b: str | Sequence[str], k: str = "1", **named: Any
@@ -407,10 +415,7 @@ class OpenedRuns:
 
     def _counts(self, names: str | Sequence[str], **named: Any) -> list[RunCounts]:
         runs = [self[name].run for name in _names(names)]
-        return [
-            RunCounts.of(GradedRun.of(run, **named), base=run.manifest.get("kind") != "rl")
-            for run in runs
-        ]
+        return [RunCounts.from_run(GradedRun.from_run(run, **named)) for run in runs]
 
     def _repr_html_(self) -> str:
         """Return a table of the runs, which notebooks show."""

@@ -74,7 +74,9 @@ class Answers:
     scores: tuple[Annotations, ...] = ()
 
     @classmethod
-    def of(cls, samples: PolicySamples, benchmark: Benchmark, config: SageConfig) -> Answers:
+    def from_samples(
+        cls, samples: PolicySamples, benchmark: Benchmark, config: SageConfig
+    ) -> Answers:
         """Return a policy's answers on a benchmark, under the evaluation's settings."""
         stores = tuple(store for _, store in stored_grades(samples, benchmark, config))
         return cls(samples.policy.label, benchmark, config.evaluation.samples, stores)
@@ -124,7 +126,7 @@ class Answers:
     def counts(self) -> Counts:
         """Return samples and right samples of each problem over all seeds; no text is read."""
         ids = tuple(self.problems)
-        return pooled([counts_of(one.tally(ids, self.n), one.seed) for one in self.grades])
+        return pooled([counts_of(store.tally(ids, self.n), store.seed) for store in self.grades])
 
     @property
     def right_shares(self) -> FloatArray:
@@ -180,7 +182,9 @@ def read_detectors(path: Path | None = None) -> tuple[Detector, ...]:
                 f"{path}: pattern '{name}' must be a list of expressions, not {expressions!r}",
                 "write each expression on a line of its own, as `- 'of the form'`",
             )
-        detectors.append(Detector(name, tuple(_compiled(path, name, one) for one in expressions)))
+        detectors.append(
+            Detector(name, tuple(_compiled(path, name, expression) for expression in expressions))
+        )
     if not detectors:
         raise ConfigurationError(f"{path} names no patterns", "write `name:` and its expressions")
     return tuple(detectors)

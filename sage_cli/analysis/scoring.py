@@ -26,15 +26,15 @@ Pair = tuple[Ids, Ids]
 class Forward:
     """A policy's model and tokenizer, each loaded at its first use."""
 
-    def __init__(self, own: PolicySamples, temperature: float, progress: Progress) -> None:
-        self._own, self._temperature, self._progress = own, temperature, progress
+    def __init__(self, samples: PolicySamples, temperature: float, progress: Progress) -> None:
+        self._samples, self._temperature, self._progress = samples, temperature, progress
         self._prompts: dict[str, Ids] = {}
         self._texts: dict[int, str] = {}
 
     @cached_property
     def tokenizer(self) -> Any:
         """Return the policy's tokenizer."""
-        return self._own.policy.tokenizer()
+        return self._samples.policy.tokenizer()
 
     def scores(
         self, rows: Sequence[Completion], problems: Mapping[str, Problem]
@@ -93,18 +93,18 @@ class Forward:
 
     @cached_property
     def _template(self) -> PromptTemplate:
-        return PromptTemplate.from_section(self._own.prompt, self.tokenizer)
+        return PromptTemplate.from_section(self._samples.prompt, self.tokenizer)
 
     @cached_property
     def _model(self) -> Any:
-        return self._own.model(self._progress)
+        return self._samples.model(self._progress)
 
 
 @dataclass(frozen=True, eq=False)
 class ModelScorer:
     """A policy with its own prompt and dtype that scores samples at a temperature."""
 
-    own: PolicySamples
+    samples: PolicySamples
     temperature: float
     config: SageConfig
     progress: Progress
@@ -112,16 +112,16 @@ class ModelScorer:
     @property
     def label(self) -> str:
         """Return the policy's label."""
-        return self.own.policy.label
+        return self.samples.policy.label
 
     @property
     def determinants(self) -> dict[str, Any]:
         """Return everything that determines its scores, known without loading it."""
-        policy = self.own.policy
+        policy = self.samples.policy
         return {
             "model": policy.fingerprint,
-            "template": self.own.template.hash,
-            "dtype": policy.dtype(self.own.dtype),
+            "template": self.samples.template.hash,
+            "dtype": policy.dtype(self.samples.dtype),
             "temperature": self.temperature,
         }
 
@@ -163,10 +163,10 @@ class ModelScorer:
         evaluation = self.config.evaluation
         seeds = range(evaluation.seed, evaluation.seed + evaluation.seeds)
         sets = (writer.at(seed, read_only=read_only) for seed in seeds)
-        return tuple(Annotations(one, self.determinants, "scores") for one in sets)
+        return tuple(Annotations(sample_set, self.determinants, "scores") for sample_set in sets)
 
     def _refuse_other_vocabulary(self, writer: PolicySamples) -> None:
-        policy = self.own.policy
+        policy = self.samples.policy
         if writer.policy.path == policy.path:
             return
         if writer.policy.tokenizer().get_vocab() != self._forward.tokenizer.get_vocab():
@@ -177,7 +177,7 @@ class ModelScorer:
 
     @cached_property
     def _forward(self) -> Forward:
-        return Forward(self.own, self.temperature, self.progress)
+        return Forward(self.samples, self.temperature, self.progress)
 
 
 def _lacking(answers: Answers, stores: Sequence[Annotations]) -> tuple[int, int]:
@@ -197,9 +197,12 @@ def scorers(
     A policy scores its own samples at the sampling temperature.
     """
     if scorer is None:
-        return [(own, None) for own in samples]
+        return [(policy_samples, None) for policy_samples in samples]
     if scorer == "base":
         base = ModelScorer(samples[0], 1.0, config, progress)
-        return [(own, base) for own in samples]
+        return [(policy_samples, base) for policy_samples in samples]
     temperature = config.sampling.temperature
-    return [(own, ModelScorer(own, temperature, config, progress)) for own in samples]
+    return [
+        (policy_samples, ModelScorer(policy_samples, temperature, config, progress))
+        for policy_samples in samples
+    ]

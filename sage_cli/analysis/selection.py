@@ -44,7 +44,7 @@ def chosen_runs(names: Sequence[str], runs: Runs, labels: Labels = NO_LABELS) ->
         )
     labelled: dict[str, Run] = {}
     for name, run in named.items():
-        if run is not None and run.id not in {one.id for one in labelled.values()}:
+        if run is not None and run.id not in {chosen.id for chosen in labelled.values()}:
             label = labels.get(name, run.id)
             if label in labelled:
                 raise ConfigurationError(
@@ -71,7 +71,7 @@ def trained(run: Run, benchmarks: Sequence[Benchmark], config: SageConfig) -> Tr
         step = int(records[-1]["step"]) if policy.checkpoint is None else policy.checkpoint
         for benchmark in benchmarks:
             seeds = stored_counts(policy, benchmark, config, root, (n,))[n]
-            if all((one.n_P == n).all() for one in seeds):
+            if all((counts.n_P == n).all() for counts in seeds):
                 measured.setdefault(benchmark.name, {})[step] = pooled(seeds)
     return TrainedRun(run.id, records, measured, run.ledger.read(), run.completions().read)
 
@@ -87,7 +87,7 @@ def with_base(
 
     Raises ConfigurationError if no other policy is left.
     """
-    parents = [one.run.manifest.get("parent") for one in policies if one.run is not None]
+    parents = [policy.run.manifest.get("parent") for policy in policies if policy.run is not None]
     name = base or next(filter(None, parents), None)
     first = policies[0]
     if name is not None:

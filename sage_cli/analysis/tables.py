@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike
-from typing_extensions import TypedDict
 
 from sage_cli.analysis.analysis import Options
 from sage_cli.metrics.comparison import gap_interval
@@ -58,7 +57,7 @@ def by_problem(
         if not np.isnan(value):
             grouped[id_].append(value)
     arrays = [np.array(group, float) for group in grouped.values()]
-    return arrays, np.array([one.mean() if len(one) else np.nan for one in arrays], float)
+    return arrays, np.array([array.mean() if len(array) else np.nan for array in arrays], float)
 
 
 def _known(value_P: ArrayLike) -> np.ndarray:
@@ -109,14 +108,6 @@ def records(item: str, results: Results, value: str) -> list[Record]:
     return to_records(long_table(item, results, value))
 
 
-class PerProblem(TypedDict):
-    """Means over problems, differences to the first policy, and every problem's values."""
-
-    means: list[Record]
-    differences: list[Record]
-    problems: list[Record]
-
-
 @dataclass
 class PolicyMeans:
     """Means over problems by benchmark, `item` and policy, and differences to the first policy.
@@ -165,7 +156,7 @@ class PolicyMeans:
         """Return the differences as objects."""
         return records(self.item, self.differences, "difference")
 
-    def per_problem(self, sheet: Table) -> PerProblem:
+    def per_problem(self, sheet: Table) -> dict[str, list[Record]]:
         """Return the data of an analysis with a `sheet` of every problem's values."""
         differences = self.difference_records()
         problems = to_records(sheet)

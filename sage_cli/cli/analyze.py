@@ -7,15 +7,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sage_cli.analysis.analysis import Analysis, Inputs, Options
-from sage_cli.analysis.registry import find_analysis
-from sage_cli.analysis.samples import Answers
-from sage_cli.analysis.scoring import ModelScorer, scorers
-from sage_cli.analysis.selection import Request, chosen_runs, only, options_of, trained, with_base
 from sage_cli.cli import completions
 from sage_cli.cli.console import console, emit, show_plan, show_report
 from sage_cli.cli.live import Live
@@ -36,20 +31,23 @@ from sage_cli.cli.options import (
     labelled_names,
     load_for_measuring,
 )
-from sage_cli.config.describe import samples_in_words
-from sage_cli.config.schema import SageConfig
 from sage_cli.errors import DataError, StoreError
-from sage_cli.evaluation.benchmarks import Benchmark
-from sage_cli.evaluation.evaluate import Evaluation, configured_provenance, provenance_of
-from sage_cli.evaluation.stored import Missing, PolicySamples, missing
-from sage_cli.models.policy import NO_LABELS, Labels, chosen_policies
-from sage_cli.models.stages import Described
 from sage_cli.progress import Progress, Silent
-from sage_cli.reports.document import Document, Report
-from sage_cli.reports.provenance import Provenance
 from sage_cli.store.files import identity_of
-from sage_cli.store.manifest import surroundings
-from sage_cli.store.run import Run, Runs
+
+if TYPE_CHECKING:
+    from sage_cli.analysis.analysis import Analysis, Inputs, Options
+    from sage_cli.analysis.samples import Answers
+    from sage_cli.analysis.scoring import ModelScorer
+    from sage_cli.analysis.selection import Request
+    from sage_cli.config.schema import SageConfig
+    from sage_cli.evaluation.benchmarks import Benchmark
+    from sage_cli.evaluation.evaluate import Evaluation
+    from sage_cli.evaluation.stored import Missing, PolicySamples
+    from sage_cli.models.policy import Labels
+    from sage_cli.models.stages import Described
+    from sage_cli.reports.document import Document, Report
+    from sage_cli.store.run import Run
 
 
 def command(
@@ -154,15 +152,19 @@ class Analysing:
         config: SageConfig,
         names: Sequence[str],
         request: Request,
-        labels: Labels = NO_LABELS,
+        labels: Labels | None = None,
     ) -> Analysing:
         """Return the analysis called `name` under a configuration.
 
         Raises ConfigurationError for an unknown name, and for options that it does not use.
         """
+        from sage_cli.analysis.registry import find_analysis
+        from sage_cli.analysis.selection import options_of
+        from sage_cli.evaluation.evaluate import Evaluation
+
         analysis = find_analysis(name)
         options = options_of(analysis, config, request)
-        return cls(analysis, Evaluation(config), names, request, options, labels)
+        return cls(analysis, Evaluation(config), names, request, options, labels or {})
 
     @property
     def config(self) -> SageConfig:
@@ -172,16 +174,26 @@ class Analysing:
     @cached_property
     def benchmarks(self) -> list[Benchmark]:
         """Return the benchmarks, with the problems that were asked for."""
+        from sage_cli.analysis.selection import only
+
         return only(self.evaluation.benchmarks, self.request.problems)
 
     @cached_property
     def runs(self) -> dict[str, Run]:
         """Return the named runs by label, for an analysis of training records."""
+        from sage_cli.analysis.selection import chosen_runs
+        from sage_cli.store.run import Runs
+
         return chosen_runs(self.names, Runs(self.config.run.root), self.labels)
 
     @cached_property
     def samples(self) -> list[PolicySamples]:
         """Return the samples of the named policies, after the base if one is needed or named."""
+        from sage_cli.analysis.selection import with_base
+        from sage_cli.evaluation.stored import PolicySamples
+        from sage_cli.models.policy import chosen_policies
+        from sage_cli.store.run import Runs
+
         config, base = self.config, self.request.base
         runs = Runs(config.run.root)
         policies = chosen_policies(self.names, runs, config.model, self.labels)
@@ -192,6 +204,8 @@ class Analysing:
     @property
     def stored(self) -> list[Missing]:
         """Return how many of the samples are stored and graded, by policy and benchmark."""
+        from sage_cli.evaluation.stored import missing
+
         policies = [own.policy for own in self.samples]
         return missing(policies, self.benchmarks, self.config, self.config.run.root)
 
@@ -203,6 +217,8 @@ class Analysing:
 
     def scorers(self, progress: Progress) -> list[tuple[PolicySamples, ModelScorer | None]]:
         """Return each policy with the model that scores its samples, None for none."""
+        from sage_cli.analysis.scoring import scorers
+
         return scorers(self.analysis.scorer, self.samples, self.config, progress)
 
 
@@ -237,11 +253,17 @@ def answer(asked: Analysing, progress: Progress) -> tuple[Document, Path]:
     stems = "-".join(dict.fromkeys(Path(one).stem for one in about))
     folder = root / "reports" / f"analyze-{analysis.name}-{stems[:80]}-{identity[:8]}"
     with progress.doing(f"computing {analysis.name}"):
-        return replace(analysis.of(inputs), provenance=inputs.provenance), folder
+        return replace(analysis.compute(inputs), provenance=inputs.provenance), folder
 
 
 def _of_records(asked: Analysing, progress: Progress) -> Inputs:
     """Return training records, with measured checkpoints if the benchmarks are available."""
+    from sage_cli.analysis.analysis import Inputs
+    from sage_cli.analysis.selection import trained
+    from sage_cli.evaluation.evaluate import configured_provenance
+    from sage_cli.reports.provenance import Provenance
+    from sage_cli.store.manifest import surroundings
+
     benchmarks: Sequence[Benchmark] = []
     provenance = Provenance.here(surroundings())
     try:
@@ -255,6 +277,10 @@ def _of_records(asked: Analysing, progress: Progress) -> Inputs:
 
 def _of_samples(asked: Analysing, progress: Progress) -> Inputs:
     """Return policies' answers, with a model's scores if the analysis needs them."""
+    from sage_cli.analysis.analysis import Inputs
+    from sage_cli.analysis.samples import Answers
+    from sage_cli.evaluation.evaluate import provenance_of
+
     config, kind = asked.config, asked.analysis.scorer
     with progress.doing("looking for stored samples"):
         _require_samples(asked)
@@ -262,7 +288,7 @@ def _of_samples(asked: Analysing, progress: Progress) -> Inputs:
     for samples, scorer in asked.scorers(progress):
         for benchmark in asked.benchmarks:
             with progress.doing(f"reading samples of {samples.policy.label} on {benchmark.name}"):
-                own = Answers.of(samples, benchmark, config)
+                own = Answers.from_samples(samples, benchmark, config)
             if scorer is not None:
                 stored = kind == "self if stored"
                 own = (scorer.if_stored if stored else scorer.score)(own, samples)
@@ -290,6 +316,9 @@ def _require_samples(asked: Analysing) -> None:
 
 def plan(asked: Analysing) -> list[Described]:
     """Return which inputs are stored, which are missing, and the command that samples them."""
+    from sage_cli.config.describe import samples_in_words
+    from sage_cli.models.stages import Described
+
     analysis = asked.analysis
     facts: dict[str, Any] = {"says": analysis.says}
     if analysis.records:
@@ -311,6 +340,8 @@ def plan(asked: Analysing) -> list[Described]:
 
 def _scoring_facts(asked: Analysing) -> dict[str, str]:
     """Return how many completions a model would have to score."""
+    from sage_cli.analysis.samples import Answers
+
     facts: dict[str, str] = {}
     kind = asked.analysis.scorer
     for samples, scorer in asked.scorers(Silent()):
@@ -318,7 +349,7 @@ def _scoring_facts(asked: Analysing) -> dict[str, str]:
             continue
         for benchmark in asked.benchmarks:
             where = f"reads {samples.policy.label} on {benchmark.name}"
-            own = Answers.of(samples, benchmark, asked.config)
+            own = Answers.from_samples(samples, benchmark, asked.config)
             lacking, whole = scorer.lacking(own, samples)
             facts[f"{scorer.label} {where}"] = f"{lacking:,} of {whole:,} completions to read"
     return facts

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -30,20 +30,21 @@ from sage_cli.cli.options import (
     load_for_measuring,
 )
 from sage_cli.errors import ConfigurationError
-from sage_cli.evaluation.evaluate import Evaluation
 from sage_cli.file_hash import file_hash
-from sage_cli.metrics import Comparison, Counts, Side, compare_sides, parse_ks, read_counts
-from sage_cli.metrics.counts_file import is_counts_file
-from sage_cli.metrics.intervals import USUAL, Resampling
-from sage_cli.models.compatibility import refuse_several_methods, unchecked
-from sage_cli.models.policy import Policy, named_policy, refuse_equal_labels
 from sage_cli.progress import Progress
-from sage_cli.reports.comparison import comparison_document
-from sage_cli.reports.document import Report
-from sage_cli.reports.provenance import Provenance
-from sage_cli.settings.sections.model import PretrainedModel, ScratchModel
-from sage_cli.store.manifest import surroundings
-from sage_cli.store.run import Runs
+
+if TYPE_CHECKING:
+    from sage_cli.evaluation.evaluate import Evaluation
+    from sage_cli.metrics import Comparison, Counts, Side
+    from sage_cli.metrics.intervals import Resampling
+    from sage_cli.models.policy import Policy
+    from sage_cli.reports.document import Report
+    from sage_cli.reports.provenance import Provenance
+    from sage_cli.settings.sections.model import PretrainedModel, ScratchModel
+    from sage_cli.store.run import Runs
+
+    CountsOf = Callable[[str], Mapping[str, Sequence[Counts]]]
+    """Name of a run -> benchmark -> counts of each evaluation seed."""
 
 HELP = "A run, model folder or file of counts; training seeds as A1,A2,A3; A=Label renames it."
 
@@ -110,7 +111,7 @@ def _at_equal_accuracy(
     notes: bool,
 ) -> None:
     """Compare two models where both have the same pass@1, over temperatures."""
-    from sage_cli.cli.passk import measure_over_temperatures, parse_temperatures
+    from sage_cli.cli.named_models import measure_over_temperatures, parse_temperatures
     from sage_cli.metrics.counts_file import is_counts_file
 
     if at != "pass@1":
@@ -138,9 +139,6 @@ def _at_equal_accuracy(
     show_report(report, json, out, notes=notes)
 
 
-CountsOf = Callable[[str], Mapping[str, Sequence[Counts]]]
-"""Name of a run -> benchmark -> counts of each evaluation seed."""
-
 SideLabels = tuple[str | None, str | None]
 """Labels of the two sides; None derives one from the names."""
 
@@ -158,6 +156,14 @@ def compare(
     A name is a run, a model folder or a file of counts. Without `k`, files are compared at the
     powers of two, runs at the configured ks.
     """
+    from sage_cli.metrics import parse_ks, read_counts
+    from sage_cli.metrics.counts_file import is_counts_file
+    from sage_cli.metrics.intervals import Resampling
+    from sage_cli.models.compatibility import refuse_several_methods, unchecked
+    from sage_cli.models.policy import refuse_equal_labels
+    from sage_cli.reports.comparison import comparison_document
+    from sage_cli.store.run import Runs
+
     names, settings = list(dict.fromkeys((*a, *b))), evaluation.config.evaluation
     read = {name: read_counts(Path(name)) for name in names if is_counts_file(name)}
     hashes = {name: file_hash(Path(name)) for name in read}
@@ -221,7 +227,7 @@ def compare_named(
     b: Sequence[str],
     counts_of: CountsOf,
     ks: Sequence[int],
-    how: Resampling = USUAL,
+    resampling: Resampling | None = None,
     *,
     labels: SideLabels = (None, None),
     bases: Set[str] = frozenset(),
@@ -230,6 +236,9 @@ def compare_named(
 
     `bases` are the names of models that are no trainings of a method.
     """
+    from sage_cli.metrics import Side, compare_sides
+    from sage_cli.metrics.intervals import USUAL
+
     refuse_twice(a, b, {name: name for name in (*a, *b)})
     first, *others = (counts_of(name) for name in (*a, *b))
     shared = [name for name in first if all(name in other for other in others)]
@@ -246,7 +255,7 @@ def compare_named(
 
     def compared(benchmark: str) -> Comparison:
         sides = side(label_a, a, benchmark), side(label_b, b, benchmark)
-        return compare_sides(*sides, ks, how)
+        return compare_sides(*sides, ks, resampling or USUAL)
 
     return {benchmark: compared(benchmark) for benchmark in shared}
 
@@ -255,6 +264,9 @@ def _measured(
     evaluation: Evaluation, policies: Mapping[str, Policy], progress: Progress
 ) -> tuple[dict[str, Mapping[str, Sequence[Counts]]], Provenance]:
     """Return counts by name and benchmark, and their provenance."""
+    from sage_cli.reports.provenance import Provenance
+    from sage_cli.store.manifest import surroundings
+
     if not policies:
         return {}, Provenance.here(surroundings())
     with progress.doing(f"reading {evaluation.config.evaluation.benchmark}"):
@@ -271,6 +283,8 @@ def _measured(
 
 
 def _one_policy(name: str, runs: Runs, model: PretrainedModel | ScratchModel) -> Policy:
+    from sage_cli.models.policy import named_policy
+
     if name.endswith("@all"):
         raise ConfigurationError(f"'{name}' names several checkpoints", "name one as RUN@step")
     return named_policy(name, runs, model)
@@ -312,5 +326,7 @@ def _labels(a: Sequence[str], b: Sequence[str], given: SideLabels) -> tuple[str,
 
 def _label(names: Sequence[str]) -> str:
     """Return a method's label: its first run, and how many more there are."""
+    from sage_cli.metrics.counts_file import is_counts_file
+
     first = Path(names[0]).stem if is_counts_file(names[0]) else names[0].rstrip("/").split("/")[-1]
     return first if len(names) == 1 else f"{first} +{len(names) - 1}"

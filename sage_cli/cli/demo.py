@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from sage_cli.cli.console import console, emit, show_plan, show_report
 from sage_cli.cli.live import Live
 from sage_cli.cli.options import DryRun, Json, Sets
-from sage_cli.cli.passk import Measuring, passk
-from sage_cli.cli.rl import RlTraining
-from sage_cli.cli.suite import carry_out
-from sage_cli.evaluation.evaluate import Evaluation, EvaluationStage
-from sage_cli.models.stages import Stage, plan_of
 from sage_cli.progress import Progress
-from sage_cli.reports.document import Report
-from sage_cli.store.run import Run
-from sage_cli.trials.suites.trials import Overrides, planned
+
+if TYPE_CHECKING:
+    from sage_cli.models.stages import Stage
+    from sage_cli.reports.document import Report
+    from sage_cli.store.run import Run
 
 
 def command(set_: Sets = None, dry_run: DryRun = False, json: Json = False) -> None:
     """Train by SFT, then by DAPO without KL and with the branch guide, and plot pass@k."""
+    from sage_cli.models.stages import plan_of
+
     settings = tuple(set_ or ())
 
     if dry_run:
@@ -46,16 +46,26 @@ class DemoResult:
 
 def demo(preset: str, settings: tuple[str, ...], progress: Progress) -> DemoResult:
     """Train the initial policy and both trials, and draw curves; nothing is done twice."""
+    from sage_cli.cli.named_models import NamedModels, measure_passk
+    from sage_cli.cli.suite_run import carry_out
+    from sage_cli.trials.suites.trials import Overrides, planned
+
     found = planned("demo", Overrides((preset,), settings))
     carry_out(found, progress)
     replicates = found.parts[-1].replicates
     runs = tuple(one.policy.run for one in replicates if one.policy.run is not None)
     names = [str(run.folder) for run in runs]
-    return DemoResult(runs, passk(Measuring.from_config(replicates[-1].config, names), progress))
+    return DemoResult(
+        runs, measure_passk(NamedModels.from_config(replicates[-1].config, names), progress)
+    )
 
 
 def stages(preset: str, settings: tuple[str, ...]) -> list[Stage]:
     """The initial policy, both trials and the measurement."""
+    from sage_cli.cli.training_run import RlTraining
+    from sage_cli.evaluation.evaluate import Evaluation, EvaluationStage
+    from sage_cli.trials.suites.trials import Overrides, planned
+
     replicates = planned("demo", Overrides((preset,), settings)).parts[-1].replicates
     _, without, branch = (one.config for one in replicates)
     policies = [replicate.policy for replicate in replicates]

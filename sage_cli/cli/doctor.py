@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from platform import python_version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.text import Text
@@ -26,23 +26,12 @@ from sage_cli.cli.options import (
     Sets,
     load_config,
 )
-from sage_cli.cli.sft import InitialPolicy, sft_inputs, tags, with_model_of
-from sage_cli.config.schema import SageConfig
 from sage_cli.errors import EXIT_OTHER, ConfigurationError, SageError
-from sage_cli.evaluation.benchmarks import load_benchmarks
-from sage_cli.evaluation.training_pool import training_problems
-from sage_cli.models.folders import TokenizerFacts, read_json
-from sage_cli.models.policy import Policy
-from sage_cli.problems.demonstrations import load_demonstrations
-from sage_cli.problems.problem import Problem
-from sage_cli.problems.template import PromptTemplate
-from sage_cli.sampling.sampler import chosen_backend
-from sage_cli.settings.sections.model import ScratchModel
-from sage_cli.store.manifest import require_storage, require_tested_versions
-from sage_cli.store.mirrors import require_mirrors
-from sage_cli.training.rewards import require_plugins
-from sage_cli.training.validation import configured_validation
-from sage_cli.trials.executors.build import require_executor
+
+if TYPE_CHECKING:
+    from sage_cli.cli.training_run import InitialPolicy
+    from sage_cli.config.schema import SageConfig
+    from sage_cli.problems.problem import Problem
 
 
 def command(
@@ -137,6 +126,9 @@ def checks(config: SageConfig, init: str | None = None) -> Iterator[Check]:
 
     With `init` RL starts from that model.
     """
+    from sage_cli.cli.training_run import InitialPolicy, with_model_of
+    from sage_cli.store.manifest import require_storage, require_tested_versions
+
     config = with_model_of(init, config)
     start = InitialPolicy.of(config, init)
     yield Check("sage", lambda: f"{__version__} on Python {python_version()}, {sys.executable}")
@@ -157,6 +149,10 @@ def checks(config: SageConfig, init: str | None = None) -> Iterator[Check]:
 
 def _packages(config: SageConfig) -> str:
     """Return the plug-ins in use. Raises ConfigurationError for a package that is missing."""
+    from sage_cli.store.mirrors import require_mirrors
+    from sage_cli.training.rewards import require_plugins
+    from sage_cli.trials.executors.build import require_executor
+
     require_mirrors(config.tracking)
     require_executor(config.executor)
     require_plugins(config)
@@ -164,6 +160,9 @@ def _packages(config: SageConfig) -> str:
 
 
 def _model(start: InitialPolicy) -> str:
+    from sage_cli.models.policy import Policy
+    from sage_cli.settings.sections.model import ScratchModel
+
     model = start.config.model
     if start.init is not None:
         return f"{start.policy.label}: weights in {start.policy.files}"
@@ -175,6 +174,10 @@ def _model(start: InitialPolicy) -> str:
 
 
 def _template(start: InitialPolicy) -> str:
+    from sage_cli.models.folders import TokenizerFacts
+    from sage_cli.problems.template import PromptTemplate
+    from sage_cli.settings.sections.model import ScratchModel
+
     section = start.config.prompt
     if isinstance(start.config.model, ScratchModel) and start.init is None:
         facts = TokenizerFacts("<eos>", None, "a model from scratch")
@@ -185,6 +188,7 @@ def _template(start: InitialPolicy) -> str:
 
 
 def _demonstrations(config: SageConfig) -> str:
+    from sage_cli.cli.training_run import sft_inputs
     from sage_cli.training.sft import tokenized
 
     tokenizer, _, examples = sft_inputs(config)
@@ -194,12 +198,17 @@ def _demonstrations(config: SageConfig) -> str:
 
 
 def _problems(config: SageConfig) -> str:
+    from sage_cli.evaluation.training_pool import training_problems
+    from sage_cli.training.validation import configured_validation
+
     problems = len(training_problems(config, config.run.root))
     configured_validation(config)  # refuses to validate on what is trained on
     return f"{problems:,} problems"
 
 
 def _benchmarks(config: SageConfig) -> str:
+    from sage_cli.evaluation.benchmarks import load_benchmarks
+
     found = load_benchmarks(config.evaluation, config.data, config.grading.judge)
     counted = ", ".join(f"{one.name} {len(one.problems):,}" for one in found)
     return f"problems whose golds are right by their judge: {counted}"
@@ -229,6 +238,8 @@ def _rollouts(config: SageConfig) -> str:
 
 
 def _sampling(config: SageConfig) -> str:
+    from sage_cli.sampling.sampler import chosen_backend
+
     backend = chosen_backend(config.sampling)
     if backend == "vllm":
         from sage_cli.sampling.vllm_sampler import require_vllm
@@ -238,6 +249,8 @@ def _sampling(config: SageConfig) -> str:
 
 
 def _lengths(start: InitialPolicy, config: SageConfig) -> str:
+    from sage_cli.evaluation.training_pool import training_problems
+
     problems = training_problems(config, config.run.root)
     return described_lengths(config, problems, _tokenizer(start), _positions(start))
 
@@ -250,6 +263,8 @@ def described_lengths(
     Raises ConfigurationError, with the setting that is needed, where they don't fit. A judge of
     one's own may have golds that are no answers, so that they aren't counted.
     """
+    from sage_cli.problems.template import PromptTemplate
+
     template = PromptTemplate.from_section(config.prompt, tokenizer)
     most = config.rollout.max_tokens
     prompt = max(_counts(tokenizer, [template.render(one.question) for one in problems]))
@@ -286,6 +301,11 @@ def _counts(tokenizer: Any, texts: list[str]) -> list[int]:
 
 def _tokenizer(start: InitialPolicy) -> Any:
     """Return the tokenizer of the policy that RL starts from, trained already or not."""
+    from sage_cli.cli.training_run import tags
+    from sage_cli.models.policy import Policy
+    from sage_cli.problems.demonstrations import load_demonstrations
+    from sage_cli.settings.sections.model import ScratchModel
+
     section, config = start.config.model, start.config
     if start.policy.exists:
         return start.policy.tokenizer()
@@ -300,6 +320,10 @@ def _tokenizer(start: InitialPolicy) -> Any:
 
 def _positions(start: InitialPolicy) -> int | None:
     """Return how many tokens its context has; None where its files don't say."""
+    from sage_cli.models.folders import read_json
+    from sage_cli.models.policy import Policy
+    from sage_cli.settings.sections.model import ScratchModel
+
     section = start.config.model
     if isinstance(section, ScratchModel) and not start.policy.exists:
         return section.max_positions

@@ -10,7 +10,6 @@ from sage_cli.cli import options
 from sage_cli.cli.console import refuse_gpu, show_plan, show_report
 from sage_cli.cli.live import Live
 from sage_cli.cli.options import evaluation_flags, load_for_measuring, may_train, measured_names
-from sage_cli.models.stages import plan_of
 
 Published = Literal["paper"]
 PAPERS_SEEDS = 5
@@ -46,6 +45,8 @@ def command(
     json: options.Json = False,
 ) -> None:
     """Tabulate pass@k of runs or models over benchmarks and seeds."""
+    from sage_cli.models.stages import plan_of
+
     refuse_gpu(gpu, dry_run)
     names = measured_names(names, set_, k)
     if protocol and seeds is None:
@@ -53,15 +54,15 @@ def command(
     flags = evaluation_flags(benchmark, k, n, seeds, limit, allow_template_mismatch)
     flags |= {"compat": compat}
     settings = load_for_measuring(names, preset, config, set_, runs, evaluation=flags).config
-    from sage_cli.cli.passk import Measuring, evaluate
+    from sage_cli.cli.named_models import NamedModels, measure_table
 
-    measuring = Measuring.from_config(settings, names)
+    models = NamedModels.from_config(settings, names)
     if dry_run:
-        show_plan(lambda: plan_of(measuring.stages, gpu), json)
+        show_plan(lambda: plan_of(models.stages, gpu), json)
         return
     trained = may_train(train, names, settings.run.root, chosen=bool(preset or config))
     with Live() as live:
-        report = evaluate(
-            measuring, live, paper=paper, k_samples=protocol == "paper", train=trained
+        report = measure_table(
+            models, live, paper=paper, k_samples=protocol == "paper", train=trained
         )
     show_report(report, json)

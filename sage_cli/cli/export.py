@@ -8,35 +8,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-import yaml
 
 from sage_cli.cli import completions
 from sage_cli.cli.console import console, emit
 from sage_cli.cli.live import Live
 from sage_cli.cli.options import Json, RunRoot
-from sage_cli.config.consent import CONSENT, JUDGE, REWARDS, own_functions, without_consent
-from sage_cli.config.load import load
-from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, SageError, StoreError
-from sage_cli.evaluation.benchmarks import load_benchmarks
-from sage_cli.evaluation.stored import stored_counts
-from sage_cli.metrics import curve, parse_ks
-from sage_cli.metrics.intervals import Resampling
-from sage_cli.models.folders import is_hub_name, is_model_folder
-from sage_cli.models.policy import SAGE_FILE, Policy, named_policy, stored_settings
-from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
-from sage_cli.reports.model_card import CardCurve, CardFacts, model_card
-from sage_cli.settings.sections.model import PretrainedModel, PromptSection
-from sage_cli.settings.sections.sampling import SamplingSection
-from sage_cli.settings.sections.training import Reward, in_words
 from sage_cli.store.files import replacing_folder, write_json, write_text
-from sage_cli.store.manifest import surroundings
-from sage_cli.store.run import Run, Runs, evaluation_figures, run_of
-from sage_cli.store.run_facts import RunFacts
+
+if TYPE_CHECKING:
+    from sage_cli.config.schema import SageConfig
+    from sage_cli.models.policy import Policy
+    from sage_cli.reports.model_card import CardCurve, CardFacts
+    from sage_cli.settings.sections.model import PretrainedModel, PromptSection
+    from sage_cli.settings.sections.sampling import SamplingSection
+    from sage_cli.store.run import Run
 
 
 class Dtype(StrEnum):
@@ -111,6 +101,9 @@ def card_facts(
 
     Curves are those of the benchmark of `config`, where every sample is stored and graded.
     """
+    from sage_cli.reports.model_card import CardFacts
+    from sage_cli.store.run_facts import RunFacts
+
     run = policy.run
     base = policy.pretrained.path if policy.pretrained is not None else None
     of_hub = base is not None and not Path(base).exists()
@@ -128,6 +121,9 @@ def card_facts(
 
 def _own(run: Run) -> dict[str, str]:
     """Return a run's own judge, and its rewards as a sum where a function is among them."""
+    from sage_cli.config.consent import REWARDS, own_functions
+    from sage_cli.settings.sections.training import Reward, in_words
+
     own = own_functions(run.config)
     if REWARDS in own:
         own[REWARDS] = in_words([Reward.model_construct(**one) for one in own[REWARDS]])
@@ -136,6 +132,8 @@ def _own(run: Run) -> dict[str, str]:
 
 def _prompt(section: PromptSection) -> str:
     """Return the prompt of a question, under `chat` the user's turn alone."""
+    from sage_cli.problems.template import PromptTemplate
+
     template = PromptTemplate(section, eos="<eos>")
     chat = section.format == "chat"
     return template.user_turn("{question}") if chat else template.render("{question}")
@@ -170,6 +168,14 @@ def _measured(policy: Policy, config: SageConfig, progress: Progress) -> list[Ca
 
     Benchmarks may have to be fetched, so nothing is looked for where no measurement is recorded.
     """
+    from sage_cli.config.consent import JUDGE, own_functions
+    from sage_cli.evaluation.benchmarks import load_benchmarks
+    from sage_cli.evaluation.stored import stored_counts
+    from sage_cli.metrics import curve, parse_ks
+    from sage_cli.metrics.intervals import Resampling
+    from sage_cli.reports.model_card import CardCurve
+    from sage_cli.store.run import evaluation_figures
+
     if policy.run is None or not evaluation_figures(policy.run):
         return []
     judge = own_functions(policy.run.config).get(JUDGE)
@@ -216,6 +222,8 @@ class LmEvalTask:
 
     def write(self, folder: Path) -> None:
         """Write `lm_eval/NAME.yaml` and `lm_eval/NAME.jsonl` below `folder`."""
+        import yaml
+
         place = folder / FOLDER
         lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in self.rows)
         write_text(place / f"{self.name}.jsonl", lines)
@@ -229,6 +237,9 @@ def lm_eval_task(policy: Policy, config: SageConfig) -> LmEvalTask:
     Raises ConfigurationError for several benchmarks, and for answers that are searched for in the
     whole text.
     """
+    from sage_cli.evaluation.benchmarks import load_benchmarks
+    from sage_cli.problems.template import PromptTemplate
+
     benchmarks = load_benchmarks(config.evaluation, config.data, config.grading.judge)
     if len(benchmarks) != 1:
         raise ConfigurationError(
@@ -306,10 +317,6 @@ def _description(name: str, prompt: PromptSection, sampling: SamplingSection) ->
     }
 
 
-TAKEN = ("model.revision", CONSENT, JUDGE)
-"""The settings by which a model is loaded, and by whose grades its card has a curve."""
-
-
 @dataclass(frozen=True)
 class Exported:
     """The `sage.json` of an exported model: its origin and how to prompt it.
@@ -347,10 +354,15 @@ def export(
     `name` is a run below `root`, RUN@step, a model folder or a name of the Hub. `dtype` is the
     type in which weights are merged and written; "auto" keeps the stored one, in which an adapter
     of a bfloat16 model is rounded once more. `lm_eval` adds a task of `benchmark`, by default of
-    the run's own, which is also that of the card's curve. `sets` are settings of TAKEN as they are
-    typed. Raises StoreError if `folder` holds anything;
-    with `force` a model there is replaced, anything else never.
+    the run's own, which is also that of the card's curve. `sets` are settings as they are
+    typed. Raises StoreError if `folder` holds anything; with `force` a model there is replaced,
+    anything else never.
     """
+    from sage_cli.models.policy import SAGE_FILE, named_policy
+    from sage_cli.reports.model_card import model_card
+    from sage_cli.store.manifest import surroundings
+    from sage_cli.store.run import Runs
+
     model, judge = _typed(name, sets)
     policy = named_policy(name, Runs(root), model)
     policy.require_weights()
@@ -399,6 +411,10 @@ def _config(
     policy: Policy, root: Path, benchmark: str | None, judge: str | None
 ) -> SageConfig | None:
     """Return the configuration under which a policy is measured; None if nothing says it."""
+    from sage_cli.config.consent import without_consent
+    from sage_cli.config.load import load
+    from sage_cli.models.policy import stored_settings
+
     run = policy.run
     made_with = stored_settings(run) if run is not None else policy.own_settings
     if not made_with.get("prompt"):
@@ -414,11 +430,16 @@ def _config(
 
 def _typed(name: str, sets: Sequence[str]) -> tuple[PretrainedModel, str | None]:
     """Return how to load the model `name`, and a judge; ConfigurationError for other settings."""
+    from sage_cli.config.consent import CONSENT, JUDGE
+    from sage_cli.config.load import load
+    from sage_cli.settings.sections.model import PretrainedModel
+
+    accepted = ("model.revision", CONSENT, JUDGE)
     for text in sets:
-        if text.partition("=")[0].strip() not in TAKEN:
+        if text.partition("=")[0].strip() not in accepted:
             raise ConfigurationError(
                 f"--set {text} has no effect on an export",
-                f"it takes {', '.join(TAKEN[:-1])} and {TAKEN[-1]}",
+                f"it takes {', '.join(accepted[:-1])} and {accepted[-1]}",
             )
     config = load(flags={"model": {"kind": "pretrained", "path": name}}, sets=sets).config
     assert isinstance(config.model, PretrainedModel)  # as the flag says
@@ -427,6 +448,9 @@ def _typed(name: str, sets: Sequence[str]) -> tuple[PretrainedModel, str | None]
 
 def check_destination(folder: Path, policy: Policy, force: bool) -> None:
     """Raise StoreError if `folder` holds anything but, with `force`, another model."""
+    from sage_cli.models.folders import is_model_folder
+    from sage_cli.store.run import run_of
+
     here, source = folder.resolve(), Path(policy.path).resolve()
     if here == source or here in source.parents or source in here.parents:
         raise StoreError(
@@ -451,6 +475,8 @@ def check_destination(folder: Path, policy: Policy, force: bool) -> None:
 
 def require_hub_name(name: str) -> None:
     """Raise ConfigurationError if `name` is no ORG/MODEL."""
+    from sage_cli.models.folders import is_hub_name
+
     if not is_hub_name(name):
         raise ConfigurationError(
             f"--push {name}: a model of the Hub is called ORG/MODEL", "for example --push me/policy"

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.markup import escape
@@ -16,29 +16,17 @@ from rich.table import Table
 from sage_cli.cli.console import console, emit
 from sage_cli.cli.live import Live
 from sage_cli.cli.options import Json, Presets, RunRoot, Sets, load_config, load_for_measuring
-from sage_cli.cli.samples import kept_completions
-from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, DataError, StoreError
-from sage_cli.evaluation.benchmarks import grader_of
-from sage_cli.evaluation.stored import PolicySamples
-from sage_cli.grading import Grade
-from sage_cli.grading.grades import STATUSES
-from sage_cli.grading.judges import require_judge
 from sage_cli.json_value import json_value
-from sage_cli.models.policy import NO_GOLD, Policy
-from sage_cli.problems.load import load_problems
 from sage_cli.progress import Progress
-from sage_cli.settings.judge_names import (
-    BUILT_IN_JUDGES,
-    IMPORTED_JUDGE,
-    MODES,
-    Extraction,
-    GradingMode,
-)
-from sage_cli.settings.sections.evaluation import GradingSection
-from sage_cli.settings.sections.model import PromptSection
-from sage_cli.store.annotations import GradeStore
-from sage_cli.store.run import Run
+from sage_cli.settings.judge_names import BUILT_IN_JUDGES, Extraction, GradingMode
+
+if TYPE_CHECKING:
+    from sage_cli.config.schema import SageConfig
+    from sage_cli.grading import Grade
+    from sage_cli.settings.sections.evaluation import GradingSection
+    from sage_cli.settings.sections.model import PromptSection
+    from sage_cli.store.run import Run
 
 _SHOWN = 20
 _EXTRACT = "Where a completion's answer is (default: grading.extract, or the prompt's)."
@@ -76,6 +64,7 @@ def command(
 
     With --training: how often would this judge have paid otherwise than the one that trained RUN?
     """
+    from sage_cli.settings.judge_names import MODES
     from sage_cli.store.run import Runs
 
     typed = {
@@ -125,6 +114,7 @@ def _grade_imported(
     json: bool,
 ) -> None:
     """Grade imported samples, with the answers where the import found them."""
+    from sage_cli.settings.judge_names import MODES
 
     flags = {"judge": "math", **flags}  # its own is the verdicts, beside which this is shown
     config = load_for_measuring([str(run.folder)], preset, None, sets, runs, grading=flags).config
@@ -219,6 +209,8 @@ class GradedFile:
 
     def counts(self, mode: str) -> dict[str, int]:
         """Return the number of completions with each status."""
+        from sage_cli.grading.grades import STATUSES
+
         counts = Counter(grade.status for grade in self.grades[mode])
         return {status: counts[status] for status in STATUSES}
 
@@ -272,6 +264,9 @@ def grade_training(
 
     Raises StoreError if they weren't kept.
     """
+    from sage_cli.cli.samples import kept_completions
+    from sage_cli.grading import Grade
+
     rows = kept_completions(run).to_pylist()
     items, places = [], Counter[int]()
     for row in rows:
@@ -295,6 +290,13 @@ def grade_imported(
 
     An item's line is the number of its problem. Raises DataError if the file had no golds.
     """
+    from sage_cli.evaluation.stored import PolicySamples
+    from sage_cli.grading import Grade
+    from sage_cli.models.policy import NO_GOLD, Policy
+    from sage_cli.problems.load import load_problems
+    from sage_cli.settings.judge_names import IMPORTED_JUDGE
+    from sage_cli.store.annotations import GradeStore
+
     policy = Policy.of_run(run)
     problems = load_problems(config.evaluation.benchmark, config.data, config.evaluation.fields)
     if any(problem.gold == NO_GOLD for problem in problems):
@@ -328,6 +330,9 @@ def _graded(
     progress: Progress,
 ) -> dict[str, list[Grade]]:
     """Return each mode's grades of the items."""
+    from sage_cli.evaluation.benchmarks import grader_of
+    from sage_cli.grading.judges import require_judge
+
     require_judge(judge)
     grades: dict[str, list[Grade]] = {}
     for mode in modes:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,26 +17,9 @@ from sage_cli.cli.options import (
     may_train,
     measured_names,
 )
-from sage_cli.cli.sft import InitialPolicy
-from sage_cli.config.schema import SageConfig
-from sage_cli.errors import ConfigurationError
-from sage_cli.evaluation.evaluate import Evaluated, Evaluation, EvaluationStage, report_folder
-from sage_cli.evaluation.stored import stored_counts
-from sage_cli.file_hash import file_hash
-from sage_cli.metrics import Counts, Curve, curve, curve_ks, parse_ks, read_counts
-from sage_cli.metrics.intervals import Resampling
-from sage_cli.models.policy import NO_LABELS, Labels, NoRunsError, Policy, chosen_policies
-from sage_cli.models.stages import Stage, plan_of
-from sage_cli.progress import Progress
-from sage_cli.reports.document import Report
-from sage_cli.reports.evaluation import evaluation_document
-from sage_cli.reports.passk import Line, passk_document
-from sage_cli.reports.provenance import Provenance
-from sage_cli.reports.published import published_scores
-from sage_cli.settings.sections.evaluation import EvaluationSection
-from sage_cli.store.files import identity_of
-from sage_cli.store.manifest import surroundings
-from sage_cli.store.run import Runs
+
+if TYPE_CHECKING:
+    from sage_cli.cli.named_models import NamedModels
 
 
 def command(
@@ -72,6 +53,9 @@ def command(
     `--json` has `k`, a list, and `curves` as {"policy": "rl-grpo-0123abcd", "benchmark": "aime24",
     "pass@k": [0.1, 0.15], "low": [0.06, 0.1], "high": [0.15, 0.2], ...}, a value for each k.
     """
+    from sage_cli.cli.named_models import NamedModels, measure_passk
+    from sage_cli.models.stages import plan_of
+
     refuse_gpu(gpu, dry_run)
     if from_:
         _show_files(from_, k, runs, set_, out, json)
@@ -81,26 +65,27 @@ def command(
     flags |= {"compat": compat}
     settings = load_for_measuring(names, preset, config, set_, runs, evaluation=flags).config
 
-    measuring = Measuring.from_config(settings, names, labels)
+    models = NamedModels.from_config(settings, names, labels)
     if dry_run:
-        show_plan(lambda: plan_of(measuring.stages, gpu), json)
+        show_plan(lambda: plan_of(models.stages, gpu), json)
         return
     if temperature is not None:
-        _show_temperatures(measuring, temperature, out, json)
+        _show_temperatures(models, temperature, out, json)
         return
     trained = may_train(train, names, settings.run.root, chosen=bool(preset or config))
     with Live() as live:
-        report = passk(measuring, live, train=trained)
+        report = measure_passk(models, live, train=trained)
     show_report(report, json, out)
 
 
-def _show_temperatures(measuring: Measuring, typed: str, out: Path | None, json: bool) -> None:
+def _show_temperatures(models: NamedModels, typed: str, out: Path | None, json: bool) -> None:
     """Curves over temperatures, and differences from the last model at equal pass@1."""
+    from sage_cli.cli.named_models import measure_over_temperatures, parse_temperatures
 
     temperatures = parse_temperatures(typed)
     with Live() as live:
         report = measure_over_temperatures(
-            measuring.evaluation, measuring.names, temperatures, live, measuring.labels
+            models.evaluation, models.names, temperatures, live, models.labels
         )
     show_report(report, json, out)
 
@@ -114,196 +99,10 @@ def _show_files(
     json: bool,
 ) -> None:
     """Curves of files of counts: only the settings of `evaluation` matter."""
+    from sage_cli.cli.named_models import passk_of_files
+
     settings = options.load_config(None, None, sets, run={"root": runs}).config
 
     with doing("computing curves and writing the report"):
         report = passk_of_files(files, k, settings.evaluation, settings.run.root)
     show_report(report, json, out)
-
-
-@dataclass(frozen=True)
-class Measuring:
-    """An evaluation of the models called `names`; without names of the latest run.
-
-    `labels` are what tables and figures call a model, by the name that was typed. `start` is
-    measured where there is no run.
-    """
-
-    evaluation: Evaluation
-    start: InitialPolicy
-    names: Sequence[str]
-    labels: Labels
-
-    @classmethod
-    def from_config(
-        cls, config: SageConfig, names: Sequence[str], labels: Labels = NO_LABELS
-    ) -> Measuring:
-        """The evaluation that `config` describes, of the models called `names`."""
-        return cls(Evaluation(config), InitialPolicy.of(config), names, labels)
-
-    @property
-    def stages(self) -> list[Stage]:
-        """The stages of the command: an evaluation, of policies trained or not yet."""
-        try:
-            policies = self._chosen
-        except NoRunsError:
-            policies = [self.start.policy]
-        return [EvaluationStage(self.evaluation, policies)]
-
-    @property
-    def _chosen(self) -> list[Policy]:
-        """The policies called `names`; without names the latest run's (NoRunsError without one)."""
-        config = self.evaluation.config
-        return chosen_policies(self.names, Runs(config.run.root), config.model, self.labels)
-
-    def measure(self, progress: Progress, *, train: bool) -> Evaluated:
-        """Measure the policies. With `train` the initial policy is trained where there is no run.
-
-        What is wrong with benchmarks or ks is raised before that.
-        """
-        _ = self.evaluation.ks
-        with progress.doing(f"reading {self.evaluation.config.evaluation.benchmark}"):
-            _ = self.evaluation.benchmarks
-        return self.evaluation.measure(self._policies(progress, train=train), progress)
-
-    def _policies(self, progress: Progress, *, train: bool) -> list[Policy]:
-        try:
-            policies = self._chosen
-        except NoRunsError:
-            if not train:
-                raise
-            root = self.evaluation.config.run.root.resolve()
-            progress.say(
-                f"{root} holds no finished run: the preset's initial policy is trained first"
-            )
-            return [self.start.carry_out(progress)]
-        if not self.names:
-            progress.say(f"measuring the latest run, [bold]{policies[0].label}[/]")
-        return policies
-
-
-def passk(measuring: Measuring, progress: Progress, *, train: bool = False) -> Report:
-    """Measure every named run or model; with `train` an initial policy where there is no run.
-
-    Curves are computed at all ks; `evaluation.k` says which of them the table shows.
-    """
-    evaluated = measuring.measure(progress, train=train)
-    ks, evaluation = measuring.evaluation.ks, measuring.evaluation.config.evaluation
-    curve_at = curve_ks(evaluation.samples, ks)
-    with progress.doing("computing curves and writing the report"):
-        lines = [
-            Line(
-                policy,
-                benchmark,
-                _curve([seed.counts for seed in seeds], curve_at, evaluation),
-                seeds,
-            )
-            for (benchmark, policy), seeds in evaluated.measured.items()
-        ]
-        document = passk_document(lines, evaluated.provenance, ks)
-        return document.write(report_folder("passk", evaluated))
-
-
-def passk_of_files(
-    files: Sequence[Path], k: str | None, evaluation: EvaluationSection, root: Path
-) -> Report:
-    """Curves from anybody's counts or samples, one file a curve; no model is needed.
-
-    `k` says which ks the table shows, without it every k up to the smallest number of samples.
-    """
-    counts = [read_counts(path) for path in files]
-    n = min(int(of_file.n_P.min()) for of_file in counts)
-    ks = parse_ks(k or f"1..{n}", n)
-    lines = [
-        Line(path.stem, "counted elsewhere", _curve([of_file], curve_ks(n, ks), evaluation))
-        for path, of_file in zip(files, counts, strict=True)
-    ]
-    hashes = {str(path): file_hash(path) for path in files}
-    identity = identity_of("passk", list(hashes.values()))
-    folder = root / "reports" / f"passk-{files[0].stem}-{identity[:8]}"
-    provenance = replace(Provenance.here(surroundings()), files=hashes)
-    return passk_document(lines, provenance, ks).write(folder)
-
-
-def _curve(counts: Sequence[Counts], ks: Sequence[int], evaluation: EvaluationSection) -> Curve:
-    """The curve of counts, one per evaluation seed, with the configured band."""
-    return curve(counts, ks, Resampling(evaluation.confidence, evaluation.bootstrap))
-
-
-def evaluate(
-    measuring: Measuring,
-    progress: Progress,
-    *,
-    paper: str | None = None,
-    k_samples: bool = False,
-    train: bool = False,
-) -> Report:
-    """Measure every named policy on every benchmark; `paper` lays one of its tables beside.
-
-    With `paper` or `k_samples` the same samples are also evaluated as the paper's were, pass@k from
-    the first k of each problem. With `train` the initial policy is trained where there is no run.
-    """
-    evaluation = measuring.evaluation
-    ks, config = evaluation.ks, evaluation.config
-    if paper:
-        published_scores(paper)  # so that a table that isn't there is named before measuring
-    evaluated = measuring.measure(progress, train=train)
-    as_published = {
-        (benchmark.name, samples.policy.label): stored_counts(
-            samples.policy, benchmark, config, config.run.root, ks
-        )
-        for benchmark in (evaluation.benchmarks if paper or k_samples else ())
-        for samples in evaluated.samples
-    }
-    document = evaluation_document(
-        evaluated.measured, ks, evaluated.provenance, paper, as_published
-    )
-    with progress.doing("writing the report"):
-        return document.write(report_folder("eval", evaluated))
-
-
-def parse_temperatures(text: str) -> tuple[float, ...]:
-    """Return the temperatures of `0.8,1,1.2`. Raises ConfigurationError for anything else."""
-    try:
-        temperatures = tuple(sorted({float(part) for part in text.split(",")}))
-    except ValueError:
-        temperatures = ()
-    if not temperatures or not all(0 < temperature < 100 for temperature in temperatures):
-        raise ConfigurationError(
-            f"--temperature {text}: temperatures are numbers above 0",
-            "write them with commas, as --temperature 0.8,1,1.2",
-        )
-    return temperatures
-
-
-def measure_over_temperatures(
-    evaluation: Evaluation,
-    names: Sequence[str],
-    temperatures: Sequence[float],
-    progress: Progress,
-    labels: Labels = NO_LABELS,
-) -> Report:
-    """Measure the named models at each temperature, and compare them at equal pass@1."""
-    # these draw, and a plan of `sage passk` does not load matplotlib
-    from sage_cli.evaluation.over_temperatures import over_temperatures
-    from sage_cli.reports.over_temperatures import over_temperatures_document
-
-    with progress.doing(f"reading {evaluation.config.evaluation.benchmark}"):
-        _ = evaluation.benchmarks
-    config = evaluation.config
-    policies = chosen_policies(names, Runs(config.run.root), config.model, labels)
-    curves = over_temperatures(evaluation, policies, temperatures, progress)
-    settings = config.evaluation
-    with progress.doing("comparing, and writing the report"):
-        resampling = Resampling(settings.confidence, settings.bootstrap)
-        document = over_temperatures_document(curves, resampling)
-        identity = identity_of(
-            "temperatures",
-            {
-                "policies": [policy.fingerprint for policy in policies],
-                "settings": settings.determinants(),
-                "temperatures": curves.temperatures,
-            },
-        )
-        stem = "-".join(dict.fromkeys(name for name, _ in curves.passed))
-        return document.write(config.run.root / "reports" / f"temperatures-{stem}-{identity[:8]}")

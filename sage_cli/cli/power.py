@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -26,21 +26,19 @@ from sage_cli.cli.options import (
     load_for_measuring,
 )
 from sage_cli.errors import ConfigurationError, StoreError
-from sage_cli.evaluation.evaluate import Evaluation, provenance_of
-from sage_cli.evaluation.stored import PolicySamples, stored_counts
 from sage_cli.file_hash import file_hash
-from sage_cli.metrics import Counts, parse_ks, pooled, read_counts
-from sage_cli.metrics.counts_file import is_counts_file
-from sage_cli.metrics.power import CORRELATION, HETEROGENEITY, Design
-from sage_cli.metrics.support import grade_correlation
-from sage_cli.models.policy import chosen_policies
 from sage_cli.progress import Progress
-from sage_cli.reports.document import Report
-from sage_cli.reports.power import Base, Question, power_document
-from sage_cli.reports.provenance import Provenance
 from sage_cli.store.files import identity_of
-from sage_cli.store.manifest import surroundings
-from sage_cli.store.run import Runs
+
+if TYPE_CHECKING:
+    from sage_cli.evaluation.evaluate import Evaluation
+    from sage_cli.metrics import Counts
+    from sage_cli.reports.document import Report
+    from sage_cli.reports.power import Base
+    from sage_cli.reports.provenance import Provenance
+
+    Counted = tuple[str, str, Counts]
+    """A base's label, the benchmark, and its counts."""
 
 
 def command(
@@ -108,8 +106,6 @@ SAMPLES = (64, 256, 1024)
 """Samples per problem that are tried if none are given."""
 KS = (1, 16, 256, 4096)
 """The k that are shown if none are given, as far as samples are counted."""
-Counted = tuple[str, str, Counts]
-"""A base's label, the benchmark, and its counts."""
 
 
 def power(
@@ -122,7 +118,7 @@ def power(
     seeds: str = "1",
     k: str | None = None,
     loss: bool = False,
-    heterogeneity: float = HETEROGENEITY,
+    heterogeneity: float | None = None,
     correlation: float | None = None,
     like: str | None = None,
 ) -> Report:
@@ -134,10 +130,16 @@ def power(
     the counted samples and those of the designs. `like` is a run from whose stored grades the
     correlation with each base's is estimated.
     """
+    from sage_cli.metrics import parse_ks
+    from sage_cli.metrics.power import CORRELATION, HETEROGENEITY, Design
+    from sage_cli.reports.power import Base, Question, power_document
+
     n = whole_numbers("--samples", samples) if samples else SAMPLES
     s = whole_numbers("--seeds", seeds)
     p = whole_numbers("--problems", problems) if problems else None
     typed_ks = parse_ks(k, n[-1]) if k else ()
+    if heterogeneity is None:
+        heterogeneity = HETEROGENEITY
     if not 0 <= heterogeneity <= 10:
         raise ConfigurationError(
             f"--heterogeneity is {heterogeneity:g}: it is a standard deviation of log-odds, from 0 "
@@ -162,7 +164,7 @@ def power(
         confidence = evaluation.config.evaluation.confidence
         question = Question(designs, ks, loss, heterogeneity, shared, confidence, like)
         with progress.doing(f"finding what could be seen of {label} on {benchmark}"):
-            results.append(Base.of(label, benchmark, counts, question))
+            results.append(Base.from_counts(label, benchmark, counts, question))
     folder = _folder(evaluation.config.run.root, results)
     with progress.doing("drawing and writing the report"):
         return power_document(results, provenance).write(folder)
@@ -182,6 +184,15 @@ def whole_numbers(option: str, text: str) -> tuple[int, ...]:
 
 def _bases(evaluation: Evaluation, names: Sequence[str]) -> tuple[list[Counted], Provenance]:
     """Return each base's counts on each benchmark, and their provenance."""
+    from sage_cli.evaluation.evaluate import provenance_of
+    from sage_cli.evaluation.stored import PolicySamples, stored_counts
+    from sage_cli.metrics import pooled, read_counts
+    from sage_cli.metrics.counts_file import is_counts_file
+    from sage_cli.models.policy import chosen_policies
+    from sage_cli.reports.provenance import Provenance
+    from sage_cli.store.manifest import surroundings
+    from sage_cli.store.run import Runs
+
     files = {name: Path(name) for name in names if is_counts_file(name)}
     bases = [(path.stem, "counts", read_counts(path)) for path in files.values()]
     provenance = Provenance.here(surroundings())
@@ -210,6 +221,12 @@ def _correlation(
     evaluation: Evaluation, like: str, label: str, benchmark: str, counts: Counts
 ) -> float:
     """Return the correlation of the base's stored grades with those of the run `like`."""
+    from sage_cli.evaluation.stored import stored_counts
+    from sage_cli.metrics import pooled
+    from sage_cli.metrics.support import grade_correlation
+    from sage_cli.models.policy import chosen_policies
+    from sage_cli.store.run import Runs
+
     config = evaluation.config
     (policy,) = chosen_policies([like], Runs(config.run.root), config.model)
     n, correlation = config.evaluation.samples, float("nan")

@@ -6,21 +6,19 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from typing_extensions import TypedDict
 
-from sage_cli.analysis.measures.dynamics import series
 from sage_cli.errors import ConfigurationError, StoreError
-from sage_cli.metrics.counts import FloatArray
-from sage_cli.models.policy import split_label
-from sage_cli.reports.document import Document, Figure, Report
-from sage_cli.reports.figures import Series, draw_steps
-from sage_cli.reports.provenance import Provenance
-from sage_cli.reports.tables import Estimate, Record, Row, Table, columns, to_records
 from sage_cli.store.files import identity_of
-from sage_cli.store.manifest import surroundings
-from sage_cli.store.run import Run, Runs
+
+if TYPE_CHECKING:
+    from sage_cli.metrics.counts import FloatArray
+    from sage_cli.reports.document import Document, Report
+    from sage_cli.reports.figures import Series
+    from sage_cli.reports.tables import Record
+    from sage_cli.store.run import Run
 
 USUAL = ("reward", "loss")
 """The default quantity is the first of these that a run has recorded."""
@@ -58,6 +56,13 @@ def plot(root: Path, names: Sequence[str], keys: Sequence[str]) -> Report:
 
 def plot_document(records: Mapping[str, Records], keys: Sequence[str]) -> Document:
     """Return a panel for each of `keys` with a line for each run, and a table of the lines."""
+    from sage_cli.analysis.measures.dynamics import series
+    from sage_cli.reports.document import Document, Figure
+    from sage_cli.reports.figures import draw_steps
+    from sage_cli.reports.provenance import Provenance
+    from sage_cli.reports.tables import Estimate, Row, Table, columns, to_records
+    from sage_cli.store.manifest import surroundings
+
     panels: dict[str, dict[str, Series]] = {}
     rows = []
     for key in keys:
@@ -88,6 +93,9 @@ def plot_document(records: Mapping[str, Records], keys: Sequence[str]) -> Docume
 
 def _labelled(root: Path, names: Sequence[str]) -> dict[str, Run]:
     """Return runs by their labels."""
+    from sage_cli.models.policy import split_label
+    from sage_cli.store.run import Runs
+
     labelled: dict[str, Run] = {}
     for name, label in map(split_label, names):
         run = Runs(root).find(name)

@@ -23,12 +23,11 @@ from sage_cli.cli.group import new_app
 from sage_cli.cli.live import doing
 from sage_cli.cli.options import DryRun, Json, RunName, RunRoot
 from sage_cli.errors import BusyError, ConfigurationError
-from sage_cli.models.policy import Policy, named_policies
 from sage_cli.store.files import TornError, read_object
-from sage_cli.store.locks import is_held, writer
-from sage_cli.store.run import Run, Runs, evaluation_figures
 
 if TYPE_CHECKING:
+    from sage_cli.models.policy import Policy
+    from sage_cli.store.run import Run, Runs
     from sage_cli.store.run_facts import RunFacts
 
 app = new_app("List, show, compare, plot, prune, locate and remove runs.")
@@ -39,6 +38,7 @@ SHOWN = ("parent", "started", "seconds", "seed", "host", "commit", "command", "r
 
 def _runs(root: Path | None) -> Runs:
     from sage_cli.settings.sections.records import default_root
+    from sage_cli.store.run import Runs
 
     return Runs(root or default_root())
 
@@ -162,6 +162,7 @@ def _cell(value: Any, *, full: bool = False) -> str:
 @app.command()
 def show(name: RunName, runs: RunRoot = None, json: Json = False) -> None:
     """Show how a run was trained, its pass@k, its manifest, its speed and its last metrics."""
+    from sage_cli.store.run import evaluation_figures
     from sage_cli.store.run_facts import RunFacts, speed_figures
 
     run = _runs(runs).find(name)
@@ -221,6 +222,7 @@ def diff(
 ) -> None:
     """Compare two runs: the settings that differ, and the figures of both."""
     from sage_cli.settings.sections.records import default_root
+    from sage_cli.store.run import Runs
     from sage_cli.store.run_facts import RunFacts, differences
 
     one, other = (RunFacts.from_run(Runs(runs or default_root()).find(name)) for name in (a, b))
@@ -432,6 +434,8 @@ def plan_prune(runs: Runs, wanted: Wanted) -> PrunePlan:
 
 def carry_out(plan: PrunePlan) -> list[Found]:
     """Delete what the plan says, and return it; runs that are being written by now are left."""
+    from sage_cli.store.locks import writer
+
     done = []
     for one in plan.deleted:
         with suppress(BusyError):
@@ -464,6 +468,8 @@ class _Pruning:
     @cached_property
     def policies(self) -> dict[str, list[Policy]]:
         """Run -> its checkpoints, and its model if it is finished."""
+        from sage_cli.models.policy import named_policies
+
         return {run.id: named_policies(f"{run.id}@all", self.runs) for run in self.runs.whole()}
 
     def of_runs(self) -> Iterator[tuple[Found, bool]]:
@@ -482,6 +488,9 @@ class _Pruning:
     def _checkpoint(
         self, run: Run, policy: Policy, measured: set[str | None]
     ) -> tuple[Found, bool]:
+        from sage_cli.models.policy import Policy
+        from sage_cli.store.locks import is_held
+
         folder = Path(policy.path)
         if is_held(run.folder):
             return _found(folder, "the run is being written", run), False

@@ -8,13 +8,9 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import pyarrow as pa
-import torch
 import typer
 from rich.markup import escape
 from rich.text import Text
-from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 from typing_extensions import TypedDict
 
 from sage_cli.cli import completions
@@ -34,38 +30,26 @@ from sage_cli.cli.options import (
     Tau,
     load_for_measuring,
 )
-from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, DataError, StoreError
-from sage_cli.evaluation.benchmarks import Benchmark, grader_for, load_benchmarks
-from sage_cli.evaluation.evaluate import Evaluation
-from sage_cli.evaluation.imported.foreign import ForeignFile
-from sage_cli.evaluation.imported.formats import FORMATS, detected, read_foreign
-from sage_cli.evaluation.imported.stored import (
-    Gathered,
-    gathered,
-    imported_run,
-    refuse_unreadable_golds,
-    store,
-)
-from sage_cli.evaluation.measure import PolicySampler, grade_rows
-from sage_cli.evaluation.stored import PolicySamples, StoredAnswer, stored_answers
-from sage_cli.grading.grades import STATUSES
-from sage_cli.guides import Guide
-from sage_cli.guides.guide import OptionalSignal
-from sage_cli.guides.token_values import token_values
-from sage_cli.methods.method import batch_of
-from sage_cli.models.planned import reference_of
-from sage_cli.models.policy import Policy, named_policy, named_run
-from sage_cli.models.signals import completion_signals, tilted_temperature
-from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
-from sage_cli.reports.token_report import ReportedCompletion, TokenReport
-from sage_cli.settings.sections.model import trained_dtype
 from sage_cli.store.files import write_json
-from sage_cli.store.run import Run, Runs
-from sage_cli.store.sample_parts import Completion, token_ids
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+    from torch import Tensor
+
+    from sage_cli.config.schema import SageConfig
+    from sage_cli.evaluation.benchmarks import Benchmark
+    from sage_cli.evaluation.evaluate import Evaluation
+    from sage_cli.evaluation.imported.foreign import ForeignFile
+    from sage_cli.evaluation.imported.stored import Gathered
+    from sage_cli.evaluation.stored import PolicySamples, StoredAnswer
+    from sage_cli.guides import Guide
+    from sage_cli.guides.guide import OptionalSignal
+    from sage_cli.models.policy import Policy
+    from sage_cli.reports.token_report import TokenReport
+    from sage_cli.store.run import Run
+    from sage_cli.store.sample_parts import Completion
     from sage_cli.view.runs_view import GuideView
 
 app = new_app("Read completions, whole or token by token; import those of another program.")
@@ -181,8 +165,6 @@ def tokens(
             pass
         report = token_report(settings, run, live, notes)
     if html is not None:
-        from dataclasses import asdict
-
         from sage_cli.view.page_file import write_page
 
         view: GuideView = {"policy": report.policy, "report": asdict(report)}
@@ -314,6 +296,10 @@ def samples_show(
 
     `problem` is a prefix of an id. Raises StoreError if no such completion is stored.
     """
+    from sage_cli.evaluation.stored import PolicySamples
+    from sage_cli.models.policy import named_policy
+    from sage_cli.store.run import Runs
+
     _require_grade(grade)
     config, benchmarks = evaluation.config, evaluation.benchmarks
     policy = named_policy(name, Runs(config.run.root), config.model)
@@ -385,6 +371,8 @@ def kept_completions(run: Run) -> pa.Table:
 
 
 def _require_grade(grade: str | None) -> None:
+    from sage_cli.grading.grades import STATUSES
+
     if grade is not None and grade not in STATUSES:
         raise ConfigurationError(f"there is no grade '{grade}'", f"there are {', '.join(STATUSES)}")
 
@@ -397,6 +385,8 @@ def _wanted(
     grade: str | None,
 ) -> Iterator[StoredAnswer]:
     """Yield completions problem after problem, so that the first come before all are read."""
+    from sage_cli.evaluation.stored import stored_answers
+
     for benchmark in benchmarks:
         for id_ in ids[benchmark.name]:
             answers = stored_answers(samples, benchmark, config, [id_], config.evaluation.samples)
@@ -470,6 +460,14 @@ def import_samples(
 
     What can't be used is an error before anything is written.
     """
+    from sage_cli.evaluation.imported.formats import FORMATS, detected, read_foreign
+    from sage_cli.evaluation.imported.stored import (
+        gathered,
+        imported_run,
+        refuse_unreadable_golds,
+        store,
+    )
+
     with progress.doing(f"reading {path}"):
         file = read_foreign(path, program, score)
         form = FORMATS[program or detected(path)].title
@@ -497,6 +495,20 @@ def token_report(
     been measured under `sampling`; the others are sampled and stored. The problems are those of
     the first benchmark of `evaluation.benchmark`.
     """
+    import torch
+
+    from sage_cli.evaluation.benchmarks import grader_for, load_benchmarks
+    from sage_cli.evaluation.measure import grade_rows
+    from sage_cli.guides.token_values import token_values
+    from sage_cli.methods.method import batch_of
+    from sage_cli.models.planned import reference_of
+    from sage_cli.models.policy import named_policy
+    from sage_cli.problems.template import PromptTemplate
+    from sage_cli.reports.token_report import ReportedCompletion, TokenReport
+    from sage_cli.settings.sections.model import trained_dtype
+    from sage_cli.store.run import Runs
+    from sage_cli.store.sample_parts import token_ids
+
     guide = config.guide.for_training(config.rl.steps)
     policy = named_policy(name, Runs(config.run.root), config.model)
     with progress.doing(f"reading {config.evaluation.benchmark}"):
@@ -571,6 +583,9 @@ def store_with_run(report: TokenReport, name: str, root: Path) -> None:
 
     Raises ConfigurationError for a model that no run here made.
     """
+    from sage_cli.models.policy import named_run
+    from sage_cli.store.run import Runs
+
     run = named_run(name, Runs(root))
     if run is None:
         raise ConfigurationError(
@@ -597,6 +612,9 @@ def _completions(
     policy: Policy, benchmark: Benchmark, config: SageConfig, progress: Progress
 ) -> list[Completion]:
     """Return sample 0 of each problem, from the policy's sample set or sampled into it."""
+    from sage_cli.evaluation.measure import PolicySampler
+    from sage_cli.evaluation.stored import PolicySamples
+
     samples = PolicySamples.from_config(policy, config, config.run.root)
     with PolicySampler(samples, config.sampling, progress) as sampler:
         stored = sampler.sample(config.evaluation.seed, benchmark.problems, 1)
@@ -607,6 +625,10 @@ def _completions(
 def _signals(
     model: Any, ids: Sequence[Ids], config: SageConfig, progress: Progress
 ) -> list[tuple[Tensor, Tensor]]:
+    import torch
+
+    from sage_cli.models.signals import completion_signals
+
     model = model.to("cuda" if torch.cuda.is_available() else "cpu").eval()
     progress.begin("read", len(ids), "completions")
     signals = []
@@ -621,6 +643,10 @@ def _tilted(
     model: Any, ids: Sequence[Ids], right: Sequence[bool], guide: Guide, config: SageConfig
 ) -> Tensor:
     """Return the reference's log-probabilities, tilted by each row's exponent, padded."""
+    from torch.nn.utils.rnn import pad_sequence
+
+    from sage_cli.models.signals import completion_signals, tilted_temperature
+
     rows = [
         completion_signals(
             model, *row, tilted_temperature(config.rollout.temperature, guide.exponents[one])

@@ -2,47 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, NotRequired, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
 from rich.table import Table
-from typing_extensions import TypedDict
 
-from sage_cli.analysis.registry import find_analysis
-from sage_cli.analysis.selection import Request, options_of
 from sage_cli.cli import completions
-from sage_cli.cli.analyze import Analysing, answer
-from sage_cli.cli.app import ask_nobody
 from sage_cli.cli.console import console, emit
 from sage_cli.cli.group import new_app
 from sage_cli.cli.live import Live, doing
 from sage_cli.cli.options import DryRun, Json, Presets, RunRoot, Sets
-from sage_cli.errors import SageError, StoreError
-from sage_cli.models.folders import pinned_revision
-from sage_cli.progress import Progress
-from sage_cli.reports.document import Document
-from sage_cli.reports.provenance import Provenance
-from sage_cli.reports.sweeps.document import document_of
-from sage_cli.settings.ks import capped_ks
-from sage_cli.settings.sections.model import PretrainedModel
-from sage_cli.store.locks import writer
-from sage_cli.store.mirrors import require_mirrors
-from sage_cli.trials.cost import Cost, cost, cost_left, cost_of
-from sage_cli.trials.executors.build import build_executor
-from sage_cli.trials.executors.executor import Resources
-from sage_cli.trials.queue import all_failed, run_tasks, stored_failures, write_failures
-from sage_cli.trials.search.folder import SweepFolder
-from sage_cli.trials.search.read_space import guide_of, read_space
-from sage_cli.trials.search.sweep import shared_config, sweep_folder, sweep_name
-from sage_cli.trials.suites.declaration import Analysis
-from sage_cli.trials.suites.report import SuiteReport, chapters, write_report
-from sage_cli.trials.suites.results import results
-from sage_cli.trials.suites.trials import Overrides, Part, PlannedSuite, planned
-from sage_cli.trials.task import DONE, TO_DO, Task, TaskState, TaskStates
-from sage_cli.view.page_file import write_page
+
+if TYPE_CHECKING:
+    from sage_cli.trials.suites.report import SuiteReport
+    from sage_cli.trials.suites.trials import Overrides
 
 app = new_app("Run a table or a figure of the paper, or a study of your own.")
 
@@ -111,6 +86,8 @@ def run(
     json: Json = False,
 ) -> None:
     """Run every task that is not done, then report; run it again to resume."""
+    from sage_cli.cli.suite_run import run_suite
+
     overrides = overrides_of(
         preset, set_, seeds, runs, only, name=executor, workers=workers, address=address
     )
@@ -134,6 +111,7 @@ def report(
     json: Json = False,
 ) -> None:
     """Report what is stored; nothing is run."""
+    from sage_cli.cli.suite_run import report_suite
 
     overrides = overrides_of(preset, set_, seeds, runs, only)
     with Live() as live:
@@ -182,258 +160,31 @@ def _show(written: SuiteReport, json: bool) -> None:
 
 
 def _show_plan(name: str, overrides: Overrides, json: bool) -> None:
-    ask_nobody()
+    from sage_cli.cli.app import ask_nobody
+    from sage_cli.cli.suite_run import plan_suite
     from sage_cli.trials.task import DONE
 
+    ask_nobody()
     with doing(f"planning {name}"):
-        found = dry_run(name, overrides)
+        planned = plan_suite(name, overrides)
     if json:
-        emit(found)
+        emit(planned)
         return
-    numbers = {task["name"]: number for number, task in enumerate(found["tasks"], 1)}
+    numbers = {task["name"]: number for number, task in enumerate(planned["tasks"], 1)}
     table = Table("", "task", "needs", "state", box=None)
-    for task in found["tasks"]:
+    for task in planned["tasks"]:
         needs = numbers.get(task["needs"] or "", "")
         number = numbers[task["name"]]
         table.add_row(str(number), escape(task["title"]), str(needs), task["state"])
-    console.print(f"[bold]{escape(found['title'])}[/]", table, sep="\n")
-    if left := [task["command"] for task in found["tasks"] if task["state"] != DONE]:
+    console.print(f"[bold]{escape(planned['title'])}[/]", table, sep="\n")
+    if left := [task["command"] for task in planned["tasks"] if task["state"] != DONE]:
         console.print("commands that are left:")
         for command in left:  # a line each, however long, so that they can be copied
             console.print(command, markup=False, highlight=False, soft_wrap=True)
-    for title, amounts in (("in all", found["cost"]), ("left", found["left"])):
+    for title, amounts in (("in all", planned["cost"]), ("left", planned["left"])):
         console.print(f"{title}: {amounts.describe()}")
-    for one in found["chosen"]:
-        console.print(f"[dim]chosen: {escape(one)}[/]")
-    for one in found["notes"]:
-        console.print(f"[dim]{escape(one)}[/]")
-    console.print(f"folder: [bold]{escape(found['folder'])}[/]", soft_wrap=True)
-
-
-RETRIES = 1
-FAILURES = "failures.json"
-
-
-class TaskJson(TaskState):
-    """A task: its command, the task that it needs, its state, and the suites that want it.
-
-    The cost of a sweep's trials is shown by `sage sweep --dry-run`.
-    """
-
-    suites: list[str]
-    cost: NotRequired[Cost]
-
-
-class SuitePlan(TypedDict):
-    """A suite's tasks in the order in which they can be done, their cost, and notes on both."""
-
-    suite: str
-    title: str
-    folder: str
-    tasks: list[TaskJson]
-    cost: Cost
-    left: Cost
-    chosen: list[str]
-    notes: list[str]
-
-
-@dataclass(eq=False, kw_only=True)
-class SweepTask(Task):
-    """A suite's sweep, which has an executor and tasks of its own; `folder` holds its memory."""
-
-    folder: Path
-    resources: Resources = field(default_factory=Resources)
-
-    @property
-    def state(self) -> str:
-        """Return how many of a suite's trials are done; nothing is read before it was started."""
-        if not self.folder.is_dir():
-            return TO_DO
-        from sage_cli.trials.search.sweep import prepared  # imports Optuna
-
-        states = [task.state for task in prepared(self.config).known_tasks()]
-        done = states.count(DONE)
-        return DONE if done == len(states) else f"{done}/{len(states)} runs done"
-
-    def carry_out(self, progress: Progress) -> None:
-        """Run `sage sweep` in this process; its tasks go to the same executor."""
-        from sage_cli.cli.sweep import sweep
-
-        sweep(self.config, progress)
-
-
-def run_suite(name: str, overrides: Overrides, progress: Progress) -> SuiteReport:
-    """Carry out every task that is not done, and report.
-
-    A task that fails does not affect the others. Raises TrainingError if all tasks failed.
-    """
-
-    with progress.doing(f"planning {name}"):
-        plan = planned(name, overrides)
-    require_analyses(plan)
-    carry_out(plan, progress)
-    for task in sweeps_of(plan):
-        task.carry_out(progress)
-    return report_of(plan, progress)
-
-
-def carry_out(plan: PlannedSuite, progress: Progress) -> None:
-    """Carry out the tasks of a plan that are not done, and write why some failed.
-
-    Raises TrainingError if nothing is measured or trained in the end.
-    """
-    config, folder = plan.config, plan.folder / "tasks"
-    require_mirrors(config.tracking)
-    executor = build_executor(config.executor, folder=folder, processes=config.rl.processes)
-    with writer(plan.folder):
-        states = TaskStates(plan.folder, plan.tasks)
-        failures = run_tasks(plan.tasks, executor, folder, RETRIES, progress, ended=states.note)
-        write_failures(plan.folder / FAILURES, failures)
-    if failures and not any(task.state == DONE for task in plan.tasks if task.needs):
-        raise all_failed(map(str, failures.values()), folder)
-
-
-def dry_run(name: str, overrides: Overrides) -> SuitePlan:
-    """The tasks that `run_suite` carries out, with their states and costs."""
-    plan = planned(name, overrides)
-    tasks: list[TaskJson] = [{**_shown(task), "cost": cost_of(task)} for task in plan.tasks]
-    states = [task["state"] for task in tasks]
-    left = [task for task, state in zip(plan.tasks, states, strict=True) if state != DONE]
-    return {
-        "suite": plan.suite.name,
-        "title": plan.suite.title,
-        "folder": str(plan.folder),
-        "tasks": [*tasks, *map(_shown, sweeps_of(plan))],
-        "cost": cost(plan.tasks),
-        "left": cost_left(left),
-        "chosen": [one for part in plan.parts for one in part.suite.chosen],
-        "notes": _notes(plan),
-    }
-
-
-def sweeps_of(plan: PlannedSuite) -> list[SweepTask]:
-    """The sweeps of all parts, each over as many seeds as the suite says."""
-    return [_sweep_task(part, part.suite.sweep, plan) for part in plan.parts if part.suite.sweep]
-
-
-def _sweep_task(part: Part, space: str, plan: PlannedSuite) -> SweepTask:
-    suite, overrides = part.suite, plan.overrides
-    seeds = overrides.seeds or suite.seeds
-    sections = {"guide": {"name": guide_of(space)}, "sweep": {"space": space, "seeds": seeds}}
-    presets = overrides.presets_with(suite.preset)
-    config = overrides.config(suite.preset, sections)
-    folder = sweep_folder(
-        config.run.root, sweep_name(shared_config(config), read_space(space, config).keys)
-    )
-    return SweepTask(
-        folder.name, suite.title, ("sweep", "--space", space), config, bool, kind="sweep",
-        folder=folder, wanted_by=[suite.name],
-        options=(
-            *(word for one in presets for word in ("--preset", one)),
-            "--seeds", str(seeds),
-            *(word for one in overrides.sets for word in ("--set", one)),
-        ),
-    )  # fmt: skip
-
-
-def _shown(task: Task) -> TaskJson:
-    return cast(TaskJson, {**task.as_json(), "suites": task.wanted_by})
-
-
-def _notes(plan: PlannedSuite) -> list[str]:
-    notes = ["measurements that share samples are counted as if each sampled its own"]
-    models: dict[str, str | None] = {}
-    for part in plan.parts:
-        notes += [
-            f"{part.suite.name}: {label} is {other} under these settings, and is run once"
-            for label, other in part.same.items()
-        ]
-        for one in part.replicates:
-            model = one.config.model
-            if isinstance(model, PretrainedModel):
-                models[model.path] = pinned_revision(model.path, model.revision)
-        if not part.suite.measured or not part.trials:
-            continue
-        samples = part.trials[0].config.evaluation.samples
-        if capped_ks(part.suite.k, samples) != part.suite.k:
-            notes.append(
-                f"{part.suite.name}: k ends at {samples}, not as in the suite's {part.suite.k}: "
-                f"evaluation.samples is {samples}"
-            )
-    unknown = [path for path, commit in models.items() if not commit and not Path(path).is_dir()]
-    if unknown:
-        notes.append(
-            f"the Hub wasn't asked for {', '.join(unknown)}, which its cache lacks: runs that grow "
-            "from there will have other ids than these"
-        )
-    return notes
-
-
-def report_suite(name: str, overrides: Overrides, progress: Progress) -> SuiteReport:
-    """Report what is stored of a suite, and why the rest is missing; nothing is run."""
-    with progress.doing(f"planning {name}"):
-        plan = planned(name, overrides)
-    require_analyses(plan)
-    return report_of(plan, progress)
-
-
-def require_analyses(plan: PlannedSuite) -> None:
-    """Raise ConfigurationError for an unknown analysis, or an option that one does not take."""
-    for part in plan.parts:
-        for one in part.suite.analyses:
-            options_of(find_analysis(one.name), plan.config, Request(**dict(one.options)))
-
-
-def report_of(plan: PlannedSuite, progress: Progress) -> SuiteReport:
-    """Write the report of a plan, as far as it is done, and its page."""
-    with progress.doing(f"counting what is stored of {plan.suite.name}"):
-        failures = stored_failures(plan.folder / FAILURES)
-        found = [results(part, plan.benchmarks, failures) for part in plan.parts]
-    analyses = {
-        part.suite.name: [_analysed(one, part, progress) for one in part.suite.analyses]
-        for part in plan.parts
-    }
-    for task in sweeps_of(plan):
-        analyses[task.wanted_by[0]].append(_swept(task))
-    with progress.doing("computing curves and differences"):
-        every = chapters(plan, found, analyses)
-    with progress.doing("drawing and writing the report"):
-        written = write_report(plan, found, every)
-    with progress.doing("writing the page"):
-        write_page(plan.config.run.root, written.page, "suite", plan.folder.name)
-    return written
-
-
-def _analysed(analysis: Analysis, part: Part, progress: Progress) -> Document:
-    """The answer of `sage analyze` about the policies that exist, or why there is none."""
-    wanted = [
-        one
-        for trial in part.trials
-        if not analysis.methods or trial.label in analysis.methods
-        for one in trial.replicates
-    ]
-    names = [one.policy.word for one in wanted if one.policy.exists]
-    title = f"Analysis: {analysis.name}"
-    if not names:
-        return Document(analysis.name, title, {}, notes=("none of its runs is there yet",))
-    # the first of those with the same policy; the initial one also where it is not named
-    labels = {one.policy.word: one.title for one in reversed(part.replicates)}
-    request = Request(**dict(analysis.options))
-    try:
-        asked = Analysing.of(analysis.name, wanted[0].config, names, request, labels)
-        return answer(asked, progress)[0]
-    except SageError as error:
-        return Document(analysis.name, title, {}, notes=(f"refused: {error.cause}",))
-
-
-def _swept(task: SweepTask) -> Document:
-    """The last report of a sweep's driver, or why there is none."""
-    try:
-        result = SweepFolder(task.folder).result
-    except StoreError as error:
-        why = error.cause
-    else:
-        if result is not None:
-            return document_of(result, Provenance())
-        why = "the sweep has not ended yet"
-    return Document("sweep", "Sweep", {}, notes=(why,))
+    for choice in planned["chosen"]:
+        console.print(f"[dim]chosen: {escape(choice)}[/]")
+    for note in planned["notes"]:
+        console.print(f"[dim]{escape(note)}[/]")
+    console.print(f"folder: [bold]{escape(planned['folder'])}[/]", soft_wrap=True)

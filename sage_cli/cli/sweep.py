@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 import os
-import shlex
-import shutil
-import socket
-import sys
-from collections.abc import Sequence
-from contextlib import ExitStack, closing
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
 from rich.table import Table
-from typing_extensions import TypedDict
 
 from sage_cli.cli.console import console, emit, name_column, refuse_gpu, show_plan, show_report
 from sage_cli.cli.group import new_app, refuse_options
@@ -33,37 +25,10 @@ from sage_cli.cli.options import (
     load_config,
     option,
 )
-from sage_cli.cli.rl import Compat, RlTraining
-from sage_cli.config.consent import function_words, service_words, without_consent
-from sage_cli.config.describe import evaluation_facts, rl_facts
-from sage_cli.config.load import load, options_for
-from sage_cli.config.schema import SageConfig
-from sage_cli.errors import ConfigurationError, StoreError, TrainingError
-from sage_cli.evaluation.benchmarks import refuse_trained
-from sage_cli.models.stages import Described, memory_of, rl_hours
-from sage_cli.progress import Progress
-from sage_cli.reports.document import Report
-from sage_cli.reports.sweeps.result import SweepResult, SweepTrial, Value
-from sage_cli.settings.presets import read_layer
-from sage_cli.settings.sections.sweep import ExecutorSection
-from sage_cli.store.files import read_object, write_json
-from sage_cli.store.locks import driver
-from sage_cli.store.mirrors import require_mirrors
-from sage_cli.store.run import Runs
-from sage_cli.training.rewards import require_plugins
-from sage_cli.trials.cost import measuring_cost, seconds_per_step, training_cost
-from sage_cli.trials.executors.build import build_executor, local_places
-from sage_cli.trials.executors.executor import Executor
-from sage_cli.trials.queue import all_failed
-from sage_cli.trials.search.driver import Driver
-from sage_cli.trials.search.folder import AGAIN, COMMANDS, CONFIG, OTHER_VERSION, TASKS, SweepFolder
-from sage_cli.trials.search.outcome import lost, mirror_report, outcome
-from sage_cli.trials.search.space import State, StudyTrial
-from sage_cli.trials.search.sweep import Sweep, point_config, prepared, shared_config
-from sage_cli.trials.task import Replicate, Task, left_and_states
+from sage_cli.cli.rl import Compat
 
 if TYPE_CHECKING:
-    from sage_cli.trials.search.folder import Sweeps
+    from sage_cli.trials.search.folder import SweepFolder, Sweeps
 
 app = new_app("Train and measure trials of a search space; list, show and end sweeps.")
 Name = Annotated[str, typer.Argument(help="A sweep's name, or an unambiguous part of one.")]
@@ -132,6 +97,8 @@ def command(
 
     Run the same command again to resume. A command below is about stored sweeps.
     """
+    from sage_cli.cli.sweep_run import plan_sweep, run_sweep
+
     if ctx.invoked_subcommand is not None:
         refuse_options(ctx)
         return
@@ -158,7 +125,7 @@ def command(
         return
 
     with Live() as live:
-        report = sweep(settings, live, detach=detach)
+        report = run_sweep(settings, live, detach=detach)
     show_report(report, json)
     if not json:
         from sage_cli.trials.search.folder import PAGE
@@ -201,8 +168,8 @@ def show(name: Name, runs: RunRoot = None, json: Json = False) -> None:
         return
     facts = _facts(sweep)
     counts = ", ".join(f"{facts['trials'].get(state, 0)} {state}" for state in STATES)
-    driver = f"driven by {sweep.driven_by}" if sweep.driven_by else "nobody drives it"
-    console.print(f"[bold]{sweep.name}[/]: {counts}; {driver}", soft_wrap=True)
+    state = f"driven by {sweep.driven_by}" if sweep.driven_by else "nobody drives it"
+    console.print(f"[bold]{sweep.name}[/]: {counts}; {state}", soft_wrap=True)
     if result is None:
         console.print("no report yet: it is written when the driver ends")
         return
@@ -232,6 +199,7 @@ def best(
     json: Json = False,
 ) -> None:
     """Show the best trial: a command to paste, its runs, and the trials that may be as good."""
+    from sage_cli.cli.sweep_run import best_trials
 
     sweep = _sweeps(runs).find(name)
     found = best_trials(sweep, objective)
@@ -264,6 +232,7 @@ def pictures(
     json: Json = False,
 ) -> None:
     """Write Optuna's pictures: history, slices, contours, parallel coordinates, importances."""
+    from sage_cli.cli.sweep_run import draw
 
     sweep = _sweeps(runs).find(name)
     files = draw(sweep, out)
@@ -277,6 +246,7 @@ def pictures(
 @app.command()
 def cancel(name: Name, runs: RunRoot = None, json: Json = False) -> None:
     """Ask a sweep's driver to stop; the sweep can be resumed later."""
+    from sage_cli.cli.sweep_run import cancel_sweep
 
     sweep = _sweeps(runs).find(name)
     driven = sweep.driven_by
@@ -298,6 +268,7 @@ def remove(
     json: Json = False,
 ) -> None:
     """Delete a sweep's folder and study, not its runs. It asks first; "no" exits with 1."""
+    from sage_cli.cli.sweep_run import remove_sweep
 
     sweep = _sweeps(runs).find(name)
     if not yes:
@@ -323,6 +294,7 @@ def dashboard(
     json: Json = False,
 ) -> None:
     """Open optuna-dashboard on a sweep's study; with --json only say how."""
+    from sage_cli.cli.sweep_run import dashboard_command
 
     command = dashboard_command(_sweeps(runs).find(name), port)
     if json:
@@ -335,348 +307,3 @@ def _facts(sweep: SweepFolder) -> dict[str, Any]:
     """The content of state.json, with the sweep's present driver and its folder."""
     state = {"trials": {}, **sweep.state}
     return {**state, "driven_by": sweep.driven_by, "folder": str(sweep.path)}
-
-
-class Best(TypedDict):
-    """The best trial by an objective, by its number in the report.
-
-    `words` are the command that trains its first run, or finds it. `alike` are the numbers of the
-    trials that are indistinguishable from it, null if the noise is unknown.
-    """
-
-    objective: str
-    number: int
-    value: float
-    interval: tuple[float, float] | None
-    words: str
-    alike: tuple[int, ...] | None
-    settings: dict[str, Value]
-    runs: tuple[str, ...]
-
-
-def best_trials(sweep: SweepFolder, objective: str | None = None) -> list[Best]:
-    """The best trial by each objective, or by the one that is named.
-
-    Raises StoreError if no trial is done, ConfigurationError for an unknown objective.
-    """
-    result = reported(sweep)
-    if objective is not None and objective not in result.objectives:
-        close = get_close_matches(objective, result.objectives, n=1)
-        there = ", ".join(result.objectives)
-        raise ConfigurationError(
-            f"{sweep.name} has no objective '{objective}'; it has {there}",
-            f"did you mean {close[0]}?" if close else "name one of those",
-        )
-    wanted = result.objectives if objective is None else (objective,)
-    return [_best(result, one, sweep) for one in wanted]
-
-
-def reported(sweep: SweepFolder) -> SweepResult:
-    """The sweep's report. Raises StoreError while there is none."""
-    if (result := sweep.result) is None:
-        how = "it is written when the driver ends" if sweep.driven_by else _resume(sweep)
-        raise StoreError(f"{sweep.name} has no report yet", how)
-    return result
-
-
-def draw(sweep: SweepFolder, folder: Path | None = None) -> list[Path]:
-    """Write Optuna's pictures of the sweep's report; returns the files.
-
-    Raises StoreError if no trial is done.
-    """
-    from sage_cli.reports.sweeps.optuna_pictures import write_pictures
-
-    result = reported(sweep)
-    if not result.done:
-        raise StoreError(f"no trial of {sweep.name} is done", _resume(sweep))
-    return write_pictures(result, folder or sweep.path / "pictures")
-
-
-def cancel_sweep(sweep: SweepFolder) -> str:
-    """Ask the driver to stop; returns a sentence about what was done, or is left to do by hand.
-
-    Raises StoreError if there is nothing to cancel.
-    """
-    if sweep.driven_by:
-        sweep.cancel()
-        return (
-            f"{sweep.driven_by} was asked to stop driving {sweep.name}: what its tasks have saved "
-            f"stays, and {_resume(sweep)}"
-        )
-    if not sweep.jobs:
-        raise StoreError(f"nobody drives {sweep.name}, and no jobs of it are left", _resume(sweep))
-    jobs = " ".join(sweep.jobs)
-    return (
-        f"nobody drives {sweep.name}, and {_jobs_left(sweep)}: "
-        f"`scancel {jobs}` ends those that still run; {_resume(sweep)}"
-    )
-
-
-def remove_sweep(sweep: SweepFolder) -> list[str]:
-    """Delete the sweep's folder and its study; runs stay. Raises StoreError while it is driven.
-
-    A study in a database that another folder drives, or drove last, stays; returns a sentence for
-    each of these.
-    """
-    if sweep.driven_by:
-        raise StoreError(
-            f"{sweep.name} is driven by {sweep.driven_by}",
-            f"`sage sweep cancel {sweep.name}` stops it; remove it then",
-        )
-    if sweep.jobs:
-        raise StoreError(
-            _jobs_left(sweep),
-            f"end those that run with `scancel {' '.join(sweep.jobs)}`, delete "
-            f"{sweep.path / TASKS / 'jobs.json'}, and remove the sweep then",
-        )
-    kept = []
-    if url := sweep.state.get("storage"):
-        from sage_cli.trials.search.storage import remove_studies
-
-        others = dict.fromkeys(map(str, remove_studies(url, sweep.name, sweep.known_mark)))
-        kept = [f"its study in the database stays: it is driven by {other}" for other in others]
-    sweep.remove()
-    return kept
-
-
-def dashboard_command(sweep: SweepFolder, port: int) -> list[str]:
-    """The command that starts optuna-dashboard on the sweep's study, for this machine alone.
-
-    Raises ConfigurationError if it is not installed or the port is taken, StoreError if the sweep
-    has no study yet.
-    """
-    beside = Path(sys.executable).with_name("optuna-dashboard")
-    program = str(beside) if beside.is_file() else shutil.which("optuna-dashboard")
-    if program is None:
-        raise ConfigurationError(
-            "optuna-dashboard is not installed", "pip install 'sage-rlvr[dashboard]'"
-        )
-    url, journal = sweep.state.get("storage"), sweep.path / "journal.log"
-    if url is None and not journal.is_file():
-        raise StoreError(f"{sweep.name} has no study yet", _resume(sweep))
-    with socket.socket() as taken:
-        if taken.connect_ex(("127.0.0.1", port)) == 0:
-            raise ConfigurationError(f"port {port} is taken", "name another one with --port")
-    return [program, url or str(journal), "--port", str(port)]
-
-
-def _best(result: SweepResult, objective: str, sweep: SweepFolder) -> Best:
-    place = result.best(objective)
-    if place is None:
-        raise StoreError(f"no trial of {sweep.name} is done", _resume(sweep))
-    trial = result.trials[place]
-    assert trial.values is not None  # the best of those that are done
-    same = sorted(one + 1 for one in result.indistinguishable(objective) - {place})
-    return {
-        "objective": objective,
-        "number": place + 1,
-        "value": trial.values[objective],
-        "interval": (trial.intervals or {}).get(objective),
-        "words": command_of(sweep, trial),
-        "alike": tuple(same) if objective in result.rankings else None,
-        "settings": dict(trial.settings),
-        "runs": trial.runs,
-    }
-
-
-def settings_of(sweep: SweepFolder) -> SageConfig:
-    """Return the settings that a sweep was typed with, without code that they name.
-
-    Raises StoreError if this version of sage knows other ones.
-    """
-    file = sweep.path / CONFIG
-    try:
-        return load(stored=without_consent(read_layer(file))).config
-    except ConfigurationError as error:
-        raise StoreError(
-            f"{file} was written by another version of sage, or edited: {error.cause}",
-            OTHER_VERSION,
-        ) from None
-
-
-def command_of(sweep: SweepFolder, trial: SweepTrial) -> str:
-    """The `sage rl` that leads to the trial's first run, with all digits of its numbers.
-
-    It names the stored configuration of the run if no words make the settings.
-    """
-    words = options_for(point_config(shared_config(settings_of(sweep)), trial.settings))
-    if words is None:
-        words = ("--config", str(sweep.path / TASKS / f"{trial.runs[0]}.json"))
-    functions = function_words(read_layer(sweep.path / CONFIG))
-    return shlex.join(("sage", "rl", *words, *functions))
-
-
-def write_page(sweep: SweepFolder, root: Path, progress: Progress) -> None:
-    """Write the page of a sweep's report beside it, and the command of each trial."""
-    from sage_cli.view.page_file import write_page as write_page_file
-
-    trials = enumerate(reported(sweep).trials, 1)
-    commands = {number: command_of(sweep, trial) for number, trial in trials if trial.runs}
-    write_json(sweep.path / COMMANDS, commands)
-    with progress.doing("writing the page"):
-        write_page_file(root, sweep.page, "sweep", sweep.name)
-
-
-def _jobs_left(sweep: SweepFolder) -> str:
-    count = len(sweep.jobs)
-    jobs = "1 job" if count == 1 else f"{count} jobs"
-    return f"{jobs} of {sweep.name} {'is' if count == 1 else 'are'} left with the cluster"
-
-
-def _resume(sweep: SweepFolder) -> str:
-    file = sweep.path / CONFIG
-    services = service_words(read_object(file, AGAIN)) if file.is_file() else []
-    return f"`{shlex.join(['sage', 'sweep', '--config', str(file), *services])}` resumes it"
-
-
-LEARNING_WORKERS = 4
-"""Trainings at once on a cluster if the sampler learns and executor.workers is not set."""
-
-
-def sweep(config: SageConfig, progress: Progress, *, detach: bool = False) -> Report:
-    """Run what the sweep still lacks; failures are stored with their class and tried again.
-
-    With `detach` the tasks are left to an executor that outlives this process, and stored results
-    are reported. Raises TrainingError if no trial has a result.
-    """
-    require_mirrors(config.tracking)
-    search = prepared(config)
-    folder = search.folder
-    refuse_trained(search.benchmarks, config.data, "sweep.benchmark")
-    require_plugins(search.shared)
-    executor = _executor(search, detach=detach)
-    with ExitStack() as held:
-        held.enter_context(driver(folder.path, folder.name))
-        folder.require_same(search.determinants)
-        folder.require_storage(config.sweep.storage)
-        folder.keep_config(config)
-        folder.forget_cancel()
-        with progress.doing("asking who drives the study"):
-            study = held.enter_context(closing(search.open_study()))
-        if study.before is not None:
-            progress.say(
-                f"the study was driven from {study.before.folder} on {study.before.host} before: "
-                "its trials that are not in this folder of runs are trained again"
-            )
-        drive = Driver(search, study, executor, progress, lost(study, search))
-        drive.run(detach=detach)
-        report = outcome(search, study, drive.under_way).write(folder.path)
-        mirror_report(report, search.facts(study), config.tracking)
-        trials = study.trials()
-    # nobody drives it any more, which the page says as long as it is kept
-    write_page(folder, config.run.root, progress)
-    if (why := drive.stopped_by) is not None:
-        raise TrainingError(
-            f"{config.sweep.stop_after} trials in a row failed in one way, so the sweep was "
-            f"stopped; the last: {why}",
-            f"remove the cause (logs: {folder.tasks}) and type the same command again: these "
-            "trials count as not tried; sweep.stop_after=null continues regardless",
-        )
-    _require_results(search, trials)
-    return report
-
-
-def _require_results(search: Sweep, trials: Sequence[StudyTrial]) -> None:
-    """Raise TrainingError if every trial failed, or as many were infeasible as may be."""
-    infeasible = [one for one in trials if one.state is State.INFEASIBLE]
-    measured = sum(one.state in (State.DONE, State.PRUNED) for one in trials)
-    ended = f"{len(infeasible)} trials diverged, or ran out of memory because of their settings"
-    if trials and len(infeasible) == len(trials):
-        raise TrainingError(
-            f"{ended}, and no other was measured",
-            f"narrow the space, or change what all trials share (logs: {search.folder.tasks}); "
-            "the same command does not train these points again",
-        )
-    if measured < search.total and len(infeasible) >= search.settings.infeasible_limit:
-        raise TrainingError(
-            f"{ended}, as many as the sweep may have; {measured} of {search.total} were measured",
-            "narrow the space, or raise sweep.max_infeasible and type the same command again",
-        )
-    if trials and all(one.state in (State.FAILED, State.INFEASIBLE) for one in trials):
-        reasons = (f"{one.attrs.get('failure')}: {one.attrs.get('reason')}" for one in trials)
-        raise all_failed(reasons, search.folder.tasks)
-
-
-def plan_sweep(config: SageConfig, gpu: str | None = None) -> list[Described]:
-    """The stages of a sweep: its initial policy, what its trials share, and every task.
-
-    `gpu` names a GPU, against which memory of the shared settings is laid.
-    """
-    search = prepared(config)
-    config, shared = search.shared, search.shared
-    tasks = search.known_tasks()
-    left, states = left_and_states(tasks)
-    done = len(tasks) - len(left)
-    runs = search.total * config.sweep.seeds
-    if not tasks:  # a sampler chooses the points: each costs what the shared settings do
-        left = [search.tasks.training(Replicate("trial", 0, shared))] * runs
-    facts: dict[str, Any] = {
-        "folder": str(search.folder.path),
-        "sampler": search.sampler,
-        "trials": search.total,
-        "runs": f"{runs}, {done} of them done",
-        "objectives": " and ".join(config.sweep.objective),
-        **_cost(shared, left, _section(search).workers or len(left)),
-        **evaluation_facts(shared),
-        **states,
-    }
-    trial = RlTraining.of(shared, measure=True)
-    hours = rl_hours(config)
-    return [
-        trial.start.describe(),
-        Described("RL, shared by all trials", {**rl_facts(config), **hours}),
-        Described("sweep", facts),
-        *memory_of(trial.stages, gpu),
-    ]
-
-
-def _executor(search: Sweep, *, detach: bool) -> Executor:
-    """The executor of the tasks; with `detach` one that outlives this process is required."""
-    config = search.config
-    executor = build_executor(
-        _section(search), folder=search.folder.path, processes=config.rl.processes
-    )
-    if detach and not executor.outlives:
-        raise ConfigurationError(
-            f"--detach: tasks of the executor '{config.executor.name}' end with this command",
-            "leave out --detach, or use --executor slurm",
-        )
-    return executor
-
-
-def _section(search: Sweep) -> ExecutorSection:
-    """Return where tasks run and how many at once; None leaves the number to the cluster.
-
-    A sampler that learns is not asked for all trials at once.
-    """
-    section = search.config.executor
-    if section.name == "local":
-        workers: int | None = local_places(section, search.config.rl.processes)
-    else:
-        workers = section.workers or (None if search.sampler == "grid" else LEARNING_WORKERS)
-    return section.model_copy(update={"workers": workers})
-
-
-def _cost(config: SageConfig, left: list[Task], places: int) -> dict[str, str]:
-    """The cost of the tasks that are left, and their time by the latest runs of their kind."""
-    training = [training_cost(task) for task in left]
-    steps = sum(cost.steps for cost in training)
-    sampled = sum(cost.completions for cost in training)
-    measured = sum(measuring_cost(task).completions for task in left)
-    found = {
-        "steps": f"{steps:,} to do",
-        "completions": f"{sampled:,} in training, {measured:,} in measurement",
-    }
-    per_step = seconds_per_step(Runs(config.run.root), config)
-    if per_step is None:
-        return {**found, "time": "unknown: there is no finished run of this kind to go by"}
-    seconds, runs = steps * per_step[0], per_step[1]
-    wall_s = seconds / max(1, min(places, len(left)))
-    gpus = left[0].resources.gpus if left else 0
-    hours = {"GPU hours": f"{seconds * gpus / 3600:.2g}"} if gpus else {}
-    return {
-        **found,
-        "time": f"{wall_s / 60:.1f} minutes of training by {places} at once, going by the "
-        f"latest {runs} runs of this kind; measuring comes on top",
-        **hours,
-    }

@@ -1,25 +1,80 @@
-"""The life cycle of a training: found or refused, trained and evaluated, put in its place."""
+"""The trainings that `sage sft` and `sage rl` carry out, from a configuration to a finished run.
+
+A training is found finished or refused, trained and evaluated, and put in its place.
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
-from functools import cached_property
-from typing import ClassVar, Literal
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from sage_cli.config.consent import consents
+from sage_cli.config.describe import kept_facts, remarks, rl_facts, sft_facts
+from sage_cli.config.load import changed
 from sage_cli.config.schema import SageConfig
+from sage_cli.errors import BusyError, ConfigurationError
+from sage_cli.evaluation.benchmarks import origins
 from sage_cli.evaluation.evaluate import Evaluation, EvaluationStage
-from sage_cli.models.compatibility import note_weights, require_childless
-from sage_cli.models.policy import Policy
-from sage_cli.models.stages import Stage
-from sage_cli.progress import Progress
+from sage_cli.evaluation.training_pool import pool_facts, pool_identity, training_problems
+from sage_cli.grading.judges import require_judge
+from sage_cli.models.compatibility import (
+    note_weights,
+    refuse_adapter_in_full_tuning,
+    refuse_unfit_start,
+    require_childless,
+    require_own_weights,
+    require_same_parent,
+)
+from sage_cli.models.planned import (
+    base_facts,
+    planned_base,
+    reference_policy,
+    rl_run,
+    run_facts,
+    sft_run,
+)
+from sage_cli.models.policy import Policy, named_policy, named_run
+from sage_cli.models.stages import Described, Gpu, Stage, rl_hours, rl_memory, sft_memory
+from sage_cli.problems.demonstrations import load_demonstrations
+from sage_cli.problems.problem import Demonstration
+from sage_cli.problems.template import PromptTemplate
+from sage_cli.progress import Progress, Silent
+from sage_cli.settings.sections.model import (
+    PromptSection,
+    ScratchModel,
+    kernel_arguments,
+    trained_dtype,
+)
+from sage_cli.store.locks import wait_for_writer
 from sage_cli.store.manifest import Origin
 from sage_cli.store.mirrors import require_mirrors
 from sage_cli.store.run import Run, Runs, current, settled, stage_replacement
 from sage_cli.training.callbacks import Watch, watched
-from sage_cli.training.launch import is_followed
+from sage_cli.training.launch import (
+    accelerate_configuration,
+    ended_with,
+    follow,
+    is_followed,
+    is_launched,
+    join_processes,
+    processes_here,
+    require_all_processes,
+    require_alone,
+    require_fit,
+    train_together,
+    world_size,
+)
+from sage_cli.training.rewards import require_plugins, require_rewards
+from sage_cli.training.rollouts import reference_facts, require_rollouts, sample_reference
+from sage_cli.training.training import Training, train
+from sage_cli.training.validation import configured_validation
+
+if TYPE_CHECKING:
+    from sage_cli.training.sft import Example
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,3 +171,407 @@ class TrainingRun(Stage):
 
     def _policy_of(self, run: Run) -> Policy:
         return Policy.of_run(run, consent=consents(self.config.model))
+
+
+@dataclass(frozen=True, kw_only=True)
+class SftTraining(TrainingRun):
+    """Supervised fine-tuning of a model on demonstrations."""
+
+    kind = "sft"
+    shown = {"loss": "loss", "mean_token_accuracy": "accuracy"}  # noqa: RUF012
+    called = "initial policy"
+
+    @classmethod
+    def of(cls, config: SageConfig, *, measure: bool = False) -> SftTraining:
+        """The training that `config` describes; with `measure` evaluated at its end.
+
+        Raises ConfigurationError where `config` takes its model as it is.
+        """
+        if not config.sft.enabled:
+            raise ConfigurationError(
+                "sft.enabled is false: this configuration takes its model as it is",
+                "`sage rl` starts from the model itself; or use --set sft.enabled=true",
+            )
+        return cls(
+            config=config,
+            evaluation=Evaluation(config) if measure else None,
+        )
+
+    @cached_property
+    def planned(self) -> Run:
+        """The run that the settings name, whether it exists or not."""
+        return sft_run(self.config, Runs(self.config.run.root))
+
+    def describe(self) -> Described:
+        """Describe the training, and how far the run is."""
+        return Described(
+            "base: supervised warm-up", {**run_facts(self.planned), **sft_facts(self.config)}
+        )
+
+    def memory(self, gpu: Gpu) -> Described:
+        """Describe the GPU memory that the training takes on `gpu`."""
+        return sft_memory(self.config, gpu)
+
+    def found(self, run: Run, progress: Progress) -> None:
+        """Say that `run` was finished before."""
+        progress.say(f"[bold]{run.id}[/] is trained already; --fresh trains it again")
+
+    def prepare(self, resumed: Run | None, progress: Progress) -> Callable[[Run], None]:
+        """Load demonstrations and model, and return the function that trains the model."""
+        config = self.config
+        progress.say(f"[bold]{self.planned.id}[/]: loading libraries and demonstrations")
+        from sage_cli.training.checkpoints import refuse_foreign
+        from sage_cli.training.hardware import require_optimizer
+        from sage_cli.training.sft import train_sft
+
+        require_optimizer(config.sft.optimizer, "sft.optimizer")
+        if resumed is not None:
+            refuse_foreign(resumed.checkpoints)
+        with progress.doing(f"making demonstrations of {config.data.sft.name}"):
+            tokenizer, template, examples = sft_inputs(config)
+        with progress.doing("loading the model"):
+            model = _start(config, tokenizer)
+
+        def train(run: Run, watch: Watch) -> None:
+            nonlocal model
+            dtype = config.model.compute_dtype
+            train_sft(config.sft, model, tokenizer, examples, run, watch.on_step, dtype)
+            model = None  # an evaluation needs its memory
+
+        origin: Origin = {
+            "kind": self.kind, "parent": None, "seed": config.sft.seed, "template": template.hash
+        }  # fmt: skip
+        return lambda run: self.train_here(run, origin, train, progress)
+
+
+def sft_inputs(config: SageConfig) -> tuple[Any, PromptTemplate, list[Example]]:
+    """The tokenizer, the prompt template and the texts that SFT trains on, without weights."""
+    from sage_cli.models.scratch import build_tokenizer
+    from sage_cli.training.sft import Example
+
+    section = config.model
+    if isinstance(section, ScratchModel):
+        demonstrations = load_demonstrations(config.data, config.sft)
+        texts = (f"{shown.question}\n{shown.working}" for shown in demonstrations)
+        tokenizer = build_tokenizer(section, tags(config.prompt), texts)
+        template = PromptTemplate.from_section(config.prompt, tokenizer)
+    else:
+        tokenizer = Policy(section.path, section=section).tokenizer()
+        template = PromptTemplate.from_section(config.prompt, tokenizer)
+        demonstrations = _short_demonstrations(config, tokenizer, template)
+    loss = config.sft.loss
+    examples = [Example(*_texts(template, one), loss or one.loss) for one in demonstrations]
+    return tokenizer, template, examples
+
+
+def _short_demonstrations(
+    config: SageConfig, tokenizer: Any, template: PromptTemplate
+) -> list[Demonstration]:
+    """The demonstrations without those that `data.sft.max_prompt_share` leaves out."""
+
+    def length(shown: Demonstration) -> int:
+        whole = config.data.sft.measured == "conversation"
+        text = "".join(_texts(template, shown)) + template.eos if whole else shown.question
+        return len(tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    return load_demonstrations(config.data, config.sft, length)
+
+
+def _texts(template: PromptTemplate, shown: Demonstration) -> tuple[str, str]:
+    """The prompt, and the completion without end-of-sequence."""
+    return template.render(shown.question), template.complete(shown.working, shown.answer)
+
+
+def _start(config: SageConfig, tokenizer: Any) -> Any:
+    from sage_cli.models.load import attach_lora
+    from sage_cli.models.scratch import build_scratch
+
+    section = config.model
+    if isinstance(section, ScratchModel):
+        return build_scratch(section, tokenizer)
+    policy = Policy(section.path, section=section)
+    model = policy.model(dtype=trained_dtype(section), kernels=kernel_arguments(section))
+    return attach_lora(model, section.lora) if section.tuning == "lora" else model
+
+
+def tags(prompt: PromptSection) -> tuple[str, ...]:
+    """The tags that a tokenizer of ours holds as single tokens."""
+    return (
+        prompt.reasoning_open,
+        prompt.reasoning_close,
+        prompt.answer_open,
+        prompt.answer_close,
+    )
+
+
+@dataclass(frozen=True)
+class InitialPolicy(Stage):
+    """The policy that RL starts from: the model called `init`, or else the one of `config`."""
+
+    config: SageConfig
+    init: str | None = None
+
+    @classmethod
+    def of(cls, config: SageConfig, init: str | None = None) -> InitialPolicy:
+        """The initial policy of RL under `config`."""
+        return cls(config, init)
+
+    @cached_property
+    def policy(self) -> Policy:
+        """The policy, trained or not yet."""
+        runs = Runs(self.config.run.root)
+        if self.init is not None:
+            policy = named_policy(self.init, runs, self.config.model)
+            policy.require_weights()
+            return policy
+        return planned_base(self.config, runs)
+
+    @property
+    def is_trained_here(self) -> bool:
+        """Return True if SFT under this configuration leaves it."""
+        return self.init is None and self.config.sft.enabled
+
+    def describe(self) -> Described:
+        """Describe where the policy is from, and how far its training is."""
+        if self.is_trained_here:
+            return self._training.describe()
+        if self.init is not None:
+            return Described("start", {"policy": self.policy.label})
+        return Described("base", base_facts(self.policy))
+
+    def memory(self, gpu: Gpu) -> Described | None:
+        """Describe the GPU memory that SFT takes on `gpu`, where there is one."""
+        return self._training.memory(gpu) if self.is_trained_here else None
+
+    def carry_out(self, progress: Progress) -> Policy:
+        """Return the policy, trained first where that is needed and not yet done.
+
+        One that another process trains is waited for, and taken over if that process dies.
+        """
+        if self.init is not None:
+            return self.policy
+        base = planned_base(self.config, Runs(self.config.run.root))
+        while not base.exists:  # a fresh one that is trained beside it changes nothing yet
+            if base.run is not None:
+                wait_for_writer(current(base.run).folder, progress.say)
+            if not base.exists:
+                with suppress(BusyError):  # another process took the lock since
+                    run = self._training.carry_out(progress)
+                    return Policy.of_run(run, consent=consents(self.config.model))
+        if base.run is not None:
+            progress.say(f"initial policy [bold]{base.label}[/] is trained already")
+        return base
+
+    @cached_property
+    def _training(self) -> SftTraining:
+        return SftTraining(config=self.config)
+
+
+def with_model_of(init: str | None, config: SageConfig) -> SageConfig:
+    """Return `config` with the model called `init` in the place of one from scratch.
+
+    A folder or a model of the Hub that no run made describes itself. What `sage export` wrote is a
+    run's, and stays with the run's settings.
+    """
+    if init is None or not isinstance(config.model, ScratchModel):
+        return config
+    runs = Runs(config.run.root)
+    if named_run(init, runs) is not None or named_policy(init, runs).own_settings:
+        return config
+    return changed(config, {"model.kind": "pretrained", "model.path": init})
+
+
+@dataclass(frozen=True, kw_only=True)
+class RlTraining(TrainingRun):
+    """RL of a policy from `start`. `base_command` trains the initial policy if this can't."""
+
+    kind = "rl"
+    shown = {  # noqa: RUF012
+        "reward": "reward", "reward/total": "total", "kl/reference": "kl", "guide/q_mean": "q",
+        "entropy": "entropy", "pairs/margin": "margin", "eval/pass@1": "validation pass@1",
+    }  # fmt: skip
+    called = "run"
+
+    start: InitialPolicy
+    warnings: Sequence[str]
+    base_command: str = "sage sft"
+
+    @classmethod
+    def of(
+        cls,
+        config: SageConfig,
+        init: str | None = None,
+        *,
+        measure: bool = False,
+        base_command: str = "sage sft",
+    ) -> RlTraining:
+        """The training that `config` describes, from `init` or its own initial policy.
+
+        With `measure` evaluated at its end. Raises ConfigurationError where nothing could grade.
+        """
+        require_judge(config.grading.judge)
+        config = with_model_of(init, config)
+        return cls(
+            config=config,
+            start=InitialPolicy.of(config, init),
+            warnings=remarks(config),
+            evaluation=Evaluation(config) if measure else None,
+            base_command=base_command,
+        )
+
+    @cached_property
+    def planned(self) -> Run:
+        """The run that settings and initial policy name, whether it exists or not."""
+        pool = pool_identity(self.config, self.config.run.root)
+        return rl_run(
+            self.config, self.start.policy, Runs(self.config.run.root), self._processes, pool
+        )
+
+    @property
+    def stages(self) -> list[Stage]:
+        """The stages of the command, in order."""
+        return [self.start, *super().stages]
+
+    def describe(self) -> Described:
+        """Describe the training, how far the run is, and which reference samples are stored."""
+        facts = {
+            **run_facts(self.planned),
+            **rl_facts(self.config),
+            **pool_facts(self.config, self.config.run.root),
+            **kept_facts(self.config, self.config.tracking),
+            **reference_facts(self.config, self.start.policy, self.config.run.root),
+            **rl_hours(self.config),
+        }
+        return Described("RL", facts)
+
+    def memory(self, gpu: Gpu) -> Described:
+        """Describe the GPU memory that the training takes on each `gpu`."""
+        return rl_memory(self.config, gpu)
+
+    def join(self) -> Run | None:
+        """Train as one of several processes that a launcher started, unless it is the first.
+
+        The first prepares start and run, holds the run's folder and writes; the others wait, then
+        train.
+        """
+        config = self.config
+        require_all_processes()
+        if not is_launched():
+            if config.rl.accelerate is not None:
+                accelerate_configuration(config.rl.accelerate)
+            return None
+        _ = self._launcher_lives
+        require_fit(config.rl, config.model.tuning)
+        require_alone(config.rl)
+        self._require_base()
+        if join_processes().is_main_process:
+            return None
+        join_processes().wait_for_everyone()
+        if not (run := current(self.planned)).finished:
+            problems = training_problems(config, self.config.run.root)
+            validation = configured_validation(config)
+            train(Training(config, self.start.policy, problems, validation), run, None, Silent())
+        return run
+
+    def found(self, run: Run, progress: Progress) -> None:
+        """Say that `run` was finished before, and note that it was asked for again."""
+        progress.say(f"[bold]{run.id}[/] is trained already; --fresh trains it again")
+        if self.config.run.sweep is None:
+            run.ask()
+        if is_launched():
+            join_processes().wait_for_everyone()
+
+    def prepare(self, resumed: Run | None, progress: Progress) -> Callable[[Run], None]:
+        """Check machine, problems and initial policy, which is trained if need be."""
+        from sage_cli.training.checkpoints import refuse_foreign
+
+        config = self.config
+        require_plugins(config)
+        self._require_machine()
+        with progress.doing(f"reading {config.data.rl.name}"):
+            problems = training_problems(config, self.config.run.root)
+            require_rewards(config, problems)
+            validation = configured_validation(config)
+            config.rl.require_problems(problems, config.data.rl)
+        start = self.start.carry_out(progress)
+        refuse_adapter_in_full_tuning(start, config.model.tuning)
+        if config.anchor.kl != "none":
+            reference_policy(start, config)
+        require_own_weights(start)
+        if self.start.init:
+            allowed = config.rl.allow_template_mismatch
+            refuse_unfit_start(start, config.model, config.prompt, other_template=allowed)
+        require_rollouts(config.rollout, start, self._processes)
+        if resumed is not None:
+            require_same_parent(resumed, start)
+            refuse_foreign(resumed.checkpoints)
+        return partial(self._train, Training(config, start, problems, validation), progress)
+
+    @cached_property
+    def _launcher_lives(self) -> Callable[[], bool]:
+        """Ask if the launcher lives. From the first access on, this process ends with it."""
+        return follow()
+
+    @property
+    def _processes(self) -> int:
+        """The number of processes that train together, launched or yet to be launched."""
+        return world_size() if is_launched() else self.config.rl.processes
+
+    @property
+    def _trains_apart(self) -> bool:
+        """Return True if the training is left to processes of its own.
+
+        To several where several are asked for, and to one where its rollout engine would hold
+        memory of the GPU that the evaluation's engine needs: only the end of a process frees it.
+        """
+        from sage_cli.training.rollout_engine import is_colocated
+
+        needs_gpu = self.evaluation is not None and is_colocated(self.config.rollout)
+        return needs_gpu or self.config.rl.processes > 1
+
+    def _require_base(self) -> None:
+        """Under a launcher nothing but RL is trained: the other processes would wait in vain."""
+        if self.start.is_trained_here and not self.start.policy.exists:
+            raise ConfigurationError(
+                f"the initial policy {self.start.policy.label} isn't trained yet, and a command "
+                "that a launcher started can't train it: that takes one process",
+                f"train it first by `{self.base_command}`, then type this command again",
+            )
+
+    def _require_machine(self) -> None:
+        from sage_cli.training.hardware import require_hardware, require_optimizer
+        from sage_cli.training.rollout_engine import settled_engine
+
+        require_hardware(self.config.model, processes_here(self.config.rl.processes))
+        require_optimizer(self.config.rl.optimizer, "rl.optimizer")
+        settled_engine(self.config.rollout, self._processes)
+
+    def _train(self, training: Training, progress: Progress, run: Run) -> None:
+        """Train `run` here or in processes of its own. What it draws on is sampled first."""
+        for warning in self.warnings:
+            progress.say(warning)
+        progress.say(f"[bold]{run.id}[/]: loading libraries")
+        config, start = self.config, training.start
+        sample_reference(training, progress)
+        if not is_launched() and self._trains_apart:
+            init = self.start.init or (str(start.run.folder) if start.run else None)
+            train_together(config, run, init, progress, self.shown)
+            run.note(sweep=self.config.run.sweep)  # the launched command knows of no sweep
+            self.measure(run, progress)
+            return
+
+        def train_watched(run: Run, watch: Watch) -> None:
+            with ended_with(self._launcher_lives) if is_launched() else nullcontext():
+                join_processes().wait_for_everyone()
+                train(training, run, watch, progress)
+
+        origin: Origin = {
+            "kind": self.kind,
+            "parent": start.run.id if start.run else start.path,
+            "parent_weights": start.fingerprint,
+            "seed": config.rl.seed,
+            "template": PromptTemplate.from_section(config.prompt, start.tokenizer_facts).hash,
+            "data": origins(training.problems) or config.data.rl.name,
+            "sweep": self.config.run.sweep,
+        }
+        self.train_here(run, origin, train_watched, progress)

@@ -28,7 +28,7 @@ ESTIMATORS = {
 
 
 def remarks(config: SageConfig) -> list[str]:
-    """Sentences on divergence, estimator and reference; a warning where the guide does nothing."""
+    """Return sentences on divergence, estimator and reference, and warnings."""
     sentences = []
     if config.rl.compat == OFFICIAL:
         sentences.append(
@@ -78,12 +78,12 @@ def _of_the_anchor(config: SageConfig) -> list[str]:
 
 
 def beta_in_words(anchor: AnchorSection) -> str:
-    """The anchor's weight, and where it goes."""
+    """Return the anchor's weight, and where it goes."""
     return f"{anchor.beta:g}" + (" falling to 0" if anchor.schedule == "cosine" else "")
 
 
 def sft_facts(config: SageConfig) -> dict[str, Any]:
-    """The supervised warm-up of a base."""
+    """Return the facts of a supervised warm-up."""
     section, model = config.sft, config.model
     length = f"{section.steps} steps" if section.steps else f"{section.epochs} epochs"
     return {
@@ -99,7 +99,7 @@ def sft_facts(config: SageConfig) -> dict[str, Any]:
 
 
 def rl_facts(config: SageConfig) -> dict[str, Any]:
-    """A training by RL: objective, anchor, batch arithmetic, completions and tokens in all."""
+    """Return the facts of a training by RL: objective, anchor, batch arithmetic, amounts."""
     rl, rollout = config.rl, config.rollout
     return {
         "algorithm": f"{rl.algo} ({rl.source})",
@@ -178,7 +178,7 @@ def samples_in_words(evaluation: EvaluationSection) -> str:
 
 
 def evaluation_facts(config: SageConfig) -> dict[str, Any]:
-    """A measurement: benchmarks, samples, k, how they are sampled and graded."""
+    """Return the facts of a measurement: benchmarks, samples, k, sampling and grading."""
     evaluation, sampling = config.evaluation, config.sampling
     return {
         "benchmarks": evaluation.benchmark,

@@ -15,7 +15,7 @@ from pydantic_core import to_jsonable_python
 
 from sage_cli.config.catalogue import UNIONS
 from sage_cli.config.consent import current, require_consent, without_consent
-from sage_cli.config.layers import Layer, Merged, blocks, choices, leaves, merge
+from sage_cli.config.layers import Layer, Merged, blocks, choices, leaves, merge, value_at
 from sage_cli.config.mistakes import explain, remedy
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
@@ -40,7 +40,7 @@ class Loaded:
     origins: Mapping[str, str]
 
     def table(self) -> list[tuple[str, Any, str]]:
-        """Every setting: dotted name, value, origin."""
+        """Return every setting: dotted name, value, origin."""
         everything = leaves(self.config.model_dump(mode="json"))
         return [(name, value, self.origins.get(name, "default")) for name, value in everything]
 
@@ -51,18 +51,19 @@ def load(
     sets: Sequence[str] = (),
     stored: Mapping[str, Any] | None = None,
 ) -> Loaded:
-    """Defaults < stored configuration or presets from left to right < flags < `--set`.
+    """Return the configuration of what is typed, or of a stored one with what is typed over it.
 
-    `flags` is nested by section; a flag that was not given is None and left out. With neither a
-    preset nor a stored configuration the built-in `tiny` preset applies. Passwords of addresses
-    are left out of it (`passwords.py`), and a stored one's servers are (`stored.py`). Raises
+    Defaults < stored configuration or presets from left to right < flags < `--set`. `flags` is
+    nested by section; a flag that was not given is None. With neither a preset nor a stored
+    configuration the built-in `tiny` preset applies. Passwords of addresses are taken out
+    (`passwords.py`), and so are servers of a stored configuration (`consent.py`). Raises
     ConfigurationError that lists every problem, and where a stored configuration asks for code that
     nothing else says may be run.
     """
     layers = _layers(presets, flags or {}, sets, stored)
     merged = merge(layers)
     require_consent(stored or {}, merged.origins)
-    if _servers_of(stored) and "sampling.servers" not in merged.origins:
+    if value_at(stored or {}, "sampling.servers") and "sampling.servers" not in merged.origins:
         log.warning(
             "servers of a stored configuration aren't asked: name those that may sample, as in "
             "--set sampling.servers='[\"http://HOST:8000\"]'"
@@ -71,14 +72,11 @@ def load(
     return Loaded(config, _origins(merged, config))
 
 
-def _servers_of(stored: Mapping[str, Any] | None) -> bool:
-    sampling = (stored or {}).get("sampling")
-    return isinstance(sampling, Mapping) and bool(sampling.get("servers"))
-
-
 def _as_stored(merged: Merged) -> frozenset[str]:
-    """The settings that name plug-ins or an engine as a stored configuration does, nothing having
-    been said since."""
+    """Return the settings by which plug-ins and an engine are named in a stored configuration only.
+
+    What they name needn't be here; what is typed must.
+    """
     if STORED not in merged.origins.values():
         return frozenset()
     settings = AS_STORED | {SERVER_URL}
@@ -94,7 +92,7 @@ def _as_stored(merged: Merged) -> frozenset[str]:
 def runs_root(
     presets: Sequence[str] = (), flag: Path | None = None, sets: Sequence[str] = ()
 ) -> Path:
-    """The folder of runs, by the precedence of all settings, before a configuration is chosen.
+    """Return the folder of runs by the precedence of all settings.
 
     Which run's configuration a measuring command takes depends on where the runs are.
     """
@@ -261,7 +259,7 @@ _ABSENT = object()
 
 
 def options_for(config: SageConfig) -> tuple[str, ...] | None:
-    """The words that make what `sage rl` reads of `config`: a preset, choices, and settings.
+    """Return the words that make what `sage rl` reads of `config`: a preset, choices, and settings.
 
     The preset is the one that leaves the least to be said. None where no words make them: `--set`
     can't take away an entry of a mapping that a preset has.
@@ -284,7 +282,7 @@ def options_for(config: SageConfig) -> tuple[str, ...] | None:
 
 
 def typed(value: object) -> str:
-    """A value as `--set` takes it."""
+    """Return a value as `--set` takes it."""
     if isinstance(value, str):
         try:
             return value if yaml_value(value) == value else json.dumps(value)
@@ -308,7 +306,10 @@ def _sets(config: SageConfig, preset: str, flags: Mapping[str, Any]) -> list[str
 
 
 def _differing(config: SageConfig, made: SageConfig | None) -> list[tuple[str, Any]]:
-    """The settings of `config` that `made` has otherwise; those that it has too many are none."""
+    """Return the settings of `config` that `made` lacks or has otherwise.
+
+    None of them, but settings of `made` alone, are pairs with None.
+    """
     if made is None:
         return [("", None)]
     made_values, values = dict(_settings(made)), dict(_settings(config))

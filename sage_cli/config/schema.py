@@ -100,7 +100,7 @@ def launch_problems(rl: Method, tuning: str) -> list[str]:
 
 
 def _count(settings: Mapping[str, Any], name: str) -> int | None:
-    """A positive number that the file says; accelerate writes -1 where none is meant."""
+    """Return a positive number that the file says; accelerate writes -1 where none is meant."""
     value = settings.get(name)
     return value if isinstance(value, int) and value > 0 else None
 
@@ -146,7 +146,7 @@ class SageConfig(Section):
 
 
 def contradictions(config: SageConfig) -> list[str]:
-    """Every pair of settings that can't both hold, one sentence each."""
+    """Return every pair of settings that can't both hold, one sentence each."""
     return [
         *_of_the_anchor(config),
         *config.rl.refusals(config),

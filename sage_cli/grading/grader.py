@@ -96,7 +96,7 @@ class Grader:
         self.pool.close()
 
     def grade_many(self, pairs: Iterable[tuple[object, object]]) -> list[Grade]:
-        """A grade for each (gold, completion), in order, whatever they are; never raises on them.
+        """Return a grade for each (gold, completion), in order; never raises, whatever they are.
 
         Equal (gold, answer) pairs are judged once.
         """
@@ -121,7 +121,7 @@ class Grader:
         ]
 
     def grade(self, gold: object, completion: object) -> Grade:
-        """The grade of one completion."""
+        """Return the grade of one completion."""
         return self.grade_many([(gold, completion)])[0]
 
     def _extracted(self, completion: object) -> str | None:
@@ -188,7 +188,7 @@ def _known(judged: Judged | None) -> Judged:
 
 
 def grade(gold: object, completion: object) -> Grade:
-    """The grade of a completion: strict mathematics between <SOLUTION> tags.
+    """Return the grade of a completion: strict mathematics between <SOLUTION> tags.
 
     Pairs that exact comparison can't decide go to a worker process that is started once and
     shared. For other tags, judges, modes or many completions use a `Grader`.
@@ -208,7 +208,7 @@ def check_golds(
     mode: str = "strict",
     tolerance: float | None = None,
 ) -> list[str]:
-    """The ids of the (id, gold) pairs whose gold, given as the answer, is not graded `right`.
+    """Return the ids of the (id, gold) pairs whose gold, as an answer, is not graded `right`.
 
     To a function of one's own a gold needn't be an answer (it may be tests that a program has to
     pass), so of one the ids are those where it fails.

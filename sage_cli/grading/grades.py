@@ -77,7 +77,7 @@ class GraderIdentity:
     version: str
 
     def mapping(self) -> dict[str, Any]:
-        """The identity as plain JSON values, to store beside grades and to hash.
+        """Return the identity as plain JSON values, to store beside grades and to hash.
 
         Nothing decides imported verdicts but that they are imported.
         """
@@ -93,7 +93,7 @@ class AnswerTags:
 
 
 def extract(completion: str, tags: AnswerTags, place: Extraction = "tags") -> str | None:
-    r"""The answer that stands at `place`, None where there is none; linear in the length.
+    r"""Return the answer that stands at `place`, None where there is none; linear in the length.
 
     `tags`: in the last closed pair. `boxed`: in the last closed \boxed{}, and in those that "and",
     "or" or a comma joins to it. `tags-then-boxed`: in the tags, or in the box where no pair is
@@ -109,7 +109,7 @@ def extract(completion: str, tags: AnswerTags, place: Extraction = "tags") -> st
 
 
 def answer_begin(text: str, tags: AnswerTags) -> int | None:
-    """The position of the answer in the last closed pair of tags; None where no pair is closed."""
+    """Return where the answer begins in the last closed pair of tags; None without one."""
     last_close = text.rfind(tags.close)
     opened = text.rfind(tags.open, 0, max(last_close, 0))
     begin = opened + len(tags.open)

@@ -63,20 +63,20 @@ class JudgeContract(ABC):
 
     @abstractmethod
     def make(self) -> Judge:
-        """A new instance of the judge under test."""
+        """Return a new instance of the judge under test."""
 
     def status(self, gold: str, answer: str, tolerance: float | None = None) -> Status:
-        """The status of a pair: from `quick`, and from `full` where that is None."""
+        """Return the status of a pair: from `quick`, and from `full` where that is None."""
         quick = self.make().quick(gold, answer, tolerance)
         return self.in_full(gold, answer, tolerance) if quick is None else status_of(quick)
 
     def in_full(self, gold: str, answer: str, tolerance: float | None = None) -> Status:
-        """The status that `full` gives, with time enough."""
+        """Return the status that `full` gives, with time enough."""
         deadline = time.monotonic() + _PATIENCE_S
         return status_of(self.make().full(gold, answer, tolerance, deadline))
 
     def known_pairs(self) -> list[tuple[str, str]]:
-        """All the pairs of which the right status is known."""
+        """Return all the pairs of which the right status is known."""
         return [*((gold, gold) for gold in self.golds), *self.right, *self.wrong]
 
     def texts(self) -> Iterator[str]:

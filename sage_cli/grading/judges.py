@@ -140,7 +140,7 @@ def read_gold(gold: str) -> dict[str, str]:
 
 
 def _assignments(answer: str, names: tuple[str, ...]) -> set[tuple[str, str]]:
-    """Every (name, role) that the answer states; a name with two roles appears twice."""
+    """Return every (name, role) that the answer states; a name with two roles appears twice."""
     text = _DECORATION.sub("", answer.lower())
     return {
         (name, role.removesuffix("s") if plural else role)
@@ -237,7 +237,7 @@ _NEXT_STEP = "register a subclass of sage_cli.grading.judges.Judge that defines 
 
 
 def find_judge(name: str, mode: str, extract: Extraction = "tags") -> Judge:
-    """The judge called `name`; under `math-verify`, mathematics is Math-Verify's alone.
+    """Return the judge called `name`; under `math-verify`, mathematics is Math-Verify's alone.
 
     A name with a colon is a function of one's own, which is found here and run in workers alone.
 
@@ -286,12 +286,12 @@ def plugin_judge(name: str) -> Judge:
 
 
 def label_of(name: str) -> str:
-    """The judge's name, that of a function of one's own without the folders of its file."""
+    """Return the judge's name, that of a function of one's own without the folders of its file."""
     return OwnFunction.parse(name).label if names_code(name) else name
 
 
 def package_of(name: str) -> str | None:
-    """The package and version of the plug-in judge `name`, as `chess-judges 0.3`; else None.
+    """Return the package and version of the plug-in judge `name`, as `chess-judges 0.3`; else None.
 
     Of a function of one's own its name with the content hash of its file.
     """

@@ -52,7 +52,7 @@ class WorkerProcess:
         return self._process.pid
 
     def fileno(self) -> int:
-        """The descriptor of the replies, for selectors."""
+        """Return the descriptor of the replies, for selectors."""
         assert self._process.stdout is not None
         return self._process.stdout.fileno()
 
@@ -69,7 +69,7 @@ class WorkerProcess:
             self.deadline = time.monotonic()
 
     def receive(self) -> dict[str, Any] | None:
-        """The next reply, {} when it isn't whole yet, None when the process has ended."""
+        """Return the next reply, {} when it isn't whole yet, None when the process has ended."""
         chunk = os.read(self.fileno(), 65536)
         if not chunk:
             return None
@@ -120,7 +120,7 @@ class WorkerPool:
         return [worker.pid for worker in self._pool]
 
     def run(self, tasks: Sequence[dict[str, Any]], timeout_s: float) -> list[Judged]:
-        """A status or share for each task, in order; a task that takes longer is `timeout`.
+        """Return a status or share for each task, in order; a task that takes longer is `timeout`.
 
         Calls from several threads take turns.
         """

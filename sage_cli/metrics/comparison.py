@@ -220,21 +220,21 @@ class Difference:
 
 
 def paired_difference(
-    a: Evaluations, b: Evaluations, ks: Sequence[int], how: Resampling = USUAL
+    a: Evaluations, b: Evaluations, ks: Sequence[int], resampling: Resampling = USUAL
 ) -> Difference:
     """A less B, problem by problem; interval and p-value are about the population of problems.
 
     Raises MetricError unless both were measured on the same problems.
     """
     gap_PK = paired_gaps(a, b, ks)
-    interval, safe = gap_intervals(gap_PK, how)
+    interval, safe = gap_intervals(gap_PK, resampling)
     return Difference(
         tuple(map(int, ks)),
         gap_PK.mean(axis=0),
         interval.low_K,
         interval.high_K,
         interval.p_K,
-        how.confidence,
+        resampling.confidence,
         problems=len(gap_PK),
         safe=safe,
     )
@@ -246,7 +246,7 @@ def paired_gaps(a: Evaluations, b: Evaluations, ks: Sequence[int]) -> FloatArray
     return pass_matrix(a, ks) - pass_matrix([seed.ordered(ids) for seed in each_seed(b)], ks)
 
 
-def gap_intervals(gap_PK: FloatArray, how: Resampling) -> tuple[Interval, Interval]:
+def gap_intervals(gap_PK: FloatArray, resampling: Resampling) -> tuple[Interval, Interval]:
     """The intervals of the mean differences that are reported, and the safe ones.
 
     The safe ones are Gaffke's bounds, which hold whatever the differences are. They allow for
@@ -254,23 +254,23 @@ def gap_intervals(gap_PK: FloatArray, how: Resampling) -> tuple[Interval, Interv
     by a little. Bootstrap-t is right there, and has no end where few problems differ. The reported
     intervals are the part that both share. NaN for one problem.
     """
-    safe = gaffke(gap_PK, (-1, 1), how)
+    safe = gaffke(gap_PK, (-1, 1), resampling)
     if len(gap_PK) < 2:
         return safe, safe
-    students = studentised(gap_PK, how)
+    students = studentised(gap_PK, resampling)
     return narrower(safe, students), safe
 
 
-def gap_interval(gap_PK: FloatArray, how: Resampling) -> Interval:
+def gap_interval(gap_PK: FloatArray, resampling: Resampling) -> Interval:
     """The first of `gap_intervals`."""
-    return gap_intervals(gap_PK, how)[0]
+    return gap_intervals(gap_PK, resampling)[0]
 
 
 def method_difference(
     a_runs: SideRuns,
     b_runs: SideRuns,
     ks: Sequence[int],
-    how: Resampling = USUAL,
+    resampling: Resampling = USUAL,
     *,
     pool: Pool | None = None,
 ) -> Difference:
@@ -297,13 +297,14 @@ def method_difference(
     mean_K = gap_PK.mean(axis=0)
     error_K, freedom_K = error_over([(a_IPK, b_IPK)], pool)
     seen_K = error_K > 0
-    reach_K = two_sided_reach(1 - how.confidence, freedom_K) * error_K
+    reach_K = two_sided_reach(1 - resampling.confidence, freedom_K) * error_K
     p_K = two_sided_p(mean_K / np.where(seen_K, error_K, 1), freedom_K)
     low_K, high_K = np.clip([mean_K - reach_K, mean_K + reach_K], -1, 1)
     interval = Interval(low_K, high_K, p_K)
+    # a t interval over seeds alone would be too narrow where few problems differ
     fixed = min(len(a_runs), len(b_runs)) < 2
     if fixed or not seen_K.all():
-        models = gap_interval(gap_PK, how)
+        models = gap_interval(gap_PK, resampling)
         both = wider(interval, models) if fixed else interval
         interval = Interval(*np.where(seen_K, astuple(both), astuple(models)))
     return Difference(
@@ -312,7 +313,7 @@ def method_difference(
         interval.low_K,
         interval.high_K,
         interval.p_K,
-        how.confidence,
+        resampling.confidence,
         problems=len(ids),
         runs=(len(a_runs), len(b_runs)),
     )
@@ -347,7 +348,7 @@ class Crossing:
 
 
 def find_crossing(
-    a: Evaluations, b: Evaluations, ks: Sequence[int], how: Resampling = USUAL
+    a: Evaluations, b: Evaluations, ks: Sequence[int], resampling: Resampling = USUAL
 ) -> Crossing:
     """Find the crossing, interpolated in log2 k; the interval resamples problems.
 
@@ -357,22 +358,22 @@ def find_crossing(
     gap_K = gap_PK.mean(axis=0)
     differing = np.flatnonzero(np.abs(gap_K) > NOISE)
     if not differing.size or min(gap_PK.shape) < 2:
-        return Crossing("", np.nan, np.nan, np.nan, np.nan, how.confidence)
+        return Crossing("", np.nan, np.nan, np.nan, np.nan, resampling.confidence)
     sign = float(np.sign(gap_K[differing[0]]))
-    means_RK = resampled_means(gap_PK, how)
+    means_RK = resampled_means(gap_PK, resampling)
     crossings_R = first_below_zero(sign * means_RK, ks)
     k = float(first_below_zero(sign * gap_K[None, :], ks)[0])
-    tail = (1 - how.confidence) / 2
+    tail = (1 - resampling.confidence) / 2
     # order statistics, not interpolated: between a number and "never" there is nothing
     low, high = map(float, np.quantile(crossings_R, [tail, 1 - tail], method="inverted_cdf"))
     established = bool(np.isfinite([low, k, high]).all()) and ks[0] < k < ks[-1]
     if established:
         sides_P2 = sign * gap_PK @ _weights_before_and_after(k, ks)
-        ends = gap_interval(sides_P2, how)
+        ends = gap_interval(sides_P2, resampling)
         established = bool(ends.low_K[0] > 0 > ends.high_K[1])
     leader, share = "a" if sign > 0 else "b", float(np.isfinite(crossings_R).mean())
     k = k if np.isfinite(k) else np.nan
-    return Crossing(leader, k, low, high, share, how.confidence, established)
+    return Crossing(leader, k, low, high, share, resampling.confidence, established)
 
 
 def _weights_before_and_after(crossing: float, ks: Sequence[int]) -> FloatArray:
@@ -445,7 +446,9 @@ class Comparison:
     shown: tuple[int, ...]
 
 
-def compare_sides(a: Side, b: Side, ks: Sequence[int], how: Resampling = USUAL) -> Comparison:
+def compare_sides(
+    a: Side, b: Side, ks: Sequence[int], resampling: Resampling = USUAL
+) -> Comparison:
     """Compare two models (one each), or methods (several models a side), on the same problems.
 
     Everything is computed at all ks of a curve; `ks` are those to show.
@@ -455,11 +458,13 @@ def compare_sides(a: Side, b: Side, ks: Sequence[int], how: Resampling = USUAL) 
     ks = curve_ks(min(fewest, default=0), shown)
     crossing, support = None, None
     if len(a.runs) == len(b.runs) == 1:
-        difference = paired_difference(a.counts, b.counts, ks, how)
-        crossing = find_crossing(a.counts, b.counts, ks, how)
-        support = compare_support(pooled(b.counts), pooled(a.counts), confidence=how.confidence)
+        difference = paired_difference(a.counts, b.counts, ks, resampling)
+        crossing = find_crossing(a.counts, b.counts, ks, resampling)
+        support = compare_support(
+            pooled(b.counts), pooled(a.counts), confidence=resampling.confidence
+        )
     else:
-        difference = method_difference(a.runs, b.runs, ks, how)
-    curves = curve(a.counts, ks, how), curve(b.counts, ks, how)
+        difference = method_difference(a.runs, b.runs, ks, resampling)
+    curves = curve(a.counts, ks, resampling), curve(b.counts, ks, resampling)
     variances = variance_components(a.runs, ks), variance_components(b.runs, ks)
     return Comparison(a, b, curves, difference, variances, crossing, support, shown)

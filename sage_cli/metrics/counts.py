@@ -114,19 +114,6 @@ def whole(values: Any, name: str) -> IntArray:
     return given.astype(np.int64)
 
 
-__all__ = [
-    "BoolArray",
-    "Counts",
-    "Evaluations",
-    "FloatArray",
-    "IntArray",
-    "SampleGrades",
-    "each_seed",
-    "pooled",
-    "whole",
-]
-
-
 def pass_at_k(n: ArrayLike, c: ArrayLike, k: ArrayLike) -> Any:
     """The probability that at least one of k samples, without replacement from n, is right.
 

@@ -105,7 +105,7 @@ class NotReached:
 
 
 def equal_accuracy(
-    policy: Points, other: Points, temperatures: Sequence[float], at: int, how: Resampling
+    policy: Points, other: Points, temperatures: Sequence[float], at: int, resampling: Resampling
 ) -> EqualAccuracy | NotReached:
     """Return the policy's pass@k less the other's at equal pass@1.
 
@@ -116,16 +116,18 @@ def equal_accuracy(
     """
     _refuse_unequal(policy, other)
     problems = len(policy.accuracy_PT)
-    gap = _gap(policy, other, at, how)
+    gap = _gap(policy, other, at, resampling)
     difference = float(gap.difference_R[0])
     if np.isnan(difference):
         return NotReached("no temperature reaches it")
     rest = slice(1 + problems, None)
     unreached = int(np.isnan(gap.difference_R[rest]).sum())
     left_out_P = gap.difference_R[1 : rest.start]
-    if unreached > UNREACHED_SHARE * how.resamples or np.isnan(left_out_P).any():
-        return NotReached(f"{unreached:,} of {how.resamples:,} resamples don't reach it")
-    half, p = _half_width(problems * difference - (problems - 1) * left_out_P, difference, how)
+    if unreached > UNREACHED_SHARE * resampling.resamples or np.isnan(left_out_P).any():
+        return NotReached(f"{unreached:,} of {resampling.resamples:,} resamples don't reach it")
+    half, p = _half_width(
+        problems * difference - (problems - 1) * left_out_P, difference, resampling
+    )
     return EqualAccuracy(
         accuracy=float(gap.target_R[0]),
         difference=difference,
@@ -135,12 +137,12 @@ def equal_accuracy(
         at=_temperature(temperatures, float(gap.place_R[0])),
         other_at=_temperature(temperatures, float(gap.other_place_R[0])),
         unreached=unreached,
-        resamples=how.resamples,
+        resamples=resampling.resamples,
     )
 
 
 def _refuse_unequal(policy: Points, other: Points) -> None:
-    shapes = {one.accuracy_PT.shape for one in (policy, other)}
+    shapes = {points.accuracy_PT.shape for points in (policy, other)}
     if len(shapes) > 1 or len(policy.accuracy_PT) < 2:
         raise MetricError(
             f"curves have the shapes {', '.join(map(str, sorted(shapes)))} of problems and "
@@ -149,24 +151,26 @@ def _refuse_unequal(policy: Points, other: Points) -> None:
         )
 
 
-def _gap(policy: Points, other: Points, at: int, how: Resampling) -> Gap:
+def _gap(policy: Points, other: Points, at: int, resampling: Resampling) -> Gap:
     """Return the gaps on all problems, without each of them, and on resampled ones."""
-    values = [part for one in (policy, other) for part in (one.accuracy_PT, one.pass_k_PT)]
+    values = [part for points in (policy, other) for part in (points.accuracy_PT, points.pass_k_PT)]
     columns_PC = np.concatenate(values, axis=1)
     mean_C = columns_PC.mean(axis=0)
     without_PC = mean_C + (mean_C - columns_PC) / (len(columns_PC) - 1)
-    drawn_RC = resampled_means(columns_PC, how)
+    drawn_RC = resampled_means(columns_PC, resampling)
     rows_RC = np.concatenate([mean_C[None], without_PC, drawn_RC])
     own_1_RT, own_k_RT, other_1_RT, other_k_RT = np.split(rows_RC, len(values), axis=1)
     return gap_over_temperatures((own_1_RT, own_k_RT), (other_1_RT, other_k_RT), at)
 
 
-def _half_width(pseudo_P: FloatArray, difference: float, how: Resampling) -> tuple[float, float]:
+def _half_width(
+    pseudo_P: FloatArray, difference: float, resampling: Resampling
+) -> tuple[float, float]:
     """Return half the interval's width and the p-value of "no difference"."""
     if np.ptp(pseudo_P) < NO_CHANGE:  # all problems alike: nothing varies
         return 0.0, float(abs(difference) < NO_CHANGE)
-    found = studentised(pseudo_P[:, None], how)
-    return float(found.high_K[0] - found.low_K[0]) / 2, float(found.p_K[0])
+    interval = studentised(pseudo_P[:, None], resampling)
+    return float(interval.high_K[0] - interval.low_K[0]) / 2, float(interval.p_K[0])
 
 
 def _temperature(temperatures: Sequence[float], place: float) -> float:

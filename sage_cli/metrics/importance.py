@@ -60,7 +60,7 @@ def numeric_column(values: Sequence[float]) -> FloatArray:
 def category_column(values: Sequence[object]) -> FloatArray:
     """Return an indicator of each category but the first (M, categories - 1)."""
     names = list(dict.fromkeys(values))
-    return np.array([[float(one == name) for name in names[1:]] for one in values]).reshape(
+    return np.array([[float(value == name) for name in names[1:]] for value in values]).reshape(
         len(values), len(names) - 1
     )
 
@@ -133,7 +133,7 @@ def _interval(ratio: float, own: int, free: int) -> tuple[float, float]:
         most = 1.0
         while apart(most) > 0 and most < 1e6:
             most *= 2
-        found = float(brentq(apart, 0.0, most)) if apart(most) <= 0 else most
-        return found / (found + count)
+        noncentrality = float(brentq(apart, 0.0, most)) if apart(most) <= 0 else most
+        return noncentrality / (noncentrality + count)
 
     return end(0.975), end(0.025)

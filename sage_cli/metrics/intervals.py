@@ -153,10 +153,10 @@ def ranked(draws_RK: FloatArray, rank: int) -> FloatArray:
     return draw_K
 
 
-def in_columns(of: Callable[[slice], Interval], K: int, width: int) -> Interval:
-    """`of` applied to `width` columns at a time, so that its memory doesn't grow with K."""
+def in_columns(interval: Callable[[slice], Interval], K: int, width: int) -> Interval:
+    """`interval` applied to `width` columns at a time, so that its memory doesn't grow with K."""
     width = max(1, width)
-    parts = [of(slice(start, start + width)) for start in range(0, max(1, K), width)]
+    parts = [interval(slice(start, start + width)) for start in range(0, max(1, K), width)]
     return Interval(*map(np.concatenate, zip(*map(astuple, parts), strict=True)))
 
 
@@ -164,22 +164,24 @@ ROUNDING = 1e-12
 """A variance that is this share of the squares is rounding."""
 
 
-def drawn_times(problems: int, draws: int, how: Resampling) -> Iterator[tuple[slice, FloatArray]]:
+def drawn_times(
+    problems: int, draws: int, resampling: Resampling
+) -> Iterator[tuple[slice, FloatArray]]:
     """Count how often each of P problems is drawn in `draws` draws with replacement.
 
     Yields rows of the resamples with an array (rows, P), blocks that fit in memory.
     """
-    generator = np.random.default_rng(how.seed)
+    generator = np.random.default_rng(resampling.seed)
     block = max(1, BLOCK // problems)
-    for start in range(0, how.resamples, block):
-        rows = min(block, how.resamples - start)
+    for start in range(0, resampling.resamples, block):
+        rows = min(block, resampling.resamples - start)
         drawn = generator.integers(0, problems, size=(rows, draws))
         drawn += np.arange(rows)[:, None] * problems
         times = np.bincount(drawn.ravel(), minlength=rows * problems).reshape(rows, problems)
         yield slice(start, start + rows), times.astype(float)
 
 
-def resampled_means(values_PK: FloatArray, how: Resampling) -> FloatArray:
+def resampled_means(values_PK: FloatArray, resampling: Resampling) -> FloatArray:
     """Means over resampled problems, shape (R, K); all K columns share their resamples.
 
     P - 1 of P problems are drawn with replacement, not P: the variance of the means is then
@@ -187,13 +189,13 @@ def resampled_means(values_PK: FloatArray, how: Resampling) -> FloatArray:
     Hesterberg 2015, section 3.2).
     """
     P, K = values_PK.shape
-    means_RK = np.empty((how.resamples, K))
-    for rows, times in drawn_times(P, P - 1, how):
+    means_RK = np.empty((resampling.resamples, K))
+    for rows, times in drawn_times(P, P - 1, resampling):
         means_RK[rows] = times @ values_PK / (P - 1)
     return means_RK
 
 
-def studentised(values_PK: FloatArray, how: Resampling) -> Interval:
+def studentised(values_PK: FloatArray, resampling: Resampling) -> Interval:
     """Symmetric bootstrap-t intervals of the K means (Hall 1988; Davison and Hinkley 1997, 5.2).
 
     Each resample of the P problems has its own standard error; the interval reaches as many
@@ -202,20 +204,20 @@ def studentised(values_PK: FloatArray, how: Resampling) -> Interval:
     line, because the sample can't carry one.
     """
 
-    def of(columns: slice) -> Interval:
-        return _studentised(values_PK[:, columns], how)
+    def interval(columns: slice) -> Interval:
+        return _studentised(values_PK[:, columns], resampling)
 
-    return in_columns(of, values_PK.shape[1], BLOCK // how.resamples)
+    return in_columns(interval, values_PK.shape[1], BLOCK // resampling.resamples)
 
 
-def _studentised(values_PK: FloatArray, how: Resampling) -> Interval:
+def _studentised(values_PK: FloatArray, resampling: Resampling) -> Interval:
     P, K = values_PK.shape
     mean_K = values_PK.mean(axis=0)
     centred_PK = values_PK - mean_K
     squares_PK = centred_PK**2
     error_K = np.sqrt(squares_PK.sum(axis=0) / (P - 1) / P)
-    distance_RK = np.empty((how.resamples, K))
-    for rows, times in drawn_times(P, P, how):
+    distance_RK = np.empty((resampling.resamples, K))
+    for rows, times in drawn_times(P, P, resampling):
         shift = times @ centred_PK / P
         square = times @ squares_PK / P
         variance = square - shift**2
@@ -223,10 +225,10 @@ def _studentised(values_PK: FloatArray, how: Resampling) -> Interval:
         error = np.sqrt(np.where(known, variance, 1) / (P - 1))
         # a resample without variance is infinitely many standard errors away
         distance_RK[rows] = np.where(known, np.abs(shift) / error, np.inf)
-    reach_K = ranked(distance_RK, -tail_rank(1 - how.confidence, how.resamples))
+    reach_K = ranked(distance_RK, -tail_rank(1 - resampling.confidence, resampling.resamples))
     varied_K = error_K > 0
     observed_K = np.divide(np.abs(mean_K), error_K, out=np.zeros(K), where=varied_K)
-    p_K = ((distance_RK >= observed_K).sum(axis=0) + 1) / (how.resamples + 1)
+    p_K = ((distance_RK >= observed_K).sum(axis=0) + 1) / (resampling.resamples + 1)
     half_K = np.where(varied_K, reach_K * np.where(varied_K, error_K, 1), np.inf)
     return Interval(mean_K - half_K, mean_K + half_K, np.where(varied_K, p_K, 1.0))
 
@@ -234,7 +236,7 @@ def _studentised(values_PK: FloatArray, how: Resampling) -> Interval:
 Bounds = tuple[float, float]
 
 
-def gaffke(values_PK: FloatArray, bounds: Bounds, how: Resampling) -> Interval:
+def gaffke(values_PK: FloatArray, bounds: Bounds, resampling: Resampling) -> Interval:
     """Equal-tailed intervals of the K means of P values within `bounds`; all K share the weights.
 
     NaN where there is one problem only.
@@ -243,29 +245,29 @@ def gaffke(values_PK: FloatArray, bounds: Bounds, how: Resampling) -> Interval:
     if P < 2:
         return Interval(*np.full((3, K), np.nan))
 
-    def of(columns: slice) -> Interval:
-        return _gaffke(values_PK[:, columns], bounds, how)
+    def interval(columns: slice) -> Interval:
+        return _gaffke(values_PK[:, columns], bounds, resampling)
 
-    return in_columns(of, K, BLOCK // how.resamples)
+    return in_columns(interval, K, BLOCK // resampling.resamples)
 
 
-def _gaffke(values_PK: FloatArray, bounds: Bounds, how: Resampling) -> Interval:
-    tail, (lowest, highest) = (1 - how.confidence) / 2, bounds
-    rank = tail_rank(tail, how.resamples)
-    means_RK, unseen_R1 = weighted_means(values_PK, how)
+def _gaffke(values_PK: FloatArray, bounds: Bounds, resampling: Resampling) -> Interval:
+    tail, (lowest, highest) = (1 - resampling.confidence) / 2, bounds
+    rank = tail_rank(tail, resampling.resamples)
+    means_RK, unseen_R1 = weighted_means(values_PK, resampling)
     below_RK, above_RK = means_RK + lowest * unseen_R1, means_RK + highest * unseen_R1
     far_K = np.minimum((below_RK <= 0).sum(axis=0), (above_RK >= 0).sum(axis=0))
-    p_K = np.minimum(1.0, 2 * (far_K + 1) / (how.resamples + 1))
+    p_K = np.minimum(1.0, 2 * (far_K + 1) / (resampling.resamples + 1))
     simulated = ranked(below_RK, rank), ranked(above_RK, -rank), p_K
     equal_K = (values_PK == values_PK[0]).all(axis=0)
     exact = _of_one_value(values_PK[0], bounds, tail, len(values_PK))
     return Interval(*np.where(equal_K, exact, simulated))
 
 
-def weighted_means(values_PK: FloatArray, how: Resampling) -> tuple[FloatArray, FloatArray]:
+def weighted_means(values_PK: FloatArray, resampling: Resampling) -> tuple[FloatArray, FloatArray]:
     """Sums of values times weights, shape (R, K), and the weight left for the unseen, (R, 1)."""
-    generator = np.random.default_rng(how.seed)
-    (P, K), resamples = values_PK.shape, how.resamples
+    generator = np.random.default_rng(resampling.seed)
+    (P, K), resamples = values_PK.shape, resampling.resamples
     means_RK, unseen_R1 = np.empty((resamples, K)), np.empty((resamples, 1))
     block = max(1, BLOCK // (P + 1))
     for start in range(0, resamples, block):
@@ -327,16 +329,16 @@ def pass_matrix(counts: Evaluations, ks: Sequence[int]) -> FloatArray:
     return mean_PK
 
 
-def curve(counts: Evaluations, ks: Sequence[int], how: Resampling = USUAL) -> Curve:
+def curve(counts: Evaluations, ks: Sequence[int], resampling: Resampling = USUAL) -> Curve:
     """Estimate pass@k at every k; the band is Gaffke's bound over problems.
 
     Samples are never resampled: that puts a right one back twice and leaves another out, which
     biases pass@k downwards when k is near n. The problems' values vary by sampling already.
     """
     pass_PK = pass_matrix(counts, ks)
-    band = gaffke(pass_PK, (0, 1), how)
+    band = gaffke(pass_PK, (0, 1), resampling)
     mean_K, P = pass_PK.mean(axis=0), len(pass_PK)
-    return Curve(tuple(map(int, ks)), mean_K, band.low_K, band.high_K, how.confidence, P)
+    return Curve(tuple(map(int, ks)), mean_K, band.low_K, band.high_K, resampling.confidence, P)
 
 
 @dataclass(frozen=True, eq=False)

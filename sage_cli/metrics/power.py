@@ -39,7 +39,7 @@ class Population:
     beta: tuple[float, float]
 
     @classmethod
-    def of(
+    def from_counts(
         cls, counts: Counts, samples: int = SAMPLES, *, near: tuple[float, float] | None = None
     ) -> Population:
         """From a base's counts: equally many samples from each problem's posterior.
@@ -327,7 +327,7 @@ def resampled_changes(
     for _ in range(RESAMPLES):
         place_P = generator.integers(0, len(counts), len(counts))
         resampled = Counts(ids, counts.n_P[place_P], counts.c_P[place_P])
-        population = Population.of(resampled, RESAMPLED_SAMPLES, near=beta)
+        population = Population.from_counts(resampled, RESAMPLED_SAMPLES, near=beta)
         changes.append(
             smallest_changes(
                 population, designs, ks, confidence=confidence, shifts=COARSE, **assumed

@@ -56,7 +56,7 @@ def objective_values(objective: Objective, models: Sequence[CountsBySeed]) -> Ob
     problems = {name: len(counts) for name, counts in first.items()}
     share = {name: sum(problems.values()) / (len(problems) * P) for name, P in problems.items()}
 
-    def of(run: Mapping[str, Counts]) -> FloatArray:
+    def values_of(run: Mapping[str, Counts]) -> FloatArray:
         values = (
             share[name] * by_problem(objective, run[name].ordered(counts.problem_ids))
             for name, counts in first.items()
@@ -64,13 +64,13 @@ def objective_values(objective: Objective, models: Sequence[CountsBySeed]) -> Ob
         return np.concatenate(list(values))
 
     return ObjectiveValues(
-        tuple(np.stack([of(run) for run in model]) for model in models),
+        tuple(np.stack([values_of(run) for run in model]) for model in models),
         float(sum(objective.weights.values()) * max(share.values())),
     )
 
 
 def objective_intervals(
-    values: ObjectiveValues, how: Resampling = USUAL
+    values: ObjectiveValues, resampling: Resampling = USUAL
 ) -> tuple[tuple[float, float], ...]:
     """For each model an interval of the result of other problems, and other seeds.
 
@@ -81,12 +81,12 @@ def objective_intervals(
     top, noise = values.highest, values.noise
     means_ZP = np.stack([runs_IP.mean(axis=0) for runs_IP in values.models])
     if noise is None or means_ZP.shape[1] < 2:
-        band = gaffke(means_ZP.T, (0.0, top), how)
+        band = gaffke(means_ZP.T, (0.0, top), resampling)
         return tuple(zip(map(float, band.low_K), map(float, band.high_K), strict=True))
     ends = []
     for mean_P, runs_IP in zip(means_ZP, values.models, strict=True):
         error_1, freedom_1 = noise.error(mean_P[:, None], 1 / len(runs_IP))
-        reach = float((two_sided_reach(1 - how.confidence, freedom_1) * error_1)[0])
+        reach = float((two_sided_reach(1 - resampling.confidence, freedom_1) * error_1)[0])
         mean = float(mean_P.mean())
         ends.append((max(mean - reach, 0.0), min(mean + reach, top)))
     return tuple(ends)

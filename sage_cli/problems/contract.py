@@ -29,10 +29,10 @@ class BenchmarkContract(ABC):
 
     @abstractmethod
     def rows(self) -> Sequence[dict[str, Any]]:
-        """A few rows as they are published, each with another question or gold."""
+        """Return a few rows as they are published, each with another question or gold."""
 
     def problems(self) -> list[Problem]:
-        """The problems of the rows."""
+        """Return the problems of the rows."""
         layout = Layout.of_data_set(self.entry)
         return [layout.problem((f"row {i}", row), "here") for i, row in enumerate(self.rows(), 1)]
 

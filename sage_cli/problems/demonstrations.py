@@ -21,7 +21,7 @@ THINK = re.compile(r"</?think>")
 def load_demonstrations(
     data: DataSection, sft: SftSection, length: Callable[[Demonstration], int] | None = None
 ) -> list[Demonstration]:
-    """The demonstrations that `data.sft` names, in the order of their source.
+    """Return the demonstrations that `data.sft` names, in the order of their source.
 
     `length` counts the tokens of what `data.sft.measured` names; those above
     `data.sft.max_prompt_share` of `sft.max_length` are left out, none without it. Generators make
@@ -44,7 +44,7 @@ def load_demonstrations(
 
 
 def demonstrator(data: DataSection) -> Generator | None:
-    """The generator that `data.sft` names, by its own name or its training split's; else None."""
+    """Return the generator that `data.sft` names, itself or by its training split; else None."""
     kind = generator_of(data.sft.name) if data.sft.split is None else None
     if kind is None or not kind.demonstrates():
         return None
@@ -53,7 +53,7 @@ def demonstrator(data: DataSection) -> Generator | None:
 
 
 def wanted(data: DataSection, sft: SftSection) -> int:
-    """The number of generated demonstrations; ConfigurationError if no setting gives one."""
+    """Return the number of generated demonstrations; ConfigurationError if no setting gives one."""
     if data.sft.limit is not None:
         return data.sft.limit
     if sft.steps is None:

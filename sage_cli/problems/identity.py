@@ -26,13 +26,13 @@ def problems_identity(
     limit: int | None = None,
     split: str | None = None,
 ) -> dict[str, Any]:
-    """The determinants of `load_problems` with the same arguments. Raises DataError as it does."""
+    """Return the determinants of `load_problems`. Raises DataError as it does."""
     rows = [_members(name, data, fields, split) for name in benchmark_names(names)]
     return {"problems": rows, "limit": limit}
 
 
 def training_identity(data: DataSection) -> dict[str, Any]:
-    """The determinants of `load_training_problems`."""
+    """Return the determinants of `load_training_problems`."""
     source = data.rl
     identity = problems_identity(
         trained_on(source.name), data, source.fields, source.limit, source.split
@@ -41,7 +41,7 @@ def training_identity(data: DataSection) -> dict[str, Any]:
 
 
 def demonstrations_identity(data: DataSection, sft: SftSection) -> dict[str, Any]:
-    """The determinants of `load_demonstrations`, besides the tokenizer that measures prompts."""
+    """Return the determinants of `load_demonstrations`, without the tokenizer's."""
     source = data.sft
     generator = demonstrator(data)
     if generator is not None:

@@ -35,7 +35,7 @@ def load_problems(
     limit: int | None = None,
     split: str | None = None,
 ) -> list[Problem]:
-    """The problems of one data set, of several (`aime,amc23`) or of a file (`mine.jsonl`).
+    """Return the problems of one data set, of several (`aime,amc23`) or of a file (`mine.jsonl`).
 
     `fields` names a file's columns; `limit` keeps the first problems of each; `split` is one of
     the Hub's other than the declared. A row that repeats question and gold of an earlier one is
@@ -53,7 +53,7 @@ def load_problems(
 def read_problems(
     name: str, data: DataSection, fields: FieldsSection | None = None, split: str | None = None
 ) -> list[Problem]:
-    """One problem for every row of one data set or file, repetitions included."""
+    """Return one problem for every row of one data set or file, repetitions included."""
     require_known_revisions(data.revisions)
     benchmark = Path(name).name if is_file_name(name) else name
     problems = [
@@ -67,7 +67,7 @@ def read_problems(
 
 
 def worked_rows(source: SourceSection, data: DataSection) -> Iterator[tuple[Problem, str]]:
-    """Each row of a source with worked solutions: the problem and its working-out."""
+    """Yield each row of a source with worked solutions: the problem and its working-out."""
     for member in members(source.name, source.split):
         if isinstance(member, Generated):
             raise DataError(
@@ -125,7 +125,7 @@ def two_golds(problems: Sequence[Problem]) -> tuple[Problem, Problem] | None:
 
 
 def load_training_problems(data: DataSection) -> list[Problem]:
-    """The problems of `data.rl`: the first `limit` that it keeps, each problem once.
+    """Return the problems of `data.rl`: the first `limit` that it keeps, each problem once.
 
     Of a generator that holds problems out, as `arithmetic`, they are the training split's.
     Raises DataError for rows that can't be used, ConfigurationError when nothing is left.
@@ -176,7 +176,7 @@ def normalised(text: str) -> Passage:
 
 
 def find_overlap(train: Sequence[Problem], bench: Sequence[Problem]) -> list[Match]:
-    """Every pair with the same normalised question or a common passage, in the benchmark's order.
+    """Return all pairs with the same normalised question or a common passage, in bench's order.
 
     Questions shorter than 13 words match as a whole or not at all.
     """
@@ -201,7 +201,7 @@ def find_overlap(train: Sequence[Problem], bench: Sequence[Problem]) -> list[Mat
 
 
 def duplicates(problems: Sequence[Problem]) -> list[list[Problem]]:
-    """Groups of problems whose normalised questions are the same, whatever their golds."""
+    """Return groups of problems whose normalised questions are the same, whatever their golds."""
     groups: dict[Passage, list[Problem]] = defaultdict(list)
     for problem in problems:
         groups[normalised(problem.question)].append(problem)

@@ -114,7 +114,7 @@ PUBLISHED: Mapping[str, DataSet | Group] = {entry.name: entry for entry in _ENTR
 
 
 def data_set(name: str) -> DataSet:
-    """The published data set called `name`."""
+    """Return the published data set called `name`."""
     entry = PUBLISHED[name]
     assert isinstance(entry, DataSet)
     return entry
@@ -125,7 +125,7 @@ BUILT_IN: tuple[type[Generator], ...] = (Arithmetic, KnightsKnaves)
 
 
 def plugin_generators() -> list[Plugin]:
-    """The generators of installed packages. Raises ConfigurationError for one that is none."""
+    """Return the generators of installed packages; ConfigurationError for one that is none."""
     registered = plugins(GENERATORS_GROUP)
     for plugin in registered:
         if fault := _fault(plugin.name, plugin.object):
@@ -136,7 +136,7 @@ def plugin_generators() -> list[Plugin]:
 
 
 def _fault(name: str, registered: object) -> str | None:
-    """The reason why an object can't serve as the generator `name`; None if it can."""
+    """Return the reason why an object can't serve as the generator `name`; None if it can."""
     if not (isinstance(registered, type) and issubclass(registered, Generator)):
         return f"is a {type(registered).__name__} and not a class of generators"
     if inspect.isabstract(registered):
@@ -167,7 +167,7 @@ _SHIPPED: Mapping[str, Entry] = {
 
 
 def entries() -> dict[str, Entry]:
-    """All that is known by name: what `sage` ships and what installed packages register.
+    """Return all that is known by name: what `sage` ships and what installed packages register.
 
     Raises ConfigurationError that names the plug-in that isn't what it should be.
     """
@@ -185,7 +185,7 @@ def entries() -> dict[str, Entry]:
 
 
 def find(name: str) -> Entry:
-    """The entry called `name`; DataError with the nearest name when there is none."""
+    """Return the entry called `name`; DataError with the nearest name when there is none."""
     if name in _SHIPPED:
         return _SHIPPED[name]
     by_name = entries()
@@ -199,7 +199,7 @@ def find(name: str) -> Entry:
 
 
 def members(name: str, split: str | None = None) -> list[Member]:
-    """The sources that `name` stands for: the file, the entry, or the members of a group.
+    """Return the sources that `name` stands for: the file, the entry, or the members of a group.
 
     Of a data set, `split` takes another of its splits on the Hub than the declared ones. Raises
     DataError for an unknown name, and for the split of what is no data set.
@@ -231,19 +231,19 @@ def require_known_revisions(revisions: Collection[str]) -> None:
 
 
 def trained_on(name: str) -> str:
-    """The name that training on `name` reads: a generator's training split where it has one."""
+    """Return the name that training on `name` reads: of a generator its training split."""
     kind = generator_of(name)
     return kind.name + SPLITS["training"] if kind and "training" in kind.splits else name
 
 
 def generator_of(name: str) -> type[Generator] | None:
-    """The generator that `name`, or its training split, is called by; None for all other names."""
+    """Return the generator called `name`, itself or by its training split; else None."""
     entry = generated(name)
     return entry.generator if entry is not None and entry.split != "validation" else None
 
 
 def generated(name: str) -> Generated | None:
-    """The generator's split that `name` is; None for files, data sets and groups."""
+    """Return the generator's split that `name` is; None for files, data sets and groups."""
     entry = None if is_file_name(name) else find(name)
     return entry if isinstance(entry, Generated) else None
 

@@ -29,7 +29,7 @@ Row = tuple[str, dict[str, Any]]
 
 
 def read_file(path: Path) -> Iterator[Row]:
-    """The rows of a JSONL, CSV or Parquet file.
+    """Yield the rows of a JSONL, CSV or Parquet file.
 
     Raises DataError when the file isn't there, is of another kind, or has a row that isn't one.
     """
@@ -43,7 +43,7 @@ def read_file(path: Path) -> Iterator[Row]:
 
 
 def content(path: Path) -> str:
-    """The SHA-256 of a file's content. Raises DataError when it isn't there."""
+    """Return the SHA-256 of a file's content. Raises DataError when it isn't there."""
     _require(path)
     return file_hash(path)
 
@@ -97,7 +97,7 @@ def _csv(path: Path) -> Iterator[Row]:
 
 
 def _delimiter(file: TextIO) -> str:
-    """The delimiter of the first line: spreadsheets also write ; and tabs."""
+    """Return the delimiter of the first line: spreadsheets also write ; and tabs."""
     first = file.readline()
     file.seek(0)
     return max(DELIMITERS, key=first.count)
@@ -240,35 +240,35 @@ GoldRule = Callable[[str], str | None]
 
 
 def as_text(value: Any) -> str:
-    """A column's value as text; AMC23 stores floats, and 27.0 reads as 27."""
+    """Return a column's value as text; AMC23 stores floats, and 27.0 reads as 27."""
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return "" if value is None else str(value).strip()
 
 
 def whole(text: str) -> str | None:
-    """The column holds the gold and nothing else."""
+    """Return the whole column as the gold; None if it is empty."""
     return text or None
 
 
 def integer(text: str) -> str | None:
-    """An integer without the leading zeros that AIME prints (033)."""
+    """Return an integer without the leading zeros that AIME prints (033)."""
     return str(int(text)) if re.fullmatch(r"[+-]?\d+", text) else text or None
 
 
 def in_last_box(text: str) -> str | None:
-    r"""The contents of the last closed \boxed{...}; None without one, or where it is empty."""
+    r"""Return the contents of the last closed \boxed{...}; None without one or if it is empty."""
     return (last_boxed(text) or "").strip() or None
 
 
 def after_hashes(text: str) -> str | None:
-    """The text after the last ####, thousands separators removed (GSM8K)."""
+    """Return the text after the last ####, thousands separators removed (GSM8K)."""
     _, marker, answer = text.rpartition("####")
     return answer.strip().replace(",", "") or None if marker else None
 
 
 def before_unit(text: str) -> str | None:
-    """The text before the unit in parentheses: `9 (apples)` -> `9` (ASDiv)."""
+    """Return the text before the unit in parentheses: `9 (apples)` -> `9` (ASDiv)."""
     return re.sub(r"\s*\([^()]*\)\s*$", "", text) or None
 
 
@@ -321,7 +321,7 @@ class DataSet:
         return replace(self, revision=revisions.get(self.name, whole))
 
     def at(self, split: str) -> DataSet:
-        """The same columns of another split, which has no local copy and a count of its own."""
+        """Return the same columns of another split, without a local copy or a count."""
         return replace(self, splits=(split,), files=(), count=None)
 
 
@@ -347,22 +347,22 @@ class Layout:
 
     @classmethod
     def of_data_set(cls, data_set: DataSet) -> Layout:
-        """The layout that the registry declares."""
+        """Return the layout that the registry declares."""
         source = data_set.part_of or data_set.name
         return cls(source, data_set.question, data_set.gold, data_set.working)
 
     @classmethod
     def of_file(cls, name: str, fields: FieldsSection) -> Layout:
-        """The layout of a file whose columns the user named."""
+        """Return the layout of a file whose columns the user named."""
         return cls(name, ((fields.question,),), ((fields.gold, whole),), fields.working)
 
     def columns(self) -> list[Any]:
-        """Everything above as plain JSON."""
+        """Return everything above as plain JSON."""
         gold = [[column, getattr(rule, "__name__", "")] for column, rule in self.gold]
         return [self.source, list(map(list, self.question)), gold, self.working]
 
     def problem(self, row: Row, origin: str) -> Problem:
-        """The problem in `row`; DataError names the row that lacks a question or a gold."""
+        """Return the problem in `row`; DataError names the row that lacks a question or a gold."""
         where, values = row
         columns = self._question_columns(row)
         question = " ".join(as_text(value_at(values, column)) for column in columns).strip()
@@ -380,7 +380,7 @@ class Layout:
         return as_text(value_at(values, self.working)) or None if there and self.working else None
 
     def working_out(self, row: Row) -> str:
-        """The worked solution in `row`; DataError names the row that lacks it."""
+        """Return the worked solution in `row`; DataError names the row that lacks it."""
         where, values = row
         if self.working is None:
             raise DataError(

@@ -45,7 +45,7 @@ def read_hub(data_set: DataSet) -> tuple[str, Iterator[Row]]:
 
 
 def known_commit(data_set: DataSet) -> str | None:
-    """The commit that will be read, as far as it can be told without the network.
+    """Return the commit that will be read, as far as it can be told without the network.
 
     The pinned one; else the one that the Hub's local cache holds, the newest of several; else
     None. What is pinned to a tag or branch counts as not pinned.
@@ -93,11 +93,11 @@ class Source:
     rows: Iterator[Row]
 
     def problems(self) -> Iterator[Problem]:
-        """One for every row. Raises DataError that names the row which isn't one."""
+        """Yield a problem for every row. Raises DataError that names the row which isn't one."""
         return (self.layout.problem(row, self.origin) for row in self.rows)
 
     def worked(self) -> Iterator[tuple[Problem, str]]:
-        """Every row's problem and working-out."""
+        """Yield every row's problem and working-out."""
         return (
             (self.layout.problem(row, self.origin), self.layout.working_out(row))
             for row in self.rows
@@ -107,7 +107,7 @@ class Source:
 def open_source(
     source: Path | DataSet, data: DataSection, fields: FieldsSection | None = None
 ) -> Source:
-    """The rows of a file, whose columns `fields` names, or of a data set.
+    """Return the rows of a file, whose columns `fields` names, or of a data set.
 
     Raises DataError that says which file to put where when there is neither a local copy nor
     a Hub that answers.
@@ -126,7 +126,7 @@ def open_source(
 def source_identity(
     source: Path | DataSet, data: DataSection, fields: FieldsSection | None = None
 ) -> dict[str, Any]:
-    """The determinants of the rows, as plain JSON, without reading them.
+    """Return the determinants of the rows, as plain JSON, without reading them.
 
     The content of files, or the Hub's id and commit; `commit` is None while nothing says which
     one will be read. Raises DataError as reading does.

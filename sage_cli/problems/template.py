@@ -46,7 +46,7 @@ class PromptTemplate:
     def from_section(
         cls, section: PromptSection, tokenizer: TemplateTokenizer | None = None
     ) -> PromptTemplate:
-        """The template of `section` for a tokenizer.
+        """Return the template of `section` for a tokenizer.
 
         Raises ConfigurationError where the format needs what the tokenizer doesn't have.
         """
@@ -66,7 +66,7 @@ class PromptTemplate:
         return cls(section, eos or "", tokenizer)
 
     def render(self, question: str) -> str:
-        """The prompt; under `paper` it has opened the reasoning tag already (Appendix E.4)."""
+        """Return the prompt; under `paper` it opens the reasoning tag (Appendix E.4)."""
         section, user = self.section, self.user_turn(question)
         if section.format == "plain":
             return user
@@ -92,17 +92,17 @@ class PromptTemplate:
             ) from error
 
     def user_turn(self, question: str) -> str:
-        """The user's message for `question`."""
+        """Return the user's message for `question`."""
         return self.section.user.replace(QUESTION, question)
 
     def complete(self, working: str, answer: str) -> str:
-        """The demonstration that follows the prompt; the trainer adds end-of-sequence to it."""
+        """Return the demonstration after the prompt; the trainer adds end-of-sequence."""
         section = self.section
         opened = "" if section.format == "paper" else section.reasoning_open
         return opened + working + section.reasoning_close + self.final(answer)
 
     def final(self, answer: str) -> str:
-        """The final answer as it stands in a completion: in its tags, or in a box."""
+        """Return the final answer as it stands in a completion: in its tags, or in a box."""
         section = self.section
         if section.answer == "boxed":
             return BOXED + answer + "}"
@@ -130,7 +130,7 @@ class PromptTemplate:
 
 
 def chat_messages(section: PromptSection, user: str) -> list[dict[str, str]]:
-    """The conversation that a chat template is given: the system prompt, if any, and `user`."""
+    """Return the messages for a chat template: the system prompt, if any, and `user`."""
     messages = [{"role": "user", "content": user}]
     if section.system is not None:
         messages.insert(0, {"role": "system", "content": section.system})

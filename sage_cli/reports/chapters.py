@@ -27,21 +27,6 @@ class Chapter:
     about: str = ""
 
 
-class ChapterJson(TypedDict):
-    """A chapter: each section's title, data and notes by its name."""
-
-    name: str
-    title: str
-    about: str
-    sections: dict[str, dict[str, Any]]
-
-
-class ChaptersData(TypedDict):
-    """The chapters in order."""
-
-    chapters: list[ChapterJson]
-
-
 def join_chapters(
     name: str,
     title: str,
@@ -55,15 +40,19 @@ def join_chapters(
     """
     named = [_named(chapter, several=len(chapters) > 1) for chapter in chapters]
     sections = [section for chapter in named for section in chapter.sections]
-    data: ChaptersData = {
+    data: dict[str, Any] = {
         "chapters": [
             {
                 "name": chapter.name,
                 "title": chapter.title,
                 "about": chapter.about,
                 "sections": {
-                    one.name: {"title": one.title, **one.data, "notes": list(one.notes)}
-                    for one in chapter.sections
+                    section.name: {
+                        "title": section.title,
+                        **section.data,
+                        "notes": list(section.notes),
+                    }
+                    for section in chapter.sections
                 },
             }
             for chapter in chapters
@@ -93,16 +82,16 @@ def _named(chapter: Chapter, *, several: bool) -> Chapter:
     title, stem = (f"{chapter.title}: ", f"{chapter.name}-") if several else ("", "")
     sections = [
         replace(
-            one,
-            title=title + one.title,
-            tables=tuple(replace(table, title=title + table.title) for table in one.tables),
-            sheets={stem + name: table for name, table in one.sheets.items()},
+            section,
+            title=title + section.title,
+            tables=tuple(replace(table, title=title + table.title) for table in section.tables),
+            sheets={stem + name: table for name, table in section.sheets.items()},
             figures=tuple(
-                replace(figure, stem=figure_stem(chapter, one, figure, several=several))
-                for figure in one.figures
+                replace(figure, stem=figure_stem(chapter, section, figure, several=several))
+                for figure in section.figures
             ),
         )
-        for one in chapter.sections
+        for section in chapter.sections
     ]
     return replace(chapter, sections=sections)
 
@@ -175,7 +164,7 @@ def shown_report(
                 "name": chapter.name,
                 "title": chapter.title,
                 "about": chapter.about,
-                "sections": [_section(chapter, one, several) for one in chapter.sections],
+                "sections": [_section(chapter, section, several) for section in chapter.sections],
             }
             for chapter in chapters
         ],
@@ -198,14 +187,16 @@ def shown_table(table: Table) -> ShownTable:
     }
 
 
-def _section(chapter: Chapter, one: Document, several: bool) -> ShownSection:
-    curves = list(one.data.get("curves", ()))
+def _section(chapter: Chapter, section: Document, several: bool) -> ShownSection:
+    curves = list(section.data.get("curves", ()))
     return {
-        "name": one.name,
-        "title": one.title,
-        "tables": [shown_table(table) for table in one.tables],
-        "pictures": [figure_stem(chapter, one, figure, several=several) for figure in one.figures],
-        "k": list(one.data["k"]) if curves else [],
+        "name": section.name,
+        "title": section.title,
+        "tables": [shown_table(table) for table in section.tables],
+        "pictures": [
+            figure_stem(chapter, section, figure, several=several) for figure in section.figures
+        ],
+        "k": list(section.data["k"]) if curves else [],
         "curves": curves,
-        "notes": list(one.notes),
+        "notes": list(section.notes),
     }

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from typing_extensions import TypedDict
@@ -63,10 +63,10 @@ class Contrast:
         return "methods" if min(self.difference.runs) > 1 else "method and this base"
 
 
-def contrast(one: Comparison) -> Contrast:
+def contrast_of_curves(comparison: Comparison) -> Contrast:
     """Return the contrast of one benchmark; its p-values are not adjusted yet."""
-    means = (one.curves[0].mean_K, one.curves[1].mean_K)
-    return _contrast(one.a, one.b, means, one.difference, None)
+    means = (comparison.curves[0].mean_K, comparison.curves[1].mean_K)
+    return _contrast(comparison.a, comparison.b, means, comparison.difference, None)
 
 
 def contrast_of(
@@ -74,7 +74,7 @@ def contrast_of(
     b: Side,
     ks: Sequence[int],
     pool: Pool | None = None,
-    how: Resampling = USUAL,
+    resampling: Resampling = USUAL,
 ) -> Contrast:
     """Return the contrast of two sides on a benchmark at `ks`, without bands and crossing.
 
@@ -82,9 +82,9 @@ def contrast_of(
     model is fixed. The seeds' variance is pooled over the methods of `pool`, by default the two.
     """
     if max(len(a.runs), len(b.runs)) > 1:
-        difference = method_difference(a.runs, b.runs, ks, how, pool=pool)
+        difference = method_difference(a.runs, b.runs, ks, resampling, pool=pool)
     else:
-        difference = paired_difference(a.counts, b.counts, ks, how)
+        difference = paired_difference(a.counts, b.counts, ks, resampling)
     mean_A, mean_B = (pass_matrix(side.counts, ks).mean(axis=0) for side in (a, b))
     return _contrast(a, b, (mean_A, mean_B), difference, pool)
 
@@ -101,63 +101,59 @@ def _contrast(
     return Contrast((a.label, b.label), about(a, b), means, difference, smallest_K, unknown_K)
 
 
-def average(comparisons: Sequence[Comparison]) -> Contrast:
-    """Return the unweighted mean over benchmarks of the same sides, by Student's t."""
-    return average_of([(one.a, one.b) for one in comparisons], list(map(contrast, comparisons)))
-
-
 def average_of(
     sides: Sequence[tuple[Side, Side]], contrasts: Sequence[Contrast], pool: Pool | None = None
 ) -> Contrast:
-    """Return the same from the sides and their contrasts on each benchmark."""
+    """Return the unweighted mean over benchmarks of the same sides, by Student's t."""
     first = contrasts[0]
     ks, confidence, runs = first.difference.ks, first.difference.confidence, first.difference.runs
     mean = precision([(a.runs, b.runs) for a, b in sides], ks, pool)
     low_K, high_K = mean.interval(confidence)
-    problems = sum(one.difference.problems for one in contrasts)
+    problems = sum(contrast.difference.problems for contrast in contrasts)
     difference = Difference(ks, mean.mean_K, low_K, high_K, mean.p(), confidence, problems, runs)
-    mean_A, mean_B = (np.mean([one.means[side] for one in contrasts], axis=0) for side in (0, 1))
+    mean_A, mean_B = np.mean([contrast.means for contrast in contrasts], axis=0)
     smallest_K, unknown_K = mean.smallest(confidence), np.full(len(ks), np.nan)
     return Contrast(first.labels, first.about, (mean_A, mean_B), difference, smallest_K, unknown_K)
 
 
 def adjusted(contrasts: Mapping[Key, Contrast], ks: Sequence[int]) -> dict[Key, Contrast]:
     """Return the contrasts with Holm's p-values over every k of `ks` in all of them."""
+    # ks that no table shows are outside the family: more tests would only cost power
     family = {
-        name: np.where(np.isin(one.difference.ks, ks), one.difference.p_K, np.nan)
-        for name, one in contrasts.items()
+        name: np.where(np.isin(contrast.difference.ks, ks), contrast.difference.p_K, np.nan)
+        for name, contrast in contrasts.items()
     }
     adjusted_p = holm(np.stack(list(family.values())))
     return {
-        name: replace(one, holm_K=holm_K)
-        for (name, one), holm_K in zip(contrasts.items(), adjusted_p, strict=True)
+        name: replace(contrast, holm_K=holm_K)
+        for (name, contrast), holm_K in zip(contrasts.items(), adjusted_p, strict=True)
     }
 
 
-def difference_at(one: Contrast, k: int) -> Estimate:
+def difference_at(contrast: Contrast, k: int) -> Estimate:
     """Return A less B at `k` with its interval."""
-    gap = one.difference
+    gap = contrast.difference
     place = gap.ks.index(k)
     interval = (float(gap.low_K[place]), float(gap.high_K[place]))
     return Estimate(float(gap.mean_K[place]), interval=interval, signed=True)
 
 
-def safe_at(one: Contrast, k: int) -> Estimate:
+def safe_at(contrast: Contrast, k: int) -> Estimate:
     """Return the safe interval at `k` without a value; undefined if there is none."""
-    if (safe := one.difference.safe) is None:
+    if (safe := contrast.difference.safe) is None:
         return Estimate(float("nan"))
-    place = one.difference.ks.index(k)
+    place = contrast.difference.ks.index(k)
     return Estimate(float("nan"), interval=(float(safe.low_K[place]), float(safe.high_K[place])))
 
 
-def cells_at(one: Contrast, k: int) -> tuple[Estimate, ...]:
+def cells_at(contrast: Contrast, k: int) -> tuple[Estimate, ...]:
     """Return a row's cells: both means, A less B, safe interval, detectable, p, Holm's p."""
-    place = one.difference.ks.index(k)
-    means = (Estimate(float(mean_K[place])) for mean_K in one.means)
-    p_values = (float(p_K[place]) for p_K in (one.difference.p_K, one.holm_K))
-    smallest = Estimate(float(one.smallest_K[place]))
+    place = contrast.difference.ks.index(k)
+    means = (Estimate(float(mean_K[place])) for mean_K in contrast.means)
+    p_values = (float(p_K[place]) for p_K in (contrast.difference.p_K, contrast.holm_K))
+    smallest = Estimate(float(contrast.smallest_K[place]))
     ps = (Estimate(p, digits=4, tiny=True) for p in p_values)
-    return (*means, difference_at(one, k), safe_at(one, k), smallest, *ps)
+    return (*means, difference_at(contrast, k), safe_at(contrast, k), smallest, *ps)
 
 
 class ContrastJson(TypedDict):
@@ -185,11 +181,11 @@ class ContrastJson(TypedDict):
     problems: int
 
 
-def contrast_json(one: Contrast) -> ContrastJson:
+def contrast_json(contrast: Contrast) -> ContrastJson:
     """Return all numbers of a contrast; undefined ones are null."""
-    difference, safe = one.difference, one.difference.safe
+    difference, safe = contrast.difference, contrast.difference.safe
     return {
-        "about": one.about,
+        "about": contrast.about,
         "runs": list(difference.runs),
         "k": list(difference.ks),
         "difference": difference.mean_K,
@@ -198,8 +194,8 @@ def contrast_json(one: Contrast) -> ContrastJson:
         "safe": None if safe is None else list(np.stack([safe.low_K, safe.high_K], axis=1)),
         "fragile": difference.fragile.tolist(),
         "p": difference.p_K,
-        "p_holm": one.holm_K,
-        "smallest_detectable": one.smallest_K,
+        "p_holm": contrast.holm_K,
+        "smallest_detectable": contrast.smallest_K,
         "problems": difference.problems,
     }
 
@@ -226,17 +222,19 @@ def crossing_notes(names: tuple[str, str], crossing: Crossing, ks: Sequence[int]
         f"{_end(crossing.low, ks)} to {_end(crossing.high, ks)}",
     )
     if crossing.established:
-        found = f"{leader} leads at small k and {follower} at large k: they cross at k = {span}"
+        sentence = f"{leader} leads at small k and {follower} at large k: they cross at k = {span}"
         advice = "; quote the interval, since the estimate of a late crossing is too low"
-        found, estimates = f"{found} ({level})", [f"estimate {crossing.k:.3g}{advice}"]
+        sentence, estimates = f"{sentence} ({level})", [f"estimate {crossing.k:.3g}{advice}"]
     elif math.isnan(crossing.k):
-        found = f"no crossing is established: {leader} is not below {follower} at any k"
+        sentence = f"no crossing is established: {leader} is not below {follower} at any k"
         estimates = [f"{level} {span}"]
     else:
-        found = "no crossing is established: the lead before it, or the one after it, may be chance"
+        sentence = (
+            "no crossing is established: the lead before it, or the one after it, may be chance"
+        )
         estimates = [f"estimate {crossing.k:.3g}, {level} {span}"]
     estimates.append(f"{crossing.share:.0%} of the resampled sets of problems cross")
-    return [found, Detail(f"crossing: {'; '.join(estimates)}")]
+    return [sentence, Detail(f"crossing: {'; '.join(estimates)}")]
 
 
 def support_notes(names: tuple[str, str], support: Support) -> list[str]:
@@ -271,7 +269,7 @@ def reading_notes(differences: Sequence[Difference]) -> list[str]:
             "where few problems differ so far; – : none, or unknown"
         ),
     ]
-    if any(one.safe is not None for one in differences):
+    if any(difference.safe is not None for difference in differences):
         notes = [
             "quote the interval beside the difference; safe is wider and holds even where rare "
             "problems lose much",
@@ -362,53 +360,6 @@ VARIANCE_NOTES = (
 )
 
 
-class VarianceJson(TypedDict):
-    """Standard errors by their source, a value for each k."""
-
-    problems: FloatArray
-    sampling: FloatArray
-    evaluation_seeds: FloatArray
-    training_seeds: FloatArray
-
-
-SideJson = TypedDict(
-    "SideJson",
-    {
-        "name": str,
-        "pass@k": FloatArray,
-        "low": FloatArray,
-        "high": FloatArray,
-        "variance_components": VarianceJson,
-    },
-)
-"""A side's pass@k with its band and sources of uncertainty."""
-
-
-class ComparisonJson(ContrastJson):
-    """Two sides on a benchmark; an end of the crossing beyond the ks is "inf" or "-inf"."""
-
-    confidence: float
-    sides: list[SideJson]
-    crossing: Crossing | None
-    support: Support | None
-
-
-class HolmJson(TypedDict):
-    """The family of tests over which p-values are adjusted."""
-
-    k: list[int]
-    over: list[str]
-    tests: int
-
-
-class ComparisonData(TypedDict):
-    """A comparison for each benchmark, and of their average if there are several."""
-
-    comparisons: dict[str, ComparisonJson]
-    average: ContrastJson | None
-    holm: HolmJson
-
-
 def comparison_document(
     comparisons: Mapping[str, Comparison], provenance: Provenance, unchecked: Sequence[str] = ()
 ) -> Document:
@@ -420,30 +371,31 @@ def comparison_document(
     """
     first = next(iter(comparisons.values()))
     shown = powers_of_two(first.shown)
-    rows = {name: contrast(one) for name, one in comparisons.items()}
+    rows = {name: contrast_of_curves(comparison) for name, comparison in comparisons.items()}
     if len(comparisons) > 1:
-        rows[AVERAGE] = average(list(comparisons.values()))
+        sides = [(comparison.a, comparison.b) for comparison in comparisons.values()]
+        rows[AVERAGE] = average_of(sides, list(rows.values()))
     rows = adjusted(rows, shown)
     tables = []
-    for benchmark, one in comparisons.items():
-        components = dict(zip((one.a.label, one.b.label), one.variances, strict=True))
-        notes = comparison_notes(one)
+    for benchmark, comparison in comparisons.items():
+        components = dict(zip(rows[benchmark].labels, comparison.variances, strict=True))
+        notes = comparison_notes(comparison)
         tables.append(comparison_table(benchmark, rows[benchmark], shown, notes))
         tables.append(variance_table(benchmark, components, {*shown[::3], shown[-1]}))
     if AVERAGE in rows:
-        of = f"the average of {', '.join(comparisons)}"
-        tables.append(comparison_table(of, rows[AVERAGE], shown, (AVERAGE_NOTE,)))
-    tests = sum(int(np.isfinite(one.holm_K).sum()) for one in rows.values())
-    data: ComparisonData = {
+        heading = f"the average of {', '.join(comparisons)}"
+        tables.append(comparison_table(heading, rows[AVERAGE], shown, (AVERAGE_NOTE,)))
+    tests = sum(int(np.isfinite(row.holm_K).sum()) for row in rows.values())
+    data = {
         "comparisons": {name: comparison_json(a, rows[name]) for name, a in comparisons.items()},
         "average": contrast_json(rows[AVERAGE]) if AVERAGE in rows else None,
         "holm": {"k": shown, "over": list(rows), "tests": tests},
     }
     panels = {
-        name: dict(zip((one.a.label, one.b.label), one.curves, strict=True))
-        for name, one in comparisons.items()
+        name: dict(zip(rows[name].labels, comparison.curves, strict=True))
+        for name, comparison in comparisons.items()
     }
-    differences = {name: one.difference for name, one in comparisons.items()}
+    differences = {name: comparison.difference for name, comparison in comparisons.items()}
     return Document(
         name="compare",
         title=f"{first.a.label} against {first.b.label}",
@@ -451,13 +403,13 @@ def comparison_document(
         data=data,
         tables=tuple(tables),
         sheets={
-            f"compare-{Path(name).stem}": comparison_table(name, one, one.difference.ks)
-            for name, one in rows.items()
+            f"compare-{Path(name).stem}": comparison_table(name, row, row.difference.ks)
+            for name, row in rows.items()
         },
         figures=(Figure("compare", partial(draw_curves, panels, differences=differences)),),
         notes=(
             *unchecked_notes(unchecked),
-            *reading_notes([one.difference for one in rows.values()]),
+            *reading_notes([row.difference for row in rows.values()]),
             f"p (Holm): adjusted for the {tests} tests of these tables",
             Detail(f"these are k = {', '.join(map(str, shown))} on {', '.join(rows)}"),
         ),
@@ -480,8 +432,8 @@ def variance_table(
     """Return a row per model and k of `ks` with a column per source of uncertainty."""
     rows = [
         Row((label, k, *(Estimate(float(sd), digits=4) for sd in sources)), section=label)
-        for label, one in components.items()
-        for k, *sources in zip(one.ks, *_sources(one), strict=True)
+        for label, component in components.items()
+        for k, *sources in zip(component.ks, *_by_source(component).values(), strict=True)
         if k in ks
     ]
     heads = columns("model, k, problems, sampling, evaluation seeds, training seeds")
@@ -490,12 +442,18 @@ def variance_table(
     )
 
 
-def _sources(one: VarianceComponents) -> tuple[FloatArray, ...]:
-    return one.problems_K, one.sampling_K, one.evaluation_seeds_K, one.training_seeds_K
+def _by_source(component: VarianceComponents) -> dict[str, FloatArray]:
+    """Return each source's standard deviations, a value for each k."""
+    sources = ("problems", "sampling", "evaluation_seeds", "training_seeds")
+    return {source: getattr(component, f"{source}_K") for source in sources}
 
 
-def comparison_json(comparison: Comparison, contrast: Contrast) -> ComparisonJson:
-    """Return all numbers of a comparison and of its contrast."""
+def comparison_json(comparison: Comparison, contrast: Contrast) -> dict[str, Any]:
+    """Return all numbers of a comparison and of its contrast.
+
+    `variance_components` are standard errors by their source; an end of the crossing beyond the ks
+    is "inf" or "-inf".
+    """
     difference = comparison.difference
     sides = zip((comparison.a, comparison.b), comparison.curves, comparison.variances, strict=True)
     return {
@@ -506,21 +464,11 @@ def comparison_json(comparison: Comparison, contrast: Contrast) -> ComparisonJso
                 "pass@k": curve.mean_K,
                 "low": curve.low_K,
                 "high": curve.high_K,
-                "variance_components": _variance_json(components),
+                "variance_components": _by_source(components),
             }
             for side, curve, components in sides
         ],
         "crossing": comparison.crossing,
         "support": comparison.support,
         **contrast_json(contrast),
-    }
-
-
-def _variance_json(one: VarianceComponents) -> VarianceJson:
-    problems_K, sampling_K, evaluation_seeds_K, training_seeds_K = _sources(one)
-    return {
-        "problems": problems_K,
-        "sampling": sampling_K,
-        "evaluation_seeds": evaluation_seeds_K,
-        "training_seeds": training_seeds_K,
     }

@@ -12,8 +12,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from typing_extensions import TypedDict
-
 from sage_cli import __version__
 from sage_cli.json_value import json_value
 from sage_cli.reports.provenance import Provenance
@@ -24,22 +22,7 @@ FIGURES_VERSION = 5
 """Raised when figures of the same data look different, so that stored ones are replaced."""
 
 
-class DocumentJson(TypedDict):
-    """The keys of every document's JSON beside its data; `content` is a hash of what it shows."""
-
-    name: str
-    title: str
-    provenance: Provenance
-    content: str
-
-
-class ReportJson(DocumentJson):
-    """A document's JSON with the folder of its files."""
-
-    folder: str
-
-
-RESERVED = frozenset(ReportJson.__annotations__)
+RESERVED = frozenset({"name", "title", "provenance", "content", "folder"})
 """Keys of the JSON that a document's data may not use."""
 
 
@@ -96,8 +79,11 @@ class Document:
     @property
     def essentials(self) -> Document:
         """Return it without notes and tables that are details."""
-        shown = (one for one in self.tables if not one.detail)
-        tables = tuple(replace(one, notes=essential(one.notes)) for one in shown)
+        tables = tuple(
+            replace(table, notes=essential(table.notes))
+            for table in self.tables
+            if not table.detail
+        )
         return replace(self, tables=tables, notes=essential(self.notes))
 
     def as_json(self) -> dict[str, Any]:

@@ -3,36 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
-from typing_extensions import TypedDict
 
 from sage_cli.metrics import Counts
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.intervals import pass_matrix
 from sage_cli.reports.document import Document
-from sage_cli.reports.provenance import Provenance, SeedCounts, SeedCountsJson, grade_notes, record
+from sage_cli.reports.provenance import Provenance, SeedCounts, grade_notes, record
 from sage_cli.reports.published import evaluation_tables, published, published_scores
-from sage_cli.reports.tables import Column, Estimate, Record, Row, Scores, Table, to_records
+from sage_cli.reports.tables import Column, Estimate, Row, Scores, Table, to_records
 
 AVERAGE = "average"
 PROTOCOL = "paper's protocol"
-
-
-class SeedsJson(TypedDict):
-    """A policy's measurements on a benchmark, one for each evaluation seed."""
-
-    benchmark: str
-    policy: str
-    seeds: list[SeedCountsJson]
-
-
-class EvaluationData(TypedDict):
-    """The table's rows, a column for each number, and the measurements behind them."""
-
-    k: list[int]
-    rows: list[Record]
-    measurements: list[SeedsJson]
 
 
 def evaluation_document(
@@ -50,8 +34,8 @@ def evaluation_document(
     """
     counts: dict[str, dict[str, list[Counts]]] = {}
     for (benchmark, policy), seeds in measured.items():
-        counts.setdefault(policy, {})[benchmark] = [one.counts for one in seeds]
-    measurements = [one for seeds in measured.values() for one in seeds]
+        counts.setdefault(policy, {})[benchmark] = [counted.counts for counted in seeds]
+    measurements = [counted for seeds in measured.values() for counted in seeds]
     notes = [_settings_note(measurements, provenance)]
     results = {policy: score(by_benchmark, ks) for policy, by_benchmark in counts.items()}
     beside: dict[str, dict[str, Scores]] = {}
@@ -69,11 +53,15 @@ def evaluation_document(
         beside["paper"] = {f"{name} (paper, {model})": by_k for name, by_k in scores.items()}
         notes.append(f"(paper): {paper} of {published()['source']}")
     table = evaluation_table("pass@k", results, beside, notes)
-    data: EvaluationData = {
+    data: dict[str, Any] = {
         "k": list(ks),
         "rows": to_records(table),
         "measurements": [
-            {"benchmark": benchmark, "policy": policy, "seeds": [record(one) for one in seeds]}
+            {
+                "benchmark": benchmark,
+                "policy": policy,
+                "seeds": [record(counted) for counted in seeds],
+            }
             for (benchmark, policy), seeds in measured.items()
         ],
     }
@@ -155,15 +143,18 @@ def _row(
     by_benchmark = [[scores.get(name, {}).get(k, undefined) for k in ks] for name in benchmarks]
     cells = [measure for by_k in by_benchmark for measure in by_k]
     if len(benchmarks) > 1:
-        known = scores.get(AVERAGE, {})
+        averages = scores.get(AVERAGE, {})
         for k, column in zip(ks, zip(*by_benchmark, strict=True), strict=True):
-            cells.append(known.get(k, Estimate(float(np.mean([m.value for m in column])))))
+            cells.append(averages.get(k, Estimate(float(np.mean([m.value for m in column])))))
     return Row((label, *cells), section)
 
 
 def _protocol_notes(measured: Sequence[SeedCounts], ks: Sequence[int]) -> list[str]:
     """Return notes on the rows of k samples and on the deviations of the rows above."""
-    n, seeds = max(int(one.counts.n_P.max()) for one in measured), {one.seed for one in measured}
+    n, seeds = (
+        max(int(counted.counts.n_P.max()) for counted in measured),
+        {counted.seed for counted in measured},
+    )
     notes = [
         f"({PROTOCOL}): pass@k from each problem's first k samples alone (pass@1 from a single "
         f"one), as published; deviations over {len(seeds)} evaluation seeds, with n - 1",
@@ -180,15 +171,15 @@ def _protocol_notes(measured: Sequence[SeedCounts], ks: Sequence[int]) -> list[s
 
 def _settings_note(measured: Sequence[SeedCounts], provenance: Provenance) -> str:
     """Return `256 samples per problem, 5 evaluation seeds, temperature 1, grading strict`."""
-    fewest = min(int(one.counts.n_P.min()) for one in measured)
-    most = max(int(one.counts.n_P.max()) for one in measured)
-    seeds = len({one.seed for one in measured})
+    fewest = min(int(counted.counts.n_P.min()) for counted in measured)
+    most = max(int(counted.counts.n_P.max()) for counted in measured)
+    seeds = len({counted.seed for counted in measured})
     parts = [
         f"{fewest if fewest == most else f'{fewest} to {most}'} samples per problem",
         f"{seeds} evaluation seed{'s' if seeds > 1 else ''}",
     ]
     if provenance.sampling and "temperature" in provenance.sampling:
         parts.append(f"temperature {provenance.sampling['temperature']:g}")
-    modes = {one.grader.mode for one in provenance.benchmarks or () if one.grader}
+    modes = {benchmark.grader.mode for benchmark in provenance.benchmarks or () if benchmark.grader}
     parts += [f"grading {mode}" for mode in sorted(modes)]
     return ", ".join(parts)

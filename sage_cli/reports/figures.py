@@ -172,9 +172,9 @@ def series_styles(labels: Sequence[str]) -> dict[str, dict[str, Any]]:
     for place, label in enumerate(initial):
         look = {"linestyle": DASHES[place % len(DASHES)], "marker": MARKERS[place % len(MARKERS)]}
         styles[label] = {"color": INITIAL_COLOUR, **look}
-    for place, own in enumerate(methods.values()):
+    for place, labels_of_method in enumerate(methods.values()):
         turn, colour = divmod(place, len(COLOURS))
-        for variant, label in enumerate(own, turn * seeds):
+        for variant, label in enumerate(labels_of_method, turn * seeds):
             marker = MARKERS[(place if seeds == 1 else variant) % len(MARKERS)]
             styles[label] = {**line_style(colour + variant * len(COLOURS)), "marker": marker}
     return {label: styles[label] for label in labels}
@@ -193,7 +193,7 @@ class Legend:
     columns: int
 
     @classmethod
-    def of(cls, labels: Sequence[str], width_in: float) -> Legend:
+    def from_labels(cls, labels: Sequence[str], width_in: float) -> Legend:
         """Return the legend of a picture of that width, its rows filled evenly."""
         entry_in = HANDLE_IN + GAP_IN + LETTER_IN * max(map(len, labels), default=0)
         rows = math.ceil(len(labels) / max(1, int((width_in + GAP_IN) / entry_in)))
@@ -254,7 +254,7 @@ def panel_grid(
     columns = min(columns, len(panels))
     rows = -(-len(panels) // columns)
     width_in = panel_in[0] * columns
-    legend = Legend.of(series_of(panels.values()), width_in)
+    legend = Legend.from_labels(series_of(panels.values()), width_in)
     with drawing(stem, width_in, panel_in[1] * rows + extra_in + legend.height_in) as figure:
         grid = figure.subplots(rows, columns, squeeze=False, **subplots).ravel()
         for axes in grid[len(panels) :]:
@@ -374,7 +374,7 @@ def draw_curves(
     labels = series_of(panels.values())
     heights_in = [PANEL_IN[1], DIFFERENCE_IN][: 2 if differences else 1]
     width_in = PANEL_IN[0] * len(panels)
-    legend = Legend.of(labels, width_in)
+    legend = Legend.from_labels(labels, width_in)
     beside_ends = len(panels) == 1 and len(labels) * LABEL_GAP <= 1
     below_in = 0 if beside_ends else legend.height_in
     with drawing(stem, width_in, sum(heights_in) + below_in) as figure:
@@ -530,7 +530,7 @@ def draw_dot_plot(panels: DotPanels, axis: str, stem: Path, *, zero: bool = Fals
     across = min(ACROSS, len(panels))
     down = -(-len(panels) // across)
     width_in = DOT_PANEL_IN * across + 0.07 * max(map(len, rows), default=0)
-    legend = Legend.of(policies, width_in)
+    legend = Legend.from_labels(policies, width_in)
     height_in = down * (DOT_ROW_IN * (most + AIR) * len(rows) + 0.8)
     with drawing(stem, width_in, height_in + legend.height_in) as figure:
         axes_P = figure.subplots(down, across, squeeze=False, sharey=True).ravel()

@@ -13,13 +13,13 @@ from sage_cli.metrics import Curve
 
 @dataclass(frozen=True)
 class CardCurve:
-    """A benchmark, the curve that was measured on it, and how."""
+    """A benchmark, the curve measured on it, and the measurement's settings in words."""
 
     benchmark: str
     curve: Curve
     samples: int
     seeds: Sequence[int]
-    how: str
+    settings: str
 
 
 @dataclass(frozen=True)
@@ -68,18 +68,19 @@ def _measured(measured: Sequence[CardCurve]) -> str:
     if not measured:
         return "## pass@k\n\nNot measured."
     lines = ["## pass@k", ""]
-    for one in measured:
-        level = f"{one.curve.confidence:.0%}"
-        seeds = ", ".join(map(str, one.seeds))
+    for card_curve in measured:
+        level = f"{card_curve.curve.confidence:.0%}"
+        seeds = ", ".join(map(str, card_curve.seeds))
         lines += [
-            f"{_inline(one.benchmark)}: {one.curve.problems:,} problems, {one.samples:,} samples "
-            f"each, evaluation seeds {seeds}; {_inline(one.how)}",
+            f"{_inline(card_curve.benchmark)}: {card_curve.curve.problems:,} problems, "
+            f"{card_curve.samples:,} samples each, evaluation seeds {seeds}; "
+            f"{_inline(card_curve.settings)}",
             "",
             f"| k | pass@k | {level} band over problems |",
             "|---|---|---|",
         ]
-        for k in one.curve.ks:
-            mean, low, high = one.curve.at(k)
+        for k in card_curve.curve.ks:
+            mean, low, high = card_curve.curve.at(k)
             lines.append(f"| {k} | {mean:.4f} | {low:.4f} to {high:.4f} |")
         lines.append("")
     return "\n".join(lines).rstrip()

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import nan
-
-from typing_extensions import TypedDict
+from typing import Any
 
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.equal_accuracy import EqualAccuracy, NotReached, Points, equal_accuracy
@@ -35,56 +34,44 @@ class OverTemperatures:
     provenance: Provenance
 
 
-class OverTemperaturesData(TypedDict):
-    """pass@k at each temperature, the temperature with the highest mean for each k, and the
-    differences at equal pass@1 from the last policy named."""
-
-    values: list[Record]
-    best: list[Record]
-    equal_accuracy: list[Record]
-    temperatures: list[float]
-    k: list[int]
-
-
-def over_temperatures_document(found: OverTemperatures, how: Resampling) -> Document:
-    """Return the report of what was found, with intervals of `how`."""
-    passed, temperatures, at = found.passed, found.temperatures, found.at
-    ks = found.ks
-    names = list(dict.fromkeys(name for name, _ in passed))
-    of = {
-        name: {own: one for (where, own), one in passed.items() if where == name} for name in names
-    }
-    values = {name: _values(name, of[name], temperatures, ks, how) for name in names}
-    best = {name: _best(name, of[name], temperatures, ks) for name in names}
+def over_temperatures_document(measured: OverTemperatures, resampling: Resampling) -> Document:
+    """Return the report of policies over temperatures, with intervals over problems."""
+    by_benchmark: dict[str, dict[str, FloatArray]] = {}
+    for (benchmark, policy), passed_TPK in measured.passed.items():
+        by_benchmark.setdefault(benchmark, {})[policy] = passed_TPK
+    benchmarks = by_benchmark.items()
+    values = {name: _values(name, policies, measured, resampling) for name, policies in benchmarks}
+    best = {name: _best(name, policies, measured) for name, policies in benchmarks}
     equal = {
-        (name, pair): table
-        for name in names
-        for pair, table in _equal(name, of[name], temperatures, at, ks, how).items()
+        (name, *pair): table
+        for name, policies in benchmarks
+        for pair, table in _equal(name, policies, measured, resampling).items()
     }
-    most = max(ks)
-    ends = [list(ks).index(1), list(ks).index(most)]
+    most = max(measured.ks)
+    ends = [measured.ks.index(1), measured.ks.index(most)]
     curves = {
-        name: {own: one.mean(axis=1)[:, ends] for own, one in of[name].items()} for name in names
+        name: {policy: passed.mean(axis=1)[:, ends] for policy, passed in policies.items()}
+        for name, policies in benchmarks
     }
-    data: OverTemperaturesData = {
+    data: dict[str, Any] = {
         "values": _records(values),
         "best": _records(best),
         "equal_accuracy": [
             {"benchmark": name, "policy": policy, "less": other, **record}
-            for (name, (policy, other)), table in equal.items()
+            for (name, policy, other), table in equal.items()
             for record in to_records(table)
         ],
-        "temperatures": list(temperatures),
-        "k": list(ks),
+        "temperatures": list(measured.temperatures),
+        "k": list(measured.ks),
     }
     return Document(
         name="temperatures",
         title="pass@k over temperatures",
         data=data,
-        provenance=found.provenance,
+        provenance=measured.provenance,
         tables=(*values.values(), *best.values(), *equal.values()),
         figures=(Figure("temperatures", partial(draw_tradeoff, curves, most)),),
-        notes=_notes(how.confidence, temperatures[at]),
+        notes=_notes(resampling.confidence, measured.temperatures[measured.at]),
     )
 
 
@@ -98,71 +85,67 @@ def _records(tables: Mapping[str, Table]) -> list[Record]:
 
 
 def _values(
-    name: str, of: Policies, temperatures: Sequence[float], ks: Sequence[int], how: Resampling
+    benchmark: str, policies: Policies, measured: OverTemperatures, resampling: Resampling
 ) -> Table:
-    heads = (*columns("policy, T"), *(Column(f"pass@{k}") for k in ks))
+    heads = (*columns("policy, T"), *(Column(f"pass@{k}") for k in measured.ks))
     rows = []
-    for policy, passed_TPK in of.items():
-        for temperature, passed_PK in zip(temperatures, passed_TPK, strict=True):
-            band = gaffke(passed_PK, (0, 1), how)
+    for policy, passed_TPK in policies.items():
+        for temperature, passed_PK in zip(measured.temperatures, passed_TPK, strict=True):
+            band = gaffke(passed_PK, (0, 1), resampling)
             ends = zip(passed_PK.mean(axis=0), band.low_K, band.high_K, strict=True)
             cells = (Estimate(float(m), interval=(float(a), float(b))) for m, a, b in ends)
             rows.append(Row((policy, Estimate(temperature, digits=2), *cells), section=policy))
-    return Table(f"pass@k on {name}, by temperature", heads, tuple(rows))
+    return Table(f"pass@k on {benchmark}, by temperature", heads, tuple(rows))
 
 
-def _best(name: str, of: Policies, temperatures: Sequence[float], ks: Sequence[int]) -> Table:
+def _best(benchmark: str, policies: Policies, measured: OverTemperatures) -> Table:
     rows = []
-    for policy, passed_TPK in of.items():
+    for policy, passed_TPK in policies.items():
         mean_TK = passed_TPK.mean(axis=1)
-        for column, k in enumerate(ks):
-            place = int(mean_TK[:, column].argmax())
-            value = Estimate(float(mean_TK[place, column]))
-            cells = policy, k, Estimate(temperatures[place], digits=2), value
+        for column, k in enumerate(measured.ks):
+            best = int(mean_TK[:, column].argmax())
+            value = Estimate(float(mean_TK[best, column]))
+            cells = policy, k, Estimate(measured.temperatures[best], digits=2), value
             rows.append(Row(cells, section=policy))
     heads = columns("policy, k, best T, pass@k there")
-    return Table(f"each policy at its best temperature on {name}", heads, tuple(rows))
+    return Table(f"each policy at its best temperature on {benchmark}", heads, tuple(rows))
 
 
 def _equal(
-    name: str,
-    of: Policies,
-    temperatures: Sequence[float],
-    at: int,
-    ks: Sequence[int],
-    how: Resampling,
+    benchmark: str, policies: Policies, measured: OverTemperatures, resampling: Resampling
 ) -> dict[tuple[str, str], Table]:
     """Return by pair of policies a table of differences, a row for each k."""
-    if at == len(temperatures) - 1 or len(of) < 2:
+    temperatures, at = measured.temperatures, measured.at
+    if at == len(temperatures) - 1 or len(policies) < 2:
         return {}
     heads = columns("k, pass@1, difference, p, T, other T, unreached")
-    *policies, (other, other_TPK) = of.items()
+    *others, (last, last_TPK) = policies.items()
     tables = {}
-    for policy, passed_TPK in policies:
+    for policy, passed_TPK in others:
         rows = []
-        for k in (k for k in ks if k > 1):
-            first, second = (_points(one, list(ks), k) for one in (passed_TPK, other_TPK))
-            found = equal_accuracy(first, second, temperatures, at, how)
-            rows.append(Row((k, *_cells(found))))
-        title = f"{policy} less {other} on {name}, at equal pass@1"
-        tables[policy, other] = Table(title, heads, tuple(rows))
+        for k in (k for k in measured.ks if k > 1):
+            first, second = (_points(p_TPK, measured.ks, k) for p_TPK in (passed_TPK, last_TPK))
+            gap = equal_accuracy(first, second, temperatures, at, resampling)
+            rows.append(Row((k, *_cells(gap))))
+        title = f"{policy} less {last} on {benchmark}, at equal pass@1"
+        tables[policy, last] = Table(title, heads, tuple(rows))
     return tables
 
 
-def _points(passed_TPK: FloatArray, ks: list[int], k: int) -> Points:
+def _points(passed_TPK: FloatArray, ks: Sequence[int], k: int) -> Points:
     """Return pass@1 and pass@k of each problem at each temperature."""
     return Points(passed_TPK[:, :, ks.index(1)].T, passed_TPK[:, :, ks.index(k)].T)
 
 
-def _cells(found: EqualAccuracy | NotReached) -> tuple[Estimate | str, ...]:
-    if isinstance(found, NotReached):
-        return Estimate(nan), found.reason, *[Estimate(nan)] * 4
+def _cells(gap: EqualAccuracy | NotReached) -> tuple[Estimate | str, ...]:
+    if isinstance(gap, NotReached):
+        return Estimate(nan), gap.reason, *[Estimate(nan)] * 4
     return (
-        Estimate(found.accuracy),
-        Estimate(found.difference, interval=(found.low, found.high), signed=True),
-        Estimate(found.p, tiny=True),
-        *(Estimate(t, digits=2) for t in (found.at, found.other_at)),
-        Estimate(found.unreached / found.resamples, digits=3),
+        Estimate(gap.accuracy),
+        Estimate(gap.difference, interval=(gap.low, gap.high), signed=True),
+        Estimate(gap.p, tiny=True),
+        *(Estimate(t, digits=2) for t in (gap.at, gap.other_at)),
+        Estimate(gap.unreached / gap.resamples, digits=3),
     )
 
 

@@ -43,14 +43,6 @@ CurveJson = TypedDict(
 """pass@k with its band, a value for each k; `seeds` is empty for files of counts."""
 
 
-class PasskData(TypedDict):
-    """Curves, all at the same ks."""
-
-    k: list[int]
-    confidence: float
-    curves: list[CurveJson]
-
-
 def passk_document(
     lines: Sequence[Line], provenance: Provenance, shown: Sequence[int] | None = None
 ) -> Document:
@@ -66,14 +58,18 @@ def passk_document(
         name="passk",
         title=f"pass@k on {', '.join(panels)}",
         provenance=provenance,
-        data=_data(lines),
+        data={
+            "k": list(ks),
+            "confidence": lines[0].curve.confidence,
+            "curves": [*map(curve_json, lines)],
+        },
         tables=tuple(
             passk_table(benchmark, curves, powers_of_two(ks if shown is None else shown))
             for benchmark, curves in panels.items()
         ),
         sheets={"passk": _every_k(lines)},
         figures=(Figure("passk", partial(draw_curves, panels)),),
-        notes=grade_notes([one for line in lines for one in line.measured]),
+        notes=grade_notes([counted for line in lines for counted in line.measured]),
     )
 
 
@@ -95,14 +91,6 @@ def powers_of_two(ks: Sequence[int]) -> list[int]:
     return [k for k in ks if k & (k - 1) == 0 or not {k - 1, k + 1} & {*ks}] or list(ks)
 
 
-def _data(lines: Sequence[Line]) -> PasskData:
-    return {
-        "k": list(lines[0].curve.ks),
-        "confidence": lines[0].curve.confidence,
-        "curves": list(map(curve_json, lines)),
-    }
-
-
 def curve_json(line: Line) -> CurveJson:
     """Return a curve and its measurements as JSON data."""
     return {
@@ -111,7 +99,7 @@ def curve_json(line: Line) -> CurveJson:
         "pass@k": line.curve.mean_K,
         "low": line.curve.low_K,
         "high": line.curve.high_K,
-        "seeds": [record(one) for one in line.measured],
+        "seeds": [*map(record, line.measured)],
     }
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from typing_extensions import TypedDict
 
 from sage_cli.metrics import Counts, pass_at_k
 from sage_cli.metrics.counts import FloatArray
@@ -145,9 +144,9 @@ class Base:
     ends_2QK: FloatArray
 
     @classmethod
-    def of(cls, label: str, benchmark: str, counts: Counts, question: Question) -> Base:
+    def from_counts(cls, label: str, benchmark: str, counts: Counts, question: Question) -> Base:
         """Return what each design would detect on problems like the counted ones."""
-        population = Population.of(counts)
+        population = Population.from_counts(counts)
         designs, ks = question.designs, question.ks
         names = ("loss", "heterogeneity", "correlation", "confidence")
         assumed: dict[str, Any] = {name: getattr(question, name) for name in names}
@@ -162,44 +161,6 @@ class Base:
         return Estimate(float(self.smallest_QK[design, place]), interval=(low, high))
 
 
-class DesignJson(TypedDict):
-    """The smallest detectable change of a design and its interval, a value for each k."""
-
-    problems: int
-    samples: int
-    seeds: int
-    smallest: FloatArray
-    low: FloatArray
-    high: FloatArray
-
-
-BaseJson = TypedDict(
-    "BaseJson",
-    {
-        "base": str,
-        "benchmark": str,
-        "problems": int,
-        "correlation": float,
-        "like": str | None,
-        "beta": list[float],
-        "pass@k": dict[int, float],
-        "designs": list[DesignJson],
-    },
-)
-"""A base with the Beta distribution fitted to its problems, and its pass@k."""
-
-
-class PowerData(TypedDict):
-    """The question, and the smallest changes for each base."""
-
-    k: list[int]
-    change: str
-    power: float
-    confidence: float
-    heterogeneity: float
-    bases: list[BaseJson]
-
-
 def power_document(bases: Sequence[Base], provenance: Provenance) -> Document:
     """Return the report: a table per base and a picture of all.
 
@@ -207,7 +168,7 @@ def power_document(bases: Sequence[Base], provenance: Provenance) -> Document:
     """
     question, tables = bases[0].question, tuple(map(power_table, bases))
     names = [Path(base.label).stem for base in bases]
-    data: PowerData = {
+    data: dict[str, Any] = {
         "k": list(question.ks),
         "change": question.change,
         "power": POWER,
@@ -236,11 +197,11 @@ def power_table(base: Base) -> Table:
     changes = (Column(f"pass@{k}", f"smallest {question.change}") for k in question.ks)
     places = range(len(question.ks))
     rows = tuple(
-        Row((one.problems, one.samples, one.seeds, *(base.change(row, k) for k in places)))
-        for row, one in enumerate(question.designs)
+        Row((design.problems, design.samples, design.seeds, *(base.change(row, k) for k in places)))
+        for row, design in enumerate(question.designs)
     )
-    own = _pass_at_ks(base.counts, question.ks)
-    measured = ", ".join(f"pass@{k} {value:.3f}" for k, value in own.items())
+    pass_at_k = _pass_at_ks(base.counts, question.ks)
+    measured = ", ".join(f"pass@{k} {value:.3f}" for k, value in pass_at_k.items())
     known = f"{len(base.counts)} problems counted, {measured or 'too few samples for k'}"
     title = f"smallest detectable {question.change} on {base.benchmark} from {base.label}"
     notes = (f"{base.label}: {known}", *_beyond_counts(base), _correlation_note(question))
@@ -301,7 +262,9 @@ def _notes(question: Question) -> tuple[str, ...]:
 
 def _alone(question: Question) -> tuple[str, ...]:
     """Return a warning if a design's n is a k: then the estimate of a problem is 0 or 1."""
-    alone = sorted({one.samples for one in question.designs} & {k for k in question.ks if k > 1})
+    alone = sorted(
+        {design.samples for design in question.designs} & {k for k in question.ks if k > 1}
+    )
     return tuple(
         f"n = k = {k} is the noisiest estimate of pass@{k}, 0 or 1 for each problem: with the same "
         f"problems sample more, as n = {4 * k:,} (--samples)"
@@ -318,7 +281,12 @@ def _correlation_note(question: Question) -> str:
     )
 
 
-def _base_json(base: Base) -> BaseJson:
+def _base_json(base: Base) -> dict[str, Any]:
+    """Return a base with the Beta distribution fitted to its problems, and its pass@k.
+
+    Each of `designs` has its smallest detectable change and that one's interval, a value for each
+    k.
+    """
     question = base.question
     ends = zip(question.designs, base.smallest_QK, *base.ends_2QK, strict=True)
     return {
@@ -331,13 +299,11 @@ def _base_json(base: Base) -> BaseJson:
         "pass@k": _pass_at_ks(base.counts, question.ks),
         "designs": [
             {
-                "problems": one.problems,
-                "samples": one.samples,
-                "seeds": one.seeds,
+                **asdict(design),
                 "smallest": smallest_K,
                 "low": low_K,
                 "high": high_K,
             }
-            for one, smallest_K, low_K, high_K in ends
+            for design, smallest_K, low_K, high_K in ends
         ],
     }

@@ -130,8 +130,9 @@ def record(measured: SeedCounts) -> SeedCountsJson:
 def grade_notes(measured: Sequence[SeedCounts]) -> tuple[str, ...]:
     """Return notes as `grpo on aime, evaluation seed 0: 40 right, 8 wrong; 2 of them truncated`."""
     return tuple(
-        f"{one.policy} on {one.benchmark}, evaluation seed {one.seed}: {_grades(one)}"
-        for one in measured
+        f"{counted.policy} on {counted.benchmark}, evaluation seed {counted.seed}: "
+        f"{_grades(counted)}"
+        for counted in measured
     )
 
 

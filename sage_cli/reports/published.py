@@ -38,15 +38,16 @@ def published_rows(table: str) -> tuple[str, ...]:
 
     Raises ConfigurationError if the paper has no such table of methods.
     """
-    every = {name: tuple(one["rows"]) for name, one in published()["evaluation"].items()}
-    every["table2"] = tuple(next(iter(published()["patterns"]["rows"].values())))
-    every["table5"] = tuple(published()["gradient_norm"])
-    every["table6"] = ()  # cells of a sweep
-    if table not in every:
+    evaluation = published()["evaluation"]
+    methods = {name: tuple(printed["rows"]) for name, printed in evaluation.items()}
+    methods["table2"] = tuple(next(iter(published()["patterns"]["rows"].values())))
+    methods["table5"] = tuple(published()["gradient_norm"])
+    methods["table6"] = ()  # cells of a sweep
+    if table not in methods:
         raise ConfigurationError(
-            f"the paper has no table of methods '{table}'", f"it has {', '.join(sorted(every))}"
+            f"the paper has no table of methods '{table}'", f"it has {', '.join(sorted(methods))}"
         )
-    return every[table]
+    return methods[table]
 
 
 def other_table(table: str) -> Table | None:

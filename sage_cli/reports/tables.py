@@ -52,8 +52,8 @@ class Estimate:
     def parts(self) -> dict[str, float]:
         """Return its defined numbers by name, "" for the value itself."""
         low, high = self.interval or (None, None)
-        named = {"": self.value, "sd": self.sd, "low": low, "high": high}
-        return {k: v for k, v in named.items() if v is not None and not math.isnan(v)}
+        numbers = {"": self.value, "sd": self.sd, "low": low, "high": high}
+        return {k: v for k, v in numbers.items() if v is not None and not math.isnan(v)}
 
 
 class Detail(str):
@@ -209,6 +209,7 @@ def no_formula(text: str) -> str:
 
 def _in_csv(value: Value) -> Value:
     if isinstance(value, float):
+        # ten digits: more than any estimate has, and equal on machines whose last bits differ
         return f"{value:.10g}"
     return no_formula(value) if isinstance(value, str) else value
 

@@ -54,11 +54,11 @@ def print_table(table: Table, console: Console) -> None:
 
 def to_rich(table: Table) -> RichTable:
     """Return the columns and rows as a rich table."""
-    shown = RichTable()
+    rendered = RichTable()
     for place in range(len(table.columns)):
         words = is_text(table, place)
         header = _header(table, place)
-        shown.add_column(
+        rendered.add_column(
             escape("\n".join(header)),
             justify="left" if words else "right",
             overflow="fold" if words else "ellipsis",
@@ -67,8 +67,8 @@ def to_rich(table: Table) -> RichTable:
     for place, row in enumerate(table.rows):
         following = table.rows[place + 1 : place + 2]
         ends = bool(following) and following[0].section != row.section
-        shown.add_row(*(escape(str(cell)) for cell in row.cells), end_section=ends)
-    return shown
+        rendered.add_row(*(escape(str(cell)) for cell in row.cells), end_section=ends)
+    return rendered
 
 
 def _header(table: Table, place: int) -> list[str]:
@@ -132,15 +132,15 @@ def _without_repeated(table: Table) -> Table:
     """Return a table of several rows whose first words, where all rows have them, are its title."""
     if len(table.rows) < 2:
         return table
-    said = {
+    repeated = {
         place: cell
         for place, cell in enumerate(table.rows[0].cells[: _key_columns(table) - 1])
         if isinstance(cell, str) and all(row.cells[place] == cell for row in table.rows)
     }
-    if not said:
+    if not repeated:
         return table
-    kept = [place for place in range(len(table.columns)) if place not in said]
-    title = f"{table.title}: {', '.join(said.values())}"
+    kept = [place for place in range(len(table.columns)) if place not in repeated]
+    title = f"{table.title}: {', '.join(repeated.values())}"
     return replace(_of(table, kept), title=title, notes=table.notes)
 
 
@@ -151,7 +151,9 @@ def _apart(table: Table) -> Table:
         keys = _key_columns(table)
         shared = [place < keys for place in range(len(shared))]
     heads = zip(table.columns, shared, strict=True)
-    apart = (one if is_shared else replace(one, part=one.name) for one, is_shared in heads)
+    apart = (
+        column if is_shared else replace(column, part=column.name) for column, is_shared in heads
+    )
     return replace(table, columns=tuple(apart))
 
 

@@ -62,8 +62,8 @@ class TokenReport:
     @property
     def entropy_scale(self) -> float:
         """The entropy in nats that is shown at full strength: the largest one."""
-        shown = [max(one.values.entropy_T, default=0.0) for one in self.completions]
-        return max([*shown, 1e-9])
+        largest = [max(completion.values.entropy_T, default=0.0) for completion in self.completions]
+        return max([*largest, 1e-9])
 
     def pull(self, q: float) -> float:
         """Return where q is between the ends of its clamp: -1 at q_min, 0 at 1, 1 at q_max."""
@@ -81,11 +81,16 @@ def summary_table(report: TokenReport) -> Table:
     columns.append(Column("log q", "mean"))
     columns += [Column(f"p{percent}", "entropy") for percent in PERCENTILES]
     rows = [
-        Row(_cells(str(number), one.status, len(one.tokens), one.values.summary), "each")
-        for number, one in enumerate(report.completions, 1)
+        Row(
+            _cells(
+                str(number), completion.status, len(completion.tokens), completion.values.summary
+            ),
+            "each",
+        )
+        for number, completion in enumerate(report.completions, 1)
     ]
-    right = sum(one.status == "right" for one in report.completions)
-    tokens = sum(len(one.tokens) for one in report.completions)
+    right = sum(completion.status == "right" for completion in report.completions)
+    tokens = sum(len(completion.tokens) for completion in report.completions)
     rows.append(Row(_cells("all", f"{right}/{len(rows)} right", tokens, report.summary), "all"))
     notes = (
         report.heading,
@@ -115,32 +120,36 @@ _SHAPED_AT_LEAST = 0.35
 """The faintest background, so that q just above 1 differs from q = 1."""
 
 
-def completion_text(one: ReportedCompletion, report: TokenReport) -> Text:
+def completion_text(completion: ReportedCompletion, report: TokenReport) -> Text:
     """Return a completion: background by q; dim, plain, bold or underlined by entropy."""
-    text, values = Text(), one.values
-    for token, entropy, q in zip(one.tokens, values.entropy_T, values.q_T, strict=True):
+    text, values = Text(), completion.values
+    for token, entropy, q in zip(completion.tokens, values.entropy_T, values.q_T, strict=True):
         text.append(visible(token), token_style(report.pull(q), report.heat(entropy)))
     return text
 
 
-def strongest(one: ReportedCompletion, count: int = 4) -> str:
+def strongest(completion: ReportedCompletion, count: int = 4) -> str:
     """Return the tokens furthest from q = 1, as `"4" 1.291, "-" 1.102`: for terminals without
     colours."""
-    q_T = one.values.q_T
+    q_T = completion.values.q_T
     shaped = sorted((t for t, q in enumerate(q_T) if q != 1), key=lambda t: -abs(q_T[t] - 1))
-    return ", ".join(f'"{visible(one.tokens[t]).strip()}" {q_T[t]:.3f}' for t in shaped[:count])
+    return ", ".join(
+        f'"{visible(completion.tokens[t]).strip()}" {q_T[t]:.3f}' for t in shaped[:count]
+    )
 
 
 def to_rich(report: TokenReport) -> RichTable:
     """Return the summary in eighty columns."""
     table = summary_table(report)
-    shown = RichTable(box=None, padding=(0, 1, 0, 0), title=Text(table.title), title_justify="left")
-    shown.caption, shown.caption_justify = Text("\n".join(table.notes)), "left"
+    rendered = RichTable(
+        box=None, padding=(0, 1, 0, 0), title=Text(table.title), title_justify="left"
+    )
+    rendered.caption, rendered.caption_justify = Text("\n".join(table.notes)), "left"
     for place, column in enumerate(table.columns):
-        shown.add_column(column.name, justify="left" if place < 2 else "right")
+        rendered.add_column(column.name, justify="left" if place < 2 else "right")
     for row in table.rows:
-        shown.add_row(*map(str, row.cells), style="bold" if row.section == "all" else "")
-    return shown
+        rendered.add_row(*map(str, row.cells), style="bold" if row.section == "all" else "")
+    return rendered
 
 
 def legend(report: TokenReport, *, coloured: bool = True) -> Text:

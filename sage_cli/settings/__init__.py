@@ -1,1 +1,1 @@
-"""Settings: the machinery of sections, presets and plug-ins; no section knows another room."""
+"""Settings: sections one by one, presets, plug-ins. `sage_cli.config` puts them together."""

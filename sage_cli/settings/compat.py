@@ -81,12 +81,12 @@ EVALUATION_DIFFERENCES = (
 
 
 def official_evaluation_settings() -> dict[str, Any]:
-    """The authors' values of an evaluation by dotted name."""
+    """Return the authors' values of an evaluation by dotted name."""
     return {difference.setting: difference.value for difference in EVALUATION_DIFFERENCES}
 
 
 def official_settings(choices: Iterable[str]) -> dict[str, Any]:
-    """The authors' values by dotted name, for a run of these choices."""
+    """Return the authors' values by dotted name, for a run of these choices."""
     chosen = set(choices)
     return {
         difference.setting: difference.value

@@ -28,5 +28,5 @@ JUDGES_GROUP = "sage_cli.judges"
 
 
 def judge_names() -> tuple[str, ...]:
-    """Names of the built-in judges and of those that installed packages register."""
+    """Return names of the built-in judges and of those that installed packages register."""
     return (*BUILT_IN_JUDGES, *plugin_names(JUDGES_GROUP))

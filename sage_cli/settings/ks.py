@@ -15,7 +15,7 @@ GRAMMAR = "write ks as 1..256, 1,8,64 or 1..256:pow2"
 
 
 def parse_ks(text: str, n: int | None = None) -> tuple[int, ...]:
-    """The ks that `text` names, ascending and without repetition.
+    """Return the ks that `text` names, ascending and without repetition.
 
     `a..b` is every k from a to b, `a..b:pow2` the powers of two among them. With `n`, the number
     of samples per problem, k > n is refused. Raises ConfigurationError naming the token.
@@ -45,7 +45,7 @@ def _capped(token: str, n: int) -> str:
 
 
 def curve_ks(n: int, asked: Sequence[int] = ()) -> tuple[int, ...]:
-    """The ks of a curve over n samples: every k up to 256, the powers of two, and those asked for.
+    """Return the ks of a curve over n samples: all up to 256, powers of two, those asked for.
 
     A curve is drawn and a crossing found on these, whichever ks a table is to show: a straight
     line from k = 1 to 256 is no curve, and crosses another one elsewhere.

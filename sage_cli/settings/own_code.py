@@ -103,13 +103,13 @@ def named(noun: str, kind: type) -> AbstractContextManager[None]:
 
 
 def plugin_names(group: str) -> tuple[str, ...]:
-    """Names that installed packages register under `group`, in alphabetical order."""
+    """Return names that installed packages register under `group`, in alphabetical order."""
     return _names(group, entry_points, tuple(sys.path))
 
 
 @cache
 def _names(group: str, read: Callable[..., Any], _path: tuple[str, ...]) -> tuple[str, ...]:
-    """The names, read once for as long as packages are looked for in the same folders."""
+    """Return the names, read once for as long as packages are looked for in the same folders."""
     return tuple(sorted({point.name for point in read(group=group)}))
 
 
@@ -147,7 +147,7 @@ def load_plugin(group: str, name: str) -> Plugin:
 
 
 def plugins(group: str) -> list[Plugin]:
-    """Every plug-in of `group`, by name. Raises ConfigurationError as `load_plugin` does."""
+    """Return every plug-in of `group`, by name. Raises ConfigurationError as `load_plugin` does."""
     return [load_plugin(group, name) for name in plugin_names(group)]
 
 

@@ -41,7 +41,7 @@ def shipped(folder: str) -> Path:
 
 
 def preset_names() -> list[str]:
-    """Names of the shipped presets."""
+    """Return names of the shipped presets."""
     return sorted(path.stem for path in shipped("configs").glob("*.yaml"))
 
 
@@ -53,7 +53,7 @@ def preset_about(name: str) -> str:
 
 
 def read_preset(name: str) -> dict[str, Any]:
-    """The layer called `name`: a shipped preset, or a YAML or JSON file by its path."""
+    """Return the layer called `name`: a shipped preset, or a YAML or JSON file by its path."""
     return read_layer(_file("configs", name, "preset"))
 
 
@@ -64,12 +64,12 @@ def preset_for(path: str) -> str | None:
 
 
 def accelerate_file(name: str) -> Path:
-    """The accelerate configuration called `name`: a shipped one, or a file by its path."""
+    """Return the accelerate configuration called `name`: a shipped one, or a file by its path."""
     return _file("configs/accelerate", name, "accelerate configuration")
 
 
 def _file(folder: str, name: str, kind: str) -> Path:
-    """A file by its path, or the one of that name among those that ship in `folder`."""
+    """Return a file by its path, or the one of that name among those that ship in `folder`."""
     path = Path(name)
     if path.suffix in (".yaml", ".yml", ".json"):
         return path
@@ -84,7 +84,7 @@ def _file(folder: str, name: str, kind: str) -> Path:
 
 
 def read_layer(path: Path) -> dict[str, Any]:
-    """A file of settings, whose top level names sections."""
+    """Read a file of settings, whose top level names sections."""
     values = read_yaml(path)
     blocks = {name: values[name] for name in BLOCKS if isinstance(values.get(name), dict)}
     inside = {
@@ -101,7 +101,7 @@ def read_layer(path: Path) -> dict[str, Any]:
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """A YAML file (JSON is YAML) that holds a mapping; ConfigurationError otherwise."""
+    """Read a YAML file (JSON is YAML) that holds a mapping; ConfigurationError otherwise."""
     try:
         values = deepcopy(_parsed(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
@@ -120,7 +120,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 @cache
 def _parsed(text: str) -> Any:
-    """The content of YAML; of JSON too, which is YAML and read 50 times faster as itself.
+    """Return the content of YAML; of JSON too, which is YAML and read 50 times faster as itself.
 
     A suite reads the same few presets a hundred times, and a text says the same each time.
     """

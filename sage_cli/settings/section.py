@@ -47,7 +47,7 @@ class Section(BaseModel):
         return (cls,)
 
     def determinants(self) -> dict[str, Any]:
-        """The settings that decide a result, as plain JSON values: all but the cosmetic ones."""
+        """Return the settings that decide a result as plain JSON values: all but cosmetic ones."""
         plain, usual = self.model_dump(mode="json"), usual_where_set(type(self))
         return {
             name: _determinants(getattr(self, name), plain[name])

@@ -27,7 +27,7 @@ class Sharding:
 
 
 def distributed_type(file: Path) -> str:
-    """The type that a configuration names, in capitals; NO where it names none."""
+    """Return the type that a configuration names, in capitals; NO where it names none."""
     return _type(read_yaml(file))
 
 
@@ -36,7 +36,7 @@ def _type(settings: Mapping[str, Any]) -> str:
 
 
 def sharded_by(accelerate: str | None) -> str | None:
-    """The type of `rl.accelerate` if it shards; None too where the file is to be refused later."""
+    """Return the type of `rl.accelerate` if it shards; None if not or if the file is broken."""
     try:
         kind = distributed_type(accelerate_file(accelerate)) if accelerate else "NO"
     except (SageError, OSError):

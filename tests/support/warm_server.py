@@ -26,8 +26,8 @@ from typing import Any
 
 LIBRARIES = (
     "torch", "transformers", "peft", "datasets", "trl", "wandb", "optuna", "matplotlib.pyplot",
-    "sage_cli.training.rl", "sage_cli.training.sft", "sage_cli.cli.passk",
-    "sage_cli.cli.sweep", "sage_cli.cli.suite",
+    "sage_cli.training.rl", "sage_cli.training.sft", "sage_cli.cli.named_models",
+    "sage_cli.cli.sweep_run", "sage_cli.cli.suite_run",
 )  # fmt: skip
 """Nothing of `sage_cli.cli`, which looks at the terminal and the environment when it is loaded."""
 LOOK_S = 10.0

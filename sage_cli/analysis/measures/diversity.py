@@ -32,12 +32,11 @@ class Variety:
     answers: Mapping[str, Counter[str | None]]
     skeletons: Mapping[str, Counter[bytes]]
 
-    def of(self, measure: str) -> FloatArray:
+    def values(self, measure: str) -> FloatArray:
         """Return one of MEASURES for each problem; NaN with too few right solutions."""
         if measure == SKELETONS:
-            return np.array(
-                [distinct_of(list(of.values()), RIGHT_SAMPLED) for of in self.skeletons.values()]
-            )
+            counters = self.skeletons.values()
+            return np.array([distinct_of(list(c.values()), RIGHT_SAMPLED) for c in counters])
         counts = [list(answers.values()) for answers in self.answers.values()]
         if measure == ANSWERS:
             return np.array([len(numbers) for numbers in counts], float)
@@ -62,13 +61,13 @@ def diversity(inputs: Inputs) -> Document:
     rows: list[Row] = []
     compared = []
     for benchmark, answers in inputs.answers.items():
-        counted = {own.policy: variety(own) for own in answers}
+        counted = {graded.policy: variety(graded) for graded in answers}
         for measure in MEASURES:
-            values = {policy: one.of(measure) for policy, one in counted.items()}
+            values = {policy: counts.values(measure) for policy, counts in counted.items()}
             shared_P = np.all(np.isfinite(np.stack(list(values.values()))), axis=0)
             means.add(benchmark, measure, {name: of_P[shared_P] for name, of_P in values.items()})
         compared.append(f"{int(shared_P.sum())} of {len(answers[0].problems)} on {benchmark}")
-        rows += [row for own in answers for row in _problem_rows(own, counted[own.policy])]
+        rows += [row for graded in answers for row in _problem_rows(graded, counted[graded.policy])]
     heads = columns("benchmark, problem, policy, share right")
     sheet = Table("diversity problem by problem", (*heads, *map(Column, MEASURES)), tuple(rows))
     panels = {
@@ -95,7 +94,7 @@ def diversity(inputs: Inputs) -> Document:
 
 
 def _problem_rows(answers: Answers, counted: Variety) -> list[Row]:
-    values = [answers.right_shares, *(counted.of(measure) for measure in MEASURES)]
+    values = [answers.right_shares, *(counted.values(measure) for measure in MEASURES)]
     return [
         Row((answers.benchmark.name, id_, answers.policy, *map(Estimate, map(float, numbers))))
         for id_, *numbers in zip(answers.problems, *values, strict=True)

@@ -8,13 +8,12 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from typing_extensions import TypedDict
 
 from sage_cli.analysis.analysis import Analysis, Inputs, Options, TrainedRun
 from sage_cli.analysis.tables import share_over_problems
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import Series, draw_steps
-from sage_cli.reports.tables import Estimate, Record, Row, Table, columns, to_records
+from sage_cli.reports.tables import Estimate, Row, Table, columns, to_records
 
 QUANTITIES = {
     "grad_norm": "gradient norm",
@@ -27,13 +26,6 @@ QUANTITIES = {
 """Keys of metrics.jsonl -> names; those that no run has are left out."""
 PHASES = ("early", "mid", "late")
 """Thirds of the steps: the paper does not define its phases."""
-
-
-class DynamicsData(TypedDict):
-    """Quantities by thirds of the steps, and training reward against test."""
-
-    phases: list[Record]
-    test: list[Record]
 
 
 def dynamics(inputs: Inputs) -> Document:
@@ -82,7 +74,7 @@ def dynamics(inputs: Inputs) -> Document:
     return Document(
         name="dynamics",
         title="training dynamics",
-        data=DynamicsData(phases=to_records(phases), test=to_records(test)),
+        data={"phases": to_records(phases), "test": to_records(test)},
         tables=(phases, test) if test_rows else (phases,),
         sheets={"dynamics": phases, "dynamics-test": test, "dynamics-steps": _steps(lines)},
         figures=(Figure("dynamics", partial(draw_steps, lines, points)),),

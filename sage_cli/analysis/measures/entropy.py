@@ -36,14 +36,14 @@ def entropy(inputs: Inputs) -> Document:
     points: dict[str, dict[str, tuple[FloatArray, FloatArray]]] = {}
     rows: list[Row] = []
     for benchmark, answers in inputs.answers.items():
-        points[benchmark] = {own.policy: entropies(own) for own in answers}
+        points[benchmark] = {graded.policy: entropies(graded) for graded in answers}
         for place, name in enumerate((TOKEN, ANSWER)):
             values = {policy: pair[place] for policy, pair in points[benchmark].items()}
             means.add(benchmark, name, values)
         rows += [
-            Row((benchmark, id_, own.policy, *(Estimate(float(value)) for value in pair)))
-            for own in answers
-            for id_, *pair in zip(own.problems, *points[benchmark][own.policy], strict=True)
+            Row((benchmark, id_, graded.policy, *(Estimate(float(value)) for value in pair)))
+            for graded in answers
+            for id_, *pair in zip(graded.problems, *points[benchmark][graded.policy], strict=True)
         ]
     heads = columns(f"benchmark, problem, policy, {TOKEN}, {ANSWER}")
     sheet = Table("entropies problem by problem", heads, tuple(rows))
@@ -121,10 +121,10 @@ def equal_k(answers: Iterable[Answers]) -> int:
 
     Raises DataError if they differ: more samples alone solve more problems.
     """
-    numbers = {own.policy: set(own.counts.n_P.tolist()) for own in answers}
+    numbers = {graded.policy: set(graded.counts.n_P.tolist()) for graded in answers}
     distinct = set().union(*numbers.values())
     if len(distinct) != 1:
-        ranges = ", ".join(f"{policy} {_range(of)}" for policy, of in numbers.items())
+        ranges = ", ".join(f"{policy} {_range(counted)}" for policy, counted in numbers.items())
         raise DataError(
             f"the policies have unequal numbers of samples per problem ({ranges}), and more "
             "samples solve more problems",
@@ -137,16 +137,16 @@ def entropies_of(inputs: Inputs) -> Results:
     """Return benchmark -> answer entropy, and token entropy if scored -> policy -> mean."""
     results: dict[str, dict[str, dict[str, Estimate]]] = {}
     for benchmark, answers in inputs.answers.items():
-        for own in answers:
-            values = {ANSWER: own.answer_entropies()}
-            if own.scores:
-                values[TOKEN] = entropies(own)[0]
+        for graded in answers:
+            values = {ANSWER: graded.answer_entropies()}
+            if graded.scores:
+                values[TOKEN] = entropies(graded)[0]
             for name in values:
                 mean = mean_over_problems(values[name], inputs.options)
-                results.setdefault(benchmark, {}).setdefault(name, {})[own.policy] = mean
+                results.setdefault(benchmark, {}).setdefault(name, {})[graded.policy] = mean
     return {
-        benchmark: {name: of[name] for name in (ANSWER, TOKEN) if name in of}
-        for benchmark, of in results.items()
+        benchmark: {name: by_name[name] for name in (ANSWER, TOKEN) if name in by_name}
+        for benchmark, by_name in results.items()
     }
 
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
-from typing_extensions import TypedDict
 
 from sage_cli.analysis.analysis import Analysis, Inputs, Options
 from sage_cli.analysis.samples import Answers
@@ -16,7 +15,7 @@ from sage_cli.errors import DataError
 from sage_cli.grading.grades import STATUSES
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import draw_dot_plot
-from sage_cli.reports.tables import Estimate, Record, Row, Table, columns, to_records
+from sage_cli.reports.tables import Estimate, Row, Table, columns, to_records
 
 ALL = "all"
 COLUMNS = columns(
@@ -25,25 +24,21 @@ COLUMNS = columns(
 )
 
 
-class LengthsData(TypedDict):
-    """A row for each policy, benchmark and grade."""
-
-    lengths: list[Record]
-
-
 def lengths(inputs: Inputs) -> Document:
     """Return tokens by grade: mean with its interval over problems, quantiles, truncated share.
 
     Raises DataError for imported samples without token counts.
     """
-    for own in inputs.each():
-        if not sum(store.tally(list(own.problems), own.n).tokens for store in own.grades):
+    for answers in inputs.each():
+        if not sum(
+            store.tally(list(answers.problems), answers.n).tokens for store in answers.grades
+        ):
             raise DataError(
-                f"the samples of {own.policy} have no token counts: the file that they were "
+                f"the samples of {answers.policy} have no token counts: the file that they were "
                 "imported from doesn't say them",
                 "name other runs, or another analysis: `sage analyze` lists them",
             )
-    rows = [row for own in inputs.each() for row in length_rows(own, inputs.options)]
+    rows = [row for answers in inputs.each() for row in length_rows(answers, inputs.options)]
     means: dict[str, dict[str, dict[str, Estimate]]] = {name: {} for name in inputs.answers}
     for row in rows:
         benchmark, policy, grade = map(str, row.cells[:3])
@@ -53,7 +48,7 @@ def lengths(inputs: Inputs) -> Document:
     return Document(
         name="lengths",
         title="lengths of completions",
-        data=LengthsData(lengths=to_records(table)),
+        data={"lengths": to_records(table)},
         tables=(table,),
         sheets={"lengths": table},
         figures=(Figure("lengths", partial(draw_dot_plot, means, "mean tokens")),),
@@ -80,7 +75,7 @@ def length_rows(answers: Answers, options: Options) -> list[Row]:
             continue
         counters = [tokens[status, id_] for id_ in ids]
         n_P = np.array([counter.total() for counter in counters])
-        sum_P = np.array([sum(length * n for length, n in one.items()) for one in counters])
+        sum_P = np.array([sum(length * n for length, n in counter.items()) for counter in counters])
         truncated_P = np.array([truncated[status, id_] for id_ in ids])
         pooled = sum(counters, Counter[int]())
         mean = replace(mean_over_problems(sum_P / n_P, options), digits=1)

@@ -5,37 +5,16 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
-from typing_extensions import TypedDict
 
 from sage_cli.analysis.analysis import Analysis, Inputs, Options
 from sage_cli.analysis.samples import Answers
 from sage_cli.metrics import Curve, parse_ks
-from sage_cli.metrics.counts import FloatArray, maj_at_k
+from sage_cli.metrics.counts import maj_at_k
 from sage_cli.metrics.intervals import curve, gaffke
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import draw_curves
 from sage_cli.reports.passk import value_at
 from sage_cli.reports.tables import Column, Row, Table, columns
-
-VoteJson = TypedDict(
-    "VoteJson",
-    {
-        "benchmark": str,
-        "policy": str,
-        "k": list[int],
-        "maj@k": FloatArray,
-        "low": FloatArray,
-        "high": FloatArray,
-        "pass@k": FloatArray,
-    },
-)
-"""maj@k with its band, a value for each k, and pass@k beside it."""
-
-
-class MajorityData(TypedDict):
-    """A curve for each policy and benchmark."""
-
-    curves: list[VoteJson]
 
 
 def majority(inputs: Inputs) -> Document:
@@ -43,21 +22,21 @@ def majority(inputs: Inputs) -> Document:
     options = inputs.options
     curves: dict[str, dict[str, tuple[Curve, Curve]]] = {}
     for benchmark, answers in inputs.answers.items():
-        n = min(int(own.counts.n_P.min()) for own in answers)
+        n = min(int(graded.counts.n_P.min()) for graded in answers)
         ks = parse_ks(f"1..{n}:pow2", n)
         curves[benchmark] = {
-            own.policy: (
-                majority_curve(own, ks, options),
-                curve(own.counts, ks, options.resampling),
+            graded.policy: (
+                majority_curve(graded, ks, options),
+                curve(graded.counts, ks, options.resampling),
             )
-            for own in answers
+            for graded in answers
         }
     panels = {
         f"{which} on {benchmark}": {policy: pair[place] for policy, pair in by_policy.items()}
         for benchmark, by_policy in curves.items()
         for which, place in (("pass@k", 1), ("maj@k", 0))
     }
-    data: list[VoteJson] = [
+    data = [
         {
             "benchmark": benchmark,
             "policy": policy,
@@ -73,8 +52,8 @@ def majority(inputs: Inputs) -> Document:
     return Document(
         name="majority",
         title="maj@k beside pass@k",
-        data=MajorityData(curves=data),
-        tables=tuple(_table(benchmark, of) for benchmark, of in curves.items()),
+        data={"curves": data},
+        tables=tuple(_table(benchmark, by_policy) for benchmark, by_policy in curves.items()),
         sheets={"majority": _sheet(curves)},
         figures=(Figure("majority", partial(draw_curves, panels)),),
         notes=(
@@ -89,23 +68,25 @@ def majority(inputs: Inputs) -> Document:
 def majority_curve(answers: Answers, ks: tuple[int, ...] | list[int], options: Options) -> Curve:
     """Return maj@k over problems with Gaffke's band."""
     votes = answers.final_answers().values()
-    maj_PK = np.stack([maj_at_k(of, ks) for of in votes])
+    maj_PK = np.stack([maj_at_k(vote, ks) for vote in votes])
     band = gaffke(maj_PK, (0, 1), options.resampling)
     mean_K = maj_PK.mean(axis=0)
     return Curve(tuple(ks), mean_K, band.low_K, band.high_K, options.confidence, len(maj_PK))
 
 
-def _table(benchmark: str, of: dict[str, tuple[Curve, Curve]]) -> Table:
+def _table(benchmark: str, curves: dict[str, tuple[Curve, Curve]]) -> Table:
     names = ("maj@k", "pass@k")
-    heads = (Column("k"), *(Column(name, policy) for policy in of for name in names))
-    ks = next(iter(of.values()))[0].ks
-    rows = tuple(Row((k, *(value_at(one, k) for pair in of.values() for one in pair))) for k in ks)
+    heads = (Column("k"), *(Column(name, policy) for policy in curves for name in names))
+    ks = next(iter(curves.values()))[0].ks
+    rows = tuple(
+        Row((k, *(value_at(curve, k) for pair in curves.values() for curve in pair))) for k in ks
+    )
     return Table(f"maj@k and pass@k on {benchmark}", heads, rows)
 
 
 def _sheet(curves: dict[str, dict[str, tuple[Curve, Curve]]]) -> Table:
     rows = tuple(
-        Row((benchmark, policy, k, *(value_at(one, k) for one in pair)))
+        Row((benchmark, policy, k, *(value_at(curve, k) for curve in pair)))
         for benchmark, by_policy in curves.items()
         for policy, pair in by_policy.items()
         for k in pair[0].ks

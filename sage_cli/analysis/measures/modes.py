@@ -6,7 +6,6 @@ from collections import Counter
 from functools import partial
 
 import numpy as np
-from typing_extensions import TypedDict
 
 from sage_cli.analysis.analysis import Analysis, Inputs
 from sage_cli.analysis.samples import Answers
@@ -17,7 +16,7 @@ from sage_cli.problems.generated.generator import Generator
 from sage_cli.problems.registry import generated
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import draw_dot_plot
-from sage_cli.reports.tables import Estimate, Record
+from sage_cli.reports.tables import Estimate
 
 SAMPLED = "share of samples"
 RIGHT_IF, AMONG_RIGHT = "right if taken", "share of right ones"
@@ -26,33 +25,26 @@ OTHER = "other"
 """The mode of completions that announce none."""
 
 
-class ModesData(TypedDict):
-    """Each mode's shares, and the differences to the first policy."""
-
-    modes: list[Record]
-    differences: list[Record]
-
-
 def modes(inputs: Inputs) -> Document:
     """Return each mode's share of samples, and how often it is right."""
     means = PolicyMeans("mode", inputs.options)
     panels: dict[str, dict[str, dict[str, Estimate]]] = {}
     for benchmark, answers in inputs.answers.items():
         kind = generator_with_modes(benchmark)
-        shares = {own.policy: mode_shares(own, kind) for own in answers}
+        shares = {graded.policy: mode_shares(graded, kind) for graded in answers}
         for mode in (*kind.modes, OTHER):
             for measure in MEASURES:
                 name = f"{mode}: {measure}"
-                means.add(benchmark, name, {one: of[mode][measure] for one, of in shares.items()})
-                values = means.means[benchmark][name]
-                panels.setdefault(measure, {})[f"{benchmark} {mode}"] = values
+                means.add(
+                    benchmark,
+                    name,
+                    {policy: by_mode[mode][measure] for policy, by_mode in shares.items()},
+                )
+                panels.setdefault(measure, {})[f"{benchmark} {mode}"] = means.means[benchmark][name]
     return Document(
         name="modes",
         title="modes of solving",
-        data=ModesData(
-            modes=means.records("value"),
-            differences=means.difference_records(),
-        ),
+        data={"modes": means.records("value"), "differences": means.difference_records()},
         tables=tuple(means.tables("modes of solving")),
         sheets={"modes": means.sheet("value")},
         figures=(Figure("modes", partial(draw_dot_plot, panels, "mean over problems")),),
@@ -66,11 +58,15 @@ def modes(inputs: Inputs) -> Document:
 
 def legend(benchmark: str, kind: type[Generator]) -> list[str]:
     """Return a note on what the modes do, in the generator's words; none if it has no words."""
-    said = [
+    described = [
         f"{mode}: {words}" + (" (a guess)" if mode in kind.guesses else "")
         for mode, words in kind.mode_words.items()
     ]
-    return [f"modes of {benchmark}: {', '.join(said)}; {OTHER}: announces none"] if said else []
+    return (
+        [f"modes of {benchmark}: {', '.join(described)}; {OTHER}: announces none"]
+        if described
+        else []
+    )
 
 
 def generator_with_modes(benchmark: str) -> type[Generator]:

@@ -6,7 +6,6 @@ from collections import Counter
 from functools import partial
 
 import numpy as np
-from typing_extensions import TypedDict
 
 from sage_cli.analysis.analysis import Analysis, Inputs
 from sage_cli.analysis.samples import Answers, Detector
@@ -14,15 +13,6 @@ from sage_cli.analysis.tables import PolicyMeans
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import draw_dot_plot
-from sage_cli.reports.tables import Record
-
-
-class PatternsData(TypedDict):
-    """Frequencies, differences to the first policy, and each pattern's expressions."""
-
-    frequencies: list[Record]
-    differences: list[Record]
-    detectors: dict[str, list[str]]
 
 
 def patterns(inputs: Inputs) -> Document:
@@ -31,25 +21,29 @@ def patterns(inputs: Inputs) -> Document:
     means = PolicyMeans("pattern", inputs.options)
     solved = []
     for benchmark, answers in inputs.answers.items():
-        shares = {own.policy: pattern_shares(own, detectors) for own in answers}
+        shares = {graded.policy: pattern_shares(graded, detectors) for graded in answers}
         for detector in detectors:
             values = {policy: by_name[detector.name] for policy, by_name in shares.items()}
             means.add(benchmark, detector.name, values)
         solved += [
-            f"{own.policy} on {benchmark}: {int((own.counts.c_P > 0).sum())} of "
-            f"{len(own.counts)} problems have a right solution, {int(own.counts.c_P.sum())} in all"
-            for own in answers
+            f"{graded.policy} on {benchmark}: {int((graded.counts.c_P > 0).sum())} of "
+            f"{len(graded.counts)} problems have a right solution, "
+            f"{int(graded.counts.c_P.sum())} in all"
+            for graded in answers
         ]
     note = "on problems that both solve: the frequencies above are over different problems"
     axis = "frequency among right solutions"
     return Document(
         name="patterns",
         title="patterns of reasoning",
-        data=PatternsData(
-            frequencies=means.records("frequency"),
-            differences=means.difference_records(),
-            detectors={one.name: [each.pattern for each in one.expressions] for one in detectors},
-        ),
+        data={
+            "frequencies": means.records("frequency"),
+            "differences": means.difference_records(),
+            "detectors": {
+                detector.name: [expression.pattern for expression in detector.expressions]
+                for detector in detectors
+            },
+        },
         tables=means.tables("frequency of patterns among right solutions", [note]),
         sheets={"patterns": means.sheet("frequency")},
         figures=(Figure("patterns", partial(draw_dot_plot, means.means, axis)),),

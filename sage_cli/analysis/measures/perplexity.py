@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from functools import partial
 
 import numpy as np
-from typing_extensions import TypedDict
 
 from sage_cli.analysis.analysis import Analysis, Inputs, Options
 from sage_cli.analysis.samples import Answers
@@ -21,7 +20,7 @@ from sage_cli.analysis.tables import (
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import draw_ecdf
-from sage_cli.reports.tables import Estimate, Record
+from sage_cli.reports.tables import Estimate
 
 BEYOND = (0.95, 0.99)
 """Quantiles of the base's own perplexities on a problem; values above them are its tail."""
@@ -33,39 +32,34 @@ Perplexities = dict[bool, list[FloatArray]]
 """For right answers (True) or all: the perplexities of each problem's completions."""
 
 
-class PerplexityData(TypedDict):
-    """Every measure under the base's own probabilities, by policy and benchmark."""
-
-    base: str
-    perplexity: list[Record]
-
-
 def perplexity(inputs: Inputs) -> Document:
     """Return mean log, quantiles and tails of each policy, of all and of right completions."""
     results: dict[str, dict[str, dict[str, Estimate]]] = {}
     panels: dict[str, dict[str, FloatArray]] = {}
     for benchmark, answers in inputs.answers.items():
-        values = {own.policy: perplexities(own) for own in answers}
+        values = {graded.policy: perplexities(graded) for graded in answers}
         base = values[answers[0].policy]
         for right in (False, True):
-            for policy, of in values.items():
-                for item, measure in _measures(of[right], base[right], inputs.options).items():
+            for policy, lists in values.items():
+                for item, measure in _measures(lists[right], base[right], inputs.options).items():
                     name = f"{item}, right ones" if right else item
                     results.setdefault(benchmark, {}).setdefault(name, {})[policy] = measure
         ids = list(answers[0].problems)
         if len(ids) <= SINGLE_PANELS:
             for place, id_ in enumerate(ids):
                 panels[f"{benchmark} {id_[:8]}"] = {
-                    policy: of[False][place] for policy, of in values.items()
+                    policy: lists[False][place] for policy, lists in values.items()
                 }
         else:
-            panels[benchmark] = {policy: np.concatenate(of[False]) for policy, of in values.items()}
+            panels[benchmark] = {
+                policy: np.concatenate(lists[False]) for policy, lists in values.items()
+            }
     base_label = inputs.policies[0]
     title = f"perplexity under {base_label}"
     return Document(
         name="perplexity",
         title=title,
-        data=PerplexityData(base=base_label, perplexity=records("measure", results, "value")),
+        data={"base": base_label, "perplexity": records("measure", results, "value")},
         tables=(wide_table(f"perplexity of completions under {base_label}", "measure", results),),
         sheets={"perplexity": long_table("measure", results, "value")},
         figures=(Figure("perplexity", partial(draw_ecdf, panels, title)),),
@@ -100,12 +94,12 @@ def _measures(
     values: list[FloatArray], base: list[FloatArray], options: Options
 ) -> Mapping[str, Estimate]:
     pooled = np.concatenate(values)
-    log_P = [float(np.log(one).mean()) if len(one) else np.nan for one in values]
+    log_P = [float(np.log(value_S).mean()) if len(value_S) else np.nan for value_S in values]
     measures = {"mean log": mean_over_problems(log_P, options)}
     for share in BEYOND:
         beyond_P = [
-            beyond_others(one, share) if values is base else beyond(one, own, share)
-            for one, own in zip(values, base, strict=True)
+            beyond_others(value_S, share) if values is base else beyond(value_S, base_S, share)
+            for value_S, base_S in zip(values, base, strict=True)
         ]
         name = f"beyond the base's {share:.0%}"
         measures[name] = share_over_problems(beyond_P, options)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from functools import partial
 
-from typing_extensions import TypedDict
-
 from sage_cli.analysis.analysis import Analysis, Inputs
 from sage_cli.analysis.samples import Answers
 from sage_cli.analysis.tables import PolicyMeans
@@ -13,19 +11,11 @@ from sage_cli.metrics import parse_ks
 from sage_cli.metrics.counts import all_right_at_k, covered_at, g_pass_at_k
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import draw_dot_plot
-from sage_cli.reports.tables import Record
 
 SHARES = (0.25, 0.5, 0.75)
 """tau of G-Pass@k and Cover@tau; 1 is pass^k."""
 MOST = 16
 """The largest k of pass^k: beyond it hardly any problem has a chance."""
-
-
-class ReliabilityData(TypedDict):
-    """Means over problems, and differences to the first policy."""
-
-    measures: list[Record]
-    differences: list[Record]
 
 
 def reliability(inputs: Inputs) -> Document:
@@ -36,9 +26,7 @@ def reliability(inputs: Inputs) -> Document:
     return Document(
         name="reliability",
         title="pass^k, G-Pass@k and Cover@tau",
-        data=ReliabilityData(
-            measures=means.records("mean"), differences=means.difference_records()
-        ),
+        data={"measures": means.records("mean"), "differences": means.difference_records()},
         tables=means.tables("reliability"),
         sheets={"reliability": means.sheet("mean")},
         figures=(Figure("reliability", partial(draw_dot_plot, means.means, "share")),),
@@ -52,17 +40,17 @@ def reliability(inputs: Inputs) -> Document:
 
 
 def _add(means: PolicyMeans, benchmark: str, answers: tuple[Answers, ...]) -> None:
-    counts = {own.policy: own.counts for own in answers}
-    n = min(int(own.n_P.min()) for own in counts.values())
+    counts = {graded.policy: (graded.counts.n_P, graded.counts.c_P) for graded in answers}
+    n = min(int(n_P.min()) for n_P, _ in counts.values())
     ks = parse_ks(f"1..{min(n, MOST)}:pow2", n)
     for place, k in enumerate(ks):
-        values = {p: all_right_at_k(own.n_P, own.c_P, ks)[:, place] for p, own in counts.items()}
+        values = {p: all_right_at_k(*n_c, ks)[:, place] for p, n_c in counts.items()}
         means.add(benchmark, f"pass^{k}", values)
     for tau in SHARES:
-        values = {p: g_pass_at_k(own.n_P, own.c_P, ks, tau)[:, -1] for p, own in counts.items()}
+        values = {p: g_pass_at_k(*n_c, ks, tau)[:, -1] for p, n_c in counts.items()}
         means.add(benchmark, f"G-Pass@{ks[-1]}, tau {tau:g}", values)
     for place, tau in enumerate(SHARES):
-        values = {p: covered_at(own.n_P, own.c_P, SHARES)[:, place] for p, own in counts.items()}
+        values = {p: covered_at(*n_c, SHARES)[:, place] for p, n_c in counts.items()}
         means.add(benchmark, f"Cover@{tau:g}", values)
 
 

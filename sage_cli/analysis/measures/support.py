@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import cast
-
-from typing_extensions import TypedDict
+from typing import Any
 
 from sage_cli.analysis.analysis import Analysis, Inputs
 from sage_cli.analysis.measures.entropy import (
-    Ratios,
     entropies_of,
     equal_k,
     support_ratios,
@@ -20,53 +17,7 @@ from sage_cli.metrics import Support, compare_support
 from sage_cli.metrics.support import OFTEN, STATES, Transitions, paired_grades, transitions
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import draw_heat_strip
-from sage_cli.reports.tables import Cell, Column, Estimate, Record, Row, Table, columns
-
-
-class SupportJson(Ratios):
-    """A run's problems that are kept, lost or gained at a delta, and the paper's ratios.
-
-    `paired`: by chance and surely are from grades paired by their random numbers.
-    """
-
-    delta: float
-    gained: list[str]
-    lost: list[str]
-    kept: list[str]
-    absent: list[str]
-    surely_gained: list[str]
-    surely_lost: list[str]
-    gained_by_chance: float
-    lost_by_chance: float
-    paired: bool
-    visible: float
-
-
-class TransitionsJson(TypedDict):
-    """From a base's state (rows) to the run's (columns): problems seen, and expected by chance."""
-
-    states: tuple[str, ...]
-    seen: list[list[float]]
-    by_chance: list[list[float]]
-
-
-class RunSupport(TypedDict):
-    """A run against the base on a benchmark, at each delta."""
-
-    benchmark: str
-    run: str
-    support: list[SupportJson]
-    transitions: TransitionsJson
-
-
-class SupportData(TypedDict):
-    """Runs against a base; `thresholds` has by benchmark what k samples detect."""
-
-    base: str
-    runs: list[RunSupport]
-    thresholds: dict[str, dict[str, float]]
-    entropies: list[Record]
-
+from sage_cli.reports.tables import Cell, Column, Estimate, Row, Table, columns
 
 NAMES = (
     "delta, kept, lost, lost by chance, surely lost, gained, gained by chance, surely gained, "
@@ -81,7 +32,7 @@ def support(inputs: Inputs) -> Document:
     """
     confidence = inputs.options.confidence
     tables, sheet_rows, detected = [], [], {}
-    data: list[RunSupport] = []
+    data: list[dict[str, Any]] = []
     for benchmark, answers in inputs.answers.items():
         base, *runs = answers
         k = equal_k(answers)
@@ -93,11 +44,11 @@ def support(inputs: Inputs) -> Document:
             ]
             moved = transitions(base.counts, run.counts)
             title = f"{run.policy} against {base.policy} on {benchmark}"
-            rows = [_cells(one) for one in supports]
+            rows = [_cells(result) for result in supports]
             table = Table(f"support of {title}", columns(NAMES), tuple(map(Row, rows)))
             tables += [table, _transition_table(title, moved)]
             sheet_rows += [Row((benchmark, run.policy, *cells)) for cells in rows]
-            matrices: TransitionsJson = {
+            matrices = {
                 "states": STATES,
                 "seen": moved.seen.tolist(),
                 "by_chance": moved.by_chance.tolist(),
@@ -106,25 +57,25 @@ def support(inputs: Inputs) -> Document:
                 {
                     "benchmark": benchmark,
                     "run": run.policy,
-                    "support": [_json(one) for one in supports],
+                    "support": [_json(result) for result in supports],
                     "transitions": matrices,
                 }
             )
     sheet = Table("support", columns(f"benchmark, run, {NAMES}"), tuple(sheet_rows))
     shares = {
-        benchmark: {own.policy: own.right_shares for own in answers}
+        benchmark: {graded.policy: graded.right_shares for graded in answers}
         for benchmark, answers in inputs.answers.items()
     }
     entropy, base_label = entropies_of(inputs), inputs.policies[0]
     return Document(
         name="support",
         title=f"support against {base_label}",
-        data=SupportData(
-            base=base_label,
-            runs=data,
-            thresholds=detected,
-            entropies=records("entropy", entropy, "mean"),
-        ),
+        data={
+            "base": base_label,
+            "runs": data,
+            "thresholds": detected,
+            "entropies": records("entropy", entropy, "mean"),
+        },
         tables=(*tables, wide_table("entropies, mean over problems", "entropy", entropy)),
         sheets={"support": sheet, "support-problems": _problems(inputs)},
         figures=(Figure("support", partial(draw_heat_strip, shares)),),
@@ -156,18 +107,24 @@ def _transition_table(title: str, moved: Transitions) -> Table:
 
 def _problems(inputs: Inputs) -> Table:
     rows = tuple(
-        Row((own.benchmark.name, id_, own.policy, int(n), int(c)))
-        for own in inputs.each()
-        for id_, n, c in zip(own.counts.problem_ids, own.counts.n_P, own.counts.c_P, strict=True)
+        Row((graded.benchmark.name, id_, graded.policy, int(n), int(c)))
+        for graded in inputs.each()
+        for id_, n, c in zip(
+            graded.counts.problem_ids, graded.counts.n_P, graded.counts.c_P, strict=True
+        )
     )
     heads = columns("benchmark, problem, policy, n, right")
     return Table("right samples problem by problem", heads, rows)
 
 
-def _json(support: Support) -> SupportJson:
-    fields = {key: list(of) if isinstance(of, tuple) else of for key, of in vars(support).items()}
+def _json(support: Support) -> dict[str, Any]:
+    """Return the problems that are kept, lost or gained at a delta, and the paper's ratios."""
+    fields = {
+        key: list(value) if isinstance(value, tuple) else value
+        for key, value in vars(support).items()
+    }
     del fields["confidence"]
-    return cast(SupportJson, {**fields, **support_ratios(support)})
+    return {**fields, **support_ratios(support)}
 
 
 def _null(inputs: Inputs) -> str:
@@ -191,7 +148,7 @@ def _null(inputs: Inputs) -> str:
 
 def _notes(inputs: Inputs) -> tuple[str, ...]:
     confidence = inputs.options.confidence
-    fewest = min(int(one.counts.n_P.min()) for one in inputs.each())
+    fewest = min(int(answers.counts.n_P.min()) for answers in inputs.each())
     visible = thresholds(fewest, confidence)
     return (
         "a problem is in the support at delta where more than that share of the samples is right; "

@@ -8,30 +8,20 @@ from functools import cached_property, partial
 
 import numpy as np
 import pyarrow as pa
-from typing_extensions import TypedDict
 
 from sage_cli.analysis.analysis import Analysis, Inputs, Options, TrainedRun
-from sage_cli.analysis.rewards import mean_in, rewards_by_step
 from sage_cli.analysis.tables import share_gap
-from sage_cli.metrics.counts import IntArray
+from sage_cli.metrics.counts import FloatArray, IntArray
 from sage_cli.metrics.visits import Visits
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import Series, draw_lines, draw_steps
-from sage_cli.reports.tables import Estimate, Record, Row, Table, columns, to_records
+from sage_cli.reports.tables import Estimate, Row, Table, columns, to_records
+from sage_cli.store.ledger import COUNT, REWARD, rewards_in
 
 PHASES = ("early", "mid", "late")
 """Thirds of the steps that sampled."""
 AXES = ("step", "completions")
 """What problems solved so far are drawn against."""
-
-
-class TrainingData(TypedDict):
-    """Coverage in training, what came of problems between visits, shares and rewards by thirds."""
-
-    coverage: list[Record]
-    revisits: list[Record]
-    phases: list[Record]
-    rewards: list[Record]
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +39,7 @@ class LedgerColumns:
     trained_R: np.ndarray
 
     @classmethod
-    def of(cls, table: pa.Table) -> LedgerColumns:
+    def from_table(cls, table: pa.Table) -> LedgerColumns:
         """Return the columns of a stored ledger."""
 
         def ints(name: str) -> IntArray:
@@ -71,6 +61,7 @@ class LedgerColumns:
     @cached_property
     def visits(self) -> Visits:
         """Return each problem's completions of each step, whether trained on or not."""
+        # a step may have several rows of a problem: trained on, and replaced ones
         key_R = self.step_R * len(self.ids) + self.problem_R
         key_V, visit_R = np.unique(key_R, return_inverse=True)
 
@@ -102,12 +93,13 @@ class LedgerColumns:
 def training(inputs: Inputs) -> Document:
     """Return coverage in training, discovery and forgetting, and what had no signal."""
     ledgers = {
-        label: LedgerColumns.of(run.require_ledger()) for label, run in inputs.trained.items()
+        label: LedgerColumns.from_table(run.require_ledger())
+        for label, run in inputs.trained.items()
     }
     coverage = Table(
         "problems that training met",
         columns("run, steps, completions, problems, solved, at the first visit, later, never"),
-        tuple(_coverage(label, of) for label, of in ledgers.items()),
+        tuple(_coverage(label, ledger) for label, ledger in ledgers.items()),
     )
     revisits = Table(
         "from visit to visit",
@@ -115,7 +107,7 @@ def training(inputs: Inputs) -> Document:
             "run, problems visited again, pass rate at the first visit, last less first, "
             "solved and not at the next visit, not solved and solved at the next"
         ),
-        tuple(_revisits(label, of.visits, inputs.options) for label, of in ledgers.items()),
+        tuple(_revisits(label, ledger.visits, inputs.options) for label, ledger in ledgers.items()),
         ("the interval of last less first is over problems; the other two are shares of pairs of "
          "visits, chance included: with few completions a solved problem is missed at times",),
     )  # fmt: skip
@@ -129,12 +121,12 @@ def training(inputs: Inputs) -> Document:
     return Document(
         name="training",
         title="what training met",
-        data=TrainingData(
-            coverage=to_records(coverage),
-            revisits=to_records(revisits),
-            phases=to_records(phases),
-            rewards=to_records(rewards),
-        ),
+        data={
+            "coverage": to_records(coverage),
+            "revisits": to_records(revisits),
+            "phases": to_records(phases),
+            "rewards": to_records(rewards),
+        },
         tables=(coverage, revisits, phases, *([rewards] if rewards.rows else [])),
         sheets={"training": coverage, "training-problems": _problems(ledgers)},
         figures=(
@@ -144,18 +136,18 @@ def training(inputs: Inputs) -> Document:
     )
 
 
-def _coverage(label: str, of: LedgerColumns) -> Row:
-    visits = of.visits
+def _coverage(label: str, ledger: LedgerColumns) -> Row:
+    visits = ledger.visits
     at_first = int(visits.solved[visits.first].sum())
     solved, problems = len(visits.discovery), visits.problems
     counted = (problems, solved, at_first, solved - at_first, problems - solved)
-    return Row((label, len(np.unique(of.step_R)), int(of.n_R.sum()), *counted))
+    return Row((label, len(np.unique(ledger.step_R)), int(ledger.n_R.sum()), *counted))
 
 
 def _revisits(label: str, visits: Visits, options: Options) -> Row:
     first_P, last_P = visits.rates()
-    one, following = visits.next_of
-    was, now = visits.solved[one], visits.solved[following]
+    visit, following = visits.next_of
+    was, now = visits.solved[visit], visits.solved[following]
 
     def share(of: np.ndarray, among: np.ndarray) -> Estimate:
         return Estimate(float(of[among].mean()) if among.any() else float("nan"))
@@ -166,14 +158,42 @@ def _revisits(label: str, visits: Visits, options: Options) -> Row:
 
 
 def _phases(ledgers: Mapping[str, LedgerColumns]) -> list[Row]:
-    found: dict[str, list[Row]] = {}
-    for label, of in ledgers.items():
-        steps = np.array_split(np.unique(of.step_R), len(PHASES))
-        thirds = [of.shares(np.isin(of.step_R, third)) for third in steps]
+    rows: dict[str, list[Row]] = {}
+    for label, ledger in ledgers.items():
+        steps = np.array_split(np.unique(ledger.step_R), len(PHASES))
+        thirds = [ledger.shares(np.isin(ledger.step_R, third)) for third in steps]
         for name in thirds[0]:
             cells = [Estimate(third[name]) for third in thirds]
-            found.setdefault(name, []).append(Row((name, label, *cells), section=name))
-    return [row for rows in found.values() for row in rows]
+            rows.setdefault(name, []).append(Row((name, label, *cells), section=name))
+    return [row for rows in rows.values() for row in rows]
+
+
+def rewards_by_step(ledger: pa.Table) -> dict[str, tuple[IntArray, FloatArray]]:
+    """Return by reward the steps S and the means of the completions that were trained on.
+
+    A step is left out where the reward says nothing of any completion. {} for a ledger without
+    rewards.
+    """
+    trained_R = np.array(ledger["trained"].to_pylist(), dtype=bool)
+    step_R = np.array(ledger["step"].to_pylist(), dtype=np.int64)
+    return {name: _reward_means(ledger, name, step_R, trained_R) for name in rewards_in(ledger)}
+
+
+def mean_in(steps: IntArray, step_S: IntArray, mean_S: FloatArray) -> float:
+    """Return the mean of `mean_S` over those of `steps` that are among `step_S`; NaN for none."""
+    among_S = np.isin(step_S, steps)
+    return float(mean_S[among_S].mean()) if among_S.any() else float("nan")
+
+
+def _reward_means(
+    ledger: pa.Table, name: str, step_R: IntArray, trained_R: np.ndarray
+) -> tuple[IntArray, FloatArray]:
+    mean_R = np.array(ledger[f"{REWARD}{name}"].to_pylist(), dtype=float)
+    n_R = np.array([n or 0 for n in ledger[f"{REWARD}{name}{COUNT}"].to_pylist()])
+    said_R = trained_R & (n_R > 0)
+    step_S, place_R = np.unique(step_R[said_R], return_inverse=True)
+    sums_S = np.bincount(place_R, mean_R[said_R] * n_R[said_R])
+    return step_S, sums_S / np.bincount(place_R, n_R[said_R])
 
 
 def _rewards(trained: Mapping[str, TrainedRun]) -> Table:
@@ -204,7 +224,7 @@ def _drawn_rewards(trained: Mapping[str, TrainedRun]) -> Figure:
 
 def _curves(ledgers: Mapping[str, LedgerColumns]) -> dict[str, dict[str, Series]]:
     """Return the number of problems solved so far, against each of AXES."""
-    along = {label: of.visits for label, of in ledgers.items()}
+    along = {label: ledger.visits for label, ledger in ledgers.items()}
     return {
         "problems solved so far": {
             label: visits.solved_by(visits.step_V) for label, visits in along.items()
@@ -218,8 +238,8 @@ def _curves(ledgers: Mapping[str, LedgerColumns]) -> dict[str, dict[str, Series]
 def _problems(ledgers: Mapping[str, LedgerColumns]) -> Table:
     """Return a row for each problem of each run."""
     rows = []
-    for label, of in ledgers.items():
-        visits = of.visits
+    for label, ledger in ledgers.items():
+        visits = ledger.visits
         discovered = dict(
             zip(visits.problem_V[visits.discovery], visits.step_V[visits.discovery], strict=True)
         )
@@ -227,7 +247,7 @@ def _problems(ledgers: Mapping[str, LedgerColumns]) -> Table:
             np.bincount(visits.problem_V, weights).astype(int)
             for weights in (None, visits.n_V, visits.right_V)
         )
-        for place, id_ in enumerate(of.ids):
+        for place, id_ in enumerate(ledger.ids):
             first = int(discovered[place]) if place in discovered else "never"
             row = (label, id_, int(times_P[place]), int(n_P[place]), int(right_P[place]), first)
             rows.append(Row(row))

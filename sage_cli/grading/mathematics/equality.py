@@ -247,7 +247,7 @@ class Equality:
 
 
 def _named_number(gold: str) -> tuple[str, Number | None]:
-    """The number that a gold is, and the name that it assigns it to."""
+    """Return the number that a gold is, and the name that it assigns it to."""
     name, equals, value = gold.rpartition("=")
     return ("", None) if equals and not is_quantity(name) else (name, read_number(value))
 

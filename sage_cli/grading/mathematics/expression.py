@@ -65,7 +65,7 @@ def read_expression(text: str) -> tuple[Evaluate, frozenset[str]] | None:
 
 
 def value_at(evaluate: Evaluate, point: Point) -> Value | None:
-    """The value, None where it is undefined or too large."""
+    """Return the value, None where it is undefined or too large."""
     try:
         value = evaluate(point)
         if isinstance(value, Fraction):
@@ -163,7 +163,7 @@ class _Parser:
         return base
 
     def argument(self) -> Evaluate:
-        r"""A group, or one token: in \frac12 and x^12 one digit."""
+        r"""Return a group, or one token: in \frac12 and x^12 one digit."""
         sign = self.take() if self.next in ("+", "-") else "+"
         token = self.next
         if token.isdigit() and len(token) > 1:
@@ -259,7 +259,7 @@ class _Parser:
         return lambda at: at[token]
 
     def _group(self) -> str:
-        r"""The text of {...}, or of one token."""
+        r"""Return the text of {...}, or of one token."""
         text = self.take()
         if text != "{":
             return text

@@ -9,7 +9,7 @@ from unicodedata import normalize
 
 
 def words(text: str) -> frozenset[str]:
-    """The set of the words of `text`."""
+    """Return the set of the words of `text`."""
     return frozenset(text.split())
 
 
@@ -124,7 +124,7 @@ def defines(member: str, value: str) -> bool:
 
 
 def letters(text: str) -> frozenset[str]:
-    """The variables of an expression; e and i are numbers."""
+    """Return the variables of an expression; e and i are numbers."""
     return frozenset(_LETTER.findall(_FORMATTING.sub(" ", text))) - {"e", "i"}
 
 
@@ -157,7 +157,7 @@ _USELESS_SPACE = re.compile(r"(?<![0-9A-Za-z.]) | (?![0-9A-Za-z.])")
 
 
 def gold_text(gold: object) -> str:
-    """A gold as text: 27.0 is 27, and what is neither text nor a number is empty."""
+    """Return a gold as text: 27.0 is 27, and what is neither text nor a number is empty."""
     if isinstance(gold, float) and gold.is_integer() and abs(gold) < 1e15:
         return str(int(gold))
     return str(gold).strip() if isinstance(gold, str | int | float) else ""
@@ -165,7 +165,7 @@ def gold_text(gold: object) -> str:
 
 @lru_cache(maxsize=8192)
 def normalise(text: str) -> str:
-    """The normal form of a gold or an answer of at most MAX_LENGTH characters."""
+    """Return the normal form of a gold or an answer of at most MAX_LENGTH characters."""
     text = (text if text.isascii() else _ascii(text)).replace(";", ", ")
     if text.count(r"\boxed") > 1:
         text = _BOX_AFTER_BOX.sub(r"},\\boxed", text)

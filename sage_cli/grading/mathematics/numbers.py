@@ -26,7 +26,7 @@ def _bounded(value: Value) -> Value:
 
 
 def total(values: Iterable[Value]) -> Value:
-    """The sum."""
+    """Return the sum."""
     result: Value = Fraction(0)
     for value in values:
         result = _bounded(result + value)
@@ -34,7 +34,7 @@ def total(values: Iterable[Value]) -> Value:
 
 
 def product(factors: Iterable[tuple[bool, Value]]) -> Value:
-    """The product of factors, each with whether it divides."""
+    """Return the product of factors, each with whether it divides."""
     result: Value = Fraction(1)
     for inverse, value in factors:
         result = _bounded(result / value if inverse else result * value)
@@ -54,7 +54,7 @@ def power(base: Value, exponent: Value) -> Value:
 
 
 def root(value: Value, degree: Value) -> Value:
-    """The principal root; real for the cube root of a negative fraction."""
+    """Return the principal root; real for the cube root of a negative fraction."""
     if isinstance(value, Fraction) and degree == 2 and value >= 0:
         top, bottom = math.isqrt(value.numerator), math.isqrt(value.denominator)
         if top * top == value.numerator and bottom * bottom == value.denominator:
@@ -81,7 +81,7 @@ def binomial(top: Value, bottom: Value) -> Value:
 
 
 def absolute(value: Value) -> Value:
-    """The absolute value."""
+    """Return the absolute value."""
     return abs(value) if isinstance(value, Fraction) else complex(abs(value))
 
 
@@ -154,7 +154,7 @@ def _without_parentheses(text: str) -> str:
 
 
 def _unsigned(text: str) -> tuple[Fraction, str] | None:
-    """The value of the longest number at the start, and what follows it."""
+    """Return the value of the longest number at the start, and what follows it."""
     if match := _FRACTION.match(text):
         top, bottom = match[1] or match[2], match[3] or match[4]
         return _ratio(top, bottom, text[match.end() :])
@@ -216,6 +216,6 @@ def _ratio(top: str, bottom: str, rest: str) -> tuple[Fraction, str] | None:
 
 
 def _repeated(whole: str, fixed: str, period: str) -> Fraction:
-    """The number with these digits before the point, once behind it, and for ever."""
+    """Return the number with these digits before the point, once behind it, and for ever."""
     repeating = Fraction(int(period), 10 ** len(period) - 1)
     return int(whole or "0") + (int(fixed or "0") + repeating) / Fraction(10 ** len(fixed))

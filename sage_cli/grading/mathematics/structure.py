@@ -99,7 +99,7 @@ def _bracketed(text: str) -> Structure | None:
 
 
 def _interval(text: str) -> Structure | None:
-    """The interval of `x>2` or `3<x≤4`; None for anything less simple."""
+    """Return the interval of `x>2` or `3<x≤4`; None for anything less simple."""
     parts = re.split(r"([<>≤≥])", text)
     texts, relations = [part.strip() for part in parts[::2]], parts[1::2]
     if len(relations) == 1:
@@ -187,7 +187,7 @@ def all_true(results: Iterable[bool | None]) -> bool | None:
 
 
 def _assigned_names(items: Sequence[str]) -> set[str]:
-    """The names that items are assigned to."""
+    """Return the names that items are assigned to."""
     return {parts[0] for item in items if len(parts := split(item, "=")) > 1}
 
 
@@ -210,11 +210,11 @@ class Solutions:
         return Solutions(tuple(names), tuple(tuple(row[p] for p in places) for row in self.values))
 
     def unnamed(self) -> str:
-        """A tuple for each solution, separated by commas."""
+        """Return a tuple for each solution, separated by commas."""
         return ",".join(f"({','.join(row)})" for row in self.values)
 
     def as_answer(self) -> str:
-        """The meaning beside a gold that has no names.
+        """Return the meaning beside a gold that has no names.
 
         Coordinates come as x, y, z, other unknowns as they were written, and x_1, x_2 are values
         of one unknown.
@@ -267,7 +267,7 @@ def _assigned(item: str, tuple_names: Sequence[str]) -> Assigned | None:
 
 
 def _members(text: str) -> list[str]:
-    """The members of a tuple in parentheses; none of anything else."""
+    """Return the members of a tuple in parentheses; none of anything else."""
     if text[:1] != "(" or text[-1] != ")" or closing(text, 0) != len(text) - 1:
         return []
     return split(text[1:-1], ",")

@@ -99,7 +99,7 @@ def _is_known(word: str) -> bool:
 
 @cache
 def _name(word: str) -> str:
-    """The canonical name of a unit; a word that is none stands for itself."""
+    """Return the canonical name of a unit; a word that is none stands for itself."""
     if word in _SYMBOLS:
         return _SYMBOLS[word]
     forms = (word, word.removesuffix("s"), word.lower(), word.lower().removesuffix("s"))

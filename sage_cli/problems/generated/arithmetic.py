@@ -28,7 +28,7 @@ _OPERANDS = re.compile(r"(\d+)\*(\d+)=\?")
 
 
 def working_out(strategy: str, a: int, b: int) -> str:
-    """The solution of a * b by `strategy` (S, R or D)."""
+    """Return the solution of a * b by `strategy` (S, R or D)."""
     if strategy == "D":
         return f"D:{a}*{b}={a * b}"
     left, right = (a, b) if strategy == "S" else (b, a)
@@ -65,7 +65,7 @@ class Arithmetic(Generator):
         return cls(data.arithmetic)
 
     def problems(self, split: Split) -> list[Problem]:
-        """Problems with uniform operands: the held-out ones, for training all others, shuffled."""
+        """Return problems with uniform operands: held-out ones, or all others, shuffled."""
         pairs = self._held_out.get(split)
         if pairs is None:
             numbers = self._numbers

@@ -41,14 +41,14 @@ class GeneratorContract(ABC):
 
     @abstractmethod
     def make(self) -> Generator:
-        """A new instance of the generator under test."""
+        """Return a new instance of the generator under test."""
 
     @abstractmethod
     def changed(self) -> Generator:
-        """The same generator with another setting."""
+        """Return the same generator with another setting."""
 
     def digest(self) -> str:
-        """The hash of all that `make()` gives: problems, demonstrations and identity."""
+        """Return the hash of all that `make()` gives: problems, demonstrations and identity."""
         generator = self.make()
         rows = [
             asdict(problem) for split in generator.splits for problem in generator.problems(split)

@@ -57,7 +57,7 @@ class Generator(ABC):
 
     @classmethod
     def from_data(cls, data: DataSection) -> Self:
-        """The generator as `data` sets it; ConfigurationError names the settings that are wrong."""
+        """Return the generator as `data` sets it; ConfigurationError names wrong settings."""
         options = data.generators.get(cls.name, {})
         try:
             return cls(cls.settings.model_validate(options))
@@ -69,7 +69,7 @@ class Generator(ABC):
 
     @abstractmethod
     def problems(self, split: Split) -> list[Problem]:
-        """The problems of one of `splits`; no question is in two of them."""
+        """Return the problems of one of `splits`; no question is in two of them."""
 
     def demonstrations(self, count: int, batch_size: int) -> list[Demonstration]:  # noqa: ARG002
         """Exactly `count` worked problems, in the order in which they are learned.
@@ -81,18 +81,18 @@ class Generator(ABC):
         )
 
     def identity(self) -> dict[str, Any]:
-        """The determinants of problems and demonstrations, as plain JSON, without making any."""
+        """Return the determinants of problems and demonstrations, without making any."""
         settings = self.section.determinants()
         return {"generator": self.name, "version": self.version, "settings": settings}
 
     def problem(self, split: Split, question: str, gold: str, **meta: Any) -> Problem:
-        """A problem of `split` with an id of its own."""
+        """Return a problem of `split` with an id of its own."""
         name = self.name + SPLITS[split]
         return Problem(problem_id(name, question, gold), name, question, gold, meta)
 
     @classmethod
     def mode_of(cls, completion_text: str) -> str | None:
-        """The mode that a completion announces, behind its opening tag; None where it doesn't."""
+        """Return the mode that a completion announces behind its opening tag, or None."""
         text = _OPENING.sub("", completion_text, count=1)
         return next((mode for mode, words in cls.modes.items() if text.startswith(words)), None)
 

@@ -60,7 +60,7 @@ def solutions(statements: Sequence[Statement]) -> Iterator[Assignment]:
 
 
 def unique_solution(statements: Sequence[Statement]) -> Assignment | None:
-    """The only assignment that fits, or None where none or several do."""
+    """Return the only assignment that fits, or None where none or several do."""
     fitting = solutions(statements)
     first = next(fitting, None)
     return first if next(fitting, None) is None else None
@@ -97,7 +97,7 @@ class Roles:
     lying: str = "knave"
 
     def one(self, truthful: bool) -> str:
-        """The role with its article, as `a knight`."""
+        """Return the role with its article, as `a knight`."""
         word = self.truthful if truthful else self.lying
         return f"{'an' if word[0] in 'aeiou' else 'a'} {word}"
 
@@ -135,7 +135,7 @@ class Puzzle:
         return listed([f"{name} is {self.roles.one(truthful)}" for name, truthful in roles]) + "."
 
     def quote(self, person: int, saying: str) -> str:
-        """The claim of `person`, quoted by `saying`."""
+        """Return the claim of `person`, quoted by `saying`."""
         claim = self._worded(self.statements[person])
         return saying.format(name=self.names[person], claim=claim)
 
@@ -264,7 +264,7 @@ _KINDS = ("leaf", NOT, *CONNECTIVES)
 
 
 def draw_puzzle(people: int, rng: random.Random) -> Puzzle:
-    """A puzzle about `people` inhabitants that has exactly one solution."""
+    """Return a puzzle about `people` inhabitants that has exactly one solution."""
     while True:
         statements = tuple(draw_statement(people, rng) for _ in range(people))
         solution = unique_solution(statements)
@@ -275,7 +275,7 @@ def draw_puzzle(people: int, rng: random.Random) -> Puzzle:
 
 
 def draw_statement(people: int, rng: random.Random) -> Statement:
-    """An assertion about a person, its negation, or two with a connective between.
+    """Return an assertion about a person, its negation, or two with a connective between.
 
     The two are never the same, as in the published set: "X if and only if X" says nothing.
     """

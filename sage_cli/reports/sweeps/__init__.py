@@ -1,1 +1,1 @@
-"""Documents of sweeps: tables, heat maps, surfaces, fronts, slices, importances."""
+"""Documents of sweeps: tables, heat maps, and Optuna's pictures."""

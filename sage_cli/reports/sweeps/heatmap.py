@@ -52,7 +52,10 @@ def draw_heatmaps(result: SweepResult, stem: Path) -> None:
             axes.set_xticks(range(len(across_values)), map(as_text, across_values))
             region = _cells(axes, result, objective)
             if region is not None:
-                colour_bar(figure, axes, region)
+                # an arrow at the bar's lower end says that lower values share its lowest colour
+                style: dict[str, Any] = {"fraction": 0.05, "pad": 0.03, "extend": region.extend}
+                bar = figure.colorbar(value_scale(region), ax=axes, **style)
+                bar.outline.set_visible(False)
             ranking = result.rankings.get(objective)
             words = "noise unknown"
             if ranking:
@@ -99,7 +102,7 @@ def _cells(axes: Any, result: SweepResult, objective: str) -> Region | None:
         axes.text(at[1], at[0], f"{value_at[place]:.3f}", ha="center", va="center", color=ink)
         if best is not None and value_at[place] == value_at[best]:
             frame = _square(*at, facecolor="none", edgecolor=BEST, linewidth=2.2, zorder=5)
-            frame.set_clip_on(False)
+            frame.set_clip_on(False)  # the panel's edge would hide half of the frame's line
             axes.add_patch(frame)
     for (row, column), state in empty.items():
         _empty(axes, row, column, state)
@@ -118,7 +121,7 @@ def _empty(axes: Any, row: int, column: int, state: str) -> None:
 def _index(axis: Axis, value: object) -> int:
     """Return the place of `value` among the axis's values, where 1 does not equal True."""
     values = axis.values or ()
-    return [(type(one) is bool, one) for one in values].index((type(value) is bool, value))  # type: ignore[arg-type]
+    return [(type(listed) is bool, listed) for listed in values].index((type(value) is bool, value))  # type: ignore[arg-type]
 
 
 def _square(row: float, column: float, **style: Any) -> Any:
@@ -161,25 +164,10 @@ def region_of_interest(values: Sequence[float], best: float, least: float) -> Re
     return Region(low, best, clipped=lowest < low)
 
 
-def value_colours() -> Any:
-    """Return the part of the colour map that shows values."""
-    from matplotlib.colors import ListedColormap
-
-    return ListedColormap(colours()(np.linspace(LOWEST, HIGHEST, 128)))
-
-
-def colour_bar(figure: Any, axes: Any, region: Region, pad: float = 0.03) -> Any:
-    """Draw a region's colour bar beside a panel; return it."""
-    bar = figure.colorbar(
-        value_scale(region), ax=axes, fraction=0.05, pad=pad, extend=region.extend
-    )
-    bar.outline.set_visible(False)
-    return bar
-
-
 def value_scale(region: Region) -> Any:
     """Return matplotlib's mapping from the values of a region to colours."""
     from matplotlib.cm import ScalarMappable
-    from matplotlib.colors import Normalize
+    from matplotlib.colors import ListedColormap, Normalize
 
-    return ScalarMappable(Normalize(region.low, region.high, clip=True), value_colours())
+    shown = ListedColormap(colours()(np.linspace(LOWEST, HIGHEST, 128)))
+    return ScalarMappable(Normalize(region.low, region.high, clip=True), shown)

@@ -95,5 +95,5 @@ def _distribution(axis: Axis) -> BaseDistribution:
 
     if not axis.is_number:
         return CategoricalDistribution(axis.values or ())
-    ends = [float(one) for one in axis.values or (axis.low, axis.high) if one is not None]
+    ends = [float(end) for end in axis.values or (axis.low, axis.high) if end is not None]
     return FloatDistribution(min(ends), max(ends), log=axis.log)

@@ -158,12 +158,12 @@ def from_data(data: Mapping[str, Any]) -> SweepResult:
 
     Raises KeyError for what it lacks, TypeError or AttributeError for what is no result.
     """
-    found: SweepResult = _read(SweepResult, data)
-    for trial in (found.base, *found.trials):
+    result: SweepResult = _read(SweepResult, data)
+    for trial in (result.base, *result.trials):
         for measured in (trial and trial.values, trial and trial.intervals):
-            if measured and (lacking := set(found.objectives) - set(measured)):
+            if measured and (lacking := set(result.objectives) - set(measured)):
                 raise KeyError(min(lacking))
-    return found
+    return result
 
 
 def _read(kind: Any, given: Any) -> Any:
@@ -180,7 +180,7 @@ def _read(kind: Any, given: Any) -> Any:
         return {key: _read(inner[1], value) for key, value in given.items()}
     if isinstance(kind, type) and is_dataclass(kind):
         hints = get_type_hints(kind)
-        return kind(**{name: _read(of, given[name]) for name, of in hints.items()})
+        return kind(**{name: _read(hint, given[name]) for name, hint in hints.items()})
     return given
 
 
@@ -224,11 +224,14 @@ def sweep_result(
     places = list(result.done)
     fewest = min((len(trials[place].runs) for place in places), default=0)
     result = replace(result, about="methods" if fewest > 1 else "models")
-    counts = [one for place in places if (one := _counts(trials[place]))]
+    counts = [measured for place in places if (measured := _counts(trials[place]))]
     if not places or len(counts) < len(places):
         return replace(result, front=_front_of_means(result))
-    values = {one.name: objective_values(one, counts) for one in objectives}
-    ends = {name: objective_intervals(one, Resampling(confidence)) for name, one in values.items()}
+    values = {objective.name: objective_values(objective, counts) for objective in objectives}
+    ends = {
+        name: objective_intervals(by_model, Resampling(confidence))
+        for name, by_model in values.items()
+    }
     by_place = {
         place: {name: of[row] for name, of in ends.items()} for row, place in enumerate(places)
     }
@@ -236,9 +239,13 @@ def sweep_result(
     return replace(
         result,
         trials=tuple(
-            replace(one, intervals=by_place.get(place)) for place, one in enumerate(result.trials)
+            replace(trial, intervals=by_place.get(place))
+            for place, trial in enumerate(result.trials)
         ),
-        rankings={name: _ranking_at(places, rank(one, confidence)) for name, one in values.items()},
+        rankings={
+            name: _ranking_at(places, rank(by_model, confidence))
+            for name, by_model in values.items()
+        },
         front=front and Front(_at(places, front.best), _at(places, front.indistinguishable)),
     )
 
@@ -247,7 +254,7 @@ def _plain(
     trial: SweepTrial, intervals: Mapping[str, tuple[float, float]] | None = None
 ) -> SweepTrial:
     """Return a trial without its counts."""
-    plain = {one.name: getattr(trial, one.name) for one in fields(SweepTrial)}
+    plain = {column.name: getattr(trial, column.name) for column in fields(SweepTrial)}
     return SweepTrial(**{**plain, "intervals": intervals})
 
 
@@ -260,9 +267,10 @@ def _base_intervals(
 ) -> dict[str, tuple[float, float]] | None:
     if not (counts := _counts(base)):
         return None
-    values = {one.name: objective_values(one, [counts]) for one in objectives}
+    values = {objective.name: objective_values(objective, [counts]) for objective in objectives}
     return {
-        name: objective_intervals(one, Resampling(confidence))[0] for name, one in values.items()
+        name: objective_intervals(by_model, Resampling(confidence))[0]
+        for name, by_model in values.items()
     }
 
 
@@ -282,7 +290,7 @@ def _ranking_at(places: Sequence[int], ranking: Ranking) -> Ranking:
 
 
 def _at(places: Sequence[int], chosen: Sequence[int]) -> tuple[int, ...]:
-    return tuple(places[one] for one in chosen)
+    return tuple(places[place] for place in chosen)
 
 
 def parameter_effects(
@@ -292,16 +300,16 @@ def parameter_effects(
 
     An objective is left out if the trials are too few or their values equal.
     """
-    done = [one for one in trials if one.state == "done" and one.values is not None]
+    done = [trial for trial in trials if trial.state == "done" and trial.values is not None]
     columns = {axis.name: _column(axis, done) for axis in axes}
-    found = {}
+    by_objective = {}
     for objective in objectives:
         value_M = np.array([trial.values[objective] for trial in done if trial.values is not None])
         finite_M = np.isfinite(value_M)
         varied = {name: column_MA[finite_M] for name, column_MA in columns.items()}
         if seen := effects(varied, value_M[finite_M]):
-            found[objective] = seen
-    return found
+            by_objective[objective] = seen
+    return by_objective
 
 
 def _column(axis: Axis, trials: Sequence[SweepTrial]) -> FloatArray:
@@ -310,4 +318,4 @@ def _column(axis: Axis, trials: Sequence[SweepTrial]) -> FloatArray:
     if not axis.is_number or ABSENT in values:
         return category_column(values)
     numbers = [float(value) for value in values]
-    return numeric_column([log(one) for one in numbers] if axis.log else numbers)
+    return numeric_column([log(number) for number in numbers] if axis.log else numbers)

@@ -23,15 +23,15 @@ def sweep_tables(result: SweepResult) -> tuple[Table, ...]:
 
 def trials_table(result: SweepResult) -> Table:
     """Return a row per trial: settings, objectives with intervals, seeds, runs or the state."""
-    named = [("base", result.base)] if result.base is not None else []
-    named += [(str(number), trial) for number, trial in enumerate(result.trials, 1)]
+    labelled = [("base", result.base)] if result.base is not None else []
+    labelled += [(str(number), trial) for number, trial in enumerate(result.trials, 1)]
     rows = []
-    for name, trial in named:
+    for name, trial in labelled:
         settings = [_setting(trial, axis) for axis in result.space]
-        seen = [_measure(trial, objective) for objective in result.objectives]
+        values = [_measure(trial, objective) for objective in result.objectives]
         seeds = len(trial.runs) if trial.values else Estimate(math.nan)
         section = "base" if name == "base" else "trials"
-        rows.append(Row((name, *settings, *seen, seeds, _outcome(trial)), section))
+        rows.append(Row((name, *settings, *values, seeds, _outcome(trial)), section))
     names = [axis.name for axis in result.space]
     return Table(
         f"sweep over {', '.join(names)}",
@@ -65,10 +65,10 @@ def importance_table(result: SweepResult) -> Table:
     """Return each parameter's share of the ranks' variance, with its interval and Holm's p."""
     rows = []
     for objective, effects in result.importances.items():
-        for name, one in sorted(effects.items(), key=lambda item: item[1].p):
-            share = Estimate(one.share, interval=(one.low, one.high))
-            words = "seen" if one.seen else "no effect seen"
-            rows.append(Row((objective, name, share, Estimate(one.p), words), section=objective))
+        for name, effect in sorted(effects.items(), key=lambda item: item[1].p):
+            share = Estimate(effect.share, interval=(effect.low, effect.high))
+            words = "seen" if effect.seen else "no effect seen"
+            rows.append(Row((objective, name, share, Estimate(effect.p), words), section=objective))
     columns = map(Column, ("objective", "parameter", "share", "p", "effect"))
     note = (
         "share: of the variance of the trials' ranks that the other parameters leave; p: Holm's "
@@ -81,7 +81,7 @@ def _notes(result: SweepResult) -> tuple[str, ...]:
     notes = []
     if any(trial.intervals for trial in result.trials):
         notes.append(f"{100 * result.confidence:g} % intervals over {_sources(result)}")
-    notes += [_best(name, one, result) for name, one in result.rankings.items()]
+    notes += [_best(name, ranking, result) for name, ranking in result.rankings.items()]
     if (front := result.front) is not None:
         count = len(set(front.indistinguishable) - set(front.best))
         others = f"{count} other{'' if count == 1 else 's'}"

@@ -181,7 +181,7 @@ _RL = TrainingSourceSection(name="dapo-math-17k", limit=2000)
 
 
 def _or(default: SourceSection) -> BeforeValidator:
-    """Settings of a source that isn't named are of the default one."""
+    """Complete the settings of a source that isn't named by those of the default one."""
 
     def complete(given: Any) -> Any:
         unnamed = isinstance(given, dict) and "name" not in given
@@ -210,7 +210,7 @@ class DataSection(Section):
     def _are_registered(
         cls, given: dict[str, dict[str, Any]], info: ValidationInfo
     ) -> dict[str, dict[str, Any]]:
-        """The settings themselves are checked by their generator, which loads its package."""
+        """Check the names; each generator checks its settings when its package is loaded."""
         checked = given if is_to_be_checked(info, GENERATORS_GROUP) else {}
         names = plugin_names(GENERATORS_GROUP) if checked else ()
         for name in checked:

@@ -83,7 +83,7 @@ class GradingSection(Section):
         return judge
 
     def determinants(self) -> dict[str, Any]:
-        """A function of one's own counts by its content."""
+        """Return the settings that decide a grade; a function of one's own by its content."""
         settings = super().determinants()
         if self.judge is not None and names_code(self.judge):
             settings["judge"] = OwnFunction.parse(self.judge).identity

@@ -123,12 +123,12 @@ def kernel_arguments(model: PretrainedModel | ScratchModel) -> dict[str, Any]:
 
 
 def trained_dtype(model: PretrainedModel | ScratchModel) -> str:
-    """The type in which weights are loaded to be trained; `auto` is the stored one."""
+    """Return the type in which weights are loaded to be trained; `auto` is the stored one."""
     return "float32" if model.dtype == "auto" and model.tuning == "full" else model.dtype
 
 
 def sampled_dtype(model: PretrainedModel | ScratchModel) -> str:
-    """The type in which a model is sampled from after training, as its products were computed."""
+    """Return the type in which a trained model is sampled from: that of its products."""
     return trained_dtype(model) if model.compute_dtype == "auto" else model.compute_dtype
 
 

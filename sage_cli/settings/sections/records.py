@@ -14,7 +14,7 @@ ROOT_VARIABLE = "SAGE_RUNS"
 
 
 def default_root() -> Path:
-    """The folder of runs where no flag or setting names one: `$SAGE_RUNS`, or `runs`."""
+    """Return the folder of runs where no flag or setting names one: `$SAGE_RUNS`, or `runs`."""
     return Path(os.environ.get(ROOT_VARIABLE) or "runs")
 
 

@@ -90,7 +90,7 @@ def test_diversity_by_hand(tmp_path):
     one, two = Sample("D:1*1=1"), Sample("S:1+1=2")
     own = answered(tmp_path, "p", {"a": [one] * 8 + [two] * 8, "b": [one, W, W, LOST]})
     seen = variety(own)
-    answers, entropy, skeletons = (seen.of(m) for m in (
+    answers, entropy, skeletons = (seen.values(m) for m in (
         "different answers", "answer entropy (nats)", "skeletons of 8 right"))  # fmt: skip
     assert answers.tolist() == [1, 3]
     # b: right, 5, 5, none: 1.0397

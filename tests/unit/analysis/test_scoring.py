@@ -1,11 +1,31 @@
-"""A token's own text, by tokenizers that mark a word's beginning in different ways."""
+"""Scores of stored samples by their own policy, and a token's own text."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from sage_cli.analysis.scoring import Forward
+import numpy as np
+import pytest
+
+from sage_cli.analysis.samples import Answers
+from sage_cli.analysis.scoring import Forward, ModelScorer
+from sage_cli.cli.training_run import tags
+from sage_cli.config.load import load
+from sage_cli.config.schema import SageConfig
+from sage_cli.errors import ConfigurationError
+from sage_cli.evaluation.benchmarks import load_benchmarks
+from sage_cli.evaluation.stored import PolicySamples
+from sage_cli.models.load import load_model, load_tokenizer
+from sage_cli.models.policy import Policy
+from sage_cli.models.scratch import save_scratch
+from sage_cli.models.signals import completion_signals
+from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Silent
+from sage_cli.store import annotations
+from sage_cli.store.run import Runs
+from sage_cli.store.sample_parts import Completion, token_ids
 
 
 class Pieces:
@@ -35,3 +55,121 @@ def test_a_words_space_stays_with_its_first_token():
     assert texts(sentence_piece, 0, 1, 0, 2) == [" the", "re", " the", " "]
     assert sentence_piece.decoded == 3
     assert texts(Pieces("Ġthe", "re"), 0, 1) == [" the", "re"]
+
+
+SIZE = ["model.hidden=16", "model.layers=1", "model.heads=2", "model.feed_forward=32"]
+SETTINGS = [*SIZE, "evaluation.limit=2", "evaluation.samples=2", "evaluation.k=1,2"]
+TEXTS = ("1+1=2", "so 12", "34", "")
+TEMPERATURE = 0.7
+
+
+@pytest.fixture
+def subject(tmp_path: Path) -> tuple[PolicySamples, SageConfig, Any]:
+    """A run of SFT with graded samples."""
+    root = tmp_path / "runs"
+    config = load(sets=[*SETTINGS, f"run.root={root}"]).config
+    run = Runs(root).at("sft", "base", "1" * 8)
+    with run.recording(config.model_dump(mode="json"), kind="sft"):
+        save_scratch(config.model, tags(config.prompt), [], run.model)
+    template = PromptTemplate.from_section(config.prompt, load_tokenizer(run.model)).hash
+    run.note(template=template)
+    (benchmark,) = load_benchmarks(config.evaluation, config.data)
+    own = PolicySamples.from_config(Policy.of_run(run), config, root)
+    ids = [problem.id for problem in benchmark.problems]
+    for place, id_ in enumerate(ids):  # a part for each problem
+        with own.at(0).writing({}) as writer:
+            writer.claim([id_], 2)
+            for index, text in enumerate(TEXTS[2 * place : 2 * place + 2]):
+                writer.add(Completion(id_, index, 0, text, 5, "length"))
+    for store in Answers.from_samples(own, benchmark, config).grades:
+        for row in own.at(0).completions():
+            store.add([(row, "right" if row.index else "wrong", None)])
+        store.flush()
+    return own, config, benchmark
+
+
+def scored(scorer: ModelScorer, answers: Answers, writer: PolicySamples) -> dict[str, Any]:
+    """Return the scores by text."""
+    found = scorer.score(answers, writer).scores
+    return {
+        row.text: values
+        for store in found
+        for row, *values in store.stream(answers.problems, answers.n)
+    }
+
+
+def expected(own: PolicySamples, benchmark: Any) -> dict[str, list[float]]:
+    """Mean surprisal, mean entropy and length by text, one pass for each completion."""
+    model, tokenizer = load_model(Path(own.policy.path)), own.policy.tokenizer()
+    template = PromptTemplate.from_section(own.prompt, tokenizer)
+    questions = {problem.id: problem.question for problem in benchmark.problems}
+    found = {}
+    for row in own.at(0).completions():
+        prompt = tokenizer(template.render(questions[row.problem_id]), add_special_tokens=False)
+        ids = token_ids(tokenizer, row, template.stop)
+        logps_T, entropy_T = completion_signals(model, prompt["input_ids"], ids, TEMPERATURE)
+        means = [-logps_T.mean().item(), entropy_T.mean().item()] if ids else [np.nan, np.nan]
+        found[row.text] = [*means, len(ids)]
+    return found
+
+
+def same(found: dict[str, Any], known: dict[str, list[float]]) -> bool:
+    assert found.keys() == known.keys()
+    return all(found[text] == pytest.approx(known[text], abs=1e-5, nan_ok=True) for text in known)
+
+
+def test_completions_are_scored_once(subject: Any, monkeypatch: pytest.MonkeyPatch):
+    own, config, benchmark = subject
+    scorer, answers = (
+        ModelScorer(own, TEMPERATURE, config, Silent()),
+        Answers.from_samples(own, benchmark, config),
+    )
+    assert scorer.lacking(answers, own) == (4, 4)
+    assert scorer.if_stored(answers, own) is answers
+    first = scored(scorer, answers, own)
+    assert same(first, expected(own, benchmark))
+
+    def loaded(*_: Any) -> None:
+        raise AssertionError("a model was loaded")
+
+    monkeypatch.setattr(PolicySamples, "model", loaded)
+    again = ModelScorer(own, TEMPERATURE, config, Silent())
+    assert again.lacking(answers, own) == (0, 4)
+    assert same(scored(again, Answers.from_samples(own, benchmark, config), own), first)
+    assert again.if_stored(answers, own).scores
+    assert ModelScorer(own, 1.0, config, Silent()).lacking(answers, own) == (4, 4)
+
+
+def test_an_interrupted_scoring_is_resumed(subject: Any, monkeypatch: pytest.MonkeyPatch):
+    own, config, benchmark = subject
+    scorer = ModelScorer(own, TEMPERATURE, config, Silent())
+    answers = Answers.from_samples(own, benchmark, config)
+    monkeypatch.setattr(annotations, "READ_AT_ONCE", 1)
+    read, count = scorer._forward.scores, 0
+
+    def interrupted(*arguments: Any) -> Any:
+        nonlocal count
+        count += 1
+        if count == 2:
+            raise KeyboardInterrupt
+        return read(*arguments)
+
+    monkeypatch.setattr(scorer._forward, "scores", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        scorer.score(answers, own)
+    assert scorer.lacking(answers, own) == (2, 4)
+    monkeypatch.undo()
+    rest = ModelScorer(own, TEMPERATURE, config, Silent())
+    assert same(
+        scored(rest, Answers.from_samples(own, benchmark, config), own), expected(own, benchmark)
+    )
+
+
+def test_a_model_with_another_tokenizer_is_refused(subject: Any, tmp_path: Path):
+    own, config, benchmark = subject
+    config = load(sets=[*SIZE, "prompt.answer_open=<ANSWER>"]).config
+    save_scratch(config.model, tags(config.prompt), [], tmp_path / "words")
+    other = replace(own, policy=Policy(str(tmp_path / "words")))
+    scorer = ModelScorer(other, TEMPERATURE, config, Silent())
+    with pytest.raises(ConfigurationError, match="have different tokenizers"):
+        scorer.score(Answers.from_samples(own, benchmark, config), own)

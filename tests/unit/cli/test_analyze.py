@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from sage_cli.analysis import scoring
 from sage_cli.cli.app import app
-from sage_cli.cli.sft import tags
+from sage_cli.cli.training_run import tags
 from sage_cli.config.load import load
 from sage_cli.evaluation import measure as drawing
 from sage_cli.evaluation.benchmarks import load_benchmarks

@@ -10,7 +10,7 @@ from plugged_in import plug_in
 from typer.testing import CliRunner
 
 from sage_cli.cli.app import app
-from sage_cli.cli.sft import tags
+from sage_cli.cli.training_run import tags
 from sage_cli.config.load import load
 from sage_cli.store.run import Runs
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sage_cli.cli.passk import passk_of_files
+from sage_cli.cli.named_models import passk_of_files
 from sage_cli.config.load import load
 
 

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from sage_cli.cli.rl import RlTraining, sft_command
-from sage_cli.cli.sft import InitialPolicy
+from sage_cli.cli.rl import sft_command
+from sage_cli.cli.training_run import InitialPolicy, RlTraining
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError, StoreError, TrainingError
 from sage_cli.models.folders import TokenizerFacts
@@ -19,7 +19,7 @@ from sage_cli.progress import Silent
 from sage_cli.store.locks import writer
 from sage_cli.store.run import Runs
 
-RL = "sage_cli.cli.rl"
+RL = "sage_cli.cli.training_run"
 
 
 def config(tmp_path, *sets):
@@ -67,7 +67,7 @@ def test_under_a_launcher_a_finished_base_is_found(tmp_path, monkeypatch):
     monkeypatch.setenv("LOCAL_RANK", "0")
     monkeypatch.setenv("WORLD_SIZE", "1")
     alone = SimpleNamespace(is_main_process=True, wait_for_everyone=lambda: None)
-    monkeypatch.setattr("sage_cli.cli.rl.join_processes", lambda: alone)
+    monkeypatch.setattr("sage_cli.cli.training_run.join_processes", lambda: alone)
     settings = config(tmp_path)
     finish(planned_base(settings, Runs(settings.run.root)).run)
     finish(RlTraining.of(settings).planned)
@@ -121,7 +121,7 @@ def test_a_finished_run_is_found_without_a_look_at_data_or_weights(tmp_path, mon
     def never(*_):
         raise AssertionError("the problems were loaded")
 
-    monkeypatch.setattr("sage_cli.cli.rl.training_problems", never)
+    monkeypatch.setattr("sage_cli.cli.training_run.training_problems", never)
     assert RlTraining.of(settings).carry_out(Silent()).id == RlTraining.of(settings).planned.id
 
 

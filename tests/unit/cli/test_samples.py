@@ -10,7 +10,7 @@ import torch
 from told import Told
 
 from sage_cli.cli.samples import last_step, token_report
-from sage_cli.cli.sft import tags
+from sage_cli.cli.training_run import tags
 from sage_cli.config.load import changed, load
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation import measure as drawing

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from sage_cli.cli import sft as workflow
 from sage_cli.cli import training_run
-from sage_cli.cli.sft import InitialPolicy
+from sage_cli.cli import training_run as workflow
+from sage_cli.cli.training_run import InitialPolicy
 from sage_cli.config.load import load
 from sage_cli.errors import BusyError, ConfigurationError
 from sage_cli.models.planned import sft_run

@@ -51,6 +51,10 @@ def test_settings_and_runs_load_none_either():
     assert loaded("runs", "list", "--runs", "/nonexistent") == []
 
 
+def test_help_of_every_command_loads_none_either():
+    assert loaded_by_all(*([name, "--help"] for name in COMMANDS)) == []
+
+
 def test_a_command_imports_no_other():
     others = [f"sage_cli.cli.{entry.module}" for name, entry in COMMANDS.items() if name != "runs"]
     assert loaded("runs", "list", "--runs", "/nonexistent", of=others) == []

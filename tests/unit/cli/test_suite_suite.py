@@ -6,8 +6,8 @@ import pytest
 from sweep_cells import PASS_1, at, done
 from told import Told
 
-from sage_cli.cli import suite
-from sage_cli.cli.suite import report_suite, sweeps_of
+from sage_cli.cli import suite_run as suite
+from sage_cli.cli.suite_run import report_suite, sweeps_of
 from sage_cli.progress import Silent
 from sage_cli.reports.document import Document
 from sage_cli.reports.provenance import Provenance

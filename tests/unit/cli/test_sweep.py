@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sage_cli.cli.app import app
-from sage_cli.cli.sweep import _section, sweep
+from sage_cli.cli.sweep_run import _section, run_sweep
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.problems.load import load_problems, load_training_problems
@@ -63,7 +63,7 @@ def test_too_short_a_copy_holds_no_validation_rows(dapo):
 def test_settings_are_not_chosen_on_what_is_trained_on(dapo):
     everything = config(dapo)  # data.rl.limit isn't set
     with pytest.raises(ConfigurationError, match="100 of the 100 problems of dapo-math-dev are am"):
-        sweep(everything, Silent())
+        run_sweep(everything, Silent())
     assert not (dapo / "runs").exists()
 
 
@@ -121,7 +121,7 @@ def test_cancelled_trials_are_called_so_wherever_they_are_seen(tmp_path, monkeyp
     config = load(["tiny"], flags, sets=[*sets, "tracking.wandb=off"]).config
     for _ in range(2):  # the second takes up the same two
         impatient = Impatient(root)
-        report = sweep(config, impatient)
+        report = run_sweep(config, impatient)
         assert "was asked to stop driving mine" in impatient.said[0]
         assert [trial.state for trial in report.as_json()["trials"]] == ["cancelled"] * 2
         runs = root / "sweeps/mine/runs.jsonl"

@@ -2,8 +2,7 @@
 
 import pytest
 
-from sage_cli.cli.rl import RlTraining
-from sage_cli.cli.sft import InitialPolicy, SftTraining
+from sage_cli.cli.training_run import InitialPolicy, RlTraining, SftTraining
 from sage_cli.config.load import load
 from sage_cli.errors import StoreError
 from sage_cli.models.planned import planned_base, state

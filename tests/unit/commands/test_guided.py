@@ -5,7 +5,7 @@ import json
 import pytest
 from toy_policy import base, tokenizer
 
-from sage_cli.cli.rl import RlTraining
+from sage_cli.cli.training_run import RlTraining
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.evaluation import measure as drawing

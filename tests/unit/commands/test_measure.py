@@ -8,8 +8,7 @@ import pytest
 import wandb
 from offline_wandb import read_offline
 
-from sage_cli.cli.rl import RlTraining
-from sage_cli.cli.sft import InitialPolicy, SftTraining
+from sage_cli.cli.training_run import InitialPolicy, RlTraining, SftTraining
 from sage_cli.config.load import changed, load
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.evaluation.benchmarks import load_benchmarks

@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from sage_cli.cli.suite import dry_run
+from sage_cli.cli.suite_run import plan_suite
 from sage_cli.trials.suites.trials import Overrides
 
 
 def noted(name: str, root: Path) -> list[str]:
-    return dry_run(name, Overrides(("tiny",), (), 1, {"run": {"root": root}}))["notes"]
+    return plan_suite(name, Overrides(("tiny",), (), 1, {"run": {"root": root}}))["notes"]
 
 
 def test_methods_that_are_the_same_here_are_named(tmp_path: Path) -> None:
@@ -26,6 +26,6 @@ def test_methods_that_differ_are_not(tmp_path: Path) -> None:
 def test_ks_that_end_earlier_than_the_suites_are_told(tmp_path: Path) -> None:
     capped = [one for one in noted("table1", tmp_path) if "k ends at" in one]
     overrides = Overrides(("tiny",), ("evaluation.samples=64",), 1, {"run": {"root": tmp_path}})
-    (note,) = [one for one in dry_run("table1", overrides)["notes"] if "k ends at" in one]
+    (note,) = [one for one in plan_suite("table1", overrides)["notes"] if "k ends at" in one]
     assert capped == []  # tiny draws the 256 samples that the table asks for
     assert note.startswith("table1: k ends at 64, not as in the suite's 1")

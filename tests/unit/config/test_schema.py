@@ -1,15 +1,18 @@
-"""What an accelerate configuration says that the settings beside it don't."""
+"""The schema: which settings change no result, and what an accelerate file contradicts."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import yaml
+from pydantic import BaseModel
 
-from sage_cli.config.load import load
+from sage_cli.config.load import changed, load
+from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
+from sage_cli.settings.section import is_cosmetic, usual_where_set
 
 
 def loaded(file: str | Path, *sets: str) -> Any:
@@ -79,3 +82,103 @@ def test_presets_of_all_weights_can_be_sharded(preset: str):
 
 def test_a_file_that_is_not_there_is_left_to_the_launch():
     assert loaded("gone.yaml").config.rl.accelerate == "gone.yaml"
+
+
+COSMETIC = {
+    "model.allow_lost_updates",
+    "data.root",
+    "sft.save_every", "sft.save_minutes",
+    "rl.gradient_checkpointing",
+    "rl.compat", "rl.save_every", "rl.save_minutes", "rl.keep_checkpoints", "rl.accelerate",
+    "rl.allow_template_mismatch", "rl.stop_when_stuck",
+    "rollout.vllm.max_model_len", "rollout.vllm.memory_share", "rollout.vllm.sleep",
+    "rollout.vllm.server_url", "rollout.vllm.server_model", "rollout.vllm.server_timeout_s",
+    "rollout.vllm.server_group_port",
+    "sampling.backend", "sampling.batch_rows", "sampling.servers", "sampling.timeout_s",
+    "sampling.server_attempts", "sampling.server_patience_s", "sampling.options",
+    "sampling.vllm", "sampling.data_parallel",
+    "grading.workers",
+    "evaluation.allow_template_mismatch", "evaluation.compat",
+    "evaluation.every", "evaluation.validation", "evaluation.validation_samples",
+    "sweep.study", "sweep.trials", "sweep.retries", "sweep.stop_after", "sweep.storage",
+    "sweep.max_infeasible",
+    "executor.name", "executor.workers", "executor.threads", "executor.gpus",
+    "executor.memory_gb", "executor.minutes", "executor.address", "executor.partition",
+    "executor.account", "executor.lines", "executor.setup",
+    "tracking.wandb", "tracking.project", "tracking.group", "tracking.tensorboard",
+    "tracking.trackio",
+    "tracking.rollouts", "tracking.rollouts_every",
+    "run.root", "run.sweep",
+    "methods", "guides",
+}  # fmt: skip
+"""Every other setting decides a result."""
+WHERE_SET = {
+    "anchor.head_tokens",
+    "grading.judge",
+    "model.attention", "model.kernels",
+    "rollout.vllm.importance_floor",
+}  # fmt: skip
+"""Of these, those that are in an identity only where they are set."""
+
+
+def sections(annotation):
+    """The section classes that an annotation names, through unions and tuples."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [section for part in get_args(annotation) for section in sections(part)]
+
+
+def leaves(model, above=""):
+    """(dotted name, class, field) of every setting."""
+    for name, field in model.model_fields.items():
+        inner = sections(field.annotation)
+        if inner and not is_cosmetic(model, name):
+            for section in inner:
+                yield from leaves(section, f"{above}{name}.")
+        else:
+            yield f"{above}{name}", model, name
+
+
+def test_every_field_is_said_to_be_cosmetic_or_not():
+    found = {name for name, model, field in leaves(SageConfig) if is_cosmetic(model, field)}
+    assert found == COSMETIC
+
+
+def test_settings_that_came_later_are_listed():
+    found = {name for name, model, field in leaves(SageConfig) if field in usual_where_set(model)}
+    assert found == WHERE_SET
+
+
+def test_determinants_are_the_rest():
+    # else the settings of vLLM, and those of guided retries, decide nothing
+    config = load(flags={"rl": {"algo": "guided-dpo"}}, sets=["rollout.backend=auto"]).config
+    for name in set(type(config).model_fields) - {"methods", "guides"}:
+        section = getattr(config, name)
+        kept, everything = set(section.determinants()), set(section.model_dump())
+        said = {n.partition(".")[2] for n in COSMETIC | WHERE_SET if n.startswith(f"{name}.")}
+        # a model from scratch has fewer settings than a pretrained one
+        assert everything - kept == {one for one in said if "." not in one} & everything
+
+
+@pytest.mark.parametrize(
+    "setting",
+    ["rl.save_every=7", "data.root=/elsewhere", "sampling.batch_rows=3", "grading.workers=9"],
+)
+def test_a_cosmetic_change_leaves_the_determinants_alone(setting):
+    name, _, value = setting.partition("=")
+    section = name.partition(".")[0]
+    config = load().config
+    other = changed(config, {name: value})
+    assert getattr(other, section) != getattr(config, section)
+    assert getattr(other, section).determinants() == getattr(config, section).determinants()
+
+
+def test_nested_sections_leave_theirs_out_as_well():
+    config = load(sets=["model.tuning=lora"]).config
+    assert config.model.determinants()["lora"]["rank"] == 8
+    phases = config.data.arithmetic.determinants()["phases"]
+    assert phases[0] == {
+        "share": 0.6,
+        "mix": {"S": 0.45, "R": 0.40, "D": 0.15},
+        "loss": "completion",
+    }

@@ -70,7 +70,7 @@ from pathlib import Path
 from answered import Sample, answered, inputs
 from sage_cli.analysis.registry import find_analysis
 of = answered(Path("samples"), "a", {"p": [Sample()], "q": [Sample()]})
-print(find_analysis("counted").of(inputs(of)).data)
+print(find_analysis("counted").compute(inputs(of)).data)
 """
 
 

@@ -1,11 +1,16 @@
-"""Many completions: order, memory, and whatever stands in them."""
+"""Many completions: order, memory, whatever stands in them, and what grades are stored by."""
 
+import json
+import subprocess
+import sys
 import threading
+from dataclasses import fields
+from importlib.metadata import version
 
 import pytest
 
 from sage_cli.errors import ConfigurationError
-from sage_cli.grading import Grade, Grader, grade
+from sage_cli.grading import GRADING_VERSION, Grade, Grader, GraderIdentity, grade
 
 SURD = (r"\sqrt{452}", r"<SOLUTION>2\sqrt{113}</SOLUTION>")  # equal, and only algebra can tell
 
@@ -173,3 +178,57 @@ def test_settings_that_do_not_exist():
         Grader(judge="maths")
     with pytest.raises(ConfigurationError, match="no grading mode is called 'loose'"):
         Grader(mode="loose")
+
+
+def test_every_setting_that_decides_a_grade_is_part_of_it():
+    changed = {
+        "mode": "math-verify", "judge": "roles", "tolerance": 0.01, "answer_open": "<A>",
+        "answer_close": "</A>", "extract": "boxed", "timeout_s": 6, "memory_mb": 512,
+    }  # fmt: skip
+    plain = Grader().identity
+    assert {*changed, "version"} == {field.name for field in fields(GraderIdentity)}
+    for name, value in changed.items():
+        other = Grader(**{name: value}).identity
+        assert getattr(other, name) == value
+        assert other != plain
+    assert plain.version == str(GRADING_VERSION)
+
+
+def test_how_many_workers_there_are_is_no_part_of_it():
+    assert Grader(workers=1).identity == Grader(workers=7).identity
+
+
+def test_it_survives_being_stored():
+    stored = Grader(tolerance=0.01, boxed=True).identity.mapping()
+    assert json.loads(json.dumps(stored)) == stored
+
+
+def test_another_math_verify_is_another_version():
+    """Whoever raises the pin raises GRADING_VERSION, and then this line."""
+    assert (GRADING_VERSION, version("math-verify")) == (3, "0.9.0")
+
+
+SCRIPT = """
+import sys, time
+from sage_cli.grading import Grader, grade
+
+began = time.process_time()
+grader = Grader(judge="math", tolerance=0.01)
+statuses = [grader.grade(gold, f"<SOLUTION>{answer}</SOLUTION>").status for gold, answer in [
+    ("27", "x=27"), ("27", "28"), ("(3,4]", "[3,4]"), (r"7\\\\pi", r"8\\\\pi"), ("1.6", "1.615"),
+]]
+print(*statuses, grader.pool.pids, grade("27", "<SOLUTION>27</SOLUTION>").status)
+print(time.process_time() - began)
+heavy = {"torch", "transformers", "sympy", "math_verify", "numpy", "pydantic"}
+print(*sorted(heavy & set(sys.modules)))
+"""
+
+
+def test_no_library_is_imported_and_setting_up_takes_milliseconds():
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=100, check=True
+    )
+    said, seconds, imported = done.stdout.split("\n")[:3]
+    assert said == "right wrong wrong wrong right [] right"
+    assert float(seconds) < 0.05  # five milliseconds on an idle machine
+    assert imported == ""

@@ -258,7 +258,7 @@ def together(
 
 
 def test_shared_random_numbers_let_a_design_see_more() -> None:
-    population, designs = Population.of(base()), [Design(60, 16)]
+    population, designs = Population.from_counts(base()), [Design(60, 16)]
     apart, shared, closely = (
         smallest_changes(population, designs, (1, 8), correlation=r)[0] for r in (0.0, 0.36, 0.75)
     )
@@ -269,13 +269,13 @@ def test_shared_random_numbers_let_a_design_see_more() -> None:
 @pytest.mark.slow
 def test_the_interval_holds_the_answer_that_all_problems_of_the_kind_would_give() -> None:
     designs, ks, everything = [Design(60, 64)], (1, 16), base(20_000, 64, seed=3)
-    truth_K = smallest_changes(Population.of(everything, 20_000), designs, ks)[0]
+    truth_K = smallest_changes(Population.from_counts(everything, 20_000), designs, ks)[0]
     held = []
     for seed in range(12):
         counted = base(60, 64, seed)
-        low_K, high_K = resampled_changes(counted, designs, ks, beta=Population.of(counted).beta)[
-            :, 0
-        ]
+        low_K, high_K = resampled_changes(
+            counted, designs, ks, beta=Population.from_counts(counted).beta
+        )[:, 0]
         held.append((low_K <= truth_K) & (truth_K <= high_K))
     assert np.mean(held) >= 0.8
 
@@ -302,13 +302,13 @@ def test_the_fitted_beta_is_the_likeliest_and_near_the_truth() -> None:
 def test_a_base_that_never_or_always_is_right_can_be_asked_about(right: int) -> None:
     counts = Counts(tuple(f"p{i}" for i in range(30)), [16] * 30, [right] * 30)
     smallest_QK = smallest_changes(
-        Population.of(counts), [Design(30, 16)], (1,), loss=right == 16, heterogeneity=0.0
+        Population.from_counts(counts), [Design(30, 16)], (1,), loss=right == 16, heterogeneity=0.0
     )
     assert 0 < smallest_QK[0, 0] < 0.5
 
 
 def test_more_of_anything_sees_more() -> None:
-    population, ks = Population.of(base()), (1, 8)
+    population, ks = Population.from_counts(base()), (1, 8)
     kinds = list(product((30, 120), (16, 64), (1, 3)))
     found_QK = smallest_changes(population, [Design(*kind) for kind in kinds], ks)
     smallest = dict(zip(kinds, found_QK, strict=True))
@@ -323,7 +323,7 @@ def test_more_of_anything_sees_more() -> None:
 
 
 def test_what_cannot_be_seen_is_undefined() -> None:
-    population = Population.of(base())
+    population = Population.from_counts(base())
     found_QK = smallest_changes(population, [Design(1, 64), Design(5, 8), Design(5, 64)], (1, 64))
     assert np.isnan(found_QK[0]).all()  # one problem says nothing of others
     assert np.isnan(found_QK[1, 1])  # k > n
@@ -344,7 +344,7 @@ def test_the_smallest_change_is_detected_in_about_80_of_100_repetitions(
     design: Design, k: int, loss: bool, heterogeneity: float
 ) -> None:
     """Studies drawn from the fitted population, their true mean change being the stated one."""
-    population, generator = Population.of(base()), np.random.default_rng(design.problems)
+    population, generator = Population.from_counts(base()), np.random.default_rng(design.problems)
     ((stated,),) = smallest_changes(
         population, [design], (k,), loss=loss, heterogeneity=heterogeneity
     )

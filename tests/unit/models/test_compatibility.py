@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from shown_runs import stored_run
 
-from sage_cli.cli.rl import RlTraining
-from sage_cli.cli.sft import tags
+from sage_cli.cli.training_run import RlTraining, tags
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError
 from sage_cli.models.compatibility import (

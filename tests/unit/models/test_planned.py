@@ -12,7 +12,7 @@ import pytest
 import torch
 from huggingface_hub import constants
 
-from sage_cli.cli.sft import tags
+from sage_cli.cli.training_run import tags
 from sage_cli.config.consent import consents
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError, DataError, StoreError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sage_cli.cli.rl import RlTraining
+from sage_cli.cli.training_run import RlTraining
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.evaluate import Evaluation, EvaluationStage

@@ -12,7 +12,7 @@ from sage_cli.metrics.counts import SampleGrades
 from sage_cli.reports.comparison import (
     comparison_document,
     comparison_json,
-    contrast,
+    contrast_of_curves,
     crossing_notes,
 )
 from sage_cli.reports.document import markdown
@@ -113,7 +113,7 @@ def test_the_safe_interval_stands_beside_and_warns_where_it_holds_zero() -> None
     # an unseen share of 1 - .025^(1/60) = 6 % might have lost everything
     assert -0.07 < low < -0.04 < 0 < high
     assert str(table.rows[0].cells[place]) == f"[{low:.3f}, {high:.3f}]"
-    written = comparison_json(one, contrast(one))
+    written = comparison_json(one, contrast_of_curves(one))
     assert written["p"][0] <= 0.05
     assert written["fragile"][:2] == [True, True]
     assert written["safe"][0] == pytest.approx((low, high))
@@ -141,7 +141,7 @@ def test_whether_random_numbers_are_shared_is_said(seed: int, test: str, shared:
     notes = comparison_document({"aime": one}, Provenance()).tables[0].notes
     assert sum(note.startswith(shared) for note in notes) == 1
     assert sum(f"beyond chance by {test} test" in note for note in notes) == 1
-    assert comparison_json(one, contrast(one))["support"].paired == (seed == 0)
+    assert comparison_json(one, contrast_of_curves(one))["support"].paired == (seed == 0)
     # covariances 1/2 - 3/8 and 1/4 - 1/8; deviations sqrt(3/16 x 1/4), twice: 1/4 / (sqrt(3)/4)
     assert any("correlate 0.58" in note for note in notes) == (seed == 0)
 
@@ -170,7 +170,7 @@ def test_only_an_established_crossing_is_told_and_the_data_has_every_estimate() 
     ]
     sides = Side("grpo", ([counts([4, 0])],)), Side("base", ([counts([1, 1])],))
     one = compare_sides(*sides, KS)
-    written = comparison_json(one, contrast(one))["crossing"]
+    written = comparison_json(one, contrast_of_curves(one))["crossing"]
     assert (written.k, written.established) == (pytest.approx(2, abs=1e-12), False)
 
 

@@ -1,10 +1,30 @@
-"""Where points with intervals are drawn."""
+"""Pictures: their bytes, styles and legends, and curves with differences below."""
 
 from __future__ import annotations
 
-import pytest
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
-from sage_cli.reports.figures import Legend, by_method, heights, seeded, series_styles
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.figure import Figure as MatplotlibFigure
+
+from sage_cli.metrics import Counts, Curve, Difference, curve, paired_difference, parse_ks
+from sage_cli.reports.figures import (
+    Legend,
+    _limits,
+    by_method,
+    draw_curves,
+    heights,
+    line_style,
+    outputs,
+    seeded,
+    separated,
+    series_styles,
+)
 from sage_cli.reports.tables import Estimate
 
 
@@ -36,13 +56,13 @@ def test_no_two_series_look_the_same_and_a_methods_seeds_share_its_colour(
 def test_a_legend_has_as_many_columns_as_fit_and_even_rows() -> None:
     # 10 letters take .38 + .63 in, and .25 before the next: two take 2.27 in, three 3.53
     labels = [f"{place:10}" for place in range(5)]
-    legend = Legend.of(labels, 3.5)
+    legend = Legend.from_labels(labels, 3.5)
     assert legend.columns == 2
     assert legend.height_in == pytest.approx(3 * 0.19)
-    assert Legend.of(labels, 3.6).columns == 3
+    assert Legend.from_labels(labels, 3.6).columns == 3
     # four take 4.79 in, and five want two rows all the same: three and two
-    assert Legend.of(labels, 4.8).columns == 3
-    assert Legend.of([], 3.6).height_in == 0
+    assert Legend.from_labels(labels, 4.8).columns == 3
+    assert Legend.from_labels([], 3.6).height_in == 0
 
 
 def test_the_initial_policy_looks_the_same_in_every_picture() -> None:
@@ -80,3 +100,120 @@ def test_a_row_is_read_across_its_panels() -> None:
     panels = {"a": {"grpo": {"one": HALF}}, "b": {"grpo": {"two": HALF}}}
     assert list(heights(panels)["grpo"]) == ["one", "two"]
     assert heights({}) == {}
+
+
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def some_curve(ks: str, seed: int = 0) -> Curve:
+    generator = np.random.default_rng(seed)
+    c_P = generator.binomial(64, generator.beta(0.5, 2, 30))
+    return curve(Counts(tuple(map(str, range(30))), np.full(30, 64), c_P), parse_ks(ks))
+
+
+@pytest.fixture
+def panel() -> dict[str, Curve]:
+    return {"base": some_curve("1..64"), "cost $1 and $2": some_curve("1..64", seed=1)}
+
+
+def test_draws_png_and_svg_with_every_label_and_power_of_two(
+    panel: dict[str, Curve], tmp_path: Path
+) -> None:
+    draw_curves({"AIME": panel}, tmp_path / "figures" / "passk.v1")
+    png, svg = outputs(tmp_path / "figures" / "passk.v1")
+    assert (png.name, svg.name) == ("passk.v1.png", "passk.v1.svg")
+    assert png.read_bytes().startswith(PNG)
+    drawn = svg.read_text()  # text is drawn as outlines, each with its words in a comment
+    for words in ("AIME", "base", "cost $1 and $2", "pass@k", "1", "2", "4", "8", "16", "32", "64"):
+        assert f"<!-- {words} -->" in drawn, words
+    assert "<!-- 30 problems; bands: 95 %, over problems -->" in drawn
+    assert sorted(path.name for path in png.parent.iterdir()) == [png.name, svg.name]
+
+
+def test_same_curves_same_bytes(panel: dict[str, Curve], tmp_path: Path) -> None:
+    draw_curves({"AIME": panel, "AMC23": panel}, tmp_path / "first")
+    first = outputs(tmp_path / "first")
+    draw_curves({"AIME": panel, "AMC23": panel}, tmp_path / "again")
+    again = outputs(tmp_path / "again")
+    for one, other in zip(first, again, strict=True):
+        assert one.read_bytes() == other.read_bytes()
+
+
+@pytest.mark.parametrize("panels", [1, 2])
+def test_a_figure_is_drawn_once_for_each_file(
+    panels: int, panel: dict[str, Curve], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draws: list[str] = []
+    draw = MatplotlibFigure.draw
+
+    def counted(figure: MatplotlibFigure, renderer: Any) -> None:
+        draws.append(type(renderer).__name__)
+        draw(figure, renderer)
+
+    monkeypatch.setattr(MatplotlibFigure, "draw", counted)
+    draw_curves({f"b{place}": panel for place in range(panels)}, tmp_path / "x")
+    assert draws == ["RendererAgg", "MixedModeRenderer"]
+
+
+def test_several_panels_share_one_legend(panel: dict[str, Curve], tmp_path: Path) -> None:
+    draw_curves({"AIME": panel, "AMC23": {"base": panel["base"]}}, tmp_path / "two")
+    _, svg = outputs(tmp_path / "two")
+    assert svg.read_text().count("<!-- base -->") == 1
+
+
+def some_difference(ks: str) -> Difference:
+    a, b = (
+        Counts(("p", "q", "r"), [64] * 3, c_P) for c_P in ([30, 64, 5], [20, 60, 9])
+    )  # fmt: skip
+    return paired_difference(a, b, parse_ks(ks))
+
+
+@pytest.mark.parametrize("panels", [1, 2])
+@pytest.mark.parametrize("ks", ["1..64:pow2", "8"])
+def test_a_difference_has_a_panel_of_its_own_below_the_curves(
+    panels: int, ks: str, tmp_path: Path
+) -> None:
+    curves = {"grpo": some_curve(ks), "base": some_curve(ks, seed=1)}
+    names = [f"b{place}" for place in range(panels)]
+    differences = {name: some_difference(ks) for name in names}
+    draw_curves(dict.fromkeys(names, curves), tmp_path / "x", differences=differences)
+    _, svg = outputs(tmp_path / "x")
+    drawn = svg.read_text()
+    assert drawn.count("<!-- difference -->") == 1
+    assert drawn.count("<!-- grpo less base -->") == panels
+    assert drawn.count("<!-- k (samples per problem) -->") == panels  # below the lower one alone
+
+
+def test_axes_show_no_value_that_cannot_be() -> None:
+    ceiling = Counts(tuple("abc"), [4, 4, 4], [4, 4, 4])
+    floor = Counts(tuple("abc"), [4, 4, 4], [0, 0, 0])
+    low, high = _limits([curve(ceiling, (1, 4)), curve(floor, (1, 4))], 0.0)
+    assert (low, high) == (0.0, 1.0)
+    low, high = _limits([paired_difference(ceiling, floor, (1, 4))], -1.0)
+    assert low >= -1.0
+    assert high == 1.0
+
+
+@pytest.mark.parametrize("ks", ["1", "7", "5..7", "1..64:pow2"])
+def test_any_ks_can_be_drawn(ks: str, tmp_path: Path) -> None:
+    draw_curves({"AIME": {"base": some_curve(ks)}}, tmp_path / "any")
+    png, _ = outputs(tmp_path / "any")
+    assert png.read_bytes().startswith(PNG)
+
+
+@given(st.lists(st.floats(0, 1), max_size=12).map(sorted), st.floats(0.01, 0.2))
+def test_labels_keep_their_distance_order_and_centre(heights: list[float], gap: float) -> None:
+    moved = separated(heights, gap)
+    assert len(moved) == len(heights)
+    assert all(b - a >= gap - 1e-9 for a, b in pairwise(moved))
+    assert sum(moved) == pytest.approx(sum(heights), abs=1e-9)
+
+
+def test_labels_with_room_stay_where_they_are() -> None:
+    assert separated([0.1, 0.5, 0.9], 0.1) == [0.1, 0.5, 0.9]
+    # two labels at 0.5, 0.1 apart about their mean
+    assert separated([0.5, 0.5], 0.1) == pytest.approx([0.45, 0.55], abs=1e-12)
+
+
+def test_42_lines_look_different() -> None:
+    assert len({str(line_style(index)) for index in range(54)}) == 54

@@ -1,11 +1,20 @@
-"""The samples of a set with their grades as columns."""
+"""Grades beside samples: stored once, counted without texts, and as columns."""
 
 from __future__ import annotations
 
-import numpy as np
-from stored import IDENTITY, completion, put
+from collections import Counter
+from pathlib import Path
 
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from stored import IDENTITY, completion, damage, put
+
+from sage_cli.errors import StoreError
+from sage_cli.store import arrow_tables
 from sage_cli.store.annotations import GradedSet, GradeStore
+from sage_cli.store.sample_parts import Completion
 from sage_cli.store.sample_set import SampleSet
 
 
@@ -40,3 +49,188 @@ def test_a_set_without_samples(tmp_path):
     found = GradedSet.from_store(samples, GradeStore(samples, {"judge": "test"}))
     assert len(found) == 0
     assert found.extracted(np.array([], dtype=int)) == []
+
+
+GRADER = {"mode": "strict", "timeout_s": 5}
+
+
+@pytest.fixture
+def samples(tmp_path: Path) -> SampleSet:
+    samples = SampleSet(tmp_path, IDENTITY)
+    put(samples, completion("a", 0, "1"), completion("a", 1, "2"), completion("b", 0, "1"))
+    put(samples, completion("b", 1, "3"), completion("a", 2, "1"))
+    return samples
+
+
+def judge(row: Completion) -> tuple[Completion, str, str | None]:
+    """Right is 1."""
+    return (row, "right", row.text) if row.text == "1" else (row, "wrong", None)
+
+
+def grade(samples: SampleSet, ids: str = "ab", n: int = 3, grader: object = None) -> int:
+    """Grade what has no grade yet; how many that were."""
+    store = GradeStore(samples, grader or GRADER)  # type: ignore[arg-type]
+    count = 0
+    for rows in store.missing(list(ids), n):
+        store.add([judge(row) for row in rows])
+        count += len(rows)
+    store.flush()
+    return count
+
+
+def test_a_tally_counts_what_was_judged(samples: SampleSet) -> None:
+    assert grade(samples) == 5
+    tally = GradeStore(samples, GRADER).tally(["b", "c", "a"], 3)
+    assert tally.problem_ids == ("b", "c", "a")
+    assert tally.n_P.tolist() == [2, 0, 3]
+    assert tally.right_P.tolist() == [1, 0, 2]
+    assert tally.statuses == Counter(right=3, wrong=2)
+    # of 3 x 3 five are stored; each text has one character
+    assert (tally.lacking, tally.tokens, tally.truncated) == (4, 5, 0)
+    first = GradeStore(samples, GRADER).tally(["a"], 1)
+    assert (first.n_P.tolist(), first.right_P.tolist(), first.lacking) == ([1], [1], 0)
+
+
+def test_nothing_is_graded_twice_but_by_another_grader(samples: SampleSet) -> None:
+    assert grade(samples, n=1) == 2
+    assert grade(samples) == 3
+    assert grade(samples) == 0
+    assert grade(samples, grader={"mode": "math-verify"}) == 5
+    assert grade(samples, grader=dict(reversed(GRADER.items()))) == 0
+    described = sorted((samples.folder / "grades").glob("*/grader.json"))
+    assert len(described) == 2
+
+
+def test_grades_of_one_process_count_before_they_are_on_disk(samples: SampleSet) -> None:
+    store = GradeStore(samples, GRADER)
+    assert store.tally(["a"], 3).lacking == 3
+    store.add([judge(row) for row in samples.completions(["a"])])
+    assert store.tally(["a"], 3).right_P.tolist() == [2]
+
+
+def test_only_stored_completions_have_grades(samples: SampleSet) -> None:
+    with pytest.raises(ValueError, match="stored"):
+        GradeStore(samples, GRADER).add([judge(completion())])
+
+
+def test_a_sample_that_was_drawn_again_has_no_grade(samples: SampleSet) -> None:
+    grade(samples)
+    torn = samples.folder / samples.inventory().parts[0].name
+    damage(torn)
+    with pytest.raises(StoreError, match=torn.name):
+        GradeStore(samples, GRADER).tally(["a", "b"], 3)
+    put(samples, completion("a", 0, "9"), completion("a", 1, "1"), completion("b", 0, "1"))
+    store = GradeStore(samples, GRADER)
+    assert store.tally(["a", "b"], 3).n_P.tolist() == [1, 1]
+    assert {(r.problem_id, r.index) for rows in store.missing(["a", "b"], 3) for r in rows} == {
+        ("a", 0), ("a", 1), ("b", 0)
+    }  # fmt: skip
+    assert grade(samples) == 3
+    # of a: 9 is wrong now, 1 right, and sample 2 as before; of b: 1 right, 3 wrong
+    assert GradeStore(samples, GRADER).tally(["a", "b"], 3).right_P.tolist() == [2, 1]
+
+
+def test_a_torn_file_is_removed_and_its_samples_are_graded_again(samples: SampleSet) -> None:
+    grade(samples, ids="a")
+    (torn,) = samples.folder.glob("grades/*/*.grades")
+    grade(samples, ids="b")
+    damage(torn)
+    assert GradeStore(samples, GRADER).tally(["a", "b"], 3).n_P.tolist() == [0, 2]
+    assert not torn.exists()
+    assert grade(samples) == 3
+
+
+def test_two_processes_that_grade_the_same_do_no_harm(samples: SampleSet) -> None:
+    stores = [GradeStore(samples, GRADER) for _ in range(2)]
+    for store in stores:
+        for rows in store.missing(["a", "b"], 3):
+            store.add([judge(row) for row in rows])
+        store.flush()
+    tally = GradeStore(samples, GRADER).tally(["a", "b"], 3)
+    assert (tally.n_P.tolist(), tally.right_P.tolist()) == ([3, 2], [2, 1])
+
+
+def test_many_files_become_one(samples: SampleSet, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrow_tables, "FILES_AT_MOST", 3)
+    store = GradeStore(samples, GRADER)
+    for row in samples.completions():
+        store.add([judge(row)])
+        store.flush()
+    assert len(list(store.folder.glob("*.grades"))) == 5
+    expected = store.tally(["a", "b"], 3)
+    for _ in range(2):
+        again = GradeStore(samples, GRADER)
+        assert len(list(store.folder.glob("*.grades"))) == 1
+        assert again.tally(["a", "b"], 3).right_P.tolist() == expected.right_P.tolist()
+        assert again.tally(["a", "b"], 3).lacking == 1
+
+
+def test_where_grades_cannot_be_kept_they_count_all_the_same(
+    samples: SampleSet, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(arrow_tables, "write_sealed", refuse)
+    store = GradeStore(samples, GRADER)
+    store.add([judge(row) for row in samples.completions()])
+    assert store.tally(["a", "b"], 3).right_P.tolist() == [2, 1]
+    assert "Permission denied" in caplog.text
+
+
+STATUSES = ("right", "wrong", "unparseable", "timeout")
+stored_samples = st.dictionaries(
+    st.tuples(st.sampled_from("abc"), st.integers(0, 12)),
+    st.tuples(st.sampled_from((None, *STATUSES)), st.booleans(), st.integers(0, 3)),
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(stored_samples, st.integers(1, 14), st.permutations("abcd"), st.integers(1, 4))
+@pytest.mark.slow
+def test_a_tally_counts_the_stream(
+    tmp_path_factory: pytest.TempPathFactory,
+    stored: dict[tuple[str, int], tuple[str | None, bool, int]],
+    n: int,
+    order: list[str],
+    at_once: int,
+) -> None:
+    samples = SampleSet(tmp_path_factory.mktemp("set"), IDENTITY)
+    for part in range(4):
+        rows = [
+            Completion(*key, 0, "x" * key[1], key[1], "length" if cut else "stop")
+            for key, (_, cut, of_part) in stored.items()
+            if of_part == part
+        ]
+        if rows:
+            put(samples, *rows, number=part)
+    graded = [row for row in samples.completions() if stored[row.problem_id, row.index][0]]
+    for start in range(0, len(graded), at_once):
+        store = GradeStore(samples, GRADER)
+        some = graded[start : start + at_once]
+        store.add([(r, stored[r.problem_id, r.index][0] or "", r.text) for r in some])
+        store.flush()
+    ids = order[:3]
+    store = GradeStore(samples, GRADER)
+    streamed = list(store.stream(ids, n))
+    assert all(
+        (status, text) == (stored[row.problem_id, row.index][0], row.text)
+        for row, status, text in streamed
+    )
+    tally = store.tally(ids, n)
+    by_problem = Counter(row.problem_id for row, _, _ in streamed)
+    right = Counter(row.problem_id for row, status, _ in streamed if status == "right")
+    assert tally.n_P.tolist() == [by_problem[id_] for id_ in ids]
+    assert tally.right_P.tolist() == [right[id_] for id_ in ids]
+    places = {(row.problem_id, row.index) for row, status, _ in streamed if status == "right"}
+    assert tally.right_PN.tolist() == [[(id_, i) in places for i in range(n)] for id_ in ids]
+    assert store.seed == IDENTITY.seed
+    assert tally.statuses == Counter(status for _, status, _ in streamed)
+    assert tally.truncated == sum(row.finish_reason == "length" for row, _, _ in streamed)
+    assert tally.tokens == sum(row.tokens for row, _, _ in streamed)
+    assert tally.lacking == n * len(ids) - len(streamed)
+    left = [row for rows in store.missing(ids, n) for row in rows]
+    assert {(row.problem_id, row.index) for row in left} == {
+        key for key, (status, *_) in stored.items()
+        if status is None and key[0] in ids and key[1] < n
+    }  # fmt: skip

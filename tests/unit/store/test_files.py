@@ -1,13 +1,25 @@
-"""A file is wholly there or not there, whatever happens while it is written."""
+"""Files that are whole or absent: text, JSON objects, folders."""
 
 from __future__ import annotations
 
+import json
+import math
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from sage_cli.store.files import private, replacing, write_json, write_text
+from sage_cli.errors import StoreError
+from sage_cli.store.files import (
+    json_text,
+    private,
+    read_object,
+    replacing,
+    replacing_folder,
+    write_json,
+    write_text,
+)
 
 
 def test_an_exception_inside_leaves_the_old_file_and_nothing_else(tmp_path):
@@ -74,3 +86,97 @@ def _modes(tmp_path):
     log = tmp_path / "a.log"
     with open(log, "ab", opener=private):
         assert log.stat().st_mode & 0o077 == 0
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_new_folder_appears_with_everything_in_it(tmp_path):
+    with replacing_folder(tmp_path / "deep" / "new") as temporary:
+        (temporary / "inner").mkdir()
+        (temporary / "inner" / "file").write_text("x")
+        assert not (tmp_path / "deep" / "new").exists()
+    assert (tmp_path / "deep" / "new" / "inner" / "file").read_text() == "x"
+    assert names(tmp_path / "deep") == ["new"]
+
+
+def test_the_old_content_is_gone(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "old").write_text("old")
+    with replacing_folder(tmp_path / "a") as temporary:
+        (temporary / "new").write_text("new")
+        assert (tmp_path / "a" / "old").read_text() == "old"
+    assert names(tmp_path / "a") == ["new"]
+    assert names(tmp_path) == ["a"]
+
+
+def test_an_error_leaves_the_old_folder_and_nothing_beside(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "old").write_text("old")
+
+    def fill_until_the_disk_is_full():
+        with replacing_folder(tmp_path / "a") as temporary:
+            (temporary / "new").write_text("half")
+            raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk"):
+        fill_until_the_disk_is_full()
+    assert names(tmp_path / "a") == ["old"]
+    assert names(tmp_path) == ["a"]
+
+
+def test_a_link_keeps_pointing_to_the_folder_it_named(tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "old").write_text("old")
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    with replacing_folder(tmp_path / "link") as temporary:
+        (temporary / "new").write_text("new")
+    assert (tmp_path / "link").is_symlink()
+    assert names(tmp_path / "real") == ["new"]
+    assert names(tmp_path) == ["link", "real"]
+
+
+def test_a_whole_file(tmp_path):
+    (tmp_path / "a.json").write_text('{"τ": 0.5}', encoding="utf-8")
+    assert read_object(tmp_path / "a.json", "mend it") == {"τ": 0.5}
+
+
+@pytest.mark.parametrize("torn", [b"", b'{"a": 1', b"[1]", b'"text"', b"\xff", b"[" * 10**5])
+def test_a_torn_file_is_named_with_what_to_do(tmp_path, torn):
+    (tmp_path / "a.json").write_bytes(torn)
+    with pytest.raises(StoreError, match=r"a\.json is torn or was edited: ") as caught:
+        read_object(tmp_path / "a.json", "mend it")
+    assert caught.value.next_step == "mend it"
+
+
+def test_an_absent_file_is_not_a_torn_one(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        read_object(tmp_path / "a.json", "mend it")
+
+
+def strictly(text):
+    """As a reader that follows the standard: Python's own takes NaN without a word."""
+
+    def refuse(constant):
+        raise AssertionError(f"{constant} is no JSON")
+
+    return json.loads(text, parse_constant=refuse)
+
+
+def test_what_is_undefined_is_null_wherever_it_stands():
+    value = {"a": math.nan, "b": [1.5, (math.nan, True)], "c": {"d": math.inf, "e": -math.inf}}
+    assert strictly(json_text(value)) == {
+        "a": None, "b": [1.5, [None, True]], "c": {"d": "inf", "e": "-inf"},
+    }  # fmt: skip
+
+
+def test_arrays_and_numbers_of_numpy_keep_their_digits():
+    value = {"pass@k": np.array([0.1 + 0.2, math.nan]), "n": np.int64(3), "x": np.float32(0.5)}
+    assert strictly(json_text(value)) == {
+        "pass@k": [0.30000000000000004, None], "n": 3, "x": 0.5,
+    }  # fmt: skip
+
+
+def test_readable_text_with_a_lines_end():
+    assert json_text({"τ": Path("runs")}) == '{\n  "τ": "runs"\n}\n'

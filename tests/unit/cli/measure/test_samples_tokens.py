@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from sage_cli.cli.sft import tags
+from sage_cli.cli.training_run import tags
 from sage_cli.config.load import load
 from sage_cli.models.scratch import save_scratch
 from sage_cli.problems.template import PromptTemplate

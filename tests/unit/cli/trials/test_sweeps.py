@@ -103,7 +103,7 @@ def test_best_is_ready_to_be_pasted_and_says_who_cannot_be_told_apart(sweeps, fo
 
 
 def test_best_names_what_the_driver_kept_where_no_words_do(sweeps, folder, monkeypatch):
-    monkeypatch.setattr("sage_cli.cli.sweep.options_for", lambda _: None)
+    monkeypatch.setattr("sage_cli.cli.sweep_run.options_for", lambda _: None)
     (best,) = json.loads(sweeps("best", "tau", "--json").stdout)["best"]
     assert best["words"] == f"sage rl --config {folder}/tasks/{best['runs'][0]}.json"
 

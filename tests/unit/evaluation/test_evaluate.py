@@ -1,4 +1,6 @@
-"""What is measured of a run is kept in its folder and mirrored; nothing of it stops a report."""
+"""What an evaluation records with the runs that it measured."""
+
+from __future__ import annotations
 
 import json
 from dataclasses import replace
@@ -48,7 +50,7 @@ def measured(policy, *c_by_seed, benchmark="amc23"):
 
 
 def keep(config, policy, found, benchmarks=()):
-    record_evaluations([policy], benchmarks, found, config, config.tracking)
+    record_evaluations([policy], benchmarks, found, config)
 
 
 EXPECTED = {
