@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from sage_cli.errors import TrainingError
-from sage_cli.guides import Guide, Signals
+from sage_cli.guides.guide import Guide, Signals
 from sage_cli.guides.divergences import head_kl, log_ratio
 
 TILE = 1024

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from trl.trainer.utils import add_fused_lm_head
 
-from sage_cli.guides import Guide
+from sage_cli.guides.guide import Guide
 from sage_cli.guides.guide import ROW_SIGNALS, Known, Signals
 from sage_cli.models.signals import tilted_temperature
 
