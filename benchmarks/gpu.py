@@ -49,7 +49,7 @@ def step_times(size: Size, folder: Path) -> dict[str, Any]:
 
     from sage_cli.config.schema import SageConfig
     from sage_cli.guides import NoGuide
-    from sage_cli.models.load import attach_lora
+    from sage_cli.models.loading import attach_lora
     from sage_cli.problems.problem import Problem
     from sage_cli.settings.sections.model import LoraSection
 

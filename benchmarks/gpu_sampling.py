@@ -20,7 +20,7 @@ from gpu_models import (
 
 def transformers_sampler(size: Size, _: Path) -> dict[str, Any]:
     """Tokens a second of our own decoding loop."""
-    from sage_cli.sampling.transformers_sampler import TransformersSampler
+    from sage_cli.sampling.decoder import TransformersSampler
 
     model, requests = random_model(size).eval(), sample_requests(size)
 

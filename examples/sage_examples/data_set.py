@@ -2,7 +2,7 @@
 
 import random
 
-from sage_cli.problems.generated.generator import Generator, Split
+from sage_cli.problems.generator import Generator, Split
 from sage_cli.problems.problem import Demonstration, Problem
 from sage_cli.settings.section import Section
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from sage_cli.analysis.samples import Answers, Detector
+from sage_cli.analysis.graded_samples import Answers, Detector
 from sage_cli.errors import StoreError
 from sage_cli.metrics import Counts
 from sage_cli.metrics.intervals import Resampling

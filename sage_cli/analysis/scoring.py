@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from sage_cli.analysis.analysis import Scorer
-from sage_cli.analysis.samples import Answers
+from sage_cli.analysis.graded_samples import Answers
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.stored import PolicySamples

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import get_args
 
 from sage_cli.analysis.analysis import Analysis, Option, Options, TrainedRun
-from sage_cli.analysis.samples import read_detectors
+from sage_cli.analysis.graded_samples import read_detectors
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, DataError, StoreError
 from sage_cli.evaluation.benchmarks import Benchmark

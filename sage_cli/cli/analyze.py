@@ -37,7 +37,7 @@ from sage_cli.store.files import identity_of
 
 if TYPE_CHECKING:
     from sage_cli.analysis.analysis import Analysis, Inputs, Options
-    from sage_cli.analysis.samples import Answers
+    from sage_cli.analysis.graded_samples import Answers
     from sage_cli.analysis.scoring import ModelScorer
     from sage_cli.analysis.selection import Request
     from sage_cli.config.schema import SageConfig
@@ -110,7 +110,7 @@ def command(
 
 def _list(json: bool) -> None:
     """List the analyses."""
-    from sage_cli.analysis.registry import ANALYSES
+    from sage_cli.analysis.analyses import ANALYSES
 
     if json:
         answer = {"analyses": [{"name": one.name, "says": one.says} for one in ANALYSES.values()]}
@@ -158,7 +158,7 @@ class Analysing:
 
         Raises ConfigurationError for an unknown name, and for options that it does not use.
         """
-        from sage_cli.analysis.registry import find_analysis
+        from sage_cli.analysis.analyses import find_analysis
         from sage_cli.analysis.selection import options_of
         from sage_cli.evaluation.evaluate import Evaluation
 
@@ -278,7 +278,7 @@ def _of_records(asked: Analysing, progress: Progress) -> Inputs:
 def _of_samples(asked: Analysing, progress: Progress) -> Inputs:
     """Return policies' answers, with a model's scores if the analysis needs them."""
     from sage_cli.analysis.analysis import Inputs
-    from sage_cli.analysis.samples import Answers
+    from sage_cli.analysis.graded_samples import Answers
     from sage_cli.evaluation.evaluate import provenance_of
 
     config, kind = asked.config, asked.analysis.scorer
@@ -340,7 +340,7 @@ def plan(asked: Analysing) -> list[Described]:
 
 def _scoring_facts(asked: Analysing) -> dict[str, str]:
     """Return how many completions a model would have to score."""
-    from sage_cli.analysis.samples import Answers
+    from sage_cli.analysis.graded_samples import Answers
 
     facts: dict[str, str] = {}
     kind = asked.analysis.scorer

@@ -93,7 +93,7 @@ PANELS = {
         ),
     },
     "Measure": {
-        "eval": Entry("evaluate", "Tabulate pass@k of runs or models over benchmarks and seeds."),
+        "eval": Entry("eval", "Tabulate pass@k of runs or models over benchmarks and seeds."),
         "passk": Entry(
             "passk",
             "Measure pass@k of runs or models; with none named, of the latest run.",

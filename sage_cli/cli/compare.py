@@ -161,7 +161,7 @@ def compare(
     from sage_cli.metrics.intervals import Resampling
     from sage_cli.models.compatibility import refuse_several_methods, unchecked
     from sage_cli.models.policy import refuse_equal_labels
-    from sage_cli.reports.comparison import comparison_document
+    from sage_cli.reports.comparison_report import comparison_document
     from sage_cli.store.run import Runs
 
     names, settings = list(dict.fromkeys((*a, *b))), evaluation.config.evaluation

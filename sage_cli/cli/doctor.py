@@ -303,7 +303,7 @@ def _tokenizer(start: InitialPolicy) -> Any:
     """Return the tokenizer of the policy that RL starts from, trained already or not."""
     from sage_cli.cli.training_run import tags
     from sage_cli.models.policy import Policy
-    from sage_cli.problems.demonstrations import load_demonstrations
+    from sage_cli.problems.load import load_demonstrations
     from sage_cli.settings.sections.model import ScratchModel
 
     section, config = start.config.model, start.config

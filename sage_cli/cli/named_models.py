@@ -193,7 +193,7 @@ def measure_over_temperatures(
     """Measure the named models at each temperature, and compare them at equal pass@1."""
     # these draw, and a plan of `sage passk` does not load matplotlib
     from sage_cli.evaluation.over_temperatures import over_temperatures
-    from sage_cli.reports.over_temperatures import over_temperatures_document
+    from sage_cli.reports.passk_over_temperatures import over_temperatures_document
 
     with progress.doing(f"reading {evaluation.config.evaluation.benchmark}"):
         _ = evaluation.benchmarks

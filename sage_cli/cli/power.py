@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from sage_cli.evaluation.evaluate import Evaluation
     from sage_cli.metrics import Counts
     from sage_cli.reports.document import Report
-    from sage_cli.reports.power import Base
+    from sage_cli.reports.power_report import Base
     from sage_cli.reports.provenance import Provenance
 
     Counted = tuple[str, str, Counts]
@@ -132,7 +132,7 @@ def power(
     """
     from sage_cli.metrics import parse_ks
     from sage_cli.metrics.power import CORRELATION, HETEROGENEITY, Design
-    from sage_cli.reports.power import Base, Question, power_document
+    from sage_cli.reports.power_report import Base, Question, power_document
 
     n = whole_numbers("--samples", samples) if samples else SAMPLES
     s = whole_numbers("--seeds", seeds)

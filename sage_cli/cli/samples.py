@@ -41,8 +41,7 @@ if TYPE_CHECKING:
     from sage_cli.config.schema import SageConfig
     from sage_cli.evaluation.benchmarks import Benchmark
     from sage_cli.evaluation.evaluate import Evaluation
-    from sage_cli.evaluation.imported.foreign import ForeignFile
-    from sage_cli.evaluation.imported.stored import Gathered
+    from sage_cli.evaluation.imported import ForeignFile, Gathered
     from sage_cli.evaluation.stored import PolicySamples, StoredAnswer
     from sage_cli.guides import Guide
     from sage_cli.guides.guide import OptionalSignal
@@ -460,13 +459,8 @@ def import_samples(
 
     What can't be used is an error before anything is written.
     """
-    from sage_cli.evaluation.imported.formats import FORMATS, detected, read_foreign
-    from sage_cli.evaluation.imported.stored import (
-        gathered,
-        imported_run,
-        refuse_unreadable_golds,
-        store,
-    )
+    from sage_cli.evaluation.imported import gathered, imported_run, refuse_unreadable_golds, store
+    from sage_cli.evaluation.log_formats import FORMATS, detected, read_foreign
 
     with progress.doing(f"reading {path}"):
         file = read_foreign(path, program, score)

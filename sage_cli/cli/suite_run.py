@@ -8,7 +8,7 @@ from typing import NotRequired, cast
 
 from typing_extensions import TypedDict
 
-from sage_cli.analysis.registry import find_analysis
+from sage_cli.analysis.analyses import find_analysis
 from sage_cli.analysis.selection import Request, options_of
 from sage_cli.cli.analyze import Analysing, answer
 from sage_cli.errors import SageError, StoreError
@@ -16,7 +16,7 @@ from sage_cli.models.folders import pinned_revision
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Document
 from sage_cli.reports.provenance import Provenance
-from sage_cli.reports.sweeps.document import document_of
+from sage_cli.reports.sweep_report import document_of
 from sage_cli.settings.ks import capped_ks
 from sage_cli.settings.sections.model import PretrainedModel
 from sage_cli.store.locks import writer
@@ -26,8 +26,8 @@ from sage_cli.trials.executors.build import build_executor
 from sage_cli.trials.executors.executor import Resources
 from sage_cli.trials.queue import all_failed, run_tasks, stored_failures, write_failures
 from sage_cli.trials.search.folder import SweepFolder
+from sage_cli.trials.search.planned_sweep import shared_config, sweep_folder, sweep_name
 from sage_cli.trials.search.read_space import guide_of, read_space
-from sage_cli.trials.search.sweep import shared_config, sweep_folder, sweep_name
 from sage_cli.trials.suites.declaration import Analysis
 from sage_cli.trials.suites.report import SuiteReport, chapters, write_report
 from sage_cli.trials.suites.results import results
@@ -74,7 +74,7 @@ class SweepTask(Task):
         """Return how many of a suite's trials are done; nothing is read before it was started."""
         if not self.folder.is_dir():
             return TO_DO
-        from sage_cli.trials.search.sweep import prepared  # imports Optuna
+        from sage_cli.trials.search.planned_sweep import prepared  # imports Optuna
 
         states = [task.state for task in prepared(self.config).known_tasks()]
         done = states.count(DONE)

@@ -24,7 +24,7 @@ from sage_cli.evaluation.benchmarks import refuse_trained
 from sage_cli.models.stages import Described, memory_of, rl_hours
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Report
-from sage_cli.reports.sweeps.result import SweepResult, SweepTrial, Value
+from sage_cli.reports.sweep_result import SweepResult, SweepTrial, Value
 from sage_cli.settings.presets import read_layer
 from sage_cli.settings.sections.sweep import ExecutorSection
 from sage_cli.store.files import read_object, write_json
@@ -39,8 +39,8 @@ from sage_cli.trials.queue import all_failed
 from sage_cli.trials.search.driver import Driver
 from sage_cli.trials.search.folder import AGAIN, COMMANDS, CONFIG, OTHER_VERSION, TASKS, SweepFolder
 from sage_cli.trials.search.outcome import lost, mirror_report, outcome
+from sage_cli.trials.search.planned_sweep import Sweep, point_config, prepared, shared_config
 from sage_cli.trials.search.space import State, StudyTrial
-from sage_cli.trials.search.sweep import Sweep, point_config, prepared, shared_config
 from sage_cli.trials.task import Replicate, Task, left_and_states
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def draw(sweep: SweepFolder, folder: Path | None = None) -> list[Path]:
 
     Raises StoreError if no trial is done.
     """
-    from sage_cli.reports.sweeps.optuna_pictures import write_pictures
+    from sage_cli.reports.sweep_report import write_pictures
 
     result = reported(sweep)
     if not result.done:

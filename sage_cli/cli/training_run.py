@@ -39,7 +39,7 @@ from sage_cli.models.planned import (
 )
 from sage_cli.models.policy import Policy, named_policy, named_run
 from sage_cli.models.stages import Described, Gpu, Stage, rl_hours, rl_memory, sft_memory
-from sage_cli.problems.demonstrations import load_demonstrations
+from sage_cli.problems.load import load_demonstrations
 from sage_cli.problems.problem import Demonstration
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress, Silent
@@ -283,7 +283,7 @@ def _texts(template: PromptTemplate, shown: Demonstration) -> tuple[str, str]:
 
 
 def _start(config: SageConfig, tokenizer: Any) -> Any:
-    from sage_cli.models.load import attach_lora
+    from sage_cli.models.loading import attach_lora
     from sage_cli.models.scratch import build_scratch
 
     section = config.model

@@ -47,7 +47,7 @@ def command(
     if export is not None:
         _export(root, kind, full_name, export, json)
         return
-    from sage_cli.view.server import LOCAL, Access, application, bound, serve
+    from sage_cli.view.page_server import LOCAL, Access, application, bound, serve
 
     listening = bound(host, port)
     access = Access(host, listening.getsockname()[1])

@@ -12,7 +12,7 @@ from sage_cli.evaluation.evaluate import Evaluated, Evaluation
 from sage_cli.metrics.intervals import pass_matrix
 from sage_cli.models.policy import Policy
 from sage_cli.progress import Progress
-from sage_cli.reports.over_temperatures import OverTemperatures
+from sage_cli.reports.passk_over_temperatures import OverTemperatures
 
 
 def over_temperatures(

@@ -355,7 +355,7 @@ def _check(guide: Guide, q_BT: Any, signals: Signals) -> None:
         raise TrainingError(
             f"q of {_title(guide)} is {value} for {int(wrong_BT.sum())} of the batch's "
             f"{int(valid_BT.sum())} tokens",
-            "check it with sage_cli.guides.contract.GuideContract; a division by 0 and the "
+            "check it with sage_cli.guides.guide_contract.GuideContract; a division by 0 and the "
             "logarithm of a number that is not positive are the usual causes",
         )
 

@@ -162,7 +162,7 @@ def checked(
             f"{name} gives NaN or infinity at {wrong} of {values.numel()} places in step "
             f"{inputs.step}",
             "groups of equal rewards have deviation 0: don't divide by it alone; see "
-            "sage_cli.methods.contract",
+            "sage_cli.methods.method_contract",
         )
     return values
 

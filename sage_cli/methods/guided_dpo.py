@@ -62,7 +62,7 @@ class GuidedDpo(Method):
     needs_whole_model = True
     keeps_reference = True
     trains_alone = True
-    trained_by = "sage_cli.training.guided_dpo"
+    trained_by = "sage_cli.training.guided_retries"
 
     @field_validator("hint")
     @classmethod

@@ -15,7 +15,7 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.models.folders import adapter_base, fingerprint, is_adapter, require_model
 from sage_cli.models.policy import Policy, named_policy
-from sage_cli.problems.identity import demonstrations_identity, training_identity
+from sage_cli.problems.load import demonstrations_identity, training_identity
 from sage_cli.settings.sections.model import (
     PretrainedModel,
     ScratchModel,
@@ -186,7 +186,7 @@ def reference_of(policy: Policy, config: SageConfig, runs: Runs) -> Policy:
 
 def policy_and_reference(config: SageConfig, base: Policy) -> tuple[Any, Path | None]:
     """The trainable policy, and the folder of a reference that isn't inside the policy itself."""
-    from sage_cli.models.load import attach_lora
+    from sage_cli.models.loading import attach_lora
 
     model = base.model(
         dtype=trained_dtype(config.model),

@@ -282,7 +282,7 @@ class Policy:
 
     def tokenizer(self) -> Any:
         """Its tokenizer."""
-        from sage_cli.models.load import load_tokenizer
+        from sage_cli.models.loading import load_tokenizer
 
         return load_tokenizer(self.path, **self.loading)
 
@@ -294,7 +294,7 @@ class Policy:
         kernels: Mapping[str, Any] | None = None,
     ) -> Any:
         """Its weights, with the adapter where it has one; `kernels` are `kernel_arguments`."""
-        from sage_cli.models.load import load_model
+        from sage_cli.models.loading import load_model
 
         return load_model(
             self.path, dtype=dtype, trainable=trainable, kernels=kernels, **self.loading

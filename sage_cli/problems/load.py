@@ -6,24 +6,27 @@ import logging
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from sage_cli.errors import ConfigurationError, DataError
-from sage_cli.problems.generated.generator import Generated
-from sage_cli.problems.problem import Problem
+from sage_cli.problems.generator import Generated, Generator
+from sage_cli.problems.problem import Demonstration, Problem
 from sage_cli.problems.registry import (
     Member,
+    generator_of,
     is_file_name,
     members,
     require_known_revisions,
     trained_on,
 )
 from sage_cli.problems.rows import DataSet, is_number
-from sage_cli.problems.sources import open_source
+from sage_cli.problems.sources import open_source, source_identity
 from sage_cli.settings.own_code import named
 from sage_cli.settings.sections.data import DataSection, FieldsSection, SourceSection
+from sage_cli.settings.sections.training import SftSection
 
 log = logging.getLogger(__name__)
 
@@ -210,3 +213,119 @@ def duplicates(problems: Sequence[Problem]) -> list[list[Problem]]:
 
 def _passages(words: Passage) -> set[Passage]:
     return {words[start : start + N] for start in range(len(words) - N + 1)}
+
+
+THINK = re.compile(r"</?think>")
+
+
+def load_demonstrations(
+    data: DataSection, sft: SftSection, length: Callable[[Demonstration], int] | None = None
+) -> list[Demonstration]:
+    """Return the demonstrations that `data.sft` names, in the order of their source.
+
+    `length` counts the tokens of what `data.sft.measured` names; those above
+    `data.sft.max_prompt_share` of `sft.max_length` are left out, none without it. Generators make
+    as many as are wanted: `data.sft.limit`, or as many as `sft.steps` takes in.
+    Raises DataError for rows that can't be used, ConfigurationError when nothing is left.
+    """
+    generator = demonstrator(data)
+    if generator is not None:
+        count = wanted(data, sft)
+        with named("generator", type(generator)):
+            return generator.demonstrations(count, sft.batch_size)
+    demonstrations = list(_suitable(data, sft.max_length, length))[: data.sft.limit]
+    if not demonstrations:
+        raise ConfigurationError(
+            f"no demonstration of {data.sft.name} is left by data.sft.numeric_only and "
+            "data.sft.max_prompt_share",
+            "loosen them, or name another source",
+        )
+    return demonstrations
+
+
+def demonstrator(data: DataSection) -> Generator | None:
+    """Return the generator that `data.sft` names, itself or by its training split; else None."""
+    kind = generator_of(data.sft.name) if data.sft.split is None else None
+    if kind is None or not kind.demonstrates():
+        return None
+    with named("generator", kind):
+        return kind.from_data(data)
+
+
+def wanted(data: DataSection, sft: SftSection) -> int:
+    """Return the number of generated demonstrations; ConfigurationError if no setting gives one."""
+    if data.sft.limit is not None:
+        return data.sft.limit
+    if sft.steps is None:
+        raise ConfigurationError(
+            "generated demonstrations never end, and neither sft.steps nor data.sft.limit is set",
+            "use --set sft.steps=850",
+        )
+    return sft.steps * sft.batch_size
+
+
+def _suitable(
+    data: DataSection, max_length: int, length: Callable[[Demonstration], int] | None
+) -> Iterator[Demonstration]:
+    source = data.sft
+    longest = source.max_prompt_share * max_length
+    for problem, working in worked_rows(source, data):
+        if source.numeric_only and not is_number(problem.gold):
+            continue
+        demonstration = Demonstration(
+            problem.question, THINK.sub("", working).strip(), problem.gold
+        )
+        if length is None or source.max_prompt_share == 1 or length(demonstration) <= longest:
+            yield demonstration
+
+
+def problems_identity(
+    names: str,
+    data: DataSection,
+    fields: FieldsSection | None = None,
+    limit: int | None = None,
+    split: str | None = None,
+) -> dict[str, Any]:
+    """Return the determinants of `load_problems`. Raises DataError as it does."""
+    rows = [_members(name, data, fields, split) for name in benchmark_names(names)]
+    return {"problems": rows, "limit": limit}
+
+
+def training_identity(data: DataSection) -> dict[str, Any]:
+    """Return the determinants of `load_training_problems`."""
+    source = data.rl
+    identity = problems_identity(
+        trained_on(source.name), data, source.fields, source.limit, source.split
+    )
+    return {**identity, "numeric_only": source.numeric_only}
+
+
+def demonstrations_identity(data: DataSection, sft: SftSection) -> dict[str, Any]:
+    """Return the determinants of `load_demonstrations`, without the tokenizer's."""
+    source = data.sft
+    generator = demonstrator(data)
+    if generator is not None:
+        order = {"count": wanted(data, sft), "batch_size": sft.batch_size}
+        with named("generator", type(generator)):
+            return {"demonstrations": generator.identity(), **order}
+    share = source.max_prompt_share
+    return {
+        "demonstrations": _members(source.name, data, source.fields, source.split),
+        "limit": source.limit,
+        "numeric_only": source.numeric_only,
+        "longest": None if share == 1 else [source.measured, share * sft.max_length],
+    }
+
+
+def _members(
+    name: str, data: DataSection, fields: FieldsSection | None, split: str | None
+) -> list[dict[str, Any]]:
+    require_known_revisions(data.revisions)
+    return [_member(member, data, fields) for member in members(name, split)]
+
+
+def _member(member: Member, data: DataSection, fields: FieldsSection | None) -> dict[str, Any]:
+    if isinstance(member, Generated):
+        with named("generator", member.generator):
+            return {**member.generator.from_data(data).identity(), "split": member.split}
+    return source_identity(member, data, fields)

@@ -8,9 +8,9 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from sage_cli.errors import DataError
-from sage_cli.problems.generated.arithmetic import Arithmetic
-from sage_cli.problems.generated.generator import SPLITS, Generated, Generator
-from sage_cli.problems.generated.knights_knaves import KnightsKnaves
+from sage_cli.problems.arithmetic import Arithmetic
+from sage_cli.problems.generator import SPLITS, Generated, Generator
+from sage_cli.problems.knights_knaves import KnightsKnaves
 from sage_cli.problems.rows import (
     SUFFIXES,
     DataSet,
@@ -130,7 +130,7 @@ def plugin_generators() -> list[Plugin]:
     for plugin in registered:
         if fault := _fault(plugin.name, plugin.object):
             raise plugin.refused(
-                fault, "register a subclass of sage_cli.problems.generated.generator.Generator"
+                fault, "register a subclass of sage_cli.problems.generator.Generator"
             )
     return registered
 

@@ -110,7 +110,7 @@ class SamplerSetup:
 
     def tokenizer(self) -> PreTrainedTokenizerBase:
         """Load the model's tokenizer. Raises DataError if there is none."""
-        from sage_cli.models.load import load_tokenizer
+        from sage_cli.models.loading import load_tokenizer
 
         return load_tokenizer(
             self.model, revision=self.revision, trust_remote_code=self.trust_remote_code
@@ -165,8 +165,8 @@ def _has_gpu() -> bool:
 
 
 def _transformers(setup: SamplerSetup) -> Sampler:
-    from sage_cli.models.load import load_model
-    from sage_cli.sampling.transformers_sampler import TransformersSampler
+    from sage_cli.models.loading import load_model
+    from sage_cli.sampling.decoder import TransformersSampler
 
     tokenizer = setup.tokenizer()
     model = load_model(

@@ -30,10 +30,9 @@ from sage_cli.guides.divergences import (
     share_of_beta,
 )
 from sage_cli.guides.guide import OptionalSignal
-from sage_cli.models.load import switch_off_own_dropout
+from sage_cli.models.loading import switch_off_own_dropout
 from sage_cli.settings.sections.training import Rows
-from sage_cli.training.exact_head import ExactHead
-from sage_cli.training.guide_signals import Tilted, known_of_rows, tilted_name, tilting
+from sage_cli.training.anchor_signals import ExactHead, Tilted, known_of_rows, tilted_name, tilting
 from sage_cli.training.step_record import TokenRecord
 
 _EXPECTED = {

@@ -1,18 +1,154 @@
-"""Callbacks on a step's record after it is in metrics.jsonl: display and mirrors."""
+"""Trainings that can't lead anywhere: warned about, with where to look, then stopped."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from sage_cli.errors import DivergedError
+from sage_cli.grading.grades import STATUSES
 from sage_cli.progress import Progress
 from sage_cli.settings.sections.records import TrackingSection
 from sage_cli.store.mirrors import Follower, mirrors_of
 from sage_cli.store.run import Run
 from sage_cli.training.checkpoints import saved_step
-from sage_cli.training.safeguards import RewardWatch
+
+STUCK_SHARE = 0.95
+WARN_AFTER_STEPS, STOP_AFTER_STEPS = 10, 20
+
+_WATCHED_SHARES = {
+    "completions/clipped": (
+        "completions were cut off at the length limit",
+        "raise rollout.max_tokens, or check that the base ends its answers",
+    ),
+    "groups/zero_variance": (
+        "groups had only equal rewards, so that there was nothing to learn from",
+        "use easier or harder problems, more rollouts per prompt, or --algo dapo",
+    ),
+}
+
+
+class Safeguards:
+    """Watches the records of one training.
+
+    A warning after 10 steps in a row with at least 95 % clipped completions or groups of equal
+    rewards, a stop after 20; a stop at once when loss or gradient norm isn't finite. With
+    `stop=False` only warnings.
+    """
+
+    def __init__(self, *, stop: bool) -> None:
+        self.stop = stop
+        self._stuck_steps = dict.fromkeys(_WATCHED_SHARES, 0)
+
+    def count(self, record: Mapping[str, Any]) -> None:
+        """Count a step, one of an earlier session too, without complaint."""
+        for key in _WATCHED_SHARES:
+            stuck = record.get(key, 0.0) >= STUCK_SHARE
+            self._stuck_steps[key] = self._stuck_steps[key] + 1 if stuck else 0
+
+    def check(self, record: Mapping[str, Any]) -> None:
+        """Count a step; warn or raise DivergedError where going on is pointless."""
+        self.count(record)
+        for key in ("loss", "grad_norm"):
+            if not math.isfinite(record[key]):
+                self._complain(
+                    f"{key} is {record[key]} at step {record['step']}",
+                    "lower rl.learning_rate or rl.max_grad_norm; `runs` keeps the last checkpoint",
+                    final=True,
+                )
+        for key, (problem, advice) in _WATCHED_SHARES.items():
+            steps = self._stuck_steps[key]
+            if steps in (WARN_AFTER_STEPS, STOP_AFTER_STEPS):
+                cause = f"for {steps} steps at least {STUCK_SHARE:.0%} of the {problem}"
+                self._complain(cause, advice, final=steps == STOP_AFTER_STEPS)
+
+    def _complain(self, cause: str, advice: str, *, final: bool) -> None:
+        if final and self.stop:
+            raise DivergedError(cause, f"{advice}; rl.stop_when_stuck=false trains on regardless")
+        warnings.warn(f"{cause}: {advice}", stacklevel=2)
+
+
+WINDOW = 10
+"""Steps that are looked at together."""
+COLLAPSE = 0.25
+"""A window's mean reward below this share of the best window's is a collapse."""
+RECOVERY = 0.5
+"""From this share of the best window's on it may be said again."""
+WORTH = 0.05
+"""The best window's mean reward below which a fall is taken for chance."""
+MANY = 0.5
+"""The share of completions from which on a cause is taken for the cause."""
+
+
+class RewardWatch:
+    """Checks a training's records in order, and warns once until the reward has recovered.
+
+    `earlier` are the records that the run has already: what they gave reason to say was said.
+    """
+
+    def __init__(self, earlier: Iterable[Mapping[str, Any]] = ()) -> None:
+        self._window: deque[Mapping[str, Any]] = deque(maxlen=WINDOW)
+        self._best = 0.0
+        self._warned = False
+        for record in earlier:
+            self.check(record)
+
+    def check(self, record: Mapping[str, Any]) -> str | None:
+        """The warning after this step, a sentence with figures and advice; None without one."""
+        unpaid = "reward/total" in record and "reward/grade" not in record
+        if "reward" not in record or unpaid:
+            return None
+        self._window.append(record)
+        if len(self._window) < WINDOW:
+            return None
+        mean = _mean(self._window, "reward")
+        self._best = max(self._best, mean)
+        fell = self._best >= WORTH and mean < COLLAPSE * self._best
+        if mean > 0 and not fell:
+            self._warned = self._warned and mean < RECOVERY * self._best
+            return None
+        warned, self._warned = self._warned, True
+        before = f", after {self._best:.2f}" if fell else ""
+        cause = f"the mean reward of the last {WINDOW} steps is {mean:.2g}{before}"
+        return None if warned else f"{cause}: {_figures(self._window)}; {_advice(self._window)}"
+
+
+def _figures(records: Iterable[Mapping[str, Any]]) -> str:
+    """Shares of what keeps a completion from its reward, or a group from its use."""
+    return (
+        f"{_unparseable(records):.0%} of the completions can't be parsed, "
+        f"{_mean(records, 'completions/clipped'):.0%} are cut off at the length limit, "
+        f"{_mean(records, 'groups/zero_variance'):.0%} of the groups have equal rewards"
+    )
+
+
+def _advice(records: Iterable[Mapping[str, Any]]) -> str:
+    """Return what to check first: the commonest of the earliest causes."""
+    if _mean(records, "completions/clipped") >= MANY:
+        return "look at rollouts.jsonl, raise rollout.max_tokens, or check that answers end"
+    if _unparseable(records) >= MANY:
+        return "look at rollouts.jsonl: do answers have the form that prompt.* asks for?"
+    return (
+        "look at rollouts.jsonl and measure the start with `sage passk`: easier problems, more "
+        "rollouts per prompt, a lower rl.learning_rate or a higher anchor.beta may help"
+    )
+
+
+def _unparseable(records: Iterable[Mapping[str, Any]]) -> float:
+    counts = [[record.get(f"grade/{status}", 0) for status in STATUSES] for record in records]
+    total = sum(map(sum, counts))
+    return sum(row[STATUSES.index("unparseable")] for row in counts) / total if total else 0.0
+
+
+def _mean(records: Iterable[Mapping[str, Any]], key: str) -> float:
+    values = [float(record.get(key, 0.0)) for record in records]
+    return sum(values) / len(values)
+
 
 OnStep = Callable[[Mapping[str, Any]], None]
 

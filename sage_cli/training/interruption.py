@@ -22,8 +22,7 @@ from sage_cli.errors import OutOfMemoryError, TrainingError
 from sage_cli.store.locks import Lease
 from sage_cli.store.run import SEAL, Run
 from sage_cli.training.checkpoints import interrupted, rotate, saved_step, seal
-from sage_cli.training.launch import is_launched
-from sage_cli.training.stop_signals import StopSignals
+from sage_cli.training.launch import StopSignals, is_launched
 
 SAVING_SHARE = 0.05
 """The largest share of a training's time that checkpoints by the clock take."""

@@ -1,4 +1,4 @@
-"""Several processes that train together: launched, met, and ended with their command."""
+"""SIGINT (Ctrl-C) and SIGTERM (a cluster's notice), heard without stopping at once."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import timedelta
 from importlib.util import find_spec
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any, TextIO
 
 from sage_cli.config.consent import typed_again
 from sage_cli.config.schema import SageConfig, unfit_for
-from sage_cli.errors import ConfigurationError, StoreError, TrainingError
+from sage_cli.errors import ConfigurationError, Interrupted, StoreError, TrainingError
 from sage_cli.methods.method import Method
 from sage_cli.progress import Progress
 from sage_cli.settings.presets import accelerate_file
@@ -30,10 +31,55 @@ from sage_cli.store.manifest import FAILED
 from sage_cli.store.run import Run
 from sage_cli.training.callbacks import OnStep, watched
 from sage_cli.training.checkpoints import interrupted, prepare_resume
-from sage_cli.training.stop_signals import StopSignals
 
 if TYPE_CHECKING:
     from accelerate import PartialState
+
+STOPPING = (signal.SIGINT, signal.SIGTERM)
+
+
+class StopSignals:
+    """While it is entered, `number` is the first signal that asked to stop, 0 without one.
+
+    A training stops after a multiple of `period` steps; `done` tells where it is.
+    A second signal raises Interrupted at once. Under a launcher (`patient`) it doesn't: there one
+    notice arrives several times, from the terminal, the launcher and the cluster; and a process
+    that was asked to stop goes on not to hear them, so that it ends in order.
+    """
+
+    def __init__(self, *, patient: bool, period: int = 1) -> None:
+        self.number, self.patient, self.period = 0, patient, period
+        self._left = period
+        self._before: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> StopSignals:
+        if threading.current_thread() is threading.main_thread():
+            for number in STOPPING:
+                self._before[number] = signal.signal(number, self._hear)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not (self.number and self.patient):
+            for number, handler in self._before.items():
+                signal.signal(number, handler)
+
+    def done(self, step: int, steps: int) -> None:
+        """Note that `step` steps are done, of a training of so many."""
+        self._left = min(self.period - step % self.period, max(1, steps - step))
+
+    def _hear(self, number: int, _frame: FrameType | None) -> None:
+        again, self.number = self.number, self.number or number
+        if self.patient:
+            return
+        if again:
+            raise Interrupted(number)
+        when = "after this step"
+        if self._left > 1:
+            when = f"in {self._left} steps, at the end of their generation batch"
+        notice = f"\n{signal.Signals(number).name}: saving {when}; a second one ends at once\n"
+        with suppress(OSError):  # a terminal that is gone
+            os.write(2, notice.encode())  # safe in a handler, as the console isn't
+
 
 PATIENCE = timedelta(days=1)
 """How long processes wait for one that trains the base before they train together."""

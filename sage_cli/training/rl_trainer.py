@@ -25,8 +25,8 @@ from sage_cli.methods.method import OnlineMethod
 from sage_cli.settings.own_code import load_plugin
 from sage_cli.settings.sections.training import AnchorSection
 from sage_cli.store.files import read_object, write_json
+from sage_cli.training.anchor_signals import RowSignals, whole_texts
 from sage_cli.training.anchored_trainer import AnchoredTrainer
-from sage_cli.training.guide_signals import RowSignals, whole_texts
 from sage_cli.training.interruption import SealedCheckpoints
 from sage_cli.training.noted import COMPLETION_TEXTS, Noted, lengths_of
 from sage_cli.training.paid_rewards import Paid, raise_failures

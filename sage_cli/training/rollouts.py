@@ -59,8 +59,8 @@ def sampled_rollouts(rollout: RolloutSection, seed: int, tokenizer: Any) -> Samp
     They end where Transformers' `generate` ends them: at end-of-sequence alone. Raises
     TrainingError for a model that the loop can't compute.
     """
+    from sage_cli.sampling.decoder import TransformersSampler
     from sage_cli.sampling.sampler import SampleRequest, SamplingParameters
-    from sage_cli.sampling.transformers_sampler import TransformersSampler
 
     parameters = SamplingParameters.from_section(rollout, stop=None)
 

@@ -21,9 +21,8 @@ from sage_cli.guides.divergences import k3, log_ratio
 from sage_cli.guides.token_values import entropy_percentiles, guide_statistics
 from sage_cli.settings.sections.records import TrackingSection
 from sage_cli.store.run import Run
-from sage_cli.training.callbacks import OnStep
-from sage_cli.training.guide_signals import whole_texts
-from sage_cli.training.safeguards import Safeguards
+from sage_cli.training.anchor_signals import whole_texts
+from sage_cli.training.callbacks import OnStep, Safeguards
 
 _NOISE = 1e-9
 """Nats a token below which a divergence is rounding: before the first update there is none."""

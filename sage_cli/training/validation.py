@@ -73,8 +73,8 @@ class Validation:
     ) -> dict[str, list[Completion]]:
         from torch import OutOfMemoryError
 
+        from sage_cli.sampling.decoder import TransformersSampler
         from sage_cli.sampling.sampler import SampleRequest, SamplingParameters
-        from sage_cli.sampling.transformers_sampler import TransformersSampler
 
         sampling, seed = self.config.sampling, self.config.evaluation.seed
         template = PromptTemplate.from_section(self.config.prompt, tokenizer)

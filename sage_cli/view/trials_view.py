@@ -15,8 +15,7 @@ from typing_extensions import TypedDict
 from sage_cli.errors import SageError, StoreError
 from sage_cli.json_value import json_value
 from sage_cli.reports.chapters import SHOWN, ShownReport, ShownSection, ShownTable, shown_table
-from sage_cli.reports.sweeps.result import SweepResult
-from sage_cli.reports.sweeps.table import sweep_tables
+from sage_cli.reports.sweep_result import SweepResult, sweep_tables
 from sage_cli.store.files import TornError, read_object
 from sage_cli.store.locks import holder_of
 from sage_cli.trials.queue import last_lines, stored_failures

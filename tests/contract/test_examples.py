@@ -10,11 +10,11 @@ from sage_examples.method import Unsolved
 from sage_cli.grading.judge_contract import JudgeContract
 from sage_cli.grading.judges import Judge
 from sage_cli.guides import Guide
-from sage_cli.guides.contract import GuideContract
-from sage_cli.methods.contract import MethodContract
+from sage_cli.guides.guide_contract import GuideContract
 from sage_cli.methods.method import Method
-from sage_cli.problems.generated.contract import GeneratorContract
-from sage_cli.problems.generated.generator import Generator
+from sage_cli.methods.method_contract import MethodContract
+from sage_cli.problems.generator import Generator
+from sage_cli.problems.generator_contract import GeneratorContract
 
 
 class TestOpening(GuideContract):

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from sage_cli.errors import TrainingError
 from sage_cli.guides import Guide, RandomGuide, Signals, TokenGuide
-from sage_cli.guides.contract import GuideContract
+from sage_cli.guides.guide_contract import GuideContract
 from sage_cli.settings.section import built_in
 
 

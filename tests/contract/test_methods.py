@@ -12,12 +12,12 @@ from torch import Tensor
 
 from sage_cli.errors import TrainingError
 from sage_cli.methods.clip_cov import ClipCov
-from sage_cli.methods.contract import MethodContract
 from sage_cli.methods.effective_rank import EffectiveRank
 from sage_cli.methods.formulas import AdvantageInputs, Update
 from sage_cli.methods.kl_cov import KlCov
 from sage_cli.methods.mara import Mara
 from sage_cli.methods.method import Method, PolicyGradient
+from sage_cli.methods.method_contract import MethodContract
 from sage_cli.methods.pkpo import Pkpo
 from sage_cli.methods.signed import Nsr, Psr, WReinforce
 from sage_cli.methods.steer import Steer

@@ -23,7 +23,6 @@ from endpoint import Answer, Endpoint, serving, text_for
 
 from sage_cli.errors import RefusedPromptsError, SamplingError
 from sage_cli.sampling import server as server_client
-from sage_cli.sampling.contract import SamplerContract
 from sage_cli.sampling.fill import fill
 from sage_cli.sampling.sampler import (
     Sampler,
@@ -32,6 +31,7 @@ from sage_cli.sampling.sampler import (
     SamplingParameters,
     sample_seed,
 )
+from sage_cli.sampling.sampler_contract import SamplerContract
 from sage_cli.sampling.server import HOPELESS, ServerSampler
 from sage_cli.sampling.server_api import Chat, Login, ServerHttp
 from sage_cli.settings.passwords import VARIABLE

@@ -11,10 +11,10 @@ import torch
 from random_model import random_model
 
 from sage_cli.models.scratch import character_tokenizer
-from sage_cli.sampling import transformers_sampler
+from sage_cli.sampling import decoder
 from sage_cli.sampling.attention import free_bytes
+from sage_cli.sampling.decoder import TransformersSampler
 from sage_cli.sampling.sampler import SampleRequest, SamplingParameters
-from sage_cli.sampling.transformers_sampler import TransformersSampler
 
 pytestmark = [
     pytest.mark.gpu,
@@ -42,7 +42,7 @@ def test_rows_are_halved_where_memory_really_runs_out(
     tokenizer = character_tokenizer(["<SOLUTION>", "</SOLUTION>"])
     model: Any = random_model(tokenizer, hidden_size=256, num_hidden_layers=4).to("cuda")
     # as if memory had been free when it was asked, and taken by another process since
-    monkeypatch.setattr(transformers_sampler, "fitting_rows", lambda *_: None)
+    monkeypatch.setattr(decoder, "fitting_rows", lambda *_: None)
     sampler = TransformersSampler(model, tokenizer, PARAMETERS, 512)
     with caplog.at_level(logging.WARNING):
         drawn = list(sampler.sample(REQUESTS))

@@ -13,7 +13,6 @@ from endpoint import Endpoint, serving, text_for
 
 from sage_cli.errors import SamplingError
 from sage_cli.sampling import server as server_client
-from sage_cli.sampling.contract import SamplerContract
 from sage_cli.sampling.fill import fill
 from sage_cli.sampling.sampler import (
     Sampler,
@@ -22,6 +21,7 @@ from sage_cli.sampling.sampler import (
     SamplingParameters,
     sample_seed,
 )
+from sage_cli.sampling.sampler_contract import SamplerContract
 from sage_cli.sampling.server import ServerSampler
 from sage_cli.settings.sections.sampling import SamplingSection
 from sage_cli.store.sample_set import SampleIdentity, SampleSet

@@ -9,7 +9,7 @@ from toy_policy import PROMPTS, timeless
 from transformers import PrinterCallback, TrainerCallback
 from trl import GRPOTrainer
 
-from sage_cli.models.load import load_model
+from sage_cli.models.loading import load_model
 from sage_cli.training.rl import grpo_arguments, prompt_rows
 from sage_cli.training.training import training_order
 

@@ -15,7 +15,7 @@ from toy_policy import KilledError, adapted, killing, timeless, weights
 
 from sage_cli.errors import Interrupted
 from sage_cli.evaluation.benchmarks import Benchmark
-from sage_cli.models.load import load_model
+from sage_cli.models.loading import load_model
 from sage_cli.problems.problem import Problem
 from sage_cli.training.training import Validator
 from sage_cli.training.validation import Validation

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from stored import put
 
 from sage_cli.analysis.analysis import Inputs, Options
-from sage_cli.analysis.samples import Answers
+from sage_cli.analysis.graded_samples import Answers
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.problems.problem import Problem
 from sage_cli.store.annotations import Annotations, GradeStore

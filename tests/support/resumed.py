@@ -15,11 +15,11 @@ from trl import GRPOTrainer
 
 from sage_cli.config.schema import SageConfig
 from sage_cli.methods.method import Method
-from sage_cli.models.load import load_model
+from sage_cli.models.loading import load_model
 from sage_cli.settings.compat import WARM_UP, official_settings
 from sage_cli.settings.section import built_in
 from sage_cli.store.run import Run
-from sage_cli.training.guided_dpo import Lesson, Pair, train_guided
+from sage_cli.training.guided_retries import Lesson, Pair, train_guided
 
 OnStep = Callable[[dict[str, Any]], None]
 OFFICIAL, MOVING, MOVING_LORA = "official", "moving reference", "moving reference, LoRA"

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sage_cli.models.load import load_model
+from sage_cli.models.loading import load_model
 
 TEMPERATURE = 0.7
 

@@ -22,7 +22,7 @@ from transformers import AutoTokenizer
 from trl import GRPOTrainer
 
 from sage_cli.methods.rlpr import ProbabilityReward
-from sage_cli.models.load import load_model
+from sage_cli.models.loading import load_model
 from sage_cli.settings.presets import read_yaml, shipped
 from sage_cli.training.launch import join_processes
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from sage_cli.metrics import Counts
 from sage_cli.metrics.ranking import objective_values
-from sage_cli.reports.sweeps.result import Axis, CountedTrial, TrialFailure, Value
+from sage_cli.reports.sweep_result import Axis, CountedTrial, TrialFailure, Value
 from sage_cli.settings.sections.sweep import Objective, parse_objective
 
 P, N = 40, 64

@@ -26,7 +26,7 @@ from sage_cli.methods.dars import SecondStage
 from sage_cli.methods.formulas import AdvantageInputs, group_advantages
 from sage_cli.methods.method import Method, PolicyGradient
 from sage_cli.settings import own_code
-from sage_cli.training.safeguards import Safeguards
+from sage_cli.training.callbacks import Safeguards
 from sage_cli.training.training import Validator
 
 TAGS = ["<SOLUTION>", "</SOLUTION>"]

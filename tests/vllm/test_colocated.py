@@ -13,7 +13,7 @@ from random_model import random_model
 from trl.generation import vllm_generation
 from trl.generation.vllm_generation import VLLMGeneration
 
-from sage_cli.models.load import load_model
+from sage_cli.models.loading import load_model
 from sage_cli.models.scratch import character_tokenizer
 from sage_cli.training.rollout_engine import (
     as_launched,

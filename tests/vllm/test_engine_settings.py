@@ -15,7 +15,7 @@ from random_model import random_model
 from transformers import Qwen2ForCausalLM
 
 from sage_cli.errors import RefusedPromptsError, SamplingError
-from sage_cli.models.load import load_tokenizer
+from sage_cli.models.loading import load_tokenizer
 from sage_cli.models.scratch import character_tokenizer
 from sage_cli.sampling.engines import LORA_RANKS, known_settings
 from sage_cli.sampling.sampler import SampleRequest, SamplerSetup, SamplingParameters

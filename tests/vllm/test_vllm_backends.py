@@ -18,9 +18,8 @@ from random_model import random_model
 from transformers import Qwen2ForCausalLM
 
 from sage_cli.errors import SamplingError
-from sage_cli.models.load import load_tokenizer
+from sage_cli.models.loading import load_tokenizer
 from sage_cli.models.scratch import character_tokenizer
-from sage_cli.sampling.contract import SamplerContract
 from sage_cli.sampling.engines import Engines
 from sage_cli.sampling.fill import fill
 from sage_cli.sampling.sampler import (
@@ -30,6 +29,7 @@ from sage_cli.sampling.sampler import (
     SamplingParameters,
     build_sampler,
 )
+from sage_cli.sampling.sampler_contract import SamplerContract
 from sage_cli.sampling.server import ServerSampler
 from sage_cli.sampling.vllm_sampler import VllmSampler
 from sage_cli.settings.sections.sampling import SamplingSection

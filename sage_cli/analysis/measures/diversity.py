@@ -11,8 +11,8 @@ from functools import partial
 import numpy as np
 
 from sage_cli.analysis.analysis import Analysis, Inputs
-from sage_cli.analysis.samples import Answers, skeleton
-from sage_cli.analysis.tables import PolicyMeans
+from sage_cli.analysis.graded_samples import Answers, skeleton
+from sage_cli.analysis.policy_tables import PolicyMeans
 from sage_cli.metrics.counts import FloatArray, distinct_of, entropy_of_counts
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import draw_dot_plot

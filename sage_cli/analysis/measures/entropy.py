@@ -13,13 +13,8 @@ from functools import partial
 from typing_extensions import TypedDict
 
 from sage_cli.analysis.analysis import Analysis, Inputs
-from sage_cli.analysis.samples import Answers
-from sage_cli.analysis.tables import (
-    PolicyMeans,
-    Results,
-    by_problem,
-    mean_over_problems,
-)
+from sage_cli.analysis.graded_samples import Answers
+from sage_cli.analysis.policy_tables import PolicyMeans, Results, by_problem, mean_over_problems
 from sage_cli.errors import DataError
 from sage_cli.metrics import Support
 from sage_cli.metrics.counts import FloatArray

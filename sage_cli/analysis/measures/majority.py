@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from sage_cli.analysis.analysis import Analysis, Inputs, Options
-from sage_cli.analysis.samples import Answers
+from sage_cli.analysis.graded_samples import Answers
 from sage_cli.metrics import Curve, parse_ks
 from sage_cli.metrics.counts import maj_at_k
 from sage_cli.metrics.intervals import curve, gaffke

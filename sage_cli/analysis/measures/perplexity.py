@@ -8,8 +8,8 @@ from functools import partial
 import numpy as np
 
 from sage_cli.analysis.analysis import Analysis, Inputs, Options
-from sage_cli.analysis.samples import Answers
-from sage_cli.analysis.tables import (
+from sage_cli.analysis.graded_samples import Answers
+from sage_cli.analysis.policy_tables import (
     by_problem,
     long_table,
     mean_over_problems,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 from sage_cli.analysis.analysis import Analysis, Inputs
-from sage_cli.analysis.samples import Answers
-from sage_cli.analysis.tables import PolicyMeans
+from sage_cli.analysis.graded_samples import Answers
+from sage_cli.analysis.policy_tables import PolicyMeans
 from sage_cli.metrics import parse_ks
 from sage_cli.metrics.counts import all_right_at_k, covered_at, g_pass_at_k
 from sage_cli.reports.document import Document, Figure

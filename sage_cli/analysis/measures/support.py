@@ -12,7 +12,7 @@ from sage_cli.analysis.measures.entropy import (
     support_ratios,
     thresholds,
 )
-from sage_cli.analysis.tables import records, wide_table
+from sage_cli.analysis.policy_tables import records, wide_table
 from sage_cli.metrics import Support, compare_support
 from sage_cli.metrics.support import OFTEN, STATES, Transitions, paired_grades, transitions
 from sage_cli.reports.document import Document, Figure

@@ -13,8 +13,7 @@ from sage_cli.progress import Progress
 from sage_cli.store.run import Run
 from sage_cli.trials.executors.executor import Executor
 from sage_cli.trials.queue import Failure, Kind, TaskProgress, TaskQueue
-from sage_cli.trials.search.space import Point, State, StudyTrial
-from sage_cli.trials.search.sweep import (
+from sage_cli.trials.search.planned_sweep import (
     ByBenchmark,
     Sweep,
     counts_of,
@@ -23,6 +22,7 @@ from sage_cli.trials.search.sweep import (
     score,
     validations,
 )
+from sage_cli.trials.search.space import Point, State, StudyTrial
 from sage_cli.trials.task import Task
 
 if TYPE_CHECKING:

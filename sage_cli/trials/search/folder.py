@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 from sage_cli.config.load import with_layers
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, StoreError
-from sage_cli.reports.sweeps.result import SweepResult, from_data
+from sage_cli.reports.sweep_result import SweepResult, from_data
 from sage_cli.store.files import read_object, write_json, write_text
 from sage_cli.store.locks import DRIVER, driver, holder_of
 from sage_cli.store.run import full_name

@@ -11,24 +11,24 @@ from sage_cli.errors import SageError
 from sage_cli.evaluation.evaluate import configured_provenance
 from sage_cli.problems.load import benchmark_names
 from sage_cli.reports.document import Document, Report
-from sage_cli.reports.sweeps.document import sweep_document
-from sage_cli.reports.sweeps.result import (
+from sage_cli.reports.sweep_report import sweep_document
+from sage_cli.reports.sweep_result import (
     Axis,
     CountedTrial,
     LearningCurve,
     SweepResult,
     SweepTrial,
     TrialFailure,
+    trials_table,
 )
-from sage_cli.reports.sweeps.result import State as Shown
-from sage_cli.reports.sweeps.table import trials_table
+from sage_cli.reports.sweep_result import State as Shown
 from sage_cli.reports.tables import to_records
 from sage_cli.settings.sections.records import TrackingSection
 from sage_cli.store.run import Run
 from sage_cli.store.wandb_mirror import SweepPicture, mirror_sweep
 from sage_cli.trials.search.folder import SweepFolder
+from sage_cli.trials.search.planned_sweep import ByBenchmark, Sweep, mean_scores, score
 from sage_cli.trials.search.space import Parameter, Range, State, StudyTrial
-from sage_cli.trials.search.sweep import ByBenchmark, Sweep, mean_scores, score
 
 if TYPE_CHECKING:
     from sage_cli.trials.search.study import Study

@@ -14,7 +14,7 @@ from sage_cli.metrics.comparison import by_run
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.intervals import Resampling, holm
 from sage_cli.metrics.power import POWER
-from sage_cli.reports.comparison import (
+from sage_cli.reports.comparison_report import (
     AVERAGE,
     AVERAGE_NOTE,
     DIFFERENCE_COLUMNS,

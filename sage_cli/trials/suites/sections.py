@@ -19,7 +19,7 @@ from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.evaluation import AVERAGE, evaluation_table, score
 from sage_cli.reports.figures import draw_heat_strip
 from sage_cli.reports.passk import Line, passk_document
-from sage_cli.reports.power import Base, Question, power_document
+from sage_cli.reports.power_report import Base, Question, power_document
 from sage_cli.reports.provenance import Provenance, grade_notes, record
 from sage_cli.reports.published import evaluation_tables, other_table, published, published_scores
 from sage_cli.reports.tables import Cell, Column, Estimate, Row, Scores, Table, columns, to_records

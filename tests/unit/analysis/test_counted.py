@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from answered import Sample, answered, inputs
 
+from sage_cli.analysis.graded_samples import skeleton
 from sage_cli.analysis.measures.diversity import diversity as diversity_document
 from sage_cli.analysis.measures.diversity import variety
 from sage_cli.analysis.measures.entropy import (
@@ -17,7 +18,6 @@ from sage_cli.analysis.measures.entropy import (
 from sage_cli.analysis.measures.lengths import lengths
 from sage_cli.analysis.measures.majority import majority
 from sage_cli.analysis.measures.support import support
-from sage_cli.analysis.samples import skeleton
 from sage_cli.errors import DataError
 from sage_cli.metrics import Support
 

@@ -11,7 +11,7 @@ from sage_cli.analysis.measures.entropy import entropies, entropy
 from sage_cli.analysis.measures.modes import generator_with_modes, mode_shares, modes
 from sage_cli.analysis.measures.perplexity import beyond, beyond_others, perplexities, perplexity
 from sage_cli.errors import DataError
-from sage_cli.problems.generated.arithmetic import Arithmetic
+from sage_cli.problems.arithmetic import Arithmetic
 
 
 def surprising(perplexity_, status="right"):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sage_cli.analysis.samples import Answers
+from sage_cli.analysis.graded_samples import Answers
 from sage_cli.analysis.scoring import Forward, ModelScorer
 from sage_cli.cli.training_run import tags
 from sage_cli.config.load import load
@@ -17,7 +17,7 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.stored import PolicySamples
-from sage_cli.models.load import load_model, load_tokenizer
+from sage_cli.models.loading import load_model, load_tokenizer
 from sage_cli.models.policy import Policy
 from sage_cli.models.scratch import save_scratch
 from sage_cli.models.signals import completion_signals

@@ -18,7 +18,7 @@ from sage_cli.evaluation import measure as drawing
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.measure import measure
 from sage_cli.evaluation.stored import PolicySamples
-from sage_cli.models.load import load_model, load_tokenizer
+from sage_cli.models.loading import load_model, load_tokenizer
 from sage_cli.models.policy import Policy
 from sage_cli.models.scratch import save_scratch
 from sage_cli.progress import Silent

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from sage_cli.analysis.registry import ANALYSES
+from sage_cli.analysis.analyses import ANALYSES
 from sage_cli.cli import completions
 from sage_cli.cli.app import app
 from sage_cli.config.catalogue import settings
-from sage_cli.evaluation.imported.formats import FORMATS
+from sage_cli.evaluation.log_formats import FORMATS
 from sage_cli.trials.suites.declaration import suite_names
 
 

@@ -14,7 +14,7 @@ from sage_cli.cli import export as module
 from sage_cli.cli.export import export
 from sage_cli.errors import StoreError
 from sage_cli.models.folders import fingerprint
-from sage_cli.models.load import attach_lora, load_model, load_tokenizer
+from sage_cli.models.loading import attach_lora, load_model, load_tokenizer
 from sage_cli.models.scratch import save_scratch
 from sage_cli.progress import Silent
 from sage_cli.settings.sections.model import LoraSection, ScratchModel

@@ -16,7 +16,7 @@ from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation import measure as drawing
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.stored import PolicySamples
-from sage_cli.models.load import attach_lora, load_model, load_tokenizer
+from sage_cli.models.loading import attach_lora, load_model, load_tokenizer
 from sage_cli.models.policy import Policy
 from sage_cli.models.scratch import save_scratch
 from sage_cli.problems.template import PromptTemplate

@@ -17,8 +17,8 @@ PROGRAM = """
 import sys
 from pathlib import Path
 from sage_cli.view.api import Api
-from sage_cli.view.server import Access
-from sage_cli.view.server import application
+from sage_cli.view.page_server import Access
+from sage_cli.view.page_server import application
 root = Path("runs")
 application(root, Access("127.0.0.1", 1))
 for name in ("runs", "sweeps", "suites"):
@@ -54,7 +54,7 @@ def test_an_ambiguous_name_is_refused(shown):
 
 
 def test_the_address_and_an_export_begin_with_what_was_named(shown, tmp_path, monkeypatch):
-    monkeypatch.setattr("sage_cli.view.server.serve", lambda *_: None)
+    monkeypatch.setattr("sage_cli.view.page_server.serve", lambda *_: None)
     done = typed("demo", "--runs", str(shown), "--no-open")
     assert json.loads(done.stdout)["address"].endswith("#/suite?suite=demo-12345678")
     done = typed("demo", "--runs", str(shown), "--export", str(tmp_path / "page"))
@@ -95,7 +95,7 @@ def test_a_port_that_is_taken_is_named(tmp_path):
 
 
 def test_another_host_is_warned_of(tmp_path, monkeypatch):
-    monkeypatch.setattr("sage_cli.view.server.serve", lambda *_: None)
+    monkeypatch.setattr("sage_cli.view.page_server.serve", lambda *_: None)
     done = CliRunner().invoke(
         app, ["view", "--runs", str(tmp_path), "--host", "0.0.0.0", "--no-open"]
     )
@@ -109,7 +109,7 @@ def test_another_host_is_warned_of(tmp_path, monkeypatch):
 
 def test_a_browser_is_opened_unless_told_otherwise(tmp_path, monkeypatch):
     opened = []
-    monkeypatch.setattr("sage_cli.view.server.serve", lambda *_: None)
+    monkeypatch.setattr("sage_cli.view.page_server.serve", lambda *_: None)
     monkeypatch.setattr("webbrowser.open", opened.append)
     typed("--runs", str(tmp_path), "--no-open")
     assert opened == []

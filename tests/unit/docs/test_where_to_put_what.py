@@ -68,7 +68,7 @@ COUNTED = Analysis("counted", "how many problems there are", count)
 ANALYSE = """
 from pathlib import Path
 from answered import Sample, answered, inputs
-from sage_cli.analysis.registry import find_analysis
+from sage_cli.analysis.analyses import find_analysis
 of = answered(Path("samples"), "a", {"p": [Sample()], "q": [Sample()]})
 print(find_analysis("counted").compute(inputs(of)).data)
 """
@@ -85,7 +85,7 @@ ADDED: dict[str, dict[str, str | tuple[str, str]]] = {
     },
     "an analysis": {
         "analysis/measures/counted.py": ANALYSIS,
-        "analysis/registry.py": (
+        "analysis/analyses.py": (
             "_ANALYSES = (",
             "from sage_cli.analysis.measures.counted import COUNTED\n_ANALYSES = (COUNTED, ",
         ),

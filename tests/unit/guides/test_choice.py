@@ -20,7 +20,7 @@ from sage_cli.config.mistakes import explain
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.guides import BranchGuide, Guide, NoGuide, RandomGuide, Signals, TokenGuide
-from sage_cli.guides.contract import GuideContract
+from sage_cli.guides.guide_contract import GuideContract
 from sage_cli.settings.own_code import AS_STORED
 from sage_cli.settings.section import built_in
 

@@ -203,7 +203,7 @@ sys.path.insert(0, "docs")
 import generate
 reference = "\\n".join(generate._settings())
 assert "best-alone" in reference and "| `rl.gain` (best-alone) |" in reference
-from sage_cli.methods.contract import MethodContract
+from sage_cli.methods.method_contract import MethodContract
 from sage_cli.methods.method import Method
 class Suite(MethodContract):
     def make(self):

@@ -8,8 +8,8 @@ import torch
 from sage_cli.config.load import load
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
-from sage_cli.methods.contract import MethodContract
 from sage_cli.methods.method import Method, OnlineMethod
+from sage_cli.methods.method_contract import MethodContract
 
 ONLINE = [kind for kind in Method.members() if issubclass(kind, OnlineMethod)]
 REFUSING = {"maxrl", "nsr", "pacs", "pass-at-k", "psr", "rlpr", "ucpo", "w-reinforce"}

@@ -19,7 +19,7 @@ from sage_cli.models.compatibility import (
     refuse_unfit_start,
     unchecked,
 )
-from sage_cli.models.load import attach_lora, load_model, load_tokenizer
+from sage_cli.models.loading import attach_lora, load_model, load_tokenizer
 from sage_cli.models.policy import Policy, named_policy
 from sage_cli.models.scratch import save_scratch
 from sage_cli.problems.template import PromptTemplate

@@ -18,7 +18,7 @@ from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError, DataError, StoreError
 from sage_cli.models.compatibility import note_weights, require_own_weights, require_same_parent
 from sage_cli.models.folders import fingerprint
-from sage_cli.models.load import attach_lora, load_model, load_tokenizer
+from sage_cli.models.loading import attach_lora, load_model, load_tokenizer
 from sage_cli.models.planned import (
     planned_base,
     policy_and_reference,

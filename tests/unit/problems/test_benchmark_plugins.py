@@ -6,7 +6,7 @@ import pytest
 from plugged_in import plug_in
 
 from sage_cli.errors import ConfigurationError, DataError
-from sage_cli.problems.contract import BenchmarkContract
+from sage_cli.problems.benchmark_contract import BenchmarkContract
 from sage_cli.problems.load import load_problems
 from sage_cli.problems.registry import BENCHMARKS_GROUP, PUBLISHED, data_set, entries
 from sage_cli.problems.rows import DataSet, Group, in_last_box, whole

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from sage_cli.errors import DataError
-from sage_cli.problems.identity import problems_identity
-from sage_cli.problems.load import load_problems, load_training_problems
+from sage_cli.problems.load import load_problems, load_training_problems, problems_identity
 from sage_cli.problems.rows import (
     after_hashes,
     as_text,

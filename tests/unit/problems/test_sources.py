@@ -10,9 +10,7 @@ import pytest
 from huggingface_hub import HfApi, constants
 
 from sage_cli.errors import DataError
-from sage_cli.problems.demonstrations import load_demonstrations
-from sage_cli.problems.identity import training_identity
-from sage_cli.problems.load import load_training_problems
+from sage_cli.problems.load import load_demonstrations, load_training_problems, training_identity
 from sage_cli.problems.registry import _SHIPPED, data_set
 from sage_cli.problems.rows import DataSet
 from sage_cli.problems.sources import open_source, read_hub

@@ -5,8 +5,7 @@ import json
 import pytest
 
 from sage_cli.errors import ConfigurationError, DataError
-from sage_cli.problems.demonstrations import load_demonstrations
-from sage_cli.problems.load import load_problems, load_training_problems
+from sage_cli.problems.load import load_demonstrations, load_problems, load_training_problems
 from sage_cli.settings.sections.data import DataSection
 from sage_cli.settings.sections.training import SftSection
 

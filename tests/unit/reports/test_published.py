@@ -9,7 +9,7 @@ from typing import get_type_hints
 
 import pytest
 
-from sage_cli.cli.evaluate import PAPERS_SEEDS, command
+from sage_cli.cli.eval import PAPERS_SEEDS, command
 from sage_cli.errors import ConfigurationError
 from sage_cli.reports.evaluation import evaluation_table
 from sage_cli.reports.published import evaluation_tables, published, published_scores

@@ -9,8 +9,8 @@ from sweep_cells import BOTH, GRID, MEMORY, at, done
 
 from sage_cli.reports.document import Document
 from sage_cli.reports.provenance import Provenance
-from sage_cli.reports.sweeps.document import sweep_document
-from sage_cli.reports.sweeps.result import SweepTrial
+from sage_cli.reports.sweep_report import sweep_document
+from sage_cli.reports.sweep_result import SweepTrial
 from sage_cli.reports.tables import Column, Detail, Estimate, Row, Table
 from sage_cli.reports.terminal import print_document
 

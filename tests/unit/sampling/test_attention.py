@@ -30,11 +30,10 @@ from transformers import (
 )
 
 from sage_cli.errors import SamplingError
-from sage_cli.sampling import attention, decoder, transformers_sampler
+from sage_cli.sampling import attention, decoder
 from sage_cli.sampling.attention import MemoryModel, ranks
-from sage_cli.sampling.decoder import Cohort
+from sage_cli.sampling.decoder import Cohort, TransformersSampler
 from sage_cli.sampling.sampler import SampleRequest, SamplingParameters
-from sage_cli.sampling.transformers_sampler import TransformersSampler
 from sage_cli.store.sample_parts import Completion
 
 SAMPLED = SamplingParameters(1.0, 1.0, 0, 0.0, 16, "</SOLUTION>")
@@ -162,7 +161,7 @@ def test_a_small_memory_is_used_from_the_start(
             super().clear(rows)
 
     monkeypatch.setattr(decoder, "_Flight", Watched)
-    monkeypatch.setattr(transformers_sampler, "fitting_rows", lambda *_: 3)
+    monkeypatch.setattr(decoder, "fitting_rows", lambda *_: 3)
     assert draw(model, tokenizer) == whole
     assert seen == [3]
 

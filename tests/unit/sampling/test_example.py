@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from sage_examples.sampler import OneByOne
 
-from sage_cli.sampling.contract import SamplerContract
 from sage_cli.sampling.sampler import Sampler, SamplerSetup
+from sage_cli.sampling.sampler_contract import SamplerContract
 from sage_cli.settings.sections.sampling import SamplingSection
 
 

@@ -10,11 +10,11 @@ import pytest
 import torch
 from tokenizers.processors import TemplateProcessing
 
-from sage_cli.models.load import load_model
+from sage_cli.models.loading import load_model
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
+from sage_cli.sampling.decoder import TransformersSampler
 from sage_cli.sampling.sampler import SampleRequest, SamplingParameters
-from sage_cli.sampling.transformers_sampler import TransformersSampler
 from sage_cli.settings.sections.model import PromptSection
 from sage_cli.training.sft import Example, tokenized
 

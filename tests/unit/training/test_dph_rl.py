@@ -12,7 +12,7 @@ from torch import Tensor
 from toy_policy import PROMPTS, StepsSeen
 
 from sage_cli.methods.dph_rl import HeldProblems
-from sage_cli.models.load import load_model
+from sage_cli.models.loading import load_model
 from sage_cli.store.sample_parts import Completion, token_ids
 
 GROUP, STEPS, PROMPTS_A_STEP, LIMIT = 4, 3, 4, 8.0

@@ -15,7 +15,7 @@ from sage_cli.errors import TrainingError
 from sage_cli.guides import Guide, Signals
 from sage_cli.methods.formulas import AdvantageInputs, group_advantages
 from sage_cli.methods.method import PolicyGradient
-from sage_cli.models.load import load_model
+from sage_cli.models.loading import load_model
 from sage_cli.models.signals import completion_signals
 
 SEEN: list[Any] = []

@@ -16,7 +16,7 @@ import sage_cli
 from sage_cli import GuidedGRPOTrainer
 from sage_cli.errors import ConfigurationError
 from sage_cli.guides import BranchGuide, NoGuide, RapoGuide
-from sage_cli.models.load import load_model
+from sage_cli.models.loading import load_model
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "guided_grpo.py"
 ROWS = Dataset.from_list([{"prompt": f"{a}*{b}=?"} for a in range(2, 6) for b in range(2, 6)])

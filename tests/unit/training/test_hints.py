@@ -5,11 +5,11 @@ import pytest
 from sage_cli.config.load import load
 from sage_cli.errors import DataError
 from sage_cli.methods.guided_dpo import GuidedDpo
-from sage_cli.problems.generated.arithmetic import Arithmetic
+from sage_cli.problems.arithmetic import Arithmetic
 from sage_cli.problems.load import load_problems
 from sage_cli.problems.problem import Problem
 from sage_cli.settings.sections.data import DataSection, SourceSection
-from sage_cli.training.guided_dpo import hinted
+from sage_cli.training.guided_retries import hinted
 
 GUIDED = GuidedDpo(hint="{question}\nBegin so: {hint}", hint_lines=1)
 

@@ -16,14 +16,14 @@ from toy_policy import timeless
 from transformers import Trainer
 
 from sage_cli.errors import ConfigurationError, Interrupted, StoreError, TrainingError
-from sage_cli.models.load import load_model, load_tokenizer
+from sage_cli.models.loading import load_model, load_tokenizer
 from sage_cli.settings.sections.training import SftSection
 from sage_cli.store.run import Run
 from sage_cli.training import interruption
 from sage_cli.training.checkpoints import saved_step, seal
 from sage_cli.training.interruption import wait_s
+from sage_cli.training.launch import StopSignals
 from sage_cli.training.sft import Example, train_sft
-from sage_cli.training.stop_signals import StopSignals
 
 EXAMPLES = [Example(f"{a}+{b}=", str(a + b)) for a in range(10) for b in range(10)]
 SFT = SftSection(

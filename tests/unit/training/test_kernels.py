@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from sage_cli.errors import ConfigurationError
-from sage_cli.models.load import load_model
+from sage_cli.models.loading import load_model
 from sage_cli.models.planned import policy_and_reference, rl_run, sft_run
 from sage_cli.models.policy import Policy
 from sage_cli.models.scratch import build_scratch

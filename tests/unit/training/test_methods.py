@@ -16,7 +16,7 @@ import torch
 from trl import GRPOTrainer
 
 from sage_cli.methods.signed import Psr
-from sage_cli.models.load import load_model
+from sage_cli.models.loading import load_model
 
 PROMPTS, GROUP, LIMIT = 4, 4, 12
 Row = dict[str, Any]

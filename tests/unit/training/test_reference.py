@@ -13,7 +13,7 @@ from transformers import TrainerCallback
 from trl import GRPOTrainer
 
 from sage_cli.errors import ConfigurationError, TrainingError
-from sage_cli.models.load import attach_lora, load_model
+from sage_cli.models.loading import attach_lora, load_model
 from sage_cli.settings.sections.model import LoraSection
 from sage_cli.settings.sections.training import SftSection
 from sage_cli.store.run import Run

@@ -18,7 +18,7 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.errors import StoreError, TrainingError
 from sage_cli.guides import RandomGuide
 from sage_cli.methods.grpo import Grpo
-from sage_cli.models.load import attach_lora, load_model
+from sage_cli.models.loading import attach_lora, load_model
 from sage_cli.store.metrics import MetricsFile, meaning
 from sage_cli.store.run import Run
 from sage_cli.training.checkpoints import seal

@@ -14,7 +14,7 @@ from trl import GRPOTrainer
 from sage_cli.errors import DataError, StoreError
 from sage_cli.methods import rlpr
 from sage_cli.methods.rlpr import probability_reward
-from sage_cli.models.load import load_model
+from sage_cli.models.loading import load_model
 from sage_cli.store.run import SEAL
 from sage_cli.training.checkpoints import seal
 

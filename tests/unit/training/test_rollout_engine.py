@@ -15,7 +15,7 @@ from trl.generation import vllm_generation
 from trl.generation.vllm_generation import VLLMGeneration
 
 from sage_cli.errors import ConfigurationError, TrainingError
-from sage_cli.models.load import attach_lora, load_model
+from sage_cli.models.loading import attach_lora, load_model
 from sage_cli.settings.sections.model import LoraSection
 from sage_cli.settings.sections.sampling import RolloutSection
 from sage_cli.training import rollout_engine

@@ -10,7 +10,7 @@ import torch
 from toy_policy import base, bench, configure, tokenizer
 
 from sage_cli.errors import TrainingError
-from sage_cli.models.load import attach_lora, load_model
+from sage_cli.models.loading import attach_lora, load_model
 from sage_cli.sampling import attention
 from sage_cli.settings.sections.model import LoraSection
 from sage_cli.settings.sections.sampling import RolloutSection

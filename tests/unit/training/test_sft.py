@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from sage_cli.errors import DataError
-from sage_cli.models.load import load_model, load_tokenizer
+from sage_cli.models.loading import load_model, load_tokenizer
 from sage_cli.settings.sections.training import SftSection
 from sage_cli.store.metrics import MetricsFile
 from sage_cli.store.run import Run

@@ -12,7 +12,7 @@ from sage_cli.methods.grpo import Grpo
 from sage_cli.methods.guided_dpo import GuidedDpo
 from sage_cli.methods.method import Method
 from sage_cli.progress import Silent
-from sage_cli.training import guided_dpo, training
+from sage_cli.training import guided_retries, training
 from sage_cli.training import rl as reward_training
 
 
@@ -39,7 +39,9 @@ def test_the_named_module_trains(monkeypatch: pytest.MonkeyPatch):
     assert given[:2] == known
 
 
-@pytest.mark.parametrize(("rl", "module"), [(Grpo(), reward_training), (GuidedDpo(), guided_dpo)])
+@pytest.mark.parametrize(
+    ("rl", "module"), [(Grpo(), reward_training), (GuidedDpo(), guided_retries)]
+)
 def test_methods_of_this_package_name_theirs(
     monkeypatch: pytest.MonkeyPatch, rl: Method, module: Any
 ):

@@ -6,8 +6,7 @@ from dataclasses import asdict
 
 import pytest
 
-from sage_cli.problems.demonstrations import load_demonstrations
-from sage_cli.problems.load import load_problems
+from sage_cli.problems.load import load_demonstrations, load_problems
 from sage_cli.problems.problem import Problem
 from sage_cli.settings.sections.data import (
     ArithmeticSection,

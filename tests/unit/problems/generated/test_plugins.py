@@ -6,11 +6,15 @@ from pydantic import Field, ValidationError
 
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError, DataError
-from sage_cli.problems.demonstrations import load_demonstrations
-from sage_cli.problems.generated.contract import GeneratorContract
-from sage_cli.problems.generated.generator import Generator
-from sage_cli.problems.identity import demonstrations_identity, problems_identity
-from sage_cli.problems.load import load_problems, load_training_problems
+from sage_cli.problems.generator import Generator
+from sage_cli.problems.generator_contract import GeneratorContract
+from sage_cli.problems.load import (
+    demonstrations_identity,
+    load_demonstrations,
+    load_problems,
+    load_training_problems,
+    problems_identity,
+)
 from sage_cli.problems.problem import Demonstration
 from sage_cli.problems.registry import entries, find
 from sage_cli.settings.section import Section

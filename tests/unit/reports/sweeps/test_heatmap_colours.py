@@ -2,7 +2,7 @@
 
 import pytest
 
-from sage_cli.reports.sweeps.heatmap import Region, region_of_interest, value_scale
+from sage_cli.reports.sweep_report import Region, region_of_interest, value_scale
 
 
 def test_a_collapsed_trial_leaves_the_others_their_colours():

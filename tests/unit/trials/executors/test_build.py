@@ -1,10 +1,56 @@
+""""""
+
+from __future__ import annotations
+
+import os
+
 import pytest
 
 from sage_cli.errors import ConfigurationError
 from sage_cli.settings.sections.sweep import ExecutorSection
-from sage_cli.trials.executors import machine
+from sage_cli.trials.executors import build
 from sage_cli.trials.executors.build import build_executor, task_resources
 from sage_cli.trials.executors.executor import Resources
+
+
+@pytest.mark.parametrize(
+    ("visible", "gpus"),
+    [
+        ("0,1", ("0", "1")),
+        ("3", ("3",)),
+        ("", ()),
+        ("-1", ()),
+        ("0,-1,2", ("0",)),  # CUDA stops at the first that is none
+        ("GPU-8932f937, GPU-3a1", ("GPU-8932f937", "GPU-3a1")),
+    ],
+)
+def test_gpus_are_those_that_are_visible(monkeypatch, visible, gpus):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert build.gpus() == gpus
+
+
+@pytest.mark.parametrize(
+    ("script", "gpus"),
+    [("echo 0; echo 1", ("0", "1")), ("echo no driver; exit 9", ()), (None, ())],
+)
+def test_gpus_are_counted_by_nvidia_smi(monkeypatch, tmp_path, script, gpus):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    if script:
+        program = tmp_path / "nvidia-smi"
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+    assert build.gpus() == gpus
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="Linux's")
+def test_cores_are_those_that_this_process_may_use():
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(allowed)})
+    try:
+        assert build.cores() == 1
+    finally:
+        os.sched_setaffinity(0, allowed)
 
 
 @pytest.fixture
@@ -12,8 +58,8 @@ def machine_of(monkeypatch):
     """This machine, with as many cores and GPUs as a test says."""
 
     def has(cores, gpus=0):
-        monkeypatch.setattr(machine, "cores", lambda: cores)
-        monkeypatch.setattr(machine, "gpus", lambda: tuple(map(str, range(gpus))))
+        monkeypatch.setattr(build, "cores", lambda: cores)
+        monkeypatch.setattr(build, "gpus", lambda: tuple(map(str, range(gpus))))
 
     return has
 

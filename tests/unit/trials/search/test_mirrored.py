@@ -12,8 +12,8 @@ from sweep_folder import TRIALS
 
 from sage_cli.reports.document import Report
 from sage_cli.reports.provenance import Provenance
-from sage_cli.reports.sweeps.document import sweep_document
-from sage_cli.reports.sweeps.result import SweepTrial
+from sage_cli.reports.sweep_report import sweep_document
+from sage_cli.reports.sweep_result import SweepTrial
 from sage_cli.settings.sections.records import TrackingSection
 from sage_cli.trials.search.outcome import mirror_report
 

@@ -1,0 +1,523 @@
+"""Files of other programs: which program wrote a file, and its samples.
+
+- lm-eval's `--log_samples`: samples_TASK_DATE.jsonl, a row a document and filter
+- lighteval's `--save-details`: details_TASK_DATE.parquet, a row a document
+- logs of Inspect: `.json`, or `.eval`, a zip archive of JSON packed with Zstandard or deflate
+- a file of one's own: a row a completion, or a row a problem with a list of completions
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from sage_cli.errors import DataError
+from sage_cli.evaluation.imported import (
+    TEXTS,
+    ForeignFile,
+    ForeignSample,
+    chosen_score,
+    of_each,
+    only,
+    scores_not_taken,
+    verdict,
+    whole,
+)
+from sage_cli.json_value import json_value
+from sage_cli.problems.rows import SUFFIXES, Row, read_file
+from sage_cli.store.sample_parts import encodable
+
+_LM_EVAL = {"doc_id", "arguments", "resps", "filtered_resps"}
+_LM_EVAL_ROW = (
+    'a row is as lm-eval logs it: {"doc_id": 0, "arguments": {"gen_args_0": {"arg_0": "2+2=?", '
+    '"arg_1": {"temperature": 0.8}}}, "resps": [["4"]], "filtered_resps": ["4"], ...}'
+)
+_LM_EVAL_NAME = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+)\.jsonl")
+
+
+def read_lm_eval(path: Path, score: str | None) -> ForeignFile:
+    """Return the samples of a task under one score, `METRIC,FILTER` as lm-eval's results name it.
+
+    lm-eval scores one response of a document: of repeats, the others have no verdict. Raises
+    DataError for a task that is answered by likelihoods.
+    """
+    rows = list(read_file(path))
+    if not rows or not all(_LM_EVAL.issubset(values) for _, values in rows):
+        raise DataError(
+            f"{path} is no file of lm-eval's samples",
+            "name a samples_TASK_DATE.jsonl, written with --log_samples",
+        )
+    scores = list(dict.fromkeys(of_each(rows, lambda row: _lm_eval_scores(row[1]), _LM_EVAL_ROW)))
+    chosen = chosen_score(scores, score, str(path))
+    metric, _, of_filter = (chosen or "").rpartition(",")
+    taken = [row for row in rows if row[1].get("filter", "none") == of_filter or not chosen]
+    samples = of_each(taken, lambda row: _lm_eval_samples(row, metric), _LM_EVAL_ROW)
+    notes = scores_not_taken(scores, chosen)
+    if len(samples) > len(taken):
+        notes.append("lm-eval scored one response of each document: the repeats have no verdict")
+    return ForeignFile("lm-eval", samples, chosen, _lm_eval_settings(path, taken), tuple(notes))
+
+
+def _lm_eval_scores(values: Mapping[str, Any]) -> list[str]:
+    metrics = [
+        name for name in values.get("metrics") or () if verdict(values.get(name)) is not None
+    ]
+    return [f"{name},{values.get('filter', 'none')}" for name in metrics]
+
+
+def _lm_eval_samples(row: Row, metric: str) -> Iterator[ForeignSample]:
+    location, values = row
+    texts = [text for of_request in values["resps"] for text in of_request]
+    if not texts or not all(isinstance(text, str) for text in texts):
+        raise DataError(
+            f"{location} was answered by likelihoods: it has no completions",
+            "import a task whose output_type is generate_until",
+        )
+    question, _ = _lm_eval_request(values)
+    target = values.get("target")
+    gold = None if target in (None, "") else only(target, location, "target")
+    filtered = values["filtered_resps"]
+    answer = filtered[0] if len(filtered) == 1 and isinstance(filtered[0], str) else None
+    for number, text in enumerate(texts):
+        scored = len(texts) == 1
+        yield ForeignSample(
+            str(values["doc_id"]), question, text, gold,
+            verdict(values.get(metric)) if scored else None,
+            answer if scored or (number == 0 and answer == text) else None,
+        )  # fmt: skip
+
+
+def _lm_eval_request(values: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """Return the prompt and the settings of a row's first request.
+
+    Requests are a list in the rows of `simple_evaluate`, and in those of older files.
+    """
+    requests = values["arguments"]
+    first = (requests if isinstance(requests, list) else list(requests.values()))[0]
+    prompt, *others = first.values() if isinstance(first, Mapping) else first
+    asked = others[0] if others and isinstance(others[0], Mapping) else {}
+    return str(prompt), asked
+
+
+def _lm_eval_settings(path: Path, rows: list[Row]) -> dict[str, Any]:
+    """Return the settings in the rows, and in the results of the same evaluation beside them."""
+    name = _LM_EVAL_NAME.fullmatch(path.name)
+    _, asked = _lm_eval_request(rows[0][1])
+    sampled = asked.get("do_sample", bool(asked.get("temperature")))
+    settings = {
+        "task": name["task"] if name else None,
+        "temperature": asked.get("temperature") if sampled else 0,
+        "top_p": asked.get("top_p"),
+        "max_tokens": asked.get("max_gen_toks"),
+    }
+    results = path.with_name(f"results_{name['date']}.json") if name else None
+    if results is None or not results.is_file():
+        return settings
+    try:
+        stored = json_value(results.read_bytes())
+        config = stored["config"]
+        model = config.get("model_args") or {}
+        model = model.get("pretrained") if isinstance(model, Mapping) else str(model)
+        version = stored.get("lm_eval_version")
+        return {**settings, "model": model, "seed": config.get("torch_seed"), "version": version}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return settings
+
+
+_LIGHTEVAL = {"doc", "model_response", "metric"}
+_LIGHTEVAL_ROW = (
+    'a document is as {"doc": {"id": "0", "query": "2+2=?", "choices": ["4"], "gold_index": 0}, '
+    '"model_response": {"text": ["4"]}, "metric": {"em": 1.0}}'
+)
+_LIGHTEVAL_MEANS = ("avg@", "pass@k:k=1&")
+"""Beginnings of the names of scores that are the share of right samples."""
+
+
+def read_lighteval(path: Path, score: str | None) -> ForeignFile:
+    """Return the samples of a task under one score.
+
+    lighteval keeps one value a document. Of several samples it tells which are right where it is 0
+    or 1, or where as many answers as it says are the gold itself.
+    """
+    rows = list(read_file(path))
+    if not rows or not all(_LIGHTEVAL.issubset(values) for _, values in rows):
+        raise DataError(f"{path} is no file of lighteval's details")
+    scores = list(
+        dict.fromkeys(
+            of_each(rows, lambda row: _lighteval_scores(row[1]["metric"]), _LIGHTEVAL_ROW)
+        )
+    )
+    chosen = chosen_score(scores, score, str(path))
+    samples = of_each(rows, lambda row: _lighteval_samples(row, chosen), _LIGHTEVAL_ROW)
+    settings = {
+        "task": rows[0][1]["doc"].get("task_name"),
+        **_lighteval_settings(path, rows[0][1]["doc"]),
+    }
+    return ForeignFile(
+        "lighteval", samples, chosen, settings, tuple(scores_not_taken(scores, chosen))
+    )
+
+
+def _lighteval_scores(metric: Mapping[str, Any]) -> list[str]:
+    return [name for name, value in metric.items() if verdict(value) is not None]
+
+
+def _lighteval_samples(row: Row, score: str | None) -> Iterator[ForeignSample]:
+    location, values = row
+    doc, response = values["doc"], values["model_response"]
+    texts = response.get("text") or []
+    if not texts or response.get("logprobs"):
+        raise DataError(
+            f"{location} was answered by likelihoods: it has no completions",
+            "import a generative task",
+        )
+    answers = response.get("text_post_processed") or texts
+    if len(answers) != len(texts):
+        raise DataError(
+            f"{location} has {len(texts)} completions and {len(answers)} in text_post_processed",
+            "there is one for each completion, or none",
+        )
+    gold = _lighteval_gold(doc)
+    tokens = response.get("output_tokens") or []
+    counts = [len(ids) for ids in tokens] if len(tokens) == len(texts) else [None] * len(texts)
+    verdicts = _lighteval_verdicts(score or "", values["metric"].get(score), answers, gold)
+    for text, answer, right, count in zip(texts, answers, verdicts, counts, strict=True):
+        # ids repeat between few-shot settings of one question, not within a file
+        yield ForeignSample(
+            str(doc["id"]), str(doc["query"]), str(text), gold, right, answer or None, count
+        )
+
+
+def _lighteval_gold(doc: Mapping[str, Any]) -> str | None:
+    """Return the gold; None where several answers count as right."""
+    index_or_list, choices = doc.get("gold_index"), doc.get("choices") or []
+    indices = index_or_list if isinstance(index_or_list, list) else [index_or_list]
+    golds = {
+        str(choices[index]) for index in indices if isinstance(index, int) and index < len(choices)
+    }
+    return golds.pop() if len(golds) == 1 else None
+
+
+def _lighteval_verdicts(
+    score: str, value: Any, answers: Sequence[str], gold: str | None
+) -> Sequence[bool | None]:
+    """Return which of a document's samples are right, None where its value doesn't tell."""
+    if len(answers) == 1:
+        return [verdict(value)]
+    unknown = [None] * len(answers)
+    if not score.startswith(_LIGHTEVAL_MEANS) or verdict(value) is None:
+        return unknown
+    if value in (0, 1):
+        return [bool(value)] * len(answers)
+    exact = [answer.strip() == (gold or "").strip() for answer in answers]
+    return exact if sum(exact) == round(value * len(answers)) else unknown
+
+
+def _lighteval_settings(path: Path, doc: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings in a document, and in the results of the same evaluation, if they lie
+    where lighteval puts them."""
+    settings: dict[str, Any] = {"max_tokens": doc.get("generation_size")}
+    folders = path.resolve().parts
+    if "details" not in folders:
+        return settings
+    root = len(folders) - 1 - folders[::-1].index("details")
+    date = path.parent.name
+    results = Path(*folders[:root], "results", *folders[root + 1 : -2], f"results_{date}.json")
+    try:
+        model = json_value(results.read_bytes())["config_general"]["model_config"]
+        asked = model["generation_parameters"]
+        kept = {key: asked.get(key) for key in ("temperature", "top_p", "seed")}
+        return {**settings, "model": model["model_name"], **kept}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return settings
+
+
+_INSPECT = {"eval", "status", "samples"}
+_ZSTANDARD = 93
+"""The method of compression in a zip archive, which Python reads from 3.14 on."""
+_MOST_BYTES, _FLOOR_BYTES, _RATIO = 2**30, 2**28, 200
+"""Bounds on one unpacked file, and on all of them: 256 MiB, or 200 times the size of the log."""
+_HEADER = struct.Struct("<26xHH")
+_INSPECT_VALUES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0, True: 1.0, False: 0.0}
+
+
+def read_inspect(path: Path, score: str | None) -> ForeignFile:
+    """Return a log's samples; an epoch is a sample of its problem.
+
+    Raises DataError for a log without samples, without that score, or that is damaged.
+    """
+    with whole(path, "write the log again with `inspect log convert`"):
+        if zipfile.is_zipfile(path):
+            head, samples = _packed_log(path)
+        else:
+            head = json_value(path.read_bytes())
+            samples = head["samples"] or ()
+        return _inspect_file(path, head, list(samples), score)
+
+
+def _packed_log(path: Path) -> tuple[Mapping[str, Any], Iterable[Any]]:
+    try:
+        archive = zipfile.ZipFile(path)
+    except zipfile.BadZipFile as error:
+        raise DataError(f"{path} is damaged: {error}") from None
+    with archive:
+        infos = {info.filename: info for info in archive.infolist()}
+    size = sum(info.file_size for info in infos.values())
+    if size > max(_FLOOR_BYTES, _RATIO * path.stat().st_size):
+        raise DataError(f"{path} would unpack to {size:,} bytes", "import a smaller log")
+    if "header.json" not in infos:
+        raise DataError(
+            f"{path} has no header.json: the evaluation was not finished",
+            "run `inspect eval-retry` on it, and import its log",
+        )
+    names = sorted(name for name in infos if name.startswith("samples/"))
+    return _packed_value(path, infos["header.json"]), (
+        _packed_value(path, infos[name]) for name in names
+    )
+
+
+def _packed_value(path: Path, info: zipfile.ZipInfo) -> Any:
+    """Return the JSON value of a packed file."""
+    if info.file_size > _MOST_BYTES:
+        raise DataError(f"{info.filename} of {path} would have {info.file_size:,} bytes")
+    if info.compress_type != _ZSTANDARD:
+        with zipfile.ZipFile(path) as archive:
+            return json_value(archive.read(info))
+    with path.open("rb") as file:
+        file.seek(info.header_offset)
+        name, extra = _HEADER.unpack(file.read(_HEADER.size))
+        file.seek(name + extra, 1)
+        packed = file.read(info.compress_size)
+    try:
+        return json_value(pa.Codec("zstd").decompress(packed, info.file_size, asbytes=True))
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"{info.filename} of {path} is damaged: {error}") from None
+
+
+def _inspect_file(
+    path: Path, head: Mapping[str, Any], rows: list[Any], score: str | None
+) -> ForeignFile:
+    if not rows:
+        raise DataError(
+            f"{path} holds no samples", "evaluate again without --no-log-samples, or another log"
+        )
+    failed = [row for row in rows if row.get("error")]
+    rows = sorted(
+        (row for row in rows if not row.get("error")),
+        key=lambda row: (str(row["id"]), row["epoch"]),
+    )
+    scores = list(dict.fromkeys(name for row in rows for name in row.get("scores") or {}))
+    chosen = chosen_score(scores, score, str(path))
+    samples = [_inspect_sample(row, chosen, f"{path}, sample {row['id']}") for row in rows]
+    partial = sum(_inspect_value(row, chosen) not in (None, 0.0, 1.0) for row in rows)
+    notes = []
+    if failed:
+        notes.append(f"{len(failed)} samples failed, and are left out")
+    if partial:
+        notes.append(f"{partial} values of {chosen} are between 0 and 1: they count as wrong")
+    notes += scores_not_taken(scores, chosen)
+    about, config = head["eval"], (head.get("plan") or {}).get("config") or {}
+    config = {**config, **(about.get("model_generate_config") or {})}
+    settings = {key: config.get(key) for key in ("temperature", "top_p", "max_tokens", "seed")}
+    settings = {"model": about.get("model"), "task": about.get("task"), **settings}
+    settings["version"] = (about.get("packages") or {}).get("inspect_ai")
+    return ForeignFile("inspect", samples, chosen, settings, tuple(notes))
+
+
+def _inspect_sample(row: Mapping[str, Any], score: str | None, location: str) -> ForeignSample:
+    choice = row["output"]["choices"][0]
+    value = _inspect_value(row, score)
+    answer = (row.get("scores") or {}).get(score or "", {}).get("answer")
+    usage = row["output"].get("usage") or {}
+    stopped = choice.get("stop_reason")
+    target = row.get("target")
+    return ForeignSample(
+        problem=str(row["id"]),
+        question=_inspect_question(row["input"]),
+        text=_inspect_text(choice["message"]["content"]),
+        gold=None if target in (None, "", []) else only(target, location, "target"),
+        right=None if value is None else value >= 1,
+        extracted=answer if isinstance(answer, str) and answer else None,
+        tokens=usage.get("output_tokens"),
+        finish_reason="length" if stopped in ("max_tokens", "model_length") else "stop",
+    )
+
+
+def _inspect_value(row: Mapping[str, Any], score: str | None) -> float | None:
+    value = (row.get("scores") or {}).get(score or "", {}).get("value")
+    if isinstance(value, str | bool):
+        return _INSPECT_VALUES.get(value)
+    return float(value) if isinstance(value, int | float) else None
+
+
+def _inspect_question(asked: Any) -> str:
+    """Return the input, of a conversation all turns of system and user."""
+    if isinstance(asked, str):
+        return asked
+    return "\n\n".join(
+        _inspect_text(turn["content"]) for turn in asked if turn.get("role") != "assistant"
+    )
+
+
+def _inspect_text(content: Any) -> str:
+    """Return a message's text; of parts those that are texts."""
+    if isinstance(content, str):
+        return content
+    return "\n".join(part["text"] for part in content if part.get("type") == "text")
+
+
+_JSONL_ROW = (
+    'a row is as {"question": "2+2=?", "gold": "4", "completion": "It is 4", "correct": true}, or '
+    "has lists `completions` and `correct`; gold or correct may be absent"
+)
+_JSONL_VERDICTS = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}
+
+
+def has_completions(row: Mapping[str, Any]) -> bool:
+    """Return True if a row is of such a file."""
+    return "question" in row and bool({"completion", "completions"} & row.keys())
+
+
+def read_jsonl(path: Path, score: str | None) -> ForeignFile:
+    """Return the samples of a JSONL, CSV or Parquet file. Raises DataError that names the row."""
+    if score is not None:
+        raise DataError(f"{path} has no scores by name", "leave out --score")
+    samples = [sample for row in read_file(path) for sample in _jsonl_samples(row)]
+    return ForeignFile("jsonl", samples, score="correct")
+
+
+def _jsonl_samples(row: Row) -> Iterator[ForeignSample]:
+    location, values = row
+    if not has_completions(values):
+        raise DataError(f"{location} has no question, or no completion", _JSONL_ROW)
+    question = only(values["question"], location, "question")
+    gold = None if values.get("gold") is None else only(values["gold"], location, "gold")
+    several = values.get("completions")
+    texts = several if isinstance(several, list) else [values.get("completion")]
+    if not texts:
+        raise DataError(f"{location} has no completion in `completions`", "mend or remove the row")
+    verdicts = values.get("correct")
+    verdicts = verdicts if isinstance(verdicts, list) else [verdicts] * len(texts)
+    if len(verdicts) != len(texts):
+        raise DataError(
+            f"{location} has {len(texts)} completions and {len(verdicts)} in correct", _JSONL_ROW
+        )
+    id_ = str(values.get("problem", question))
+    seed = values.get("seed")
+    for text, correct in zip(texts, verdicts, strict=True):
+        if not isinstance(text, str):
+            raise DataError(f"{location} has a completion that is no text: {text!r}", _JSONL_ROW)
+        yield ForeignSample(
+            id_, question, text, gold, _jsonl_verdict(correct, location),
+            tokens=_whole_number(values.get("tokens")), seed=_whole_number(seed),
+        )  # fmt: skip
+
+
+def _jsonl_verdict(correct: object, location: str) -> bool | None:
+    if correct is None or correct == "":
+        return None
+    right = _JSONL_VERDICTS.get(str(correct).strip().lower())
+    if right is None:
+        raise DataError(f"{location}: correct is {correct!r}, not true or false", _JSONL_ROW)
+    return right
+
+
+def _whole_number(value: object) -> int | None:
+    return int(str(value)) if str(value).isdecimal() else None
+
+
+@dataclass(frozen=True)
+class Format:
+    """A program's file: `recognise` is asked for its first row, `read` takes a path and a score."""
+
+    title: str
+    recognise: Callable[[Mapping[str, Any]], bool]
+    read: Callable[[Path, str | None], ForeignFile]
+
+
+FORMATS: Mapping[str, Format] = {
+    "lm-eval": Format("samples of lm-eval", _LM_EVAL.issubset, read_lm_eval),
+    "lighteval": Format("details of lighteval", _LIGHTEVAL.issubset, read_lighteval),
+    "inspect": Format("a log of Inspect", _INSPECT.issubset, read_inspect),
+    "jsonl": Format("rows of questions and completions", has_completions, read_jsonl),
+}
+"""By the name that `--from` takes, in the order in which a file is tried."""
+
+
+def read_foreign(path: Path, program: str | None, score: str | None) -> ForeignFile:
+    """Return the samples of a file, by default of the program whose form it has.
+
+    Raises DataError for a file that isn't there, of no known form, or without samples.
+    """
+    if not path.is_file():
+        raise DataError(f"there is no file {path}", "check the path")
+    if program is not None and program not in FORMATS:
+        raise DataError(f"no form is called '{program}'", f"one of: {', '.join(FORMATS)}")
+    file = FORMATS[program or detected(path)].read(path, score)
+    if not file.samples:
+        raise DataError(f"{path} holds no samples")
+    return _storable(file)
+
+
+def _storable(file: ForeignFile) -> ForeignFile:
+    """Return the file with texts that can be encoded, and a note where one was changed."""
+    samples = [_encodable(sample) for sample in file.samples]
+    changed = sum(new is not old for new, old in zip(samples, file.samples, strict=True))
+    count = "1 sample" if changed == 1 else f"{changed} samples"
+    notes = (f"{count}: lone surrogates were replaced by U+FFFD",) if changed else ()
+    settings = {
+        key: encodable(value) if isinstance(value, str) else value
+        for key, value in file.settings.items()
+    }
+    score = None if file.score is None else encodable(file.score)
+    return ForeignFile(file.program, samples, score, settings, (*file.notes, *notes))
+
+
+def _encodable(sample: ForeignSample) -> ForeignSample:
+    texts = {name: getattr(sample, name) for name in TEXTS}
+    changed: dict[str, Any] = {
+        name: encodable(text)
+        for name, text in texts.items()
+        if text is not None and encodable(text) != text
+    }
+    return replace(sample, **changed) if changed else sample
+
+
+def detected(path: Path) -> str:
+    """Return the name of the form of a file. Raises DataError where it has none of them."""
+    row = _first(path)
+    name = next((name for name, form in FORMATS.items() if form.recognise(row)), None)
+    if name is None:
+        raise DataError(
+            f"{path} has the form of no program that is known; it begins with "
+            f"{', '.join(map(str, islice(row, 8))) or 'nothing'}",
+            f"name its form with --from {', '.join(FORMATS)}, or write rows as "
+            '{"question": ..., "gold": ..., "completion": ...}',
+        )
+    return name
+
+
+def _first(path: Path) -> Mapping[str, Any]:
+    """Return the first row of a file, or the whole of a JSON object."""
+    if zipfile.is_zipfile(path):
+        return {"eval": None, "status": None, "samples": None}
+    if path.suffix == ".json":
+        try:
+            value = json_value(path.read_bytes())
+        except ValueError as error:
+            raise DataError(f"{path} isn't JSON: {error}") from None
+        return value if isinstance(value, dict) else {}
+    if path.suffix not in SUFFIXES:
+        raise DataError(
+            f"{path} is neither JSONL, CSV, Parquet, JSON nor a log of Inspect",
+            "name the file with the samples themselves",
+        )
+    return next((values for _, values in read_file(path)), {})

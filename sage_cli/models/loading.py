@@ -1,0 +1,182 @@
+"""Load tokenizers and models from the Hub or from folders; attach adapters; keep freed memory."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sage_cli.config.consent import HOW_TO_CONSENT
+from sage_cli.errors import DataError
+from sage_cli.models.folders import (
+    adapter_base,
+    is_adapter,
+    model_files,
+    pinned_revision,
+    without_weights,
+)
+from sage_cli.settings.sections.model import LoraSection
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+_SAID = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_MAX_", "GLIBC_TUNABLES")
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
+"""malloc.h's M_TRIM_THRESHOLD and M_MMAP_THRESHOLD."""
+_KEPT_BLOCK, _KEPT = 2**28, 2**30
+"""Bytes of the largest block that is kept, and of all that is kept at the heap's end."""
+
+
+def keep_freed_memory() -> bool:
+    """Have freed blocks of up to 256 MB wait in this process for the next tensor, if that can be.
+
+    As it comes, glibc gives every block above 32 MB back to the system at once. A training step
+    frees and asks for the same logits dozens of times, and is given fresh pages to be cleared each
+    time: a tenth of a small model's step (docs/results/speed.md). Larger blocks go back as
+    before, since some of each size may be kept. What the environment says of glibc's allocator
+    stays, and other systems' allocators are left alone. Returns whether it was done; mallopt(3).
+    """
+    if sys.platform != "linux" or any(name in os.environ for name in _SAID):
+        return False
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is None:  # musl
+        return False
+    return all([mallopt(_MMAP_THRESHOLD, _KEPT_BLOCK) == 1, mallopt(_TRIM_THRESHOLD, _KEPT) == 1])
+
+
+TOKENIZER_FILES = ("tokenizer.json", "vocab.json", "tokenizer.model", "vocab.txt")
+"""Without any of these Transformers makes up an empty tokenizer and says nothing."""
+
+
+def load_tokenizer(
+    path: str | Path, *, revision: str | None = None, trust_remote_code: bool = False
+) -> PreTrainedTokenizerFast:
+    """Return the tokenizer beside a model, padding on the left and with a padding token.
+
+    Raises DataError when the folder has none.
+    """
+    from transformers import AutoTokenizer
+
+    model_files(str(path), revision)
+    folder = Path(path)
+    if folder.is_dir() and not any((folder / name).is_file() for name in TOKENIZER_FILES):
+        raise DataError(
+            f"no tokenizer can be loaded from {path}: it holds none of "
+            + ", ".join(TOKENIZER_FILES),
+            "name a folder that holds tokenizer.json, or a model of the Hub",
+        )
+    with _loading("tokenizer", path, "a folder that holds tokenizer.json"):
+        tokenizer = AutoTokenizer.from_pretrained(
+            str(path),
+            revision=pinned_revision(str(path), revision),
+            trust_remote_code=trust_remote_code,
+        )
+    tokenizer.padding_side = "left"
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    return tokenizer
+
+
+def load_model(
+    path: str | Path,
+    *,
+    dtype: str = "auto",
+    revision: str | None = None,
+    trust_remote_code: bool = False,
+    trainable: bool = False,
+    kernels: Mapping[str, Any] | None = None,
+) -> Any:
+    """Return a causal language model, with the LoRA adapter that its folder may hold.
+
+    Only safetensors are read. `trainable` leaves the adapter's weights open to gradients; `kernels`
+    are `kernel_arguments`. Raises DataError when there is no model at `path`.
+    """
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    model_files(str(path), revision)
+    if without_weights(Path(path)) is not None:
+        raise DataError(
+            f"{path} belongs to imported samples, which come without weights",
+            "measure its stored samples; to sample or train, name the model itself",
+        )
+    keep_freed_memory()
+    has_adapter = is_adapter(Path(path))
+    with _loading("model", path, "a Hugging Face folder with config.json and *.safetensors"):
+        base = adapter_base(Path(path)) if has_adapter else str(path)
+        model = AutoModelForCausalLM.from_pretrained(
+            base,
+            dtype=dtype if dtype == "auto" else getattr(torch, dtype),
+            revision=pinned_revision(base, revision),
+            trust_remote_code=trust_remote_code,
+            use_safetensors=True,
+            **(kernels or {}),
+        )
+        if has_adapter:
+            from peft import PeftModel
+
+            model = PeftModel.from_pretrained(model, str(path), is_trainable=trainable)
+            _name_base(model, base)
+    return model
+
+
+def attach_lora(model: Any, lora: LoraSection, seed: int = 0) -> Any:
+    """`model` with fresh low-rank adapters on `lora.targets`, everything else frozen.
+
+    Their random halves depend on `seed` alone, so that a repeated training is the same.
+    """
+    import torch
+    from peft import LoraConfig, get_peft_model
+
+    config = LoraConfig(
+        r=lora.rank,
+        lora_alpha=lora.alpha,
+        lora_dropout=lora.dropout,
+        target_modules=list(lora.targets),
+        task_type="CAUSAL_LM",
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        adapted = get_peft_model(model, config)
+    _name_base(adapted, model.name_or_path)
+    return adapted
+
+
+def _name_base(adapted: Any, base: str) -> None:
+    """Have the adapter's files name its base so that it is found from any working directory."""
+    path = str(Path(base).resolve()) if Path(base).is_dir() else base
+    for settings in adapted.peft_config.values():
+        settings.base_model_name_or_path = path
+
+
+@contextmanager
+def _loading(kind: str, path: str | Path, expected: str) -> Iterator[None]:
+    """Raise DataError where loading fails; the next step where it takes code of the model's own."""
+    from safetensors import SafetensorError
+
+    try:
+        yield
+    except (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
+        cause = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        consent = HOW_TO_CONSENT if "trust_remote_code" in str(error) else None
+        raise DataError(
+            f"no {kind} can be loaded from {path}: {cause}",
+            consent or f"name {expected}, or a model of the Hub",
+        ) from error
+
+
+def switch_off_own_dropout(model: Any) -> None:
+    """Set every number of a module of `model`, if there is one, that is named for dropout to 0.
+
+    Attention layers of Transformers hold a probability, not a `torch.nn.Dropout`. The model's
+    configuration, which is saved with it, stays as it was.
+    """
+    for module in model.modules() if model is not None else ():
+        numbers = [name for name, value in vars(module).items() if isinstance(value, float)]
+        for name in numbers:
+            if "drop" in name:
+                setattr(module, name, 0.0)

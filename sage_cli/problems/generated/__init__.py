@@ -1,1 +1,0 @@
-"""Problems that sage makes itself: one folder per generator."""

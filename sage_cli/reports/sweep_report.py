@@ -1,0 +1,319 @@
+"""The report of a sweep: its tables, the heat map with its interval, and Optuna's own pictures."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from sage_cli.reports.document import Document, Figure
+from sage_cli.reports.figures import FAINT, GRID, INK, drawing, say
+from sage_cli.reports.provenance import Provenance
+from sage_cli.reports.sweep_result import (
+    Axis,
+    SweepResult,
+    SweepTrial,
+    as_text,
+    describe_noise,
+    sweep_result,
+    sweep_tables,
+)
+from sage_cli.settings.sections.sweep import Objective
+from sage_cli.store.files import replacing
+
+if TYPE_CHECKING:
+    from optuna import Study
+    from optuna.distributions import BaseDistribution
+
+CELL_IN = (0.78, 0.55)
+BEST = "#d55e00"
+INDISTINGUISHABLE = "indistinguishable from the best"
+LOWEST, HIGHEST = 0.1, 0.7
+"""The part of the colour map that shows values."""
+FEWEST = 4
+"""Of fewer values all are of interest."""
+LETTER_IN = 0.075
+"""Width of a letter of a tick's label; columns are as wide as the widest label."""
+ALIKE = 0.92
+"""Place on the colour map of trials that are indistinguishable from the best."""
+LEAST_SPAN = 0.1
+"""Least range of the colour scale where the noise is unknown: equal values get equal colours."""
+HATCHES = {"failed": "////", "pruned": "...."}
+"""State -> how a trial without a result is filled."""
+
+
+def draw_heatmaps(result: SweepResult, stem: Path) -> None:
+    """Draw the trials, first parameter down, second across.
+
+    A trial without a result shows its state, or "not run". The best trials of each objective have a
+    frame. Trials that are indistinguishable from the best share one colour; the others' colours
+    are values, with a colour bar.
+    """
+    from matplotlib.patches import Patch
+
+    down, across = result.space
+    down_values, across_values = down.values or (), across.values or ()
+    letters = max(len(as_text(value)) for value in across_values)
+    width_in = max(CELL_IN[0], LETTER_IN * letters + 0.1) * len(across_values) + 1.4
+    height_in = max(1.9, CELL_IN[1] * len(down_values) + 1.5)
+    alike = any(map(result.indistinguishable, result.objectives))
+    with drawing(stem, max(2.9, width_in) * len(result.objectives), height_in) as figure:
+        panels = figure.subplots(1, len(result.objectives), squeeze=False, sharey=True)[0]
+        for axes, objective in zip(panels, result.objectives, strict=True):
+            axes.set_title(objective)
+            axes.set_xlabel(across.label)
+            axes.set_xticks(range(len(across_values)), map(as_text, across_values))
+            region = _cells(axes, result, objective)
+            if region is not None:
+                # an arrow at the bar's lower end says that lower values share its lowest colour
+                style: dict[str, Any] = {"fraction": 0.05, "pad": 0.03, "extend": region.extend}
+                bar = figure.colorbar(value_scale(region), ax=axes, **style)
+                bar.outline.set_visible(False)
+            ranking = result.rankings.get(objective)
+            words = "noise unknown"
+            if ranking:
+                words = f"{100 * ranking.confidence:g} %, {describe_noise(ranking)}"
+            say(axes, words, (0.5, 0), (0, -30), ha="center", va="top")
+        beside = len(down.label) <= 3
+        panels[0].set_ylabel(down.label, **({"rotation": 0, "ha": "right"} if beside else {}))
+        panels[0].set_yticks(range(len(down_values)), map(as_text, down_values))
+        handles = [Patch(facecolor="none", edgecolor=BEST, linewidth=2, label="best")]
+        if alike:
+            handles.append(Patch(facecolor=colours()(ALIKE), label=INDISTINGUISHABLE))
+        if result.done:
+            figure.legend(handles=handles, loc="outside lower center", ncols=2, handlelength=1.2)
+
+
+def _cells(axes: Any, result: SweepResult, objective: str) -> Region | None:
+    """Draw all trials; return the range of those coloured by value, None if there are none."""
+    down, across = result.space
+    rows, columns = len(down.values or ()), len(across.values or ())
+    axes.grid(visible=False)
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    axes.set_xlim(-0.5, columns - 0.5)
+    axes.set_ylim(rows - 0.5, -0.5)
+    value_at, alike = result.value_at(objective), result.indistinguishable(objective)
+    best, highest = result.best(objective), max(value_at.values(), default=None)
+    scaled = [value for place, value in value_at.items() if place not in alike]
+    region = None
+    if scaled and highest is not None:
+        region = region_of_interest(scaled, highest, 0.0 if alike else LEAST_SPAN)
+    scale = value_scale(region) if region else None
+    empty = {(row, column): "left" for row in range(rows) for column in range(columns)}
+    for place, trial in enumerate(result.trials):
+        at = _index(down, trial.settings[down.key]), _index(across, trial.settings[across.key])
+        empty[at] = trial.state
+        if place not in value_at:
+            continue
+        del empty[at]
+        colour, ink = colours()(ALIKE), INK
+        if scale is not None and place not in alike:
+            colour, share = scale.to_rgba(value_at[place]), float(scale.norm(value_at[place]))
+            ink = "white" if LOWEST + (HIGHEST - LOWEST) * share < 0.5 else INK
+        axes.add_patch(_square(*at, facecolor=colour, edgecolor="white", linewidth=1.5))
+        axes.text(at[1], at[0], f"{value_at[place]:.3f}", ha="center", va="center", color=ink)
+        if best is not None and value_at[place] == value_at[best]:
+            frame = _square(*at, facecolor="none", edgecolor=BEST, linewidth=2.2, zorder=5)
+            frame.set_clip_on(False)  # the panel's edge would hide half of the frame's line
+            axes.add_patch(frame)
+    for (row, column), state in empty.items():
+        _empty(axes, row, column, state)
+    return region
+
+
+def _empty(axes: Any, row: int, column: int, state: str) -> None:
+    blank = _square(row, column, facecolor="white", edgecolor=GRID, linewidth=0, zorder=0.5)
+    blank.set_hatch(HATCHES.get(state, ""))
+    axes.add_patch(blank)
+    words, box = "not run" if state == "left" else state, {"facecolor": "white", "pad": 1.5}
+    style = {"ha": "center", "va": "center", "fontsize": 8, "style": "italic", "color": FAINT}
+    axes.text(column, row, words, bbox={**box, "edgecolor": "none"}, **style)
+
+
+def _index(axis: Axis, value: object) -> int:
+    """Return the place of `value` among the axis's values, where 1 does not equal True."""
+    values = axis.values or ()
+    return [(type(listed) is bool, listed) for listed in values].index((type(value) is bool, value))  # type: ignore[arg-type]
+
+
+def _square(row: float, column: float, **style: Any) -> Any:
+    from matplotlib.patches import Rectangle
+
+    return Rectangle((column - 0.5, row - 0.5), 1, 1, **style)
+
+
+def colours() -> Any:
+    """Return cividis: even in lightness, the same with colour vision deficiency."""
+    import matplotlib as mpl
+
+    return mpl.colormaps["cividis"]
+
+
+class Region(NamedTuple):
+    """The values that have colours of their own; lower ones share the lowest if `clipped`."""
+
+    low: float
+    high: float
+    clipped: bool
+
+    @property
+    def extend(self) -> str:
+        """Return matplotlib's word for a colour bar with or without an arrow at its lower end."""
+        return "min" if self.clipped else "neither"
+
+
+def region_of_interest(values: Sequence[float], best: float, least: float) -> Region:
+    """Return the range of colours for `values`: the better half of them has half of it or more.
+
+    One trial that collapsed would otherwise leave a single colour to all the others. `least` is
+    the least range: equal values get equal colours.
+    """
+    lowest = float(min(values))
+    low = lowest
+    if len(values) >= FEWEST:
+        low = max(low, best - 2 * (best - float(np.median(values))))
+    low = min(low, best - least)
+    return Region(low, best, clipped=lowest < low)
+
+
+def value_scale(region: Region) -> Any:
+    """Return matplotlib's mapping from the values of a region to colours."""
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import ListedColormap, Normalize
+
+    shown = ListedColormap(colours()(np.linspace(LOWEST, HIGHEST, 128)))
+    return ScalarMappable(Normalize(region.low, region.high, clip=True), shown)
+
+
+DPI = 150
+
+
+def write_pictures(result: SweepResult, folder: Path) -> list[Path]:
+    """Write the pictures that `optuna.visualization` has for a sweep as PNG; returns the files.
+
+    Each objective has its history, slices, contours and parallel coordinates for two parameters or
+    more, and importances where its values differ. Two or three objectives have a front.
+    """
+    import matplotlib as mpl
+    from matplotlib import pyplot
+    from optuna.exceptions import ExperimentalWarning
+
+    files = []
+    folder.mkdir(parents=True, exist_ok=True)
+    with mpl.rc_context({"backend": "agg"}), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ExperimentalWarning)  # all of them are
+        for stem, axes in _pictures(result):
+            figure = (axes.flat[0] if hasattr(axes, "flat") else axes).figure
+            files.append(folder / f"{stem}.png")
+            with replacing(files[-1]) as temporary:
+                figure.savefig(temporary, format="png", dpi=DPI, bbox_inches="tight")
+            pyplot.close(figure)
+    return files
+
+
+def _pictures(result: SweepResult) -> Iterator[tuple[str, Any]]:
+    """Yield the stem of each picture's file, and its axes."""
+    from optuna.visualization import matplotlib as drawn
+
+    names = [axis.name for axis in result.space]
+    for objective in result.objectives:
+        study = _study(result, [objective])
+        ending = f"-{objective}" if len(result.objectives) > 1 else ""
+        yield f"history{ending}", drawn.plot_optimization_history(study, target_name=objective)
+        yield f"slices{ending}", drawn.plot_slice(study, names, target_name=objective)
+        if len(names) > 1:
+            yield f"contours{ending}", drawn.plot_contour(study, names, target_name=objective)
+            yield (
+                f"parallel{ending}",
+                drawn.plot_parallel_coordinate(study, names, target_name=objective),
+            )
+        if len(set(result.value_at(objective).values())) > 1:
+            yield f"importances{ending}", drawn.plot_param_importances(study, target_name=objective)
+    if len(result.objectives) in (2, 3):
+        targets = list(result.objectives)
+        yield "front", drawn.plot_pareto_front(_study(result, targets), target_names=targets)
+
+
+def _study(result: SweepResult, objectives: Sequence[str]) -> Study:
+    """Return the measured trials as a study in memory, with these of their objectives.
+
+    The stored study has places instead of values where a list is ordered for its sampler.
+    """
+    import optuna
+    from optuna.trial import create_trial
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    study = optuna.create_study(directions=["maximize"] * len(objectives))
+    distributions = {axis.name: _distribution(axis) for axis in result.space}
+    for trial in result.done.values():
+        params = {
+            axis.name: trial.settings[axis.key]
+            for axis in result.space
+            if axis.key in trial.settings
+        }
+        assert trial.values is not None  # it is done
+        frozen = create_trial(
+            params=params,
+            distributions={name: distributions[name] for name in params},
+            values=[trial.values[name] for name in objectives],
+        )
+        study.add_trial(frozen)
+    return study
+
+
+def _distribution(axis: Axis) -> BaseDistribution:
+    from optuna.distributions import CategoricalDistribution, FloatDistribution
+
+    if not axis.is_number:
+        return CategoricalDistribution(axis.values or ())
+    ends = [float(end) for end in axis.values or (axis.low, axis.high) if end is not None]
+    return FloatDistribution(min(ends), max(ends), log=axis.log)
+
+
+def sweep_document(
+    axes: Sequence[Axis],
+    objectives: Sequence[Objective],
+    trials: Sequence[SweepTrial],
+    provenance: Provenance,
+    *,
+    base: SweepTrial | None = None,
+    selected_on_reported: str | None = None,
+    confidence: float = 0.95,
+) -> Document:
+    """Return the report of a sweep's trials.
+
+    `base` is the initial policy, measured on the same problems. `selected_on_reported`
+    names benchmarks that are also reported.
+    """
+    result = sweep_result(axes, objectives, trials, base, confidence)
+    return document_of(replace(result, selected_on_reported=selected_on_reported), provenance)
+
+
+def document_of(result: SweepResult, provenance: Provenance) -> Document:
+    """Return the report of a sweep's results."""
+    tables = sweep_tables(result)
+    return Document(
+        name="sweep",
+        title=tables[0].title,
+        provenance=provenance,
+        data=vars(result),
+        tables=tables,
+        sheets={"sweep": tables[0]},
+        figures=_figures(result),
+    )
+
+
+def _figures(result: SweepResult) -> tuple[Figure, ...]:
+    """Return the heat map of two parameters with lists of values; other spaces have none."""
+    axes = result.space
+    grid = len(axes) == 2 and all(
+        axis.values is not None and all(axis.key in trial.settings for trial in result.trials)
+        for axis in axes
+    )
+    return (Figure("heatmap", partial(draw_heatmaps, result)),) if grid else ()

@@ -1,1 +1,0 @@
-"""Documents of sweeps: tables, heat maps, and Optuna's pictures."""

@@ -1,0 +1,444 @@
+"""Training by guided retries: tries, retries of failed problems with a hint, then SFT and DPO.
+
+Completions and grades of the tries are stored as an evaluation's are: an interrupted training
+resumes from them. SFT learns right tries without a hint, DPO (TRL's DPOTrainer) pairs of a
+completion that is right with the hint and one that is wrong without it.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from datasets import Dataset
+from transformers import TrainerCallback
+from trl import DPOConfig, DPOTrainer
+
+from sage_cli.config.schema import SageConfig
+from sage_cli.errors import TrainingError
+from sage_cli.evaluation.benchmarks import Benchmark, grader_for, judge_of
+from sage_cli.evaluation.measure import PolicySampler, sample_and_grade
+from sage_cli.evaluation.stored import PolicySamples
+from sage_cli.grading import Grader
+from sage_cli.methods.guided_dpo import GuidedDpo
+from sage_cli.models.loading import switch_off_own_dropout
+from sage_cli.models.planned import policy_and_reference
+from sage_cli.models.policy import Policy
+from sage_cli.problems.problem import Problem, problem_id
+from sage_cli.problems.template import PromptTemplate
+from sage_cli.progress import Progress
+from sage_cli.settings.sections.training import SftSection
+from sage_cli.store.manifest import Origin
+from sage_cli.store.run import Run
+from sage_cli.store.sample_parts import Completion
+from sage_cli.training.callbacks import OnStep
+from sage_cli.training.checkpoints import prepare_resume, step_of
+from sage_cli.training.hardware import common_arguments, release_memory, scheduler_name
+from sage_cli.training.interruption import (
+    LOADING,
+    Interruption,
+    MemoryNeed,
+    SealedCheckpoints,
+    carry_out,
+    memory_explained,
+    save_policy,
+)
+from sage_cli.training.sft import Example, train_sft
+from sage_cli.training.training import Training, Validator, permutations, training_order
+from sage_cli.training.validation import validating
+
+if TYPE_CHECKING:
+    from sage_cli.training.callbacks import Watch
+
+Load = Callable[[Path | None], Any]
+"""The policy from a folder, ready to be trained; None is where the training starts."""
+_UNBOUND = 1 << 30
+"""Tokens that no completion of a policy has: SFT leaves none of its own out."""
+LOGGED = {
+    "loss": "loss",
+    "rewards/margins": "pairs/margin",
+    "rewards/chosen": "pairs/chosen",
+    "rewards/rejected": "pairs/rejected",
+    "rewards/accuracies": "pairs/accuracy",
+    "grad_norm": "grad_norm",
+    "learning_rate": "learning_rate",
+}
+"""What the trainer logs of a step, and what it is called in the step's record."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A problem's completions, each text once and in the order of their indices.
+
+    `right` and `wrong` came to their end; `solved` counts right ones that were cut off, too.
+    `sampled` completions and `tokens` are all.
+    """
+
+    problem: Problem
+    solved: bool
+    right: tuple[str, ...]
+    wrong: tuple[str, ...]
+    sampled: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two completions of a question without its hint: `chosen` came with it, and is right."""
+
+    question: str
+    chosen: str
+    rejected: str
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """Questions with right completions of their own, pairs, and how many there were of what.
+
+    The texts of `examples` are in the order of SFT, each as often as it is taken in.
+    """
+
+    examples: Sequence[tuple[str, str]]
+    pairs: Sequence[Pair]
+    counts: Mapping[str, int]
+
+
+def train(training: Training, run: Run, watch: Watch | None, progress: Progress) -> None:
+    """Train on what tries and retries teach, and leave the policy in `run.model`."""
+    assert watch is not None  # one process trains, and it is watched
+    config, start, tokenizer = training.config, training.start, training.start.tokenizer()
+    learnt = guided_lesson(training, progress)
+
+    def load(folder: Path | None) -> Any:
+        begun = start if folder is None else Policy(str(folder), start.run, start.pretrained)
+        with memory_explained(LOADING, run):
+            return policy_and_reference(config, begun)[0]
+
+    with validating(training.validation, tokenizer, watch.on_validation) as validator:
+        train_guided(config, learnt, load, tokenizer, run, watch.on_step, validator)
+
+
+def guided(config: SageConfig) -> GuidedDpo:
+    """Return the method's settings, where it is guided retries."""
+    assert isinstance(config.rl, GuidedDpo)
+    return config.rl
+
+
+def guided_lesson(training: Training, progress: Progress) -> Lesson:
+    """Have the start try the problems that a training's steps would take, and learn from it."""
+    config, problems, rl = training.config, training.problems, guided(training.config)
+    chosen = [problems[row] for row in dict.fromkeys(training_order(len(problems), rl))]
+    samples = PolicySamples.for_rollouts(training.start, config, training.config.run.root)
+    with (
+        PolicySampler(samples, training.config.sampling, progress) as sampler,
+        grader_for(config.data.rl.name, config.grading, config.prompt) as grader,
+    ):
+        tried = attempts(chosen, config, sampler, grader)
+        failed = [attempt for attempt in tried if not attempt.solved]
+        asked = [(attempt, again) for attempt in failed if (again := hinted(attempt.problem, rl))]
+        retried = attempts([again for _, again in asked], config, sampler, grader)
+    pairs = [(attempt, again) for (attempt, _), again in zip(asked, retried, strict=True)]
+    return lesson(tried, pairs, rl, rl.seed)
+
+
+def hinted(problem: Problem, rl: GuidedDpo) -> Problem | None:
+    """Return `problem` asked with a hint, a problem with an id of its own; None without a hint."""
+    question = rl.asked_with_hint(problem.question, problem.working)
+    if question is None:
+        return None
+    id_ = problem_id(f"{problem.benchmark} with a hint", question, problem.gold)
+    return Problem(id_, problem.benchmark, question, problem.gold)
+
+
+def attempts(
+    problems: Sequence[Problem], config: SageConfig, sampler: PolicySampler, grader: Grader
+) -> list[Attempt]:
+    """Return the graded `rl.rollouts_per_prompt` completions of each problem, stored or new."""
+    name, seed, n = config.data.rl.name, config.rl.seed, config.rl.rollouts_per_prompt
+    if not problems:
+        return []
+    benchmark = Benchmark(name, tuple(problems), *judge_of(name, config.grading.judge))
+    grades = sample_and_grade(sampler, benchmark, grader, seed, n)
+    graded: defaultdict[str, list[tuple[Completion, str]]] = defaultdict(list)
+    for completion, status, _ in grades.stream(benchmark.golds, n):
+        graded[completion.problem_id].append((completion, status))
+    return [_attempt(problem, graded[problem.id]) for problem in problems]
+
+
+def _attempt(problem: Problem, graded: list[tuple[Completion, str]]) -> Attempt:
+    rows = sorted(graded, key=lambda pair: pair[0].index)
+
+    def texts(*statuses: str) -> tuple[str, ...]:
+        ended = (
+            row.text for row, status in rows if row.finish_reason == "stop" and status in statuses
+        )
+        return tuple(dict.fromkeys(ended))
+
+    return Attempt(
+        problem,
+        solved=any(status == "right" for _, status in rows),
+        right=texts("right"),
+        wrong=texts("wrong", "unparseable"),
+        sampled=len(rows),
+        tokens=sum(row.tokens for row, _ in rows),
+    )
+
+
+def lesson(
+    tried: Sequence[Attempt], retried: Sequence[tuple[Attempt, Attempt]], guided: GuidedDpo,
+    seed: int,
+) -> Lesson:  # fmt: skip
+    """Learn from `tried` problems and from failed ones, each `retried` with its hint.
+
+    A pair holds the next right completion with the hint and the next wrong one without it, as long
+    as there are both. Raises TrainingError where no pair comes about.
+    """
+    pairs = [
+        Pair(failed.problem.question, _begun(failed, again, guided) + chosen, rejected)
+        for failed, again in retried
+        for chosen, rejected in zip(again.right, failed.wrong, strict=False)
+    ]
+    if not pairs:
+        raise _nothing_to_prefer(len(tried), len(retried), guided)
+    right = [(attempt.problem.question, text) for attempt in tried for text in attempt.right]
+    kept = sorted(permutations(len(right), round(guided.sft_share * len(right)), seed))
+    order = permutations(len(kept), guided.sft_epochs * len(kept), seed)
+    attempts_made = [*tried, *(again for _, again in retried)]
+    counts = {
+        "problems/tried": len(tried),
+        "problems/failed": sum(not attempt.solved for attempt in tried),
+        "problems/retried": len(retried),
+        "problems/rescued": sum(again.solved for _, again in retried),
+        "pairs/found": len(pairs),
+        "sft/examples": len(kept),
+        "sampled/completions": sum(attempt.sampled for attempt in attempts_made),
+        "sampled/tokens": sum(attempt.tokens for attempt in attempts_made),
+    }
+    return Lesson([right[kept[index]] for index in order], pairs, counts)
+
+
+def _begun(failed: Attempt, again: Attempt, guided: GuidedDpo) -> str:
+    """Return the part of its own answer that the policy was given."""
+    return again.problem.question.removeprefix(failed.problem.question) if guided.continued else ""
+
+
+def _nothing_to_prefer(tried: int, retried: int, guided: GuidedDpo) -> TrainingError:
+    if retried:
+        return TrainingError(
+            f"of {retried} failed problems that were retried with the first {guided.hint_lines} "
+            "lines of their solutions none gave a right completion to prefer to a wrong one",
+            "show more of the solutions (rl.hint_lines), or word the hint so that the "
+            "policy heeds it (rl.hint)",
+        )
+    return TrainingError(
+        f"of {tried} problems that were tried none was failed and has a hint: there is nothing to "
+        "retry",
+        "name harder problems (data.rl.name), try more of them (rl.steps, rl.prompts_per_step), or "
+        "each less often (rl.rollouts_per_prompt)",
+    )
+
+
+def train_guided(
+    config: SageConfig,
+    lesson: Lesson,
+    load: Load,
+    tokenizer: Any,
+    run: Run,
+    on_step: OnStep,
+    validator: Validator | None = None,
+) -> None:
+    """Train the policy and leave it in `run.model`; an interrupted run is resumed.
+
+    What SFT leaves is kept in the run's folder, as a run of its own: it is DPO's reference.
+    `on_step` hears DPO's steps. Raises Interrupted after the step, with a checkpoint, in which a
+    signal asked to stop.
+    """
+    first = {name: float(count) for name, count in lesson.counts.items()}
+    start = None
+    if lesson.examples:
+        warm_up = Run(run.folder / "warm-up")
+        if not warm_up.finished:
+            _warm_up(config, lesson, load(None), tokenizer, run, warm_up)
+            shutil.rmtree(warm_up.checkpoints, ignore_errors=True)
+            release_memory()
+        start = warm_up.model
+        first["sft/loss"] = warm_up.metrics.read()[-1]["loss"]
+    reference = load(start) if config.model.tuning == "full" else None
+    train_preferences(
+        config, load(start), reference, tokenizer, lesson.pairs, run, on_step, first, validator
+    )
+
+
+def _warm_up(
+    config: SageConfig, lesson: Lesson, model: Any, tokenizer: Any, run: Run, warm_up: Run
+) -> None:
+    template = PromptTemplate.from_section(config.prompt, tokenizer)
+    examples = [Example(template.render(question), text) for question, text in lesson.examples]
+    section = sft_section(guided(config))
+    manifest = run.manifest
+    origin = Origin(
+        kind="sft",
+        parent=manifest["parent"],
+        seed=config.rl.seed,
+        template=manifest["template"],
+        data=manifest["data"],
+    )
+    with warm_up.recording(run.config, **origin) as warm_up:
+        dtype = config.model.compute_dtype
+        train_sft(section, model, tokenizer, examples, warm_up, lambda _: None, dtype)
+
+
+def sft_section(rl: GuidedDpo) -> SftSection:
+    """Return the SFT settings for right tries: in their order, `rl.prompts_per_step` at a time."""
+    return SftSection(
+        epochs=1,
+        shuffle=False,
+        batch_size=rl.prompts_per_step,
+        micro_batch=rl.pairs_at_once,
+        max_length=_UNBOUND,
+        learning_rate=rl.rates[1],
+        weight_decay=rl.weight_decay,
+        scheduler=rl.scheduler,
+        warmup_steps=None,
+        warmup_ratio=rl.warmup_ratio,
+        max_grad_norm=rl.max_grad_norm,
+        optimizer=rl.optimizer,
+        gradient_checkpointing=rl.gradient_checkpointing,
+        save_every=rl.save_every,
+        save_minutes=rl.save_minutes,
+        seed=rl.seed,
+    )
+
+
+class PreferenceTrainer(SealedCheckpoints, DPOTrainer):  # type: ignore[misc]
+    """DPOTrainer on rows of token ids, whose checkpoints are sealed."""
+
+    def _prepare_dataset(self, dataset: Dataset, *_: Any) -> Dataset:
+        """Return the rows as they are: TRL would encode prompt and completion together."""
+        return dataset
+
+
+def train_preferences(
+    config: SageConfig,
+    model: Any,
+    reference: Any,
+    tokenizer: Any,
+    pairs: Sequence[Pair],
+    run: Run,
+    on_step: OnStep,
+    first: Mapping[str, float],
+    validator: Validator | None = None,
+) -> None:
+    """Train `model` in place and leave it in `run.model`; an interrupted run is resumed.
+
+    `reference` is the frozen model; None where `model` has an adapter, which is then copied.
+    `first` is added to the first step's record. Raises Interrupted after the step, with a
+    checkpoint, in which a signal asked to stop.
+    """
+    checkpoint = prepare_resume(run, config.rl, model)
+    done = step_of(checkpoint) if checkpoint else 0
+    trainer = build_preference_trainer(config, model, reference, tokenizer, pairs, run)
+    trainer.add_callback(_Recorder(run, on_step, first, validator))
+    interruption, finished = Interruption(run, config.rl.save_minutes), done >= config.rl.steps
+    carry_out(trainer, run, checkpoint, interruption, _memory_need(config), finished=finished)
+    save_policy(trainer, run)
+
+
+def build_preference_trainer(
+    config: SageConfig, model: Any, reference: Any, tokenizer: Any, pairs: Sequence[Pair], run: Run
+) -> PreferenceTrainer:
+    """Return the trainer that `train_preferences` runs, ready to train."""
+    rows = Dataset.from_list(tokenized(pairs, tokenizer, config))
+    trainer = PreferenceTrainer(
+        keep_checkpoints=config.rl.keep_checkpoints,
+        model=model,
+        ref_model=reference,
+        args=dpo_arguments(config, run),
+        train_dataset=rows.select(training_order(len(rows), config.rl)),
+        processing_class=tokenizer,
+    )
+    for model in (trainer.model, trainer.ref_model):
+        switch_off_own_dropout(model)
+    return trainer
+
+
+def tokenized(
+    pairs: Sequence[Pair], tokenizer: Any, config: SageConfig
+) -> list[dict[str, list[int]]]:
+    """Return token ids of prompts without hints, and of both completions with end-of-sequence.
+
+    Prompt and completion are encoded apart, as generation sees them.
+    """
+    template = PromptTemplate.from_section(config.prompt, tokenizer)
+
+    def ids(text: str) -> list[int]:
+        encoded: list[int] = tokenizer(text, add_special_tokens=False)["input_ids"]
+        return encoded
+
+    return [
+        {
+            "prompt_ids": ids(template.render(pair.question)),
+            "chosen_ids": [*ids(pair.chosen), tokenizer.eos_token_id],
+            "rejected_ids": [*ids(pair.rejected), tokenizer.eos_token_id],
+        }
+        for pair in pairs
+    ]
+
+
+def dpo_arguments(config: SageConfig, run: Run) -> DPOConfig:
+    """`config` in TRL's words, with every default that matters set by name."""
+    rl = guided(config)
+    at_once = rl.pairs_at_once
+    return DPOConfig(
+        max_steps=rl.steps,
+        per_device_train_batch_size=at_once,
+        gradient_accumulation_steps=rl.prompts_per_step // at_once,
+        loss_type=["sigmoid"],
+        beta=rl.preference_beta,
+        label_smoothing=0.0,
+        f_divergence_type="reverse_kl",
+        precompute_ref_log_probs=False,
+        sync_ref_model=False,
+        disable_dropout=True,
+        max_length=None,
+        learning_rate=rl.rates[0],
+        lr_scheduler_type=scheduler_name(rl.scheduler),
+        warmup_steps=rl.warmup_ratio,
+        train_sampling_strategy="sequential",  # the rows come in the order of the whole training
+        save_steps=rl.save_every,
+        logging_nan_inf_filter=False,
+        **common_arguments(rl, run.checkpoints, config.model.compute_dtype),
+    )
+
+
+def _memory_need(config: SageConfig) -> MemoryNeed:
+    rows = 2 * guided(config).pairs_at_once
+    use = f"{rows} completions of pairs of up to {config.rollout.max_tokens:,} tokens at once"
+    return MemoryNeed(use, "rl.micro_batch or rollout.max_tokens")
+
+
+class _Recorder(TrainerCallback):  # type: ignore[misc]
+    def __init__(
+        self, run: Run, on_step: OnStep, first: Mapping[str, float], validator: Validator | None
+    ) -> None:
+        self.run, self.on_step, self.first, self.validator = run, on_step, first, validator
+
+    def on_log(
+        self, _args: Any, state: Any, control: Any, logs: Any = None, model: Any = None, **_: Any
+    ) -> None:
+        if not logs or "loss" not in logs:
+            return
+        step, last = state.global_step, state.global_step >= state.max_steps
+        record: dict[str, Any] = {"step": step, "of": state.max_steps}
+        record |= {name: float(logs[key]) for key, name in LOGGED.items() if key in logs}
+        sampled = dict.fromkeys((key for key in self.first if key.startswith("sampled/")), 0)
+        record |= self.first if step == 1 else sampled
+        stops = control.should_training_stop
+        if self.validator and (last or not (step % self.validator.interval or stops)):
+            record |= self.validator.validate(model)
+        self.run.metrics.append(record)
+        self.on_step(record)

@@ -1,0 +1,317 @@
+"""A sweep: what it searches and how, its trials, their tasks, and what is stored of them."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+from sage_cli.config.layers import leaves
+from sage_cli.config.load import changed
+from sage_cli.config.schema import SageConfig
+from sage_cli.errors import ConfigurationError
+from sage_cli.evaluation.benchmarks import Benchmark
+from sage_cli.metrics import Counts, pooled
+from sage_cli.metrics.ranking import by_problem
+from sage_cli.settings.sections.sweep import Objective, Sampler, SweepSection
+from sage_cli.store.files import identity_of
+from sage_cli.store.run import Run
+from sage_cli.trials.search.folder import SweepFacts, SweepFolder
+from sage_cli.trials.search.read_space import read_space
+from sage_cli.trials.search.space import Point, Space, State, point_key
+from sage_cli.trials.task import Measurements, Replicate, Task, TaskList, Trial, stored_results
+
+if TYPE_CHECKING:
+    from sage_cli.trials.search.study import Study
+
+VALIDATIONS = 6
+"""How often a run is validated if trials that lag behind are ended."""
+
+
+def shared_config(config: SageConfig) -> SageConfig:
+    """The configuration that all trials share: each is measured once on the validation problems."""
+    sweep = config.sweep
+    shared: dict[str, Any] = {
+        "evaluation.benchmark": sweep.benchmark,
+        "evaluation.validation": sweep.benchmark,
+        "evaluation.samples": sweep.samples,
+        "evaluation.k": f"1..{sweep.samples}:pow2",
+        "evaluation.seeds": 1,  # a trial is judged by one sample set
+    }
+    if sweep.steps:
+        shared["rl.steps"] = sweep.steps
+    if sweep.prune != "none":
+        steps = sweep.steps or config.rl.steps
+        shared["evaluation.every"] = config.evaluation.every or max(1, steps // VALIDATIONS)
+        shared["evaluation.validation_samples"] = max(
+            config.evaluation.validation_samples,
+            *(objective.samples_needed for objective in sweep.objectives),
+        )
+    return changed(config, shared)
+
+
+def sweep_settings(shared: SageConfig, keys: Mapping[str, str]) -> dict[str, Any]:
+    """The settings that decide the trials' results, by dotted name.
+
+    `keys` maps the parameters' short names to settings. Values, objectives, seeds and samplers are
+    not part of it, so they can change without losing a trial.
+    """
+    sections = {
+        name: section.determinants() if hasattr(section, "determinants") else section
+        for name, section in vars(shared).items()
+    }
+    searched = dict.fromkeys(keys.values(), "searched")
+    return {**dict(leaves(sections)), **searched}
+
+
+def sweep_name(shared: SageConfig, keys: Mapping[str, str]) -> str:
+    """The sweep's name: its parameters, and eight digits of what decides its results."""
+    identity = identity_of("sweep", sweep_settings(shared, keys))
+    return shared.sweep.study or f"{'-'.join(keys)}-{identity[:8]}"
+
+
+def sweep_folder(root: Path, name: str) -> Path:
+    """The folder of a sweep, below the folder of runs."""
+    return root / "sweeps" / name
+
+
+def point_config(shared: SageConfig, point: Mapping[str, Any], seed: int = 0) -> SageConfig:
+    """The configuration of a point's `seed`-th replicate."""
+    config = changed(shared, point)
+    return changed(config, {"rl.seed": config.rl.seed + seed}) if seed else config
+
+
+ByBenchmark = Mapping[str, Counts]
+"""The results of a policy on each benchmark."""
+
+
+def counts_of(measured: Measurements) -> ByBenchmark:
+    """Return the counts of a policy by benchmark, evaluation seeds pooled."""
+    return {name: pooled([seed.counts for seed in seeds]) for name, seeds in measured.items()}
+
+
+def score(objectives: Sequence[Objective], results: ByBenchmark) -> tuple[float, ...]:
+    """Each objective's value; it is averaged over problems, then over benchmarks."""
+    return tuple(
+        sum(float(by_problem(objective, result).mean()) for result in results.values())
+        / len(results)
+        for objective in objectives
+    )
+
+
+def mean_scores(scores: Sequence[Sequence[float]]) -> tuple[float, ...]:
+    """The mean of each objective over replicates."""
+    return tuple(sum(of_one) / len(scores) for of_one in zip(*scores, strict=True))
+
+
+def validations(run: Run, objective: Objective) -> Iterator[tuple[int, float]]:
+    """The objective at each step at which a training was measured on the validation problems."""
+    names = set(objective.terms.values())
+    for record in run.metrics.read():
+        if all(f"eval/{name}" in record for name in names):
+            measured = {name: float(record[f"eval/{name}"]) for name in names}
+            yield int(record["step"]), objective.value(measured)
+
+
+def describe(point: Mapping[str, object]) -> str:
+    """The point's values by short name: `tau 0.465, rho 0.775`."""
+    return ", ".join(
+        f"{key.rsplit('.', 1)[-1]} {f'{value:g}' if isinstance(value, float) else value}"
+        for key, value in point.items()
+    )
+
+
+_ALL_AT_ONCE = ("qmc", "gp", "cmaes")
+"""Samplers that model all parameters at once, and sample those that some points lack at random."""
+
+
+def choose_sampler(name: str | None, space: Space, objectives: Sequence[str]) -> str:
+    """Return `name`, or where it is None `grid` for lists of values and `tpe` for ranges.
+
+    Raises ConfigurationError if that sampler can't search `space`, with those that can.
+    """
+    chosen = name or ("tpe" if space.ranges else "grid")
+    reason = _reason_against(chosen, space, objectives)
+    if reason:
+        names = get_args(Sampler)
+        able = [name for name in names if not _reason_against(name, space, objectives)]
+        remedy = f"choose --sampler {', '.join(able)}"
+        if chosen == "grid":
+            remedy = f"write values, as {space.ranges[0]}=0.1|0.2|0.3, or {remedy}"
+        raise ConfigurationError(f"the sampler {chosen} {reason}", remedy)
+    return chosen
+
+
+def _reason_against(sampler: str, space: Space, objectives: Sequence[str]) -> str | None:
+    """Return why a sampler can't search `space`; None if it can."""
+    if sampler == "grid" and space.ranges:
+        return f"needs a list of values for {' and '.join(space.ranges)}, not a range"
+    if sampler in _ALL_AT_ONCE and space.conditional:
+        return f"needs every parameter in every point, but some points lack {space.conditional[0]}"
+    if sampler != "cmaes":
+        return None
+    if len(objectives) > 1:
+        return f"takes one objective, not {len(objectives)}: {', '.join(objectives)}"
+    if words := [name for name, values in space.lists.items() if not values.numeric]:
+        return f"searches numbers only, and {' and '.join(words)} has words or switches"
+    return "needs at least two parameters" if len(space.parameters) < 2 else None
+
+
+TRIALS = 30
+"""Trials of a sampler if nothing else is said; a grid has one for each of its points."""
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Space, sampler, number of trials, and where the sweep's memory is.
+
+    `shared` is the configuration that all trials have in common; `size` is the number of points,
+    None if there are too many to list.
+    """
+
+    config: SageConfig
+    space: Space
+    sampler: str
+    total: int
+    shared: SageConfig
+    benchmarks: Sequence[Benchmark]
+    size: int | None
+    folder: SweepFolder
+    tasks: TaskList
+
+    @property
+    def settings(self) -> SweepSection:
+        """The sweep's section with the number of trials; a grid ends by itself."""
+        trials = None if self.sampler == "grid" else self.total
+        return self.config.sweep.model_copy(update={"trials": trials})
+
+    def wanted(self, infeasible: int) -> int:
+        """The number of trials in all if so many of them are infeasible, which do not count."""
+        count = self.total + infeasible
+        return count if self.size is None else min(count, self.size)
+
+    @property
+    def determinants(self) -> dict[str, Any]:
+        """The settings that decide the trials' results, without those that are searched."""
+        return sweep_settings(self.shared, self.space.keys)
+
+    @property
+    def initial(self) -> Replicate:
+        """The initial policy of the shared configuration."""
+        return Replicate("initial policy", 0, self.shared, is_initial=True)
+
+    def trial(self, point: Point) -> Trial:
+        """The trial of a point, with a replicate for each seed.
+
+        Raises SageError if the point's settings contradict each other.
+        """
+        title, group = describe(point), {**point, "tracking.group": self.folder.name}
+        replicates = (
+            Replicate(
+                title + (f", seed {seed + 1}" if seed else ""),
+                seed,
+                point_config(self.shared, group, seed),
+            )
+            for seed in range(self.config.sweep.seeds)
+        )
+        return Trial(title, point, tuple(replicates))
+
+    def trainings(self, point: Point) -> list[Task]:
+        """The tasks that train and measure the trial's replicates."""
+        return [self.tasks.training(replicate) for replicate in self.trial(point).replicates]
+
+    def known_tasks(self) -> list[Task]:
+        """The trainings of all points of a grid; [] where a sampler chooses the points."""
+        points = self.space.points() if self.sampler == "grid" else ()
+        return [task for point in points for task in self.trainings(point)]
+
+    def initial_task(self) -> Task:
+        """Measure the shared initial policy as the trials are, for comparison."""
+        return self.tasks.measurement(self.initial)
+
+    def results(self, replicate: Replicate) -> ByBenchmark | None:
+        """The results of a replicate by benchmark; None unless all of them are stored.
+
+        Raises SageError if what is stored cannot be read.
+        """
+        measured = stored_results(replicate.policy, replicate.config, self.tasks.benchmarks)
+        return None if measured is None else counts_of(measured)
+
+    def facts(self, study: Study) -> SweepFacts:
+        """The content of the sweep's state besides its counts."""
+        return {
+            "name": self.folder.name,
+            "space": self.space.plain(),
+            "sampler": self.sampler,
+            "objectives": list(self.config.sweep.objective),
+            "storage": self.config.sweep.storage,
+            "view": study.name,
+        }
+
+    def open_study(self) -> Study:
+        """The view of the study that the space, sampler, objectives and seeds make.
+
+        A new view starts with the results of earlier ones. It has to be closed.
+        """
+        # these import Optuna, which a dry run does not need
+        from sage_cli.trials.search.samplers import pruner
+        from sage_cli.trials.search.storage import Owner
+        from sage_cli.trials.search.study import Study
+
+        settings, folder = self.config.sweep, self.folder
+        config = identity_of("sweep", self.determinants)[:8]
+        owner = Owner(folder.mark(), str(folder.path.resolve()), config, socket.gethostname())
+        study = Study.open(
+            settings.storage or folder.path,
+            folder.name,
+            self.space,
+            self.sampler,
+            settings.seed,
+            settings.objective,
+            {"seeds": settings.seeds, "prune": settings.prune},
+            owner,
+            pruner(settings.prune, self.shared.evaluation.every or 1, self.shared.rl.steps),
+        )
+        self._learn(study)
+        return study
+
+    def _learn(self, study: Study) -> None:
+        """Enter stored results of listed runs that the study does not know, as of another view."""
+        # the result of a trial that failed may have been made since, by hand or by another sweep
+        ended = (State.DONE, State.RUNNING)
+        known_points = {point_key(trial.point) for trial in study.trials() if trial.state in ended}
+        self.folder.runs.mend()
+        points = {point_key(entry.point): entry.point for entry in self.folder.runs.entries()}
+        for key, point in points.items():
+            if key in known_points or point not in self.space:
+                continue
+            results = [self.results(replicate) for replicate in self.trial(point).replicates]
+            measured = [result for result in results if result is not None]
+            if len(measured) == len(results):
+                scores = [score(self.config.sweep.objectives, result) for result in measured]
+                study.known(point, mean_scores(scores), source="an earlier view of this sweep")
+
+
+def prepared(config: SageConfig) -> Sweep:
+    """The sweep of a configuration, after every check that needs no training."""
+    settings, space = config.sweep, read_space(config.sweep.space, config)
+    sampler = choose_sampler(settings.sampler, space, settings.objective)
+    shared = shared_config(config)
+    name = sweep_name(shared, space.keys)
+    tasks = TaskList(config, training=("--set", f"run.sweep={name}"))
+    points = list(space.points()) if sampler == "grid" else space.listed()
+    trials = None if sampler == "grid" else settings.trials or TRIALS
+    counts = (trials, None if points is None else len(points))
+    return Sweep(
+        config,
+        space,
+        sampler,
+        min(count for count in counts if count is not None),
+        shared,
+        tasks.benchmarks.load(shared),
+        None if points is None else len(points),
+        SweepFolder(sweep_folder(config.run.root, name)),
+        tasks,
+    )

@@ -1,0 +1,260 @@
+"""Files that other programs really wrote (benchmarks/imported), read sample by sample."""
+
+from __future__ import annotations
+
+import json
+import struct
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from sage_cli.errors import DataError
+from sage_cli.evaluation.imported import gathered, grading_settings
+from sage_cli.evaluation.log_formats import _lighteval_verdicts, detected, read_foreign
+from sage_cli.models.policy import NO_GOLD
+
+WRITTEN = Path(__file__).resolve().parents[3] / "data/imported"
+LM_EVAL = WRITTEN / "samples_toy_2026-11-25T00-00-00.000000.jsonl"
+RESULTS = WRITTEN / "results_2026-11-25T00-00-00.000000.json"
+
+
+def rows(path: Path, *values: object) -> Path:
+    path.write_text("".join(json.dumps(value) + "\n" for value in values))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("file", "program", "samples", "right", "settings"),
+    [
+        # the mock model answers 12, 30 and 7 right once each in four epochs
+        ("inspect.eval", "inspect", 12, 3, {"model": "mockllm/model", "temperature": 0.8}),
+        # 25 x 0.06 x 4 = 6, lighteval's avg@n of that run
+        ("lighteval.parquet", "lighteval", 100, 6, {"task": "toy4|0", "max_tokens": 1}),
+        (LM_EVAL.name, "lm-eval", 25, 2, {"model": "acme/toy", "seed": 3, "max_tokens": 1}),
+    ],
+)
+def test_a_file_is_detected_and_its_count_is_its_programs(
+    file: str, program: str, samples: int, right: int, settings: dict[str, object]
+) -> None:
+    found = read_foreign(WRITTEN / file, None, None)
+    assert (found.program, detected(WRITTEN / file)) == (program, program)
+    assert (len(found.samples), sum(bool(one.right) for one in found.samples)) == (samples, right)
+    assert found.has_verdicts
+    assert found.has_golds
+    assert settings.items() <= found.settings.items()
+    assert gathered(found, file).n == samples // len({one.problem for one in found.samples})
+
+
+def test_lm_evals_count_is_its_results(tmp_path: Path) -> None:
+    said = json.loads(RESULTS.read_text())["results"]["toy"]
+    found = read_foreign(LM_EVAL, "lm-eval", "exact_match,none")
+    assert sum(bool(one.right) for one in found.samples) == said["exact_match,none"] * 25
+    assert found.unknown == ("top_p", "token counts", "truncation")
+
+
+def test_a_file_without_its_results_says_less(tmp_path: Path) -> None:
+    alone = tmp_path / LM_EVAL.name
+    alone.write_bytes(LM_EVAL.read_bytes())
+    assert {"model", "seed"} <= set(read_foreign(alone, None, None).unknown)
+
+
+def test_repeats_of_lm_eval_have_no_verdict(tmp_path: Path) -> None:
+    row = json.loads(LM_EVAL.read_text().splitlines()[0])
+    found = read_foreign(rows(tmp_path / "s.jsonl", {**row, "resps": [["0", "1"]]}), None, None)
+    assert [one.right for one in found.samples] == [None, None]
+    assert "the repeats have no verdict" in found.notes[0]
+
+
+def test_a_filter_of_lm_eval_is_a_score(tmp_path: Path) -> None:
+    row = json.loads(LM_EVAL.read_text().splitlines()[0])
+    other = {**row, "filter": "flexible", "exact_match": 1.0}
+    file = rows(tmp_path / "s.jsonl", {**row, "exact_match": 0.0}, other)
+    assert [one.right for one in read_foreign(file, None, None).samples] == [False]
+    assert [one.right for one in read_foreign(file, None, "exact_match,flexible").samples] == [True]
+    with pytest.raises(DataError, match="no score 'acc'"):
+        read_foreign(file, None, "acc")
+
+
+def test_likelihoods_are_no_completions(tmp_path: Path) -> None:
+    row = json.loads(LM_EVAL.read_text().splitlines()[0])
+    with pytest.raises(DataError, match="likelihoods"):
+        read_foreign(rows(tmp_path / "s.jsonl", {**row, "resps": [[[-1.5, False]]]}), None, None)
+
+
+def test_requests_of_lm_eval_may_be_a_list(tmp_path: Path) -> None:
+    row = json.loads(LM_EVAL.read_text().splitlines()[0])
+    (request,) = row["arguments"].values()
+    file = rows(tmp_path / "s.jsonl", {**row, "arguments": [list(request.values())]})
+    (found,) = read_foreign(file, None, None).samples
+    assert found.question == request["arg_0"]
+    said = read_foreign(file, None, None).settings
+    assert said == {**said, "max_tokens": 1, "temperature": request["arg_1"].get("temperature", 0)}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"arguments": []},
+        {"arguments": {}},
+        {"arguments": 5},
+        {"resps": 5},
+        {"metrics": 5},
+    ],
+)
+def test_a_row_that_is_damaged_is_named(tmp_path: Path, change: dict[str, object]) -> None:
+    first = json.loads(LM_EVAL.read_text().splitlines()[0])
+    damaged = rows(tmp_path / "s.jsonl", first, {**first, **change})
+    with pytest.raises(DataError, match=r"s\.jsonl, line 2 can't be read") as raised:
+        read_foreign(damaged, None, None)
+    assert raised.value.next_step is not None
+    assert " is as " in raised.value.next_step
+
+
+def test_a_sample_without_a_verdict_has_none(tmp_path: Path) -> None:
+    row = {"question": "q", "gold": "4", "completion": "a", "correct": None}
+    file = rows(tmp_path / "s.jsonl", row)
+    assert [one.right for one in read_foreign(file, None, None).samples] == [None]
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"model_response": {"text": ["4", "5"], "text_post_processed": ["4"]}}, "2 .* 1 in text"),
+        ({"doc": {"id": "0"}}, "can't be read: KeyError 'query'"),
+        ({"metric": None}, "can't be read: AttributeError"),
+    ],
+)
+def test_a_document_of_lighteval_that_is_damaged_is_named(
+    tmp_path: Path, change: dict[str, object], why: str
+) -> None:
+    first = {
+        "doc": {"id": "0", "query": "q", "choices": ["4"], "gold_index": 0},
+        "model_response": {"text": ["4"]},
+        "metric": {"em": 1.0},
+    }
+    with pytest.raises(DataError, match=f"line 2.*{why}"):
+        read_foreign(rows(tmp_path / "s.jsonl", first, {**first, **change}), None, None)
+
+
+@pytest.mark.parametrize("program", ["lm-eval", "lighteval", "jsonl"])
+def test_a_file_without_rows_is_an_error(tmp_path: Path, program: str) -> None:
+    with pytest.raises(DataError, match=r"s\.jsonl (is no|holds no)"):
+        read_foreign(rows(tmp_path / "s.jsonl"), program, None)
+
+
+def test_lighteval_tells_samples_apart_where_its_mean_allows_it() -> None:
+    assert _lighteval_verdicts("em", 1, ["4"], "4") == [True]
+    half = _lighteval_verdicts("avg@n:n=4", 0.5, ["4", "5", " 4", "6"], "4")
+    assert half == [True, False, True, False]
+    assert _lighteval_verdicts("avg@n:n=2", 1.0, ["four", "4"], "4") == [True, True]
+    assert _lighteval_verdicts("avg@n:n=2", 0.5, ["four", "iv"], "4") == [None, None]
+    assert _lighteval_verdicts("pass@k:k=2&n=2", 1.0, ["4", "5"], "4") == [None, None]
+
+
+def test_rows_of_ones_own(tmp_path: Path) -> None:
+    file = rows(
+        tmp_path / "mine.jsonl",
+        {"question": "q", "gold": 4, "completions": ["a", "b"], "correct": [True, 0], "seed": 5},
+        {"question": "r", "gold": "5", "completion": "c", "correct": "false"},
+    )
+    found = read_foreign(file, None, None)
+    assert [(one.text, one.right, one.seed) for one in found.samples] == [
+        ("a", True, 5), ("b", False, 5), ("c", False, None)
+    ]  # fmt: skip
+    assert found.samples[0].gold == "4"
+
+
+@pytest.mark.parametrize(
+    ("row", "why"),
+    [
+        ({"question": "q", "gold": "4"}, "no completion"),
+        ({"question": "q", "completion": 5, "correct": 1}, "no text"),
+        ({"question": "q", "completion": "a", "correct": "perhaps"}, "not true or false"),
+        ({"question": "q", "completions": ["a"], "correct": [1, 0]}, "1 completions and 2"),
+        ({"question": "q", "completions": [], "correct": []}, "no completion in `completions`"),
+        ({"question": "q", "gold": ["1", "2"], "completion": "a"}, "holds 2 values"),
+    ],
+)
+def test_a_row_that_is_none_is_named(tmp_path: Path, row: dict[str, object], why: str) -> None:
+    with pytest.raises(DataError, match=f"line 1.*{why}"):
+        read_foreign(rows(tmp_path / "mine.jsonl", row), "jsonl", None)
+
+
+@pytest.mark.parametrize(
+    ("second", "why"),
+    [
+        ({"problem": "1", "question": "q", "gold": "5"}, "two questions or two golds"),
+        ({"problem": "2", "question": "q", "gold": "5"}, "one question with two golds"),
+        ({"problem": "2", "question": " ", "gold": "5"}, "has no question"),
+    ],
+)
+def test_contradictions_are_named(tmp_path: Path, second: dict[str, str], why: str) -> None:
+    first = {"problem": "1", "question": "q", "gold": "4", "completion": "a", "correct": True}
+    file = rows(tmp_path / "mine.jsonl", first, {**first, **second})
+    with pytest.raises(DataError, match=why):
+        gathered(read_foreign(file, None, None), file)
+
+
+@pytest.mark.parametrize(("name", "number"), [("tokens", 2**31), ("seed", 2**63)])
+def test_a_number_that_can_not_be_stored_is_named(tmp_path: Path, name: str, number: int) -> None:
+    row = {"question": "q", "completion": "a", "correct": True}
+    file = rows(tmp_path / "mine.jsonl", {**row, name: number})
+    with pytest.raises(DataError, match=f"problem q has {name} {number}"):
+        gathered(read_foreign(file, None, None), file)
+    file = rows(tmp_path / "mine.jsonl", {**row, name: number - 1})
+    assert gathered(read_foreign(file, None, None), file).n == 1
+
+
+def test_what_is_right_must_be_said(tmp_path: Path) -> None:
+    file = rows(tmp_path / "mine.jsonl", {"question": "q", "completion": "a"})
+    with pytest.raises(DataError, match="neither a verdict nor a gold"):
+        gathered(read_foreign(file, None, None), file)
+
+
+def test_repeated_problems_are_left_out_and_absent_golds_marked(tmp_path: Path) -> None:
+    row = {"problem": 1, "question": "q", "completion": "a", "correct": True}
+    file = rows(tmp_path / "mine.jsonl", row, {**row, "problem": 2})
+    whole = gathered(read_foreign(file, None, None), file)
+    assert (len(whole.problems), whole.left_out) == (1, 1)
+    assert [one.gold for one in whole.problems.values()] == [NO_GOLD]
+
+
+def test_where_answers_are_looked_for(tmp_path: Path) -> None:
+    row = {"question": "q", "gold": "4", "completion": "It is 4"}
+    plain = read_foreign(rows(tmp_path / "a.jsonl", row), None, None)
+    assert grading_settings(plain) == {"extract": "text", "mode": "math-verify"}
+    boxed = {**row, "completion": r"\boxed{4}", "correct": True}
+    found = grading_settings(read_foreign(rows(tmp_path / "b.jsonl", boxed), None, None))
+    assert found == {"extract": "tags-then-boxed", "judge": "imported"}
+
+
+def test_a_log_that_would_unpack_to_gigabytes_is_refused(tmp_path: Path) -> None:
+    bomb = tmp_path / "bomb.eval"
+    content = bytearray((WRITTEN / "inspect.eval").read_bytes())
+    name = b"header.json"
+    # the sizes in the central directory: 28 bytes before a name's own are 46 - 24 = 22 earlier
+    place = content.rindex(name) - 46
+    struct.pack_into("<I", content, place + 24, 2**31)
+    bomb.write_bytes(content)
+    with pytest.raises(DataError, match="would unpack to"):
+        read_foreign(bomb, None, None)
+
+
+def test_a_damaged_or_unfinished_log_is_named(tmp_path: Path) -> None:
+    torn = tmp_path / "torn.eval"
+    with zipfile.ZipFile(torn, "w") as archive:
+        archive.writestr("_journal/start.json", "{}")
+    with pytest.raises(DataError, match="not finished"):
+        read_foreign(torn, None, None)
+    file = tmp_path / "log.json"
+    file.write_text('{"eval": {}, "status": "success", "samples": [{"id": 1}]}')
+    with pytest.raises(DataError, match="json can't be read: KeyError"):
+        read_foreign(file, None, None)
+
+
+def test_a_form_that_nobody_knows(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="begins with foo"):
+        read_foreign(rows(tmp_path / "a.jsonl", {"foo": 1}), None, None)
+    with pytest.raises(DataError, match="no form is called 'helm'"):
+        read_foreign(rows(tmp_path / "a.jsonl", {"foo": 1}), "helm", None)

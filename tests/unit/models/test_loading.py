@@ -1,0 +1,287 @@
+"""Models from nothing, saved, loaded, adapted, told apart; and folders that hold none."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from sage_cli.errors import DataError
+from sage_cli.models.folders import fingerprint, is_model_folder
+from sage_cli.models.loading import attach_lora, load_model, load_tokenizer
+from sage_cli.models.policy import Policy
+from sage_cli.models.scratch import build_scratch, build_tokenizer, save_scratch
+from sage_cli.settings.sections.model import (
+    LoraSection,
+    PretrainedModel,
+    ScratchModel,
+    trained_dtype,
+)
+
+TAGS = ("<a>", "</a>")
+SMALL = ScratchModel(kind="scratch", hidden=16, layers=1, heads=2, feed_forward=32, seed=3)
+LORA = LoraSection(rank=2, alpha=4)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("scratch")
+    save_scratch(SMALL, TAGS, [], folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def adapter(folder, tmp_path_factory):
+    """An adapter whose B matrices aren't zero, so that it changes what the model says."""
+    model = attach_lora(load_model(folder), LORA)
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if "lora_B" in name:
+                weight.fill_(0.1)
+    path = tmp_path_factory.mktemp("adapter")
+    model.save_pretrained(path)
+    load_tokenizer(folder).save_pretrained(path)
+    return path
+
+
+@pytest.fixture
+def copy(folder, tmp_path):
+    return shutil.copytree(folder, tmp_path / "copy")
+
+
+def logits(model):
+    with torch.no_grad():
+        return model.eval()(torch.arange(8).view(1, -1)).logits
+
+
+def test_weights_follow_the_seed_and_nothing_else():
+    tokenizer = build_tokenizer(SMALL, TAGS, [])
+    torch.manual_seed(0)
+    first = build_scratch(SMALL, tokenizer).state_dict()
+    state = torch.get_rng_state()
+    again = build_scratch(SMALL, tokenizer).state_dict()
+    assert torch.equal(state, torch.get_rng_state())  # drawing weights leaves the state alone
+    torch.manual_seed(99)
+    third = build_scratch(SMALL, tokenizer).state_dict()
+    other = build_scratch(SMALL.model_copy(update={"seed": 4}), tokenizer).state_dict()
+    weight = "model.layers.0.mlp.up_proj.weight"
+    assert all(torch.equal(first[name], again[name]) for name in first)
+    assert torch.equal(first[weight], third[weight])
+    assert not torch.equal(first[weight], other[weight])
+
+
+def test_the_configuration_is_the_models_shape():
+    model = build_scratch(SMALL, build_tokenizer(SMALL, TAGS, []))
+    # vocabulary 94 printable + space + 2 tags + end + padding = 99; tied embeddings 99 x 16;
+    # attention: q, k, v with bias 3 x (16 x 16 + 16), o 16 x 16; MLP 3 x 16 x 32; norms 3 x 16
+    assert model.num_parameters() == 99 * 16 + 3 * (16 * 16 + 16) + 16 * 16 + 3 * 16 * 32 + 3 * 16
+
+
+def test_a_saved_folder_loads_like_any_other(folder):
+    tokenizer = load_tokenizer(folder)
+    built = build_scratch(SMALL, tokenizer)
+    loaded = load_model(folder)
+    assert torch.equal(logits(loaded), logits(built))
+    assert loaded.generation_config.eos_token_id == tokenizer.eos_token_id
+    assert loaded.generation_config.pad_token_id == tokenizer.pad_token_id
+    assert [file.suffix for file in folder.glob("*.bin")] == []  # safetensors only
+    section = PretrainedModel(path=str(folder), dtype="bfloat16")
+    assert (
+        Policy(section.path, section=section).model(dtype=trained_dtype(section)).dtype
+        == torch.bfloat16
+    )
+
+
+def test_a_tokenizer_without_padding_pads_with_its_end(copy):
+    settings = json.loads((copy / "tokenizer_config.json").read_text())
+    settings["pad_token"] = None  # without the key its class would bring one
+    (copy / "tokenizer_config.json").write_text(json.dumps(settings))
+    tokenizer = load_tokenizer(copy)
+    assert tokenizer.pad_token == "<|end|>"
+    assert tokenizer.padding_side == "left"
+
+
+def test_lora_starts_as_the_model_itself_and_freezes_it(folder):
+    model = attach_lora(load_model(folder), LORA)
+    assert torch.equal(logits(model), logits(load_model(folder)))
+    trainable = [name for name, weight in model.named_parameters() if weight.requires_grad]
+    assert trainable
+    assert all("lora_" in name for name in trainable)
+    # r x (in + out): q, k, v, o 2 x (16 + 16) each, gate, up, down 2 x (16 + 32) each
+    count = sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
+    assert count == 4 * 2 * 32 + 3 * 2 * 48
+    assert model.peft_config["default"].lora_alpha == 4
+
+
+def test_an_adapters_folder_loads_with_its_base(folder, adapter):
+    adapted = load_model(adapter)
+    assert not torch.allclose(logits(adapted), logits(load_model(folder)))
+    assert not any(weight.requires_grad for weight in adapted.parameters())
+    open_ = load_model(adapter, trainable=True)
+    assert torch.equal(logits(open_), logits(adapted))
+    assert any(weight.requires_grad for weight in open_.parameters())
+    assert load_tokenizer(adapter).eos_token == "<|end|>"
+
+
+def test_a_fingerprint_is_the_content(folder, adapter, copy):
+    assert fingerprint(copy) == fingerprint(folder)
+    assert len(fingerprint(copy)) == 16
+    seen = {fingerprint(copy), fingerprint(adapter)}
+    with (copy / "model.safetensors").open("r+b") as weights:
+        weights.seek(-1, 2)
+        last = weights.read(1)[0]
+        weights.seek(-1, 2)
+        weights.write(bytes([last ^ 1]))
+    seen.add(fingerprint(copy))
+    (copy / "tokenizer.json").write_text((copy / "tokenizer.json").read_text() + " ")
+    seen.add(fingerprint(copy))
+    (copy / "README.md").write_text("not part of the model")
+    seen.add(fingerprint(copy))
+    assert len(seen) == 4
+
+
+def test_an_adapter_finds_its_base_from_anywhere_and_after_a_move(folder, tmp_path, monkeypatch):
+    """A run's base is named relative to the folder where the command was typed."""
+    monkeypatch.chdir(tmp_path)
+    base, path = Path("runs/sft-a-1/model"), Path("runs/rl-b-2/model")
+    shutil.copytree(folder, base)
+    attach_lora(load_model(base), LORA).save_pretrained(path)
+    recorded = json.loads((path / "adapter_config.json").read_text())["base_model_name_or_path"]
+    assert recorded == str(tmp_path / base)
+    said, told = logits(load_model(path)), fingerprint(path)
+    monkeypatch.chdir("/")
+    assert torch.equal(logits(load_model(tmp_path / path)), said)
+
+    moved = (tmp_path / "runs").rename(tmp_path / "moved")
+    again = load_model(moved / "rl-b-2/model")
+    assert torch.equal(logits(again), said)
+    assert fingerprint(moved / "rl-b-2/model") == told
+    # taken up from a checkpoint there, it names the base's new place
+    assert again.peft_config["default"].base_model_name_or_path == str(moved / "sft-a-1/model")
+
+
+def test_an_adapter_of_another_base_is_another_model(adapter, copy, tmp_path):
+    other = shutil.copytree(adapter, tmp_path / "adapter")
+    settings = json.loads((other / "adapter_config.json").read_text())
+    (copy / "tokenizer.json").write_text((copy / "tokenizer.json").read_text() + " ")
+    settings["base_model_name_or_path"] = str(copy)
+    (other / "adapter_config.json").write_text(json.dumps(settings))
+    assert fingerprint(other) != fingerprint(adapter)
+    (other / "adapter_config.json").write_text("{}")
+    with pytest.raises(DataError, match="names no base model"):
+        fingerprint(other)
+
+
+def test_a_model_of_the_hub_is_told_by_name_and_revision():
+    name = "somebody/model"
+    assert fingerprint(name) == fingerprint(name, None)
+    assert len({fingerprint(name), fingerprint(name, "a"), fingerprint(name, "b")}) == 3
+
+
+def test_what_looks_like_a_model(folder, adapter, tmp_path):
+    assert is_model_folder(folder)
+    assert is_model_folder(adapter)
+    assert not is_model_folder(tmp_path)
+
+
+@pytest.mark.parametrize("load", [load_model, load_tokenizer])
+def test_a_folder_that_is_missing_or_empty(load, tmp_path):
+    with pytest.raises(DataError, match=r"there is no folder \./nowhere"):
+        load("./nowhere")
+    with pytest.raises(DataError, match="can be loaded from") as caught:
+        load(tmp_path)
+    assert "folder" in str(caught.value.next_step)
+
+
+def test_damaged_folders(copy, adapter, tmp_path):
+    weights = copy / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:200])
+    with pytest.raises(DataError, match="no model can be loaded"):
+        load_model(copy)
+    (copy / "config.json").write_text("{not json")
+    with pytest.raises(DataError, match="no model can be loaded"):
+        load_model(copy)
+    (copy / "tokenizer.json").write_text("{not json")
+    with pytest.raises(DataError, match="no tokenizer can be loaded"):
+        load_tokenizer(copy)
+    broken = shutil.copytree(adapter, tmp_path / "adapter")
+    (broken / "adapter_config.json").write_text("{not json")
+    with pytest.raises(DataError, match="no model can be loaded"):
+        load_model(broken)
+
+
+def test_pickled_weights_are_not_read(copy):
+    (copy / "model.safetensors").unlink()
+    torch.save(load_model_state(copy), copy / "pytorch_model.bin")
+    with pytest.raises(DataError, match="no model can be loaded"):
+        load_model(copy)
+
+
+def load_model_state(folder):
+    return build_scratch(SMALL, load_tokenizer(folder)).state_dict()
+
+
+def test_a_folder_without_tokenizer_files_is_named(tmp_path):
+    """Transformers alone makes up an empty Qwen2 tokenizer for such a folder."""
+    (tmp_path / "config.json").write_text('{"model_type": "qwen2"}')
+    with pytest.raises(DataError, match="holds none of"):
+        load_tokenizer(tmp_path)
+
+
+PAGE_KB, BLOCK_MB, TIMES = os.sysconf("SC_PAGE_SIZE") // 1024, 100, 10
+PAGES = BLOCK_MB * 1024 // PAGE_KB
+"""Of one block: 25,600 of 4 KB."""
+
+PROGRAM = f"""
+import resource
+import torch
+{{before}}
+faults = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range({TIMES}):  # the first blocks are new in any case
+    torch.ones({BLOCK_MB}, 2**18)
+begun = faults()
+for _ in range({TIMES}):
+    torch.ones({BLOCK_MB}, 2**18)
+print(faults() - begun)
+"""
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="glibc's allocator")
+
+KEEP = "from sage_cli.models.loading import keep_freed_memory; assert keep_freed_memory() is "
+
+
+def faults(before: str = "", **environment: str) -> int:
+    """Pages that the system gave anew while a block was asked for and freed ten times."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM.format(before=before)],
+        env={**_without_malloc(), "OMP_NUM_THREADS": "1", **environment},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return int(done.stdout)
+
+
+def _without_malloc() -> dict[str, str]:
+    said = ("MALLOC_", "GLIBC_TUNABLES")
+    return {name: value for name, value in os.environ.items() if not name.startswith(said)}
+
+
+def test_a_block_that_is_freed_is_not_fetched_again() -> None:
+    assert faults() >= TIMES * PAGES / 512  # even where a page has 2 MB
+    assert faults(KEEP + "True") < 100
+
+
+def test_what_the_environment_says_of_the_allocator_stays() -> None:
+    assert faults(KEEP + "False", MALLOC_MMAP_THRESHOLD_="1048576") >= TIMES * PAGES / 512
+
+
+def test_a_process_that_loads_a_model_keeps_its_memory(tmp_path: Path) -> None:
+    small = ScratchModel(kind="scratch", hidden=16, layers=1, heads=2, feed_forward=32)
+    save_scratch(small, ("<a>", "</a>"), [], tmp_path)
+    load = f"from sage_cli.models.loading import load_model; load_model({str(tmp_path)!r})"
+    assert faults(load) < 100

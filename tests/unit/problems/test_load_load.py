@@ -1,0 +1,293 @@
+"""Problems by name and by path, and everything that can be wrong with a row."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from sage_cli.errors import DataError
+from sage_cli.problems.load import (
+    benchmark_names,
+    duplicates,
+    find_overlap,
+    load_problems,
+    normalised,
+    read_problems,
+)
+from sage_cli.problems.problem import Problem, problem_id
+from sage_cli.settings.sections.data import DataSection, FieldsSection
+
+
+def jsonl(path, *rows):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def aime(folder, count_2024=30):
+    """A folder with made-up problems in the layout of both AIME sets."""
+    row = lambda year, i: {"problem": f"{year} {i}?", "answer": f"{i:03}", "id": i}  # noqa: E731
+    jsonl(folder / "benchmarks/aime2024.jsonl", *(row(2024, i) for i in range(count_2024)))
+    jsonl(folder / "benchmarks/aime2025-I.jsonl", *(row("2025 I", i) for i in range(15)))
+    jsonl(folder / "benchmarks/aime2025-II.jsonl", *(row("2025 II", i) for i in range(15)))
+    return DataSection(root=folder)
+
+
+def test_aime_is_both_years_and_shares_their_ids(tmp_path):
+    data = aime(tmp_path)
+    both = load_problems("aime", data)
+    parts = load_problems("aime24,aime25", data)
+    assert [p.id for p in both] == [p.id for p in parts]
+    assert {p.benchmark for p in both} == {"aime"}
+    assert [p.benchmark for p in parts] == ["aime24"] * 30 + ["aime25"] * 30
+    first = both[7]
+    assert (first.question, first.gold) == ("2024 7?", "7")
+    # the first 16 digits of sha256sum of ["aime24", "2024 7?", "7"]
+    assert first.id == problem_id("aime24", "2024 7?", "7") == "8c968f3dd2097bdd"
+    assert first.meta["id"] == 7
+    assert first.meta["origin"].startswith("aime2024.jsonl sha256:")
+    assert len(load_problems("aime24,aime25", data, limit=2)) == 4
+
+
+def test_the_environment_names_the_data_folder(tmp_path, monkeypatch):
+    aime(tmp_path)
+    monkeypatch.setenv("SAGE_DATA", str(tmp_path))
+    assert len(load_problems("aime", DataSection())) == 60
+    with pytest.raises(DataError, match="isn't there"):
+        load_problems("aime", DataSection(root=tmp_path / "elsewhere"))
+
+
+def test_an_incomplete_copy_is_refused(tmp_path):
+    with pytest.raises(DataError, match="aime24 has 29 problems where 30 are expected"):
+        load_problems("aime", aime(tmp_path, count_2024=29))
+
+
+def test_parquet_in_place_of_jsonl(tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rows = [{"problem": f"q{i}", "answer": float(i)} for i in range(40)]
+    (tmp_path / "benchmarks").mkdir()
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "benchmarks/amc23.parquet")
+    assert [p.gold for p in load_problems("amc23", DataSection(root=tmp_path))][:3] == list("012")
+
+
+def test_level_5_is_chosen_from_math500_and_keeps_its_ids(tmp_path):
+    rows = [
+        {"problem": f"q{i}", "answer": str(i), "level": 5 if i < 134 else i % 4 + 1}
+        for i in range(500)
+    ]
+    jsonl(tmp_path / "benchmarks/math500.jsonl", *rows)
+    data = DataSection(root=tmp_path)
+    hard, everything = load_problems("math500-l5", data), load_problems("math500", data)
+    assert [p.id for p in hard] == [p.id for p in everything[:134]]
+    assert {p.meta["level"] for p in hard} == {5}
+
+
+def test_minerva_golds_stand_in_a_column_or_in_the_last_box(tmp_path):
+    rows = [{"problem": f"q{i}", "solution": rf"\boxed{{0}} so \boxed{{{i}}}"} for i in range(271)]
+    rows.append({"question": "q271", "answer": "x"})
+    jsonl(tmp_path / "benchmarks/minerva_math.jsonl", *rows)
+    golds = [p.gold for p in load_problems("minerva", DataSection(root=tmp_path))]
+    assert golds == [*map(str, range(271)), "x"]
+
+
+def test_a_file_with_named_columns(tmp_path):
+    path = jsonl(tmp_path / "mine.jsonl", {"q": "1+1?", "a": 2.0, "hard": False})
+    [problem] = load_problems(str(path), DataSection(), FieldsSection(question="q", gold="a"))
+    assert (problem.question, problem.gold, problem.meta["hard"]) == ("1+1?", "2", False)
+    assert problem.benchmark == "mine.jsonl"
+    moved = jsonl(tmp_path / "elsewhere/mine.jsonl", {"q": "1+1?", "a": 2})
+    [same] = load_problems(str(moved), DataSection(), FieldsSection(question="q", gold="a"))
+    assert same.id == problem.id  # ids depend on the file's name, not on its folder
+
+
+def test_repeated_rows_are_left_out_with_a_warning(tmp_path, caplog):
+    row, other = {"question": "q", "gold": "1"}, {"question": "q", "gold": "2"}
+    path = jsonl(tmp_path / "mine.jsonl", row, other, row)
+    assert [p.gold for p in load_problems(str(path), DataSection())] == ["1", "2"]
+    assert "1 repeated rows left out" in caplog.text
+    assert len(read_problems(str(path), DataSection())) == 3
+
+
+def test_csv_by_the_columns_of_its_first_line(tmp_path):
+    path = tmp_path / "mine.csv"
+    # a spreadsheet's mark, a quoted comma and line break, a doubled quote, an empty line
+    path.write_bytes(
+        b'\xef\xbb\xbfquestion,gold,level\r\n"Is 1,000\nmore than ""9""?",yes,5\r\n\r\n2+2?,4,1\r\n'
+    )
+    first, second = load_problems(str(path), DataSection())
+    assert (first.question, first.gold) == ('Is 1,000\nmore than "9"?', "yes")
+    assert (second.question, second.gold, second.meta["level"]) == ("2+2?", "4", "1")
+    assert second.meta["origin"].startswith("mine.csv sha256:")
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ('question,gold\n"a\nb",1\nq,1,2\n', "line 4, has 3 values, and the first line names 2"),
+        ("question,gold\nq,1\nq\n", "line 3, has 1 values"),
+        ('question,gold\nq,1\n"q,2\nr,3\n', "line 3, isn't CSV: unexpected end of data"),
+        ('question,gold\n"q" x,2\n', "line 2, isn't CSV"),
+        ("question,gold,gold\nq,1,2\n", "names a column twice: question, gold, gold"),
+        ("question,gold\n\nq,\n", "line 3 has no gold answer (column gold)"),
+        ("question,answer\nq,1\n", "has no column 'gold'"),
+        ("question,gold\n", "holds no problems"),
+        ("", "holds no problems"),
+    ],
+)
+def test_broken_csv_is_named_by_its_line(tmp_path, text, complaint):
+    path = tmp_path / "broken.csv"
+    path.write_text(text)
+    assert complaint in failing(path)
+
+
+def failing(path, **fields):
+    with pytest.raises(DataError) as caught:
+        load_problems(str(path), DataSection(), FieldsSection(**fields))
+    return f"{caught.value.cause} | {caught.value.next_step}"
+
+
+GOOD = '{"question": "q", "gold": "1"}\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        (GOOD + '{"question": "q", "gold"\n', "line 2, isn't JSON"),
+        (GOOD + "\n" + "[1]\n", "line 3, is a JSON list"),
+        (GOOD + '{"question": "q", "gold": null}\n', "line 2 has no gold answer (column gold)"),
+        (GOOD + '{"question": "q", "gold": " "}\n', "line 2 has no gold answer"),
+        (GOOD + '{"question": "", "gold": "1"}\n', "line 2 has no question (column question)"),
+        (GOOD + '{"question": "q", "golds": "1"}\n', "did you mean 'golds'?"),
+        ('{"qeustion": "q", "gold": "1"}\n', "did you mean 'qeustion'?"),
+        ("", "holds no problems"),
+    ],
+)
+def test_broken_rows_are_named_by_their_line(tmp_path, text, complaint):
+    path = tmp_path / "broken.jsonl"
+    path.write_text(text)
+    assert complaint in failing(path)
+
+
+def test_files_that_are_none(tmp_path):
+    assert "there is no file" in failing(tmp_path / "absent.jsonl")
+    (tmp_path / "fake.parquet").write_text("not Parquet")
+    assert "isn't a Parquet file" in failing(tmp_path / "fake.parquet")
+    for kind in ("jsonl", "csv"):
+        (tmp_path / f"latin.{kind}").write_bytes('{"question": "é"}'.encode("latin-1"))
+        assert "isn't UTF-8" in failing(tmp_path / f"latin.{kind}")
+
+
+def test_unknown_names_are_corrected():
+    with pytest.raises(DataError, match="unknown benchmark 'math50'; did you mean 'math500'"):
+        load_problems("aime,math50", DataSection())
+    with pytest.raises(DataError, match="no benchmark is named"):
+        benchmark_names(" ,")
+    assert benchmark_names("aime, amc23,aime") == ["aime", "amc23"]
+
+
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [("arithmetic", 60), ("arithmetic-dev", 60), ("arithmetic-train", 7684), ("kk-generated", 210)],
+)
+def test_generated_benchmarks_need_no_file(name, count):
+    # 89 * 89 = 7921 ordered pairs less both orders of 120 held-out ones, three of them squares
+    problems = load_problems(name, DataSection())
+    assert (len(problems), {p.benchmark for p in problems}) == (count, {name})
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "question", "gold"),
+    [
+        ("aime", 60, "Every morning Aya", "204"),
+        ("amc23", 40, "Cities $A$ and $B$", "27"),
+        ("math500", 500, "Convert the point", r"\left( 3, \frac{\pi}{2} \right)"),
+        ("math500-l5", 134, "", None),
+        ("minerva", 272, "Each of the two Magellan", "1.6"),
+        ("gsm8k", 1319, "Janet", "18"),
+        ("kk", 210, "A very special island", "Jackson is a knave, and James is a knave."),
+        ("dapo-math-17k", 237, "How many positive", "9"),
+        ("asdiv", 2214, "Seven red apples", "9"),
+        ("mawps", 1981, "Joan found 70 seashells", "43"),
+        ("svamp", 1000, "There are 87 oranges", "145"),
+    ],
+)
+def test_published_rows_load(shared, name, count, question, gold):
+    problems = load_problems(name, DataSection(root=shared / "data"))
+    assert len(problems) == len({p.id for p in problems}) == count
+    assert problems[0].question.startswith(question)
+    assert gold in (None, problems[0].gold)
+
+
+@pytest.mark.parametrize("delimiter", [";", "\t"])
+def test_csv_as_spreadsheets_write_it(tmp_path, delimiter):
+    path = tmp_path / "mine.csv"
+    path.write_text(f'question{delimiter}gold\n"1, 2 and 3{delimiter} what is 1+1?"{delimiter}2\n')
+    (problem,) = load_problems(str(path), DataSection())
+    assert (problem.question, problem.gold) == (f"1, 2 and 3{delimiter} what is 1+1?", "2")
+
+
+def problem(question, gold="1", name="b"):
+    return Problem(f"{name}:{question}:{gold}", name, question, gold)
+
+
+def words(start, stop):
+    return " ".join(f"w{i}" for i in range(start, stop))
+
+
+def test_normalised_text_forgets_case_spacing_and_markup():
+    assert normalised(r"  Find $\frac{1}{2}\,x$. ") == normalised("find \\frac 1 2 X") == (
+        "find", "frac", "1", "2", "x",
+    )  # fmt: skip
+    assert normalised("Ⅳ_a") == ("iv", "a")
+
+
+def test_the_same_question_in_other_clothes():
+    [match] = find_overlap(
+        [problem("What is  $2+2$ ?")], [problem("what is 2+2"), problem("other")]
+    )
+    assert (match.same, match.share, match.bench.question) == (True, 1.0, "what is 2+2")
+
+
+def test_thirteen_words_in_a_row_count_and_twelve_do_not():
+    # 20 words have 8 passages of 13 words; the training text holds words 0 to 13: two of them.
+    bench = [problem(words(0, 20))]
+    [match] = find_overlap([problem(words(0, 14) + " and more")], bench)
+    assert (match.same, match.share) == (False, 2 / 8)
+    assert find_overlap([problem(words(0, 12) + " and more")], bench) == []
+
+
+def test_wording_that_a_benchmark_repeats_is_no_contamination():
+    preamble = words(0, 15)
+    few = [problem(f"{preamble} {i}") for i in range(10)]
+    many = [problem(f"{preamble} {i}") for i in range(11)]
+    train = [problem(f"{preamble} x")]
+    assert len(find_overlap(train, few)) == 10
+    assert find_overlap(train, many) == []
+    assert [match.bench for match in find_overlap([many[3]], many)] == [many[3]]
+
+
+def test_pairs_stand_in_the_benchmarks_order_the_closest_first():
+    bench = [problem(words(0, 20)), problem(words(40, 60))]
+    train = [problem(words(40, 54)), problem(words(0, 14)), problem(words(0, 16))]
+    pairs = [(match.bench, match.train) for match in find_overlap(train, bench)]
+    assert pairs == [(bench[0], train[2]), (bench[0], train[1]), (bench[1], train[0])]
+
+
+def test_duplicates_are_grouped_whatever_their_golds():
+    twice = [problem("1 + 1 = ?", "2"), problem("1+1=?", "3")]
+    assert duplicates([twice[0], problem("else"), twice[1]]) == [twice]
+    assert duplicates([problem("a"), problem("b")]) == []
+
+
+def test_dapo_sample_is_found_in_math500(shared):
+    from sage_cli.problems.load import load_problems
+    from sage_cli.settings.sections.data import DataSection
+
+    data = DataSection(root=shared / "data")
+    train, bench = load_problems("dapo-math-17k", data), load_problems("math500", data)
+    matches = find_overlap(train, bench)
+    assert len({match.train.id for match in matches if match.same}) == len(train) == 237
+    assert not find_overlap(train, load_problems("math500-l5", data))

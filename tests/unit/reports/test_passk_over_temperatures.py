@@ -1,0 +1,60 @@
+"""Policies over temperatures, from values of which the tables can be told by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sage_cli.metrics.intervals import Resampling
+from sage_cli.reports.passk_over_temperatures import OverTemperatures, over_temperatures_document
+from sage_cli.reports.provenance import Provenance
+
+KS = (1, 8)
+TEMPERATURES = (0.8, 1.0, 1.2)
+
+
+def passed(*rows: tuple[float, float]) -> np.ndarray:
+    """Return (T, P, K) of four problems that are all alike."""
+    return np.repeat(np.array(rows)[:, None], 4, axis=1)
+
+
+def document(of: dict[tuple[str, str], np.ndarray]):
+    found = OverTemperatures(of, TEMPERATURES, 1, KS, Provenance())
+    return over_temperatures_document(found, Resampling(resamples=200))
+
+
+def test_best_temperatures_and_differences_at_equal_pass_at_1():
+    found = document(
+        {
+            ("dev", "trained"): passed((0.5, 0.6), (0.4, 0.7), (0.2, 0.8)),
+            ("dev", "initial"): passed((0.35, 0.5), (0.3, 0.7), (0.1, 0.65)),
+        }
+    ).data
+    best = {(one["policy"], one["k"]): one for one in found["best"]}
+    assert best["trained", 1]["best T"] == 0.8
+    assert best["trained", 8]["best T"] == 1.2
+    assert best["initial", 8]["best T"] == 1.0
+    (equal,) = found["equal_accuracy"]
+    # .3 lies half-way between the trained one's .4 and .2: .75 less .7, at T 1.1
+    assert equal["difference"] == pytest.approx(0.05, abs=1e-12)
+    assert (equal["policy"], equal["less"]) == ("trained", "initial")
+    assert (equal["pass@1"], equal["T"]) == (pytest.approx(0.3), pytest.approx(1.1))
+    assert equal["other T"] == pytest.approx(1.0)
+    assert len(found["values"]) == 6
+
+
+def test_what_is_not_reached_says_so():
+    found = document(
+        {
+            ("dev", "a"): passed((0.5, 0.6), (0.45, 0.7), (0.4, 0.8)),
+            ("dev", "b"): passed((0.35, 0.5), (0.3, 0.7), (0.1, 0.65)),
+        }
+    )
+    (row,) = found.tables[-1].rows
+    assert "no temperature reaches it" in row.cells
+
+
+def test_one_policy_has_no_pair():
+    alone = document({("dev", "a"): passed((0.5, 0.6), (0.45, 0.7), (0.4, 0.8))})
+    assert alone.data["equal_accuracy"] == []
+    assert len(alone.tables) == 2

@@ -1,0 +1,281 @@
+"""Guided retries: pairs and right tries by hand, and DPO against numbers in float64.
+
+DPO's trainer is the real one, also killed, with full tuning and with adapters.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+import torch
+from toy_policy import KilledError, adapted, killing, weights
+
+from sage_cli.errors import TrainingError
+from sage_cli.methods.guided_dpo import GuidedDpo
+from sage_cli.models.loading import load_model
+from sage_cli.problems.problem import Problem
+from sage_cli.store.metrics import MetricsFile
+from sage_cli.store.run import Run
+from sage_cli.training.guided_retries import (
+    Attempt,
+    Pair,
+    build_preference_trainer,
+    dpo_arguments,
+    lesson,
+    sft_section,
+    tokenized,
+    train_preferences,
+)
+from sage_cli.training.training import Validator
+
+PAIRS = [Pair(f"{a}*{b}=?", f"{a * b}", f"{a}+{b}={a + b}") for a in (3, 40) for b in (5, 61, 700)]
+BETA = 0.5
+
+
+def attempt(question, right=(), wrong=(), *, solved=None):
+    problem = Problem(question, "b", question, "7")
+    drawn = len(right) + len(wrong) + 1  # one was cut off
+    solved = bool(right) if solved is None else solved
+    return Attempt(problem, solved, tuple(right), tuple(wrong), drawn, 10 * drawn)
+
+
+SOLVED = attempt("easy", ["7", "07", "7.", "+7"], ["8"])
+FAILED = attempt("hard", [], ["1", "2", "3"])
+WITHOUT_HINT = attempt("bare", [], ["4"])
+AGAIN = attempt("hard, hint", ["7", "07"], ["5"])
+
+
+def test_right_with_the_hint_is_preferred_to_wrong_without_it():
+    """Two right ones for three wrong ones: two pairs, and the prompt has no hint."""
+    learnt = lesson([SOLVED, FAILED, WITHOUT_HINT], [(FAILED, AGAIN)], GuidedDpo(), 0)
+    assert learnt.pairs == [Pair("hard", "7", "1"), Pair("hard", "07", "2")]
+    assert learnt.counts == {
+        "problems/tried": 3,
+        "problems/failed": 2,
+        "problems/retried": 1,
+        "problems/rescued": 1,
+        "pairs/found": 2,
+        "sft/examples": 1,  # a fifth of four, rounded
+        "sampled/completions": 6 + 4 + 2 + 4,
+        "sampled/tokens": 160,
+    }
+
+
+def test_an_answer_that_was_begun_keeps_its_beginning():
+    hint = {"hint": "{question}<{hint}", "continued": True}
+    again = attempt("hard<1+", ["6=7"])
+    learnt = lesson([SOLVED, FAILED], [(FAILED, again)], GuidedDpo(**hint), 0)
+    assert learnt.pairs == [Pair("hard", "<1+6=7", "1")]
+
+
+def test_a_share_of_the_right_tries_is_shown_in_each_epoch_once():
+    half = GuidedDpo(sft_share=0.5, sft_epochs=3)
+    learnt = lesson([SOLVED, FAILED], [(FAILED, AGAIN)], half, 4)
+    assert len(learnt.examples) == 6
+    assert set(learnt.examples[:2]) == set(learnt.examples[2:4]) == set(learnt.examples[4:])
+    assert set(learnt.examples) < {("easy", text) for text in SOLVED.right}
+    assert len(set(learnt.examples)) == 2
+    assert lesson([SOLVED], [(FAILED, AGAIN)], half, 4).examples == learnt.examples
+    others = {tuple(lesson([SOLVED], [(FAILED, AGAIN)], half, seed).examples) for seed in range(9)}
+    assert len(others) > 1
+    assert lesson([SOLVED], [(FAILED, AGAIN)], GuidedDpo(sft_share=0), 4).examples == []
+
+
+@pytest.mark.parametrize(
+    ("retried", "said"),
+    [
+        ([], "of 1 problems that were tried none was failed and has a hint"),
+        ([(FAILED, attempt("hard, hint", [], ["5"]))], "of 1 failed problems .* first 2 lines"),
+        ([(attempt("hard"), AGAIN)], "to prefer to a wrong one"),
+    ],
+)
+def test_nothing_to_prefer_is_refused_with_the_reason(retried, said):
+    with pytest.raises(TrainingError, match=said):
+        lesson([SOLVED], retried, GuidedDpo(), 0)
+
+
+def config(configure, tuning="full", **rl):
+    return configure(
+        rl={
+            "algo": "guided-dpo",
+            "preference_beta": BETA,
+            "steps": 5,
+            "prompts_per_step": 3,
+            **rl,
+        },
+        anchor={"kl": "none"},
+        prompt={"format": "plain", "system": None},
+        model={"tuning": tuning, "lora": {"dropout": 0.0}},
+    )
+
+
+def moved(base, seed):
+    """The toy policy with every weight a little off, so that no ratio is 1."""
+    model = load_model(base, trainable=True)
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight += 0.02 * torch.randn(weight.shape, generator=generator)
+    return model
+
+
+def log_probability(model, prompt, completion):
+    """ln pi(completion | prompt), term by term."""
+    logits_TV = model(torch.tensor([prompt + completion])).logits[0]
+    total = 0.0
+    for place, token in enumerate(completion, start=len(prompt) - 1):
+        total = total + logits_TV[place, token] - torch.logsumexp(logits_TV[place], 0)
+    return total
+
+
+def by_hand(policy, reference, rows):
+    """-ln s(beta ((ln pi - ln ref)(chosen) - (ln pi - ln ref)(rejected))), mean over pairs."""
+    losses = []
+    for row in rows:
+        ratios = []
+        for which in ("chosen_ids", "rejected_ids"):
+            with torch.no_grad():
+                held = log_probability(reference, row["prompt_ids"], row[which])
+            ratios.append(log_probability(policy, row["prompt_ids"], row[which]) - held)
+        losses.append(torch.log1p(torch.exp(-BETA * (ratios[0] - ratios[1]))))
+    return sum(losses) / len(losses)
+
+
+def test_loss_and_gradient_are_those_of_float64(base, bench, configure, tokenizer, tmp_path):
+    ours, rows = config(configure), tokenized(PAIRS[:3], tokenizer, config(configure))
+    policy, reference = moved(base, 1), moved(base, 2)
+    trainer = build_preference_trainer(
+        ours, policy, reference, tokenizer, PAIRS[:3], Run(tmp_path / "run")
+    )
+    batch = trainer.data_collator(rows)
+    loss = trainer.compute_loss(trainer.model, batch)
+    loss.backward()
+
+    exact_policy, exact_reference = moved(base, 1).double(), moved(base, 2).double()
+    exact = by_hand(exact_policy, exact_reference, rows)
+    exact.backward()
+    assert loss.item() == pytest.approx(exact.item(), rel=1e-5)
+    assert abs(exact.item() - math.log(2)) > 0.05
+    gradients = dict(exact_policy.named_parameters())
+    largest = max(weight.grad.abs().max().item() for weight in gradients.values())
+    assert largest > 0.01
+    for name, weight in trainer.model.named_parameters():
+        difference = (weight.grad.double() - gradients[name].grad).abs().max().item()
+        assert difference < 1e-5 * largest, name
+
+
+@pytest.mark.parametrize("tuning", ["full", "lora"])
+def test_a_policy_that_is_its_reference_has_the_loss_ln_2(
+    base, bench, configure, tokenizer, tmp_path, tuning
+):
+    ours, heard = config(configure, tuning), []
+    model = load_model(base, trainable=True)
+    if tuning == "lora":
+        model = adapted(bench, configure())
+    reference = load_model(base) if tuning == "full" else None
+    for module in model.modules():  # as of a model whose configuration has attention dropout
+        if hasattr(module, "attention_dropout"):
+            module.attention_dropout = 0.2
+    first = {"pairs/found": 6.0, "sampled/tokens": 90.0}
+    run = Run(tmp_path / "run")
+    train_preferences(ours, model, reference, tokenizer, PAIRS, run, heard.append, first)
+    assert heard[0]["loss"] == pytest.approx(math.log(2), abs=1e-6)
+    assert heard[0]["pairs/margin"] == pytest.approx(0, abs=1e-6)
+    assert [record["step"] for record in heard] == [1, 2, 3, 4, 5]
+    assert heard[-1]["pairs/margin"] > heard[2]["pairs/margin"] > 0  # the first rate is 0
+    assert heard[-1]["loss"] < heard[0]["loss"]
+    assert (heard[0]["pairs/found"], heard[0]["sampled/tokens"]) == (6, 90)
+    assert "pairs/found" not in heard[1]
+    assert heard[1]["sampled/tokens"] == 0
+    assert run.metrics.read() == json.loads(json.dumps(heard))
+    saved = {path.name for path in run.model.iterdir()}
+    assert "ref" not in saved
+
+
+@pytest.mark.parametrize("tuning", ["full", "lora"])
+def test_a_killed_training_ends_as_an_undisturbed_one_to_the_bit(
+    base, bench, configure, tokenizer, tmp_path, tuning
+):
+    """Seven steps of three of six pairs: the kill is in the second pass over them."""
+    ours = config(configure, tuning, steps=7)
+
+    def train(name, on_step=lambda _: None):
+        model = load_model(base, trainable=True)
+        if tuning == "lora":
+            model = adapted(bench, configure())
+        reference = load_model(base) if tuning == "full" else None
+        run = Run(tmp_path / name)
+        train_preferences(ours, model, reference, tokenizer, PAIRS, run, on_step, {"a": 1.0})
+        return run
+
+    whole = train("whole")
+    with pytest.raises(KilledError):
+        train("killed", killing(4))
+    killed = train("killed")
+    assert weights(killed.model) == weights(whole.model)
+    assert killed.metrics.read() == whole.metrics.read()
+    (killed.model / next(killed.model.glob("*.safetensors")).name).unlink()
+    assert weights(train("killed").model) == weights(whole.model)  # only its model was lacking
+
+
+def test_validations_are_recorded_where_they_are_due(base, configure, tokenizer, tmp_path):
+    seen = []
+
+    def validate(model):
+        seen.append(model)
+        return {"eval/pass@1": len(seen) / 10}
+
+    run = Run(tmp_path / "run")
+    train_preferences(
+        config(configure), load_model(base, trainable=True), load_model(base), tokenizer, PAIRS,
+        run, lambda _: None, {}, Validator(2, validate),
+    )  # fmt: skip
+    validated = {record["step"]: record.get("eval/pass@1") for record in run.metrics.read()}
+    assert validated == {1: None, 2: 0.1, 3: None, 4: 0.2, 5: 0.3}
+
+
+def test_prompts_have_no_hint_and_completions_end(configure, tokenizer):
+    (row,) = tokenized(PAIRS[:1], tokenizer, config(configure))
+    assert tokenizer.decode(row["prompt_ids"]) == "3*5=?"
+    assert tokenizer.decode(row["chosen_ids"]) == "15<|end|>"
+    assert tokenizer.decode(row["rejected_ids"]) == "3+5=8<|end|>"
+
+
+@pytest.mark.parametrize(
+    ("pairs", "micro_batch", "together"),
+    [(16, None, 16), (16, 8, 4), (6, 8, 3), (7, 8, 1), (4, 1, 1), (4, 99, 4)],
+)
+def test_a_micro_batch_counts_both_completions_of_a_pair(pairs, micro_batch, together):
+    """8 completions are 4 pairs; of 6 pairs 3 at a time, since 4 doesn't divide them."""
+    rl = GuidedDpo(prompts_per_step=pairs, micro_batch=micro_batch)
+    assert rl.pairs_at_once == together
+
+
+def test_dpo_and_its_sft_have_learning_rates_of_their_own(configure, tmp_path):
+    ours = config(
+        configure,
+        learning_rate=2e-4,
+        preference_rate=0.1,
+        sft_rate=10.0,
+    )
+    # 0.1 x 2e-4 = 2e-5 for DPO, and 10 x 2e-5 = 2e-4 for the SFT before it
+    assert dpo_arguments(ours, Run(tmp_path)).learning_rate == pytest.approx(2e-5, rel=1e-12)
+    assert sft_section(ours.rl).learning_rate == pytest.approx(2e-4, rel=1e-12)
+
+
+def test_micro_batches_leave_the_step_as_it_is(base, configure, tokenizer, tmp_path):
+    ends = []
+    for micro_batch in (None, 2):
+        ours = config(configure, micro_batch=micro_batch)
+        assert dpo_arguments(ours, Run(tmp_path)).gradient_accumulation_steps == (
+            1 if micro_batch is None else 3
+        )
+        run = Run(tmp_path / str(micro_batch))
+        train_preferences(
+            ours, load_model(base, trainable=True), load_model(base), tokenizer, PAIRS, run,
+            lambda _: None, {},
+        )  # fmt: skip
+        ends.append([r["loss"] for r in MetricsFile(run.folder / "metrics.jsonl").read()])
+    assert ends[0] == pytest.approx(ends[1], abs=1e-5)

@@ -1,0 +1,70 @@
+"""A sweep before anything is trained: its sampler, and what makes it impossible."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sage_cli.config.load import load
+from sage_cli.config.schema import SageConfig
+from sage_cli.errors import ConfigurationError
+from sage_cli.trials.search.planned_sweep import choose_sampler, prepared
+from sage_cli.trials.search.space import Range, Space, Values
+
+PARAMETERS = {
+    "tau": Range(key="guide.tau", range=(0, 1)),
+    "rho": Range(key="guide.rho", range=(0, 1)),
+    "beta": Values(key="anchor.beta", values=(0.1, 0.2, 0.3)),
+    "algo": Values(key="rl.algo", values=("grpo", "dapo")),
+    "delta": Range(key="rl.delta", range=(2, 5), when={"rl.algo": ("dapo",)}),
+}
+
+
+def space(names):
+    return Space(parameters={name: PARAMETERS[name] for name in names.split()})
+
+
+def test_values_make_a_grid_and_ranges_a_search():
+    assert choose_sampler(None, space("algo"), ["pass@1"]) == "grid"
+    assert choose_sampler(None, space("algo tau"), ["pass@1"]) == "tpe"
+    assert choose_sampler("random", space("algo"), ["pass@1"]) == "random"
+    assert choose_sampler("cmaes", space("tau beta"), ["pass@1"]) == "cmaes"
+
+
+@pytest.mark.parametrize(
+    ("sampler", "names", "objectives", "said", "able"),
+    [
+        ("grid", "algo tau", 1, "needs a list of values for tau, not a range", "tau=0.1|0.2"),
+        ("cmaes", "tau rho", 2, "takes one objective, not 2: pass@1, pass@64", "gp, nsga2"),
+        ("cmaes", "tau algo", 1, "searches numbers only, and algo has words", "tpe, gp, n"),
+        ("cmaes", "tau", 1, "needs at least two parameters", "random, qmc, tpe, gp, nsga2"),
+        ("gp", "algo delta", 1, "but some points lack delta", "--sampler random, tpe, nsga2"),
+        ("qmc", "algo delta", 1, "but some points lack delta", "random, tpe, nsga2"),
+    ],
+)
+def test_a_sampler_that_cannot_names_those_that_can(sampler, names, objectives, said, able):
+    with pytest.raises(ConfigurationError) as caught:
+        choose_sampler(sampler, space(names), ["pass@1", "pass@64"][:objectives])
+    assert said in caught.value.cause
+    assert able in caught.value.next_step
+
+
+def test_an_unknown_sampler_is_refused_at_load():
+    with pytest.raises(ConfigurationError, match=r"'tpee'; it can be grid, .*\(did you mean tpe\?"):
+        load(sets=["sweep.sampler=tpee"])
+
+
+def sweep_of(tmp_path: Path, objective: str, limit: int, **named: object) -> SageConfig:
+    section = {"space": "tau=0.2:0.8", "sampler": "random", "objective": objective, **named}
+    settings = {
+        "run": {"root": tmp_path},
+        "guide": {"name": "branch"},
+        "evaluation": {"limit": limit},
+    }
+    return load(["tiny"], {**settings, "sweep": section}).config
+
+
+def test_one_problem_is_enough(tmp_path: Path) -> None:
+    sweep = prepared(sweep_of(tmp_path, "pass@8", 1))
+    assert {len(one.problems) for one in sweep.benchmarks} == {1}

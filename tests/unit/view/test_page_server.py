@@ -1,0 +1,176 @@
+"""The server: who is let in, what it says, and what it never serves or writes."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from pathlib import Path
+
+import pytest
+from free_port import free_port
+from starlette.testclient import TestClient
+
+from sage_cli.errors import ConfigurationError
+from sage_cli.view.page_server import DEFAULT_PORT, FILES, PAGE, WRITES, Access, application, bound
+
+ACCESS = Access("127.0.0.1", 7000, "the-token")
+HERE = "http://127.0.0.1:7000"
+
+
+@pytest.fixture
+def stranger(shown: Path) -> TestClient:
+    """A client without the cookie."""
+    return TestClient(application(shown, ACCESS), base_url=HERE)
+
+
+@pytest.fixture
+def client(stranger: TestClient) -> TestClient:
+    """A client that has opened the address with the token."""
+    stranger.get("/?token=the-token")
+    return stranger
+
+
+def test_the_token_becomes_a_cookie_and_leaves_the_address(stranger: TestClient) -> None:
+    entered = stranger.get("/?token=the-token", follow_redirects=False)
+    assert entered.status_code == 303
+    assert entered.headers["location"] == "/"
+    cookie = entered.headers["set-cookie"]
+    assert cookie.startswith("sage-view-7000=the-token")
+    assert "HttpOnly" in cookie
+    assert "SameSite=strict" in cookie
+    assert stranger.get("/").status_code == 200
+
+
+@pytest.mark.parametrize("where", ["/", "/api/runs", "/main.js", "/?token=another", "/?token=é"])
+def test_without_the_token_nothing_is_told(stranger: TestClient, where: str) -> None:
+    refused = stranger.get(where)
+    assert refused.status_code == 403
+    assert "sft-arithmetic" not in refused.text
+
+
+def test_a_program_may_send_the_token_in_a_header(stranger: TestClient) -> None:
+    told = stranger.get("/api/runs", headers={"Authorization": "Bearer the-token"})
+    assert told.status_code == 200
+    assert stranger.get("/api/runs", headers={"Authorization": "Bearer no"}).status_code == 403
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example:7000", "127.0.0.1:7001", "127.0.0.1", "127.0.0.1.evil.example:7000"]
+)
+def test_another_name_of_the_host_is_refused(client: TestClient, host: str) -> None:
+    assert client.get("/api/runs", headers={"Host": host}).status_code == 421
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:7000", "localhost:7000", "LOCALHOST:7000"])
+def test_names_of_this_machine_are_its_own(host: str) -> None:
+    assert ACCESS.knows(host)
+
+
+def test_a_host_that_was_typed_is_known_too() -> None:
+    assert Access("10.0.0.5", 80).knows("10.0.0.5:80")
+    assert Access("0.0.0.0", 80).knows("any.name:80")
+    assert Access("0.0.0.0", 80).address.startswith("http://127.0.0.1:80/?token=")
+    assert Access("::1", 80).address.startswith("http://[::1]:80/")
+
+
+def test_every_answer_says_what_the_page_may_do(client: TestClient) -> None:
+    for where in ("/", "/api/runs", "/api/nothing", "/nothing"):
+        policy = client.get(where).headers["content-security-policy"]
+        scripts = next(one for one in policy.split("; ") if one.startswith("script-src"))
+        assert scripts == "script-src 'self'"
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+
+
+def test_only_files_of_the_page_are_served(client: TestClient) -> None:
+    assert client.get("/pages/run.js").status_code == 200
+    for where in ("/../security.py", "/%2e%2e/security.py", "//etc/passwd", "/pages"):
+        assert client.get(where).status_code == 404, where
+
+
+@pytest.mark.parametrize("id_", ["../runs/x", "..", ".", "", "a/b", "a\0b", ".staged", "/etc"])
+def test_a_name_is_one_part_of_a_path(client: TestClient, id_: str) -> None:
+    for name in ("run", "sweep", "suite"):
+        answer = client.get(f"/api/{name}", params={name: id_})
+        assert answer.status_code == 422, (name, id_)
+        assert set(answer.json()["error"]) == {"cause", "next_step", "exit_code"}
+
+
+def test_an_answer_that_has_not_changed_is_not_sent_again(client: TestClient) -> None:
+    tag = client.get("/api/runs").headers["etag"]
+    again = client.get("/api/runs", headers={"If-None-Match": tag})
+    assert again.status_code == 304
+    assert not again.content
+
+
+def test_wrong_parameters_are_named(client: TestClient) -> None:
+    wrong = client.get("/api/samples", params={"policy": "rl-dapo-cccccccc", "longest": "-1"})
+    assert wrong.status_code == 422
+    assert "longest is '-1'" in wrong.json()["error"]["cause"]
+
+
+def test_only_the_page_may_have_something_computed(client: TestClient) -> None:
+    policy = "rl-dapo-cccccccc"
+    problem = client.get("/api/problems", params={"policies": policy}).json()["problems"][0]
+    asked = {"policy": policy, "problem": problem["problem"], "seed": "0", "index": "0"}
+    compute = {**asked, "compute": "1"}
+    assert client.post("/api/tokens", params=compute).status_code == 403  # as a form would ask
+    assert client.get("/api/tokens", params=compute).json()["tokens"] is None  # as a link would
+    assert WRITES == "x-sage-view"
+
+
+def test_looking_writes_nothing(client: TestClient, shown: Path) -> None:
+    before = files(shown)
+    both = "sft-arithmetic-aaaaaaaa,rl-dapo-branch-bbbbbbbb"
+    for name, values in {
+        "runs": {}, "run": {"run": "rl-dapo-cccccccc"}, "passk": {"policies": both},
+        "problems": {"policies": both}, "samples": {"policy": "rl-dapo-cccccccc", "text": "1"},
+        "sweeps": {}, "suites": {}, "sweep": {"sweep": "tau-rho-12345678"},
+        "suite": {"suite": "demo-12345678"}, "ledger": {"run": "rl-dapo-cccccccc"},
+    }.items():  # fmt: skip
+        assert client.get(f"/api/{name}", params=values).status_code == 200, name
+    assert files(shown) == before
+
+
+def files(root: Path) -> dict[str, tuple[int, int]]:
+    found = (Path(folder) / name for folder, _, names in os.walk(root) for name in names)
+    return {str(one): (one.stat().st_size, one.stat().st_mtime_ns) for one in found}
+
+
+def test_a_taken_port_is_named() -> None:
+    with bound("127.0.0.1", free_port()) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(ConfigurationError, match=f"127.0.0.1:{port} can't be bound"):
+            bound("127.0.0.1", port)
+
+
+def test_without_a_port_a_free_one_is_taken() -> None:
+    with socket.socket() as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            other.bind(("127.0.0.1", DEFAULT_PORT))
+            other.listen()
+        except OSError:
+            pass  # somebody has it already, which is as good
+        with bound("127.0.0.1", None) as found:
+            assert found.getsockname()[1] not in (0, DEFAULT_PORT)
+
+
+def test_answers_do_not_wait_for_acknowledgements() -> None:
+    """asyncio turns Nagle off on connections of a socket that names TCP alone."""
+    with bound("127.0.0.1", None) as found:
+        assert found.proto == socket.IPPROTO_TCP
+
+
+def test_every_module_is_fetched_at_once() -> None:
+    page = (PAGE / "index.html").read_text()
+    preloaded = re.findall(r'rel="modulepreload" href="([^"]+)"', page)
+    scripts = re.findall(r'script src="([^"]+)"', page)
+    modules = [name for name in FILES if name.endswith(".js") and name not in scripts]
+    assert sorted(preloaded) == sorted(modules)
+
+
+def test_a_host_of_another_machine_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"192\.0\.2\.1"):
+        bound("192.0.2.1", None)
