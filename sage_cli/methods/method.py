@@ -164,8 +164,8 @@ class Method(Extensible):
     trains_alone: ClassVar[bool] = False
     """True where it is trained in one process."""
     trained_by: ClassVar[str] = "sage_cli.training.rl"
-    """The module whose `train(job, run, watch, progress)` trains it. It is imported when a training
-    begins, so that settings load no trainer."""
+    """The module whose `train(training, run, watch, progress)` trains it. It is imported when a
+    training begins, so that settings load no trainer."""
 
     @classmethod
     def __get_pydantic_json_schema__(

@@ -11,7 +11,7 @@ import re
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -385,7 +385,7 @@ class TaskQueue:
             del self._due[task.name]
         for job in running:
             del self._running[job]
-            self._executor.end(job)
+        self._executor.end(*running)
         return [*due, *running.values()]
 
     def close(self) -> None:
@@ -402,11 +402,9 @@ class TaskQueue:
     def _log(self, task: Task) -> Path:
         return self._folder / f"{task.name}.log"
 
-    def _end_superfluous(self, ended: Container[str]) -> None:
+    def _end_superfluous(self, ended: Mapping[str, End]) -> None:
         """End jobs whose tasks are done: left by an earlier process, or queued again by Slurm."""
-        for job in self._superfluous:
-            if job not in ended:
-                self._executor.end(job)
+        self._executor.end(*self._superfluous.difference(ended))
         self._superfluous.clear()
         if time.monotonic() - self._checked_s < CHECK_QUEUED_S:
             return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from toy_policy import PROMPTS
+from toy_policy import PROMPTS, timeless
 from transformers import PrinterCallback, TrainerCallback
 from trl import GRPOTrainer
 
@@ -18,8 +18,7 @@ Records = list[dict[str, Any]]
 
 def comparable(records: Records) -> Records:
     """Records without timings and the guide's own keys."""
-    skipped = ("time/", "memory/", "guide/")
-    return [{k: v for k, v in r.items() if not k.startswith(skipped)} for r in records]
+    return timeless(records, "guide/")
 
 
 def assert_close(first: Records, second: Records, tolerance: float) -> None:

@@ -6,13 +6,12 @@ import os
 import random
 import signal
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from toy_policy import adapted
+from toy_policy import KilledError, adapted, killing, timeless, weights
 
 from sage_cli.errors import Interrupted
 from sage_cli.evaluation.benchmarks import Benchmark
@@ -33,22 +32,12 @@ LOOKED_AT = {
 }
 
 
-def weights(folder: Path) -> bytes:
-    (file,) = (folder / "model").glob("*.safetensors")
-    return file.read_bytes()
-
-
 def without_validation(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    validation = ("time/", "memory/", "eval/")
-    return [{k: v for k, v in record.items() if not k.startswith(validation)} for record in records]
+    return timeless(records, "eval/")
 
 
 def validated(records: list[dict[str, Any]]) -> list[int]:
     return [record["step"] for record in records if "eval/pass@1" in record]
-
-
-class Killed(Exception):  # noqa: N818
-    pass
 
 
 @pytest.mark.parametrize(
@@ -79,7 +68,7 @@ def test_weights_are_the_same_with_looks_and_without(bench: Any, configure: Any,
     assert validated(plain) == []
     assert {"eval/pass@1", "eval/pass@2", "eval/pass@4"} <= seen[-1].keys()
     assert without_validation(seen) == without_validation(plain)
-    assert weights(bench.folder / "seen") == weights(bench.folder / "plain")
+    assert weights(bench.folder / "seen" / "model") == weights(bench.folder / "plain" / "model")
 
 
 def test_a_look_leaves_modes_gradients_and_random_states_alone(bench: Any, configure: Any):
@@ -113,10 +102,6 @@ def test_a_resumed_training_repeats_no_look_and_ends_with_the_same_weights(
     bench.run(config, "plain")
     calls: list[int] = []
 
-    def die(record: dict[str, Any]) -> None:
-        if record["step"] == 3:
-            raise Killed
-
     with Validation(1, [APART], config, (1, 2, 4)) as validation:
 
         def validate(model: Any) -> dict[str, float]:
@@ -125,15 +110,15 @@ def test_a_resumed_training_repeats_no_look_and_ends_with_the_same_weights(
 
         whole = bench.run(config, "whole", validator=Validator(1, validate))
         assert len(calls) == 5
-        with pytest.raises(Killed):
-            bench.run(config, "resumed", validator=Validator(1, validate), on_step=die)
+        with pytest.raises(KilledError):
+            bench.run(config, "resumed", validator=Validator(1, validate), on_step=killing(3))
         assert len(calls) == 5 + 3
         rest = bench.run(config, "resumed", validator=Validator(1, validate))
     assert len(calls) == 5 + 3 + 3  # the checkpoint is of step 2: steps 3, 4 and 5 are new
     figures = [{k: v for k, v in r.items() if k.startswith("eval/")} for r in (*whole, *rest)]
     assert figures[2:5] == figures[5:]
     for name in ("whole", "resumed"):
-        assert weights(bench.folder / name) == weights(bench.folder / "plain")
+        assert weights(bench.folder / name / "model") == weights(bench.folder / "plain" / "model")
 
 
 def test_a_training_that_is_to_stop_saves_before_it_looks_again(bench: Any, configure: Any):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from resumed import CASES, NO_TIME, KilledError, Training, formed, killing, same_ends, stopping
+from resumed import CASES, NO_TIME, Training, formed, same_ends, stopping
+from toy_policy import KilledError, killing
 from trl import GRPOTrainer
 
 from sage_cli.errors import Interrupted

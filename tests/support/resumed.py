@@ -42,10 +42,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 
-class KilledError(Exception):
-    """What ends a training as a kill does: nothing is saved."""
-
-
 @dataclass(frozen=True)
 class Training:
     """A method's training on the toy policy, of `batches` generation batches."""
@@ -128,16 +124,6 @@ def stopping(step: int) -> OnStep:
     def on_step(record: dict[str, Any]) -> None:
         if record["step"] == step:
             os.kill(os.getpid(), signal.SIGTERM)
-
-    return on_step
-
-
-def killing(step: int) -> OnStep:
-    """Hears steps, and dies at one of them."""
-
-    def on_step(record: dict[str, Any]) -> None:
-        if record["step"] == step:
-            raise KilledError
 
     return on_step
 

@@ -118,6 +118,32 @@ def configure() -> Callable[..., SageConfig]:
     return configuration
 
 
+class KilledError(Exception):
+    """What ends a training as a kill does: nothing is saved."""
+
+
+def killing(step: int) -> Callable[[dict[str, Any]], None]:
+    """Hears steps, and dies at one of them."""
+
+    def on_step(record: dict[str, Any]) -> None:
+        if record["step"] == step:
+            raise KilledError
+
+    return on_step
+
+
+def timeless(records: Sequence[dict[str, Any]], *also: str) -> list[dict[str, Any]]:
+    """Records without what clocks say, and what begins with one of `also`."""
+    skipped = ("time/", "memory/", *also)
+    return [{k: v for k, v in r.items() if not k.startswith(skipped)} for r in records]
+
+
+def weights(folder: Path) -> bytes:
+    """The content of the folder's only file of weights."""
+    (file,) = folder.glob("*.safetensors")
+    return file.read_bytes()
+
+
 class StepsSeen(TrainerCallback):
     """Before each optimiser step the policy, in double precision, and its gradients by name.
 

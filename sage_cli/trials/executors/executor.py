@@ -94,11 +94,11 @@ class Executor(Protocol):
     def ended(self) -> Mapping[str, End]:
         """The jobs that ended since the last call; does not wait."""
 
-    def end(self, job: str) -> None:
-        """End a job and all its processes: SIGTERM, and SIGKILL after some seconds.
+    def end(self, *jobs: str) -> None:
+        """End jobs and all their processes: SIGTERM, and SIGKILL after some seconds.
 
         Returns when none of them runs any more, as far as can be seen from here. The next `ended`
-        reports its end. A job that has ended already is left alone.
+        reports their ends. A job that has ended already is left alone.
         """
 
     def close(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from sage_cli.errors import ExecutorError
 from sage_cli.trials.executors.executor import GRACE_S, Command, End, Executor, GuardedProcess
@@ -34,7 +34,7 @@ class LocalExecutor(Executor):
             for command in commands:
                 started.append(self._start(command))
         except ExecutorError:
-            self._end(started)
+            self.end(*started)
             self.ended()
             raise
         return started
@@ -47,13 +47,18 @@ class LocalExecutor(Executor):
             self._free += self._jobs.pop(name)[1]
         return ended
 
-    def end(self, job: str) -> None:
-        """End a job and all its processes."""
-        self._end([job])
+    def end(self, *jobs: str) -> None:
+        """End jobs and all their processes."""
+        guards = [self._jobs[job][0] for job in jobs if job in self._jobs]
+        # all are asked before the first is waited for, since each may take the grace to save
+        for guarded in guards:
+            guarded.ask_to_end()
+        for guarded in guards:
+            guarded.wait_for_end()
 
     def close(self) -> None:
         """End every job."""
-        self._end(self._jobs)
+        self.end(*self._jobs)
 
     def _start(self, command: Command) -> str:
         gpus = self._free[: command.resources.gpus]
@@ -67,10 +72,3 @@ class LocalExecutor(Executor):
         del self._free[: len(gpus)]
         self._jobs[str(guarded.process)] = guarded, gpus
         return str(guarded.process)
-
-    def _end(self, names: Iterable[str]) -> None:
-        guards = [self._jobs[name][0] for name in names if name in self._jobs]
-        for guarded in guards:
-            guarded.ask_to_end()
-        for guarded in guards:
-            guarded.wait_for_end()

@@ -135,14 +135,22 @@ class RayExecutor(Executor):
             for name, end in ends.items()
         }
 
-    def end(self, job: str) -> None:
-        """End a job and all its processes."""
-        self._end([job])
+    def end(self, *jobs: str) -> None:
+        """End jobs and all their processes."""
+        refs = [self._jobs[job] for job in jobs if job in self._jobs]
+        self._asked.update(jobs)
+        for ref in refs:
+            ray.cancel(ref)
+        if refs:
+            wait_s = self._grace_s + 2 * PATIENCE_S
+            _, left = ray.wait(refs, num_returns=len(refs), timeout=wait_s)
+            for ref in left:
+                ray.cancel(ref, force=True)
 
     def close(self) -> None:
         """End every job; without a head Ray ends them with its nodes."""
         if self._head.reached():
-            self._end(list(self._jobs))
+            self.end(*self._jobs)
 
     def _remote(self, command: Command) -> ray.ObjectRef:
         resources = command.resources
@@ -154,17 +162,6 @@ class RayExecutor(Executor):
         )
         # as an argument: Ray writes the content of a runtime_env to its logs
         return run.remote(command, dict(os.environ), Path.cwd(), self._grace_s)
-
-    def _end(self, names: Sequence[str]) -> None:
-        jobs = [self._jobs[name] for name in names if name in self._jobs]
-        self._asked.update(names)
-        for job in jobs:
-            ray.cancel(job)
-        if jobs:
-            wait_s = self._grace_s + 2 * PATIENCE_S
-            _, left = ray.wait(jobs, num_returns=len(jobs), timeout=wait_s)
-            for job in left:
-                ray.cancel(job, force=True)
 
 
 def _run(command: Command, environment: dict[str, str], folder: Path, grace_s: float) -> End:
@@ -203,7 +200,7 @@ def _end_of(job: ray.ObjectRef) -> End:
 def _join(address: str | None) -> str:
     """Join the cluster; where its head listens."""
     given = address or os.environ.get("RAY_ADDRESS")
-    where = f"at {given}" if given else "on this machine"
+    address_text = f"at {given}" if given else "on this machine"
     handler = signal.getsignal(signal.SIGTERM)
     try:
         if given and given != "auto":  # Ray itself tries for minutes
@@ -213,7 +210,7 @@ def _join(address: str | None) -> str:
         )
     except (OSError, ValueError, RuntimeError) as error:
         raise ExecutorError(
-            f"no Ray cluster can be reached {where}: {error}",
+            f"no Ray cluster can be reached {address_text}: {error}",
             "start one with `ray start --head`, or give another --address HOST:PORT",
         ) from error
     if threading.current_thread() is threading.main_thread():

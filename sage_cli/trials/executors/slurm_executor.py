@@ -101,14 +101,15 @@ class SlurmExecutor:
         self._jobs -= set(ends)
         return ends
 
-    def end(self, job: str) -> None:
-        """Cancel a job and wait until Slurm says that nothing of it runs."""
-        if job not in self._jobs:
+    def end(self, *jobs: str) -> None:
+        """Cancel jobs and wait until Slurm says that nothing of them runs."""
+        cancelled = self._jobs.intersection(jobs)
+        if not cancelled:
             return
-        self._asked.add(job)
-        _ask("scancel", job, check=False)
+        self._asked |= cancelled
+        _ask("scancel", *cancelled, check=False)
         self._check()
-        while self._goes_on(job):
+        while any(map(self._goes_on, cancelled)):
             time.sleep(_POLL_S)
             self._check()
 

@@ -56,7 +56,7 @@ def outcome(sweep: Sweep, study: Study, under_way: Collection[int]) -> Document:
 
 
 def lost(study: Study, sweep: Sweep) -> list[StudyTrial]:
-    """The done trials of whose replicates the store has not all results any more."""
+    """The done trials for which some replicate's results are no longer stored."""
     done = (trial for trial in study.trials() if trial.state is State.DONE)
     return [trial for trial in done if _stored(trial, sweep)[1] is not None]
 
@@ -78,16 +78,15 @@ def _stored(trial: StudyTrial, sweep: Sweep) -> tuple[dict[str, ByBenchmark], st
 
 def _axis(name: str, parameter: Parameter) -> Axis:
     if isinstance(parameter, Range):
-        return Axis(
-            name, parameter.key, low=parameter.range[0], high=parameter.range[1], log=parameter.log
-        )
+        low, high = parameter.range
+        return Axis(name, parameter.key, low=low, high=high, log=parameter.log)
     return Axis(name, parameter.key, values=parameter.values)
 
 
 def _trial(stored_trial: StudyTrial, sweep: Sweep, goes_on: bool) -> SweepTrial:
     """A trial with all of its measured seeds."""
     counts_by_run, missing = _stored(stored_trial, sweep)
-    state = _unfinished(sweep, goes_on)
+    state, notes = _unfinished(sweep, goes_on), stored_trial.attrs
     trial = CountedTrial(
         stored_trial.point, state, runs=tuple(counts_by_run), curve=_curve(stored_trial, sweep)
     )
@@ -100,20 +99,17 @@ def _trial(stored_trial: StudyTrial, sweep: Sweep, goes_on: bool) -> SweepTrial:
         values, counts = _named(sweep, mean_scores(scores)), tuple(counts_by_run.values())
         return replace(trial, state="done", values=values, counts=counts)
     if stored_trial.state in (State.FAILED, State.INFEASIBLE):
-        lines = tuple(stored_trial.attrs.get("lines", ()))
-        why = TrialFailure(
-            str(stored_trial.attrs.get("failure")), str(stored_trial.attrs.get("reason")), lines
-        )
+        lines = tuple(notes.get("lines", ()))
+        why = TrialFailure(str(notes.get("failure")), str(notes.get("reason")), lines)
         return replace(trial, state="failed", failure=why)
     if stored_trial.state is State.PRUNED:
-        return replace(trial, state="pruned", pruned=str(stored_trial.attrs.get("reason")))
+        return replace(trial, state="pruned", pruned=str(notes.get("reason")))
     return trial
 
 
 def _named(sweep: Sweep, values: Sequence[float]) -> dict[str, float]:
-    return dict(
-        zip((objective.name for objective in sweep.config.sweep.objectives), values, strict=True)
-    )
+    names = [objective.name for objective in sweep.config.sweep.objectives]
+    return dict(zip(names, values, strict=True))
 
 
 def _curve(trial: StudyTrial, sweep: Sweep) -> LearningCurve | None:
@@ -206,6 +202,4 @@ def _thinned(points: Sequence[tuple[int, float]]) -> tuple[tuple[int, float], ..
     """Return `POINTS` windows' last steps and means, or the points if they are not more."""
     size = -(-len(points) // POINTS)
     windows = [points[start : start + size] for start in range(0, len(points), size)]
-    return tuple(
-        (window[-1][0], sum(value for _, value in window) / len(window)) for window in windows
-    )
+    return tuple((part[-1][0], sum(value for _, value in part) / len(part)) for part in windows)

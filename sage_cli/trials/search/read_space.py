@@ -132,7 +132,10 @@ def _conditions(name: str, parameters: Mapping[str, Parameter]) -> dict[str, tup
     A setting that only some of the searched guides or methods have exists only with those. Raises
     ValueError for a condition that no point meets.
     """
-    parameter, by_key = parameters[name], {by_name.key: by_name for by_name in parameters.values()}
+    parameter, by_key = (
+        parameters[name],
+        {searched.key: searched for searched in parameters.values()},
+    )
     conditions: dict[str, tuple[Value, ...]] = {}
     for typed, values in parameter.when.items():
         condition = parameters.get(typed) or by_key.get(typed)
@@ -263,10 +266,8 @@ def parse_line(text: str) -> dict[str, Any]:
             raise ConfigurationError(f"the space names {name} twice", EXAMPLE)
         parameters[name] = _domain(domain, part)
         if condition:
-            pairs = [_pair(condition_part, part) for condition_part in condition.split(" and ")]
-            parameters[name]["when"] = {
-                name_of_other: values.split("|") for name_of_other, values in pairs
-            }
+            pairs = [_pair(text, part) for text in condition.split(" and ")]
+            parameters[name]["when"] = {key: values.split("|") for key, values in pairs}
     return {"parameters": parameters}
 
 

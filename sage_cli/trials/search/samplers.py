@@ -34,7 +34,7 @@ from optuna.samplers import (
 )
 from optuna.trial import FrozenTrial, Trial, TrialState
 
-from sage_cli.trials.search.space import Point, Space, Value, Values
+from sage_cli.trials.search.space import Point, Space, Value
 
 _WITH_ORDER = ("qmc", "tpe", "gp", "cmaes")
 """Samplers that go by how near values are to each other."""
@@ -42,18 +42,15 @@ _WITH_ORDER = ("qmc", "tpe", "gp", "cmaes")
 
 def ordered_lists(space: Space, sampler: str) -> list[str]:
     """Return the lists of numbers, by short name, whose order that sampler can use."""
-    lists = {
-        name: parameter
-        for name, parameter in space.parameters.items()
-        if isinstance(parameter, Values)
-    }
-    return [name for name, values in lists.items() if sampler in _WITH_ORDER and values.numeric]
+    if sampler not in _WITH_ORDER:
+        return []
+    return [name for name, values in space.lists.items() if values.numeric]
 
 
 class OptunaSpace:
-    """A space as Optuna has it; a list in `ordered` is there the places of its sorted values.
+    """A space in Optuna's terms; a list in `ordered` becomes the indices of its sorted values.
 
-    Left a list, it would be categories, of which none is nearer than another.
+    As categories, its values would have no order.
     """
 
     def __init__(self, space: Space, ordered: Collection[str]) -> None:
@@ -70,12 +67,8 @@ class OptunaSpace:
     @property
     def always(self) -> dict[str, BaseDistribution]:
         """The distributions of the parameters that every point has."""
-        some = self.space.conditional
-        return {
-            name: distribution
-            for name, distribution in self._distributions.items()
-            if name not in some
-        }
+        names = self._distributions.keys() - self.space.conditional
+        return {name: chosen for name, chosen in self._distributions.items() if name in names}
 
     def to_params(self, point: Point) -> tuple[dict[str, Any], dict[str, BaseDistribution]]:
         """Return a point as a trial's parameters, with their distributions."""
@@ -101,7 +94,7 @@ class OptunaSpace:
         }
 
     def suggest(self, trial: Trial) -> Point:
-        """Return what the trial's sampler chooses for the parameters, each where it exists."""
+        """Return the point that the trial's sampler chooses; absent parameters are left out."""
         point: dict[str, Value] = {}
         for name, parameter in self.space.parameters.items():
             if parameter.exists_in(point):
@@ -172,8 +165,8 @@ def sampler(
 
     `infeasible` of those that count were ruled out.
 
-    What it draws depends on the study's content, the seed and those numbers alone, so that a driver
-    that was started again proposes what it would have proposed.
+    Its proposals depend on the study's content, the seed and these numbers alone, so a restarted
+    driver proposes the same points.
     """
     seed_of_ask = int(np.random.SeedSequence([seed, asked + withdrawn]).generate_state(1)[0])
     begins = asked < STARTUP or asked - infeasible < LEAST

@@ -49,12 +49,8 @@ def key_of(name: str) -> str:
     key = name if "." in name else SHORT.get(name) or _by_last_part(name)
     resolved = setting(key)
     if resolved is None:
-        searched = [
-            known_key
-            for known_key, described in settings().items()
-            if not _reason_against(described)
-        ]
-        last_parts = [known_key.rpartition(".")[2] for known_key in searched]
+        searched = [key for key, described in settings().items() if not _reason_against(described)]
+        last_parts = [key.rpartition(".")[2] for key in searched]
         close = meant(name, searched if "." in name else [*SHORT, *last_parts])
         raise ConfigurationError(f"there is no setting '{name}'{close}")
     if reason := _reason_against(resolved):
@@ -259,9 +255,19 @@ class Space(Section):
         return {name: parameter.key for name, parameter in self.parameters.items()}
 
     @property
+    def _by_key(self) -> dict[str, Values | Range]:
+        return {parameter.key: parameter for parameter in self.parameters.values()}
+
+    @property
     def ranges(self) -> list[str]:
         """The short names of the parameters that no list of values describes."""
         return [name for name, parameter in self.parameters.items() if isinstance(parameter, Range)]
+
+    @property
+    def lists(self) -> dict[str, Values]:
+        """The parameters with a list of values, by short name."""
+        parameters = self.parameters.items()
+        return {name: values for name, values in parameters if isinstance(values, Values)}
 
     @property
     def conditional(self) -> list[str]:
@@ -301,11 +307,9 @@ class Space(Section):
 
     def __contains__(self, point: Point) -> bool:
         """Return True if `point` has exactly the parameters that it should, with their values."""
-        existing = [
-            parameter for parameter in self.parameters.values() if parameter.exists_in(point)
-        ]
-        same = {parameter.key for parameter in existing} == set(point)
-        return same and all(parameter.holds(point[parameter.key]) for parameter in existing)
+        existing = {key: domain for key, domain in self._by_key.items() if domain.exists_in(point)}
+        same = existing.keys() == point.keys()
+        return same and all(existing[key].holds(value) for key, value in point.items())
 
     def plain(self) -> list[dict[str, Any]]:
         """Return the parameters in types that JSON has."""

@@ -93,10 +93,9 @@ class Lease:
         self.own = replace(self.own, holder=Holder.this_process())
         self.patiently(lambda: self.study.set_user_attr(DRIVER, asdict(self.own)))
         time.sleep(SETTLE_S)
+        # two drivers may have found it free at once: after the wait, both see which wrote last
         latest = self._owner()
-        if (
-            latest is not None and latest.holder != self.own.holder
-        ):  # the last one that wrote has the lease
+        if latest is not None and latest.holder != self.own.holder:
             raise self._refusal(latest)
         threading.Thread(target=self._beat, daemon=True).start()
         return before if elsewhere else None

@@ -65,7 +65,7 @@ class StoredTrials:
         return [self._space.from_params(frozen.params) for frozen in withdrawn]
 
     def tidy(self) -> None:
-        """Close what a killed driver left that is no trial yet: unfinished asks."""
+        """Close the trials that a killed driver had asked for but not yet filled with a point."""
         running = {trial.number for trial in self.trials() if trial.state is State.RUNNING}
         for frozen in self._all():
             if frozen.state is TrialState.RUNNING and frozen.number not in running:
@@ -110,9 +110,7 @@ class StoredTrials:
 
     def enter(self, point: Point, values: Sequence[float], attrs: Mapping[str, Any]) -> None:
         """Enter a trial that is done already."""
-        self._add(
-            point, attrs, state=TrialState.COMPLETE, values=[float(value) for value in values]
-        )
+        self._add(point, attrs, state=TrialState.COMPLETE, values=list(map(float, values)))
 
     def note(self, trial: StudyTrial, **attrs: Any) -> None:
         """Store something about a trial that has not ended yet, in JSON's types."""
@@ -134,7 +132,7 @@ class StoredTrials:
 
     def complete(self, trial: StudyTrial, values: Sequence[float]) -> None:
         """End a trial with its values."""
-        self._close(trial.number, [float(value) for value in values], TrialState.COMPLETE)
+        self._close(trial.number, list(map(float, values)), TrialState.COMPLETE)
 
     def end(self, trial: StudyTrial, *, pruned: bool = False) -> None:
         """End a trial without values, because it failed or was pruned."""
@@ -275,9 +273,8 @@ class Study(StoredTrials):
             opened_study.before = lease.take()
             opened_study.lease = lease
         opened_study.tidy()
-        opened_study.failed = [
-            trial for trial in opened_study.trials() if trial.state is State.FAILED
-        ]
+        trials = opened_study.trials()
+        opened_study.failed = [trial for trial in trials if trial.state is State.FAILED]
         return opened_study
 
     def close(self) -> None:
@@ -368,14 +365,10 @@ class Study(StoredTrials):
     def _left(self, met: Mapping[Any, StudyTrial]) -> list[Point] | None:
         """The points without a trial; None if there are too many to list."""
         points = list(self.space.points()) if self.sampler == "grid" else self.space.listed()
-        return (
-            None
-            if points is None
-            else [left_point for left_point in points if point_key(left_point) not in met]
-        )
+        return points and [point for point in points if point_key(point) not in met]
 
     def _asked(self, met: Mapping[Any, StudyTrial]) -> StudyTrial | None:
-        """What the sampler proposes; None if it is known, of which it is told the result."""
+        """The sampler's proposal; None if the point is known, whose result the sampler learns."""
         withdrawn, counted = len(self.withdrawn()), self.asked()
         ruled_out = sum(trial.state is State.INFEASIBLE for trial in self.trials())
         chooses = sampler(self.sampler, self.seed, counted, withdrawn, self._space, ruled_out)

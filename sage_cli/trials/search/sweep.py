@@ -20,7 +20,7 @@ from sage_cli.store.files import identity_of
 from sage_cli.store.run import Run
 from sage_cli.trials.search.folder import SweepFacts, SweepFolder
 from sage_cli.trials.search.read_space import read_space
-from sage_cli.trials.search.space import Point, Space, State, Values, point_key
+from sage_cli.trials.search.space import Point, Space, State, point_key
 from sage_cli.trials.task import (
     Measurements,
     Replicate,
@@ -65,11 +65,9 @@ def sweep_settings(shared: SageConfig, keys: Mapping[str, str]) -> dict[str, Any
     `keys` maps the parameters' short names to settings. Values, objectives, seeds and samplers are
     not part of it, so they can change without losing a trial.
     """
-    recipes = (shared, shared, shared)
     sections = {
         name: section.determinants() if hasattr(section, "determinants") else section
-        for config in recipes
-        for name, section in vars(config).items()
+        for name, section in vars(shared).items()
     }
     searched = dict.fromkeys(keys.values(), "searched")
     return {**dict(leaves(sections)), **searched}
@@ -144,11 +142,8 @@ def choose_sampler(name: str | None, space: Space, objectives: Sequence[str]) ->
     chosen = name or ("tpe" if space.ranges else "grid")
     reason = _reason_against(chosen, space, objectives)
     if reason:
-        able = [
-            able_name
-            for able_name in get_args(Sampler)
-            if not _reason_against(able_name, space, objectives)
-        ]
+        names = get_args(Sampler)
+        able = [name for name in names if not _reason_against(name, space, objectives)]
         remedy = f"choose --sampler {', '.join(able)}"
         if chosen == "grid":
             remedy = f"write values, as {space.ranges[0]}=0.1|0.2|0.3, or {remedy}"
@@ -166,12 +161,7 @@ def _reason_against(sampler: str, space: Space, objectives: Sequence[str]) -> st
         return None
     if len(objectives) > 1:
         return f"takes one objective, not {len(objectives)}: {', '.join(objectives)}"
-    lists = {
-        name: parameter
-        for name, parameter in space.parameters.items()
-        if isinstance(parameter, Values)
-    }
-    if words := [name for name, values in lists.items() if not values.numeric]:
+    if words := [name for name, values in space.lists.items() if not values.numeric]:
         return f"searches numbers only, and {' and '.join(words)} has words or switches"
     return "needs at least two parameters" if len(space.parameters) < 2 else None
 
@@ -295,8 +285,9 @@ class Sweep:
         return study
 
     def _learn(self, study: Study) -> None:
-        """Tell the study what the list of runs leads to and it does not know."""
-        ended = (State.DONE, State.RUNNING)  # of others somebody may have made the result since
+        """Enter stored results of listed runs that the study does not know, as of another view."""
+        # the result of a trial that failed may have been made since, by hand or by another sweep
+        ended = (State.DONE, State.RUNNING)
         known_points = {point_key(trial.point) for trial in study.trials() if trial.state in ended}
         self.folder.runs.mend()
         points = {point_key(entry.point): entry.point for entry in self.folder.runs.entries()}
@@ -304,12 +295,9 @@ class Sweep:
             if key in known_points or point not in self.space:
                 continue
             results = [self.results(replicate) for replicate in self.trial(point).replicates]
-            scores = [
-                score(self.config.sweep.objectives, result)
-                for result in results
-                if result is not None
-            ]
-            if len(scores) == len(results):
+            measured = [result for result in results if result is not None]
+            if len(measured) == len(results):
+                scores = [score(self.config.sweep.objectives, result) for result in measured]
                 study.known(point, mean_scores(scores), source="an earlier view of this sweep")
 
 

@@ -71,11 +71,9 @@ def decide(result: PartResult, by_pair: Mapping[Pair, Mapping[str, Contrast]]) -
 
 def _p_at(contrast: Contrast | None, k: int) -> float:
     """Return the unadjusted p at `k`; NaN without a measurement."""
-    return (
-        float("nan")
-        if contrast is None
-        else float(contrast.difference.p_K[contrast.difference.ks.index(k)])
-    )
+    if contrast is None:
+        return float("nan")
+    return float(contrast.difference.p_K[contrast.difference.ks.index(k)])
 
 
 def _decided(

@@ -128,10 +128,10 @@ class Method(Section):
 
     @field_validator("of")
     @classmethod
-    def _has_three_parts_at_most(cls, of: str) -> str:
-        if not 1 <= len(of.split("/")) <= 3 or not all(of.split("/")):
-            raise ValueError(f"'{of}' is not base, ALGORITHM, ALGORITHM/GUIDE or .../KL")
-        return of
+    def _has_three_parts_at_most(cls, name: str) -> str:
+        if len(name.split("/")) > 3 or not all(name.split("/")):
+            raise ValueError(f"'{name}' is not base, ALGORITHM, ALGORITHM/GUIDE or .../KL")
+        return name
 
     @property
     def is_base(self) -> bool:

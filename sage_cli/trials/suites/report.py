@@ -175,9 +175,7 @@ def _provenance(plan: PlannedSuite, part_results: Sequence[PartResult]) -> Prove
             measurement.sample_set, measurement.policy, measurement.seed
         )
         for method in measured_methods
-        for by_benchmark in method.measured
-        for seeds in by_benchmark.values()
-        for measurement in seeds
+        for measurement in method.measurements
     }
     evaluation = config.evaluation
     return replace(

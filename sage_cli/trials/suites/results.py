@@ -11,6 +11,7 @@ from sage_cli.errors import ConfigurationError, SageError
 from sage_cli.metrics import Counts, Side, parse_ks, pooled
 from sage_cli.models.planned import state
 from sage_cli.reports.passk import powers_of_two
+from sage_cli.reports.provenance import SeedCounts
 from sage_cli.store.files import replacing
 from sage_cli.store.run import evaluation_figures, name_in
 from sage_cli.trials.suites.declaration import Suite
@@ -57,6 +58,16 @@ class MethodResult:
     def benchmarks(self) -> tuple[str, ...]:
         """The benchmarks on which it was measured."""
         return tuple(self.measured[0]) if self.measured else ()
+
+    @property
+    def measurements(self) -> list[SeedCounts]:
+        """Every measurement: by replicate, benchmark and evaluation seed."""
+        return [
+            measurement
+            for by_benchmark in self.measured
+            for seeds in by_benchmark.values()
+            for measurement in seeds
+        ]
 
     def side(self, benchmark: str) -> Side:
         """Its models on a benchmark, one for each replicate."""
@@ -198,12 +209,7 @@ def write_counts(part_results: Sequence[PartResult], file: Path) -> None:
 def _counts(result: PartResult) -> Iterator[dict[str, str | int]]:
     for method in result.there:
         seeds = {replicate.policy.label: replicate.seed + 1 for replicate in method.replicates}
-        for measured in (
-            measurement
-            for by in method.measured
-            for seeds_of_one in by.values()
-            for measurement in seeds_of_one
-        ):
+        for measured in method.measurements:
             about: dict[str, str | int] = {
                 "suite": result.suite.name, "method": method.label, "policy": measured.policy,
                 "benchmark": measured.benchmark, "seed": seeds[measured.policy],

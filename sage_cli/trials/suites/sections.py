@@ -52,8 +52,7 @@ def measured(result: PartResult) -> Document:
         tables.append(evaluation_table(f"Published, {model}", numbers, notes=source))
     elif printed and (other_printed := other_table(printed)) is not None:
         tables.append(other_printed)
-    seeds = [seeds for method in methods for by in method.measured for seeds in by.values()]
-    rows = [measurement for of_policy in seeds for measurement in of_policy]
+    rows = [measurement for method in methods for measurement in method.measurements]
     titles = {
         replicate.policy.label: replicate.title
         for method in result.methods

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -87,21 +87,20 @@ def _trial(suite: Suite, label: str, method: Method, overrides: Overrides) -> Tr
     words = Words(overrides.presets_with(preset), choices, (*sets, *overrides.sets))
     seeds = overrides.seeds or (suite.protocol.seeds if papers else suite.seeds)
     number = 1 if method.is_base else seeds
-    replicates = [
-        replace(replicate, is_initial=method.is_base)
-        for replicate in _replicates(label, number, first, words)
-    ]
-    return Trial(label, {**choices, **method.settings}, tuple(replicates))
-
-
-def _replicates(label: str, seeds: int, first: SageConfig, words: Words) -> Iterator[Replicate]:
-    for seed in range(seeds):
+    replicates = []
+    for seed in range(number):
         settings = {"rl.seed": first.rl.seed + seed} if seed else {}
-        sets = (*words.sets, *(_assignment(key, value) for key, value in settings.items()))
-        yield Replicate(
-            seeded(label, seed + 1) if seeds > 1 else label, seed,
-            changed(first, settings) if settings else first, replace(words, sets=sets),
-        )  # fmt: skip
+        seed_sets = [_assignment(key, value) for key, value in settings.items()]
+        replicates.append(
+            Replicate(
+                seeded(label, seed + 1) if number > 1 else label,
+                seed,
+                changed(first, settings) if settings else first,
+                replace(words, sets=(*words.sets, *seed_sets)),
+                is_initial=method.is_base,
+            )
+        )
+    return Trial(label, {**choices, **method.settings}, tuple(replicates))
 
 
 def _measurement(

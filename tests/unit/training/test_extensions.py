@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pytest
 import torch
 from torch import Tensor
-from toy_policy import PROMPTS, adapted
+from toy_policy import PROMPTS, adapted, timeless
 from trl import GRPOTrainer
 
 from sage_cli.errors import TrainingError
@@ -195,10 +195,6 @@ def test_a_guide_that_gives_nan_stops_the_first_step_by_name(bench: Any, configu
         trainer.train()
 
 
-def comparable(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{k: v for k, v in r.items() if not k.startswith(("time/", "memory/"))} for r in records]
-
-
 @pytest.mark.parametrize("estimator", ["k3", "reward"])
 @pytest.mark.parametrize("algo", ["bygroup", "bytoken"])
 def test_the_groups_advantage_as_a_plugin_trains_as_trls_own(
@@ -206,7 +202,7 @@ def test_the_groups_advantage_as_a_plugin_trains_as_trls_own(
 ):
     def train(name: str) -> list[dict[str, Any]]:
         rl = {"algo": name, "micro_batch": 8, "iterations": 2, "overlong_buffer": 0.2}
-        return comparable(bench.run(configure(rl=rl, anchor={"estimator": estimator}), name))
+        return timeless(bench.run(configure(rl=rl, anchor={"estimator": estimator}), name))
 
     for ours, theirs in zip(train(algo), train("grpo"), strict=True):
         assert ours == pytest.approx(theirs, abs=1e-5, rel=1e-4)

@@ -8,7 +8,7 @@ import math
 
 import pytest
 import torch
-from toy_policy import adapted
+from toy_policy import KilledError, adapted, killing, weights
 
 from sage_cli.errors import TrainingError
 from sage_cli.methods.guided_dpo import GuidedDpo
@@ -192,20 +192,6 @@ def test_a_policy_that_is_its_reference_has_the_loss_ln_2(
     assert "ref" not in saved
 
 
-class KilledError(Exception):
-    pass
-
-
-def killing(record):
-    if record["step"] == 4:
-        raise KilledError
-
-
-def weights(run):
-    (file,) = run.model.glob("*.safetensors")
-    return file.read_bytes()
-
-
 @pytest.mark.parametrize("tuning", ["full", "lora"])
 def test_a_killed_training_ends_as_an_undisturbed_one_to_the_bit(
     base, bench, configure, tokenizer, tmp_path, tuning
@@ -224,12 +210,12 @@ def test_a_killed_training_ends_as_an_undisturbed_one_to_the_bit(
 
     whole = train("whole")
     with pytest.raises(KilledError):
-        train("killed", killing)
+        train("killed", killing(4))
     killed = train("killed")
-    assert weights(killed) == weights(whole)
+    assert weights(killed.model) == weights(whole.model)
     assert killed.metrics.read() == whole.metrics.read()
     (killed.model / next(killed.model.glob("*.safetensors")).name).unlink()
-    assert weights(train("killed")) == weights(whole)  # only its model was lacking
+    assert weights(train("killed").model) == weights(whole.model)  # only its model was lacking
 
 
 def test_validations_are_recorded_where_they_are_due(base, configure, tokenizer, tmp_path):

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from toy_policy import timeless
 from transformers import Trainer
 
 from sage_cli.errors import ConfigurationError, Interrupted, StoreError, TrainingError
@@ -58,11 +59,7 @@ def train(request: pytest.FixtureRequest, bench: Any, configure: Any) -> Train:
 
 
 def records(run: Run) -> list[dict[str, Any]]:
-    """Without what a clock says."""
-    return [
-        {k: v for k, v in r.items() if not k.startswith(("time/", "memory/"))}
-        for r in run.metrics.read()
-    ]
+    return timeless(run.metrics.read())
 
 
 def test_a_signal_saves_at_the_next_boundary_and_nothing_is_lost(bench: Any, train: Train):

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 import pytest
+from toy_policy import KilledError, killing, weights
 
 from sage_cli.config.load import load
 from sage_cli.errors import TrainingError
@@ -23,11 +24,6 @@ def early(prompts, completions, completion_ids, gold, **columns):
 def failing(completions, **_):
     return ["yes"] * len(completions)
 """
-
-
-def weights(folder: Path) -> bytes:
-    (file,) = folder.glob("*.safetensors")
-    return file.read_bytes()
 
 
 @pytest.fixture
@@ -108,17 +104,10 @@ def test_the_share_that_a_judge_says_is_paid(bench: Any, configure: Any):
 
 
 def test_a_resumed_training_is_the_same(bench: Any, configure: Any, mine: str):
-    class Killed(Exception):  # noqa: N818
-        pass
-
-    def kill(record: Any) -> None:
-        if record["step"] == 3:
-            raise Killed
-
     config = configure(rl={"rewards": ["grade", f"{mine}:early"]})
     bench.run(config, "whole")
-    with pytest.raises(Killed):
-        bench.run(config, "torn", on_step=kill)
+    with pytest.raises(KilledError):
+        bench.run(config, "torn", on_step=killing(3))
     bench.run(config, "torn")
     assert weights(bench.folder / "torn/model") == weights(bench.folder / "whole/model")
     whole = Run(bench.folder / "whole").ledger.read()

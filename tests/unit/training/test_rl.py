@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
-from toy_policy import PROMPTS, adapted, parity_grader
+from toy_policy import PROMPTS, KilledError, adapted, killing, parity_grader, timeless, weights
 from trl import GRPOConfig
 
 from sage_cli.config.schema import SageConfig
@@ -171,27 +171,6 @@ def test_remote_code_is_loaded_with_consent_alone(configure: Any):
     assert arguments(consent).trust_remote_code is True
 
 
-def weights(folder: Path) -> bytes:
-    (file,) = folder.glob("*.safetensors")
-    return file.read_bytes()
-
-
-def timeless(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{k: v for k, v in r.items() if not k.startswith(("time/", "memory/"))} for r in records]
-
-
-class KilledError(Exception):
-    pass
-
-
-def killing_at(step: int):
-    def on_step(record: Any) -> None:
-        if record["step"] == step:
-            raise KilledError
-
-    return on_step
-
-
 GUIDES = [
     {"name": "rapo"},
     {"name": "none"},
@@ -207,7 +186,7 @@ def test_resume_is_bit_identical(bench: Any, configure: Any, guide: dict[str, An
     whole = bench.run(config, "whole")
     for step in (3, 4):
         with pytest.raises(KilledError):
-            bench.run(config, "torn", on_step=killing_at(step))
+            bench.run(config, "torn", on_step=killing(step))
     bench.run(config, "torn")
     assert weights(bench.folder / "torn/model") == weights(bench.folder / "whole/model")
     resumed = MetricsFile(bench.folder / "torn/metrics.jsonl").read()
@@ -230,7 +209,7 @@ def test_rollouts_are_kept_at_their_steps_and_resumed(bench: Any, configure: Any
     assert len({row["prompt"] for row in rows[:3]}) == 3
     for step in (3, 5):  # both in the middle of what rollouts.jsonl holds by then
         with pytest.raises(KilledError):
-            bench.run(config, "torn", on_step=killing_at(step))
+            bench.run(config, "torn", on_step=killing(step))
     bench.run(config, "torn")
     assert Run(bench.folder / "torn").rollouts.read() == rows
 
@@ -244,7 +223,7 @@ def test_a_checkpoint_torn_by_a_kill_is_passed_over(bench: Any, configure: Any):
     config = configure(rl={"steps": 4, "save_every": 1})
     bench.run(config, "whole")
     with pytest.raises(KilledError):
-        bench.run(config, "torn", on_step=killing_at(4))
+        bench.run(config, "torn", on_step=killing(4))
     newest = bench.folder / "torn/checkpoints/checkpoint-3/model.safetensors"
     newest.write_bytes(newest.read_bytes()[:1000])
     bench.run(config, "torn")
@@ -254,7 +233,7 @@ def test_a_checkpoint_torn_by_a_kill_is_passed_over(bench: Any, configure: Any):
 def test_a_checkpoint_of_another_run_or_model_is_not_gone_on_from(bench: Any, configure: Any):
     bench.run(configure(rl={"steps": 2}), "theirs")
     with pytest.raises(KilledError):
-        bench.run(configure(), "ours", on_step=killing_at(1))
+        bench.run(configure(), "ours", on_step=killing(1))
     theirs, ours = (bench.folder / name / "checkpoints" for name in ("theirs", "ours"))
     copied = shutil.copytree(theirs / "checkpoint-2", ours / "checkpoint-2")
     before = (bench.folder / "ours/metrics.jsonl").read_bytes()
@@ -280,7 +259,7 @@ def test_an_adapters_checkpoint_on_another_base_is_not_gone_on_from(
         model = attach_lora(load_model(base), config.model.lora)
         if steps:
             with pytest.raises(KilledError):
-                bench.run(config, model=model, reference=None, on_step=killing_at(steps))
+                bench.run(config, model=model, reference=None, on_step=killing(steps))
         else:
             with pytest.raises(StoreError, match=f"folder {bench.base} and {other}"):
                 bench.run(config, model=model, reference=None)
@@ -394,7 +373,7 @@ def test_two_steps_share_a_generation_and_take_half_of_it_each(
     # the second step's policy is another than the one that drew its completions
     assert whole[0]["kl/reference"] == pytest.approx(0, abs=1e-6) != whole[1]["kl/reference"]
     with pytest.raises(KilledError):
-        bench.run(config, "torn", on_step=killing_at(4))
+        bench.run(config, "torn", on_step=killing(4))
     assert [path.name for path in (bench.folder / "torn/checkpoints").iterdir()] == ["checkpoint-2"]
     bench.run(config, "torn")
     assert weights(bench.folder / "torn/model") == weights(bench.folder / "whole/model")
@@ -460,7 +439,7 @@ def test_the_guides_clock_and_that_a_resumed_run_reads_it_on(
     bench.run(config, "whole")
     assert read == expected
     with pytest.raises(KilledError):
-        bench.run(config, "torn", on_step=killing_at(3))
+        bench.run(config, "torn", on_step=killing(3))
     read.clear()
     bench.run(config, "torn")
     assert read == expected[len(expected) // 2 :]
@@ -484,7 +463,7 @@ def test_lora_is_held_to_its_reference_and_resumes(bench: Any, configure: Any, r
     else:
         assert records[0]["kl/reference"] > 0.01
     with pytest.raises(KilledError):
-        run("torn", on_step=killing_at(3))
+        run("torn", on_step=killing(3))
     run("torn")
     assert weights(bench.folder / "torn/model") == weights(bench.folder / "whole/model")
     saved = load_file(bench.folder / "whole/model/adapter_model.safetensors")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from toy_policy import PROMPTS
+from toy_policy import PROMPTS, KilledError, killing, timeless
 from trl import GRPOTrainer
 
 from sage_cli.errors import DataError, StoreError
@@ -20,10 +20,6 @@ from sage_cli.training.checkpoints import seal
 
 RL = {"algo": "rlpr", "reward_filter": 0.0}
 OPEN, CLOSE = "<SOLUTION>", "</SOLUTION>"
-
-
-class Killed(Exception):  # noqa: N818
-    pass
 
 
 def plain_chance(model: Any, tokenizer: Any, before: str, gold: str) -> float:
@@ -106,18 +102,12 @@ def test_a_resumed_training_is_paid_by_the_same_start_and_average(bench: Any, co
     rl = {**RL, "reward_filter": 1.0, "steps": 14, "save_every": 12, "learning_rate": 1e-3}
     config = configure(rl=rl, guide={"name": "branch", "tau": 0.5})
 
-    def die(record: dict[str, Any]) -> None:
-        if record["step"] == 13:
-            raise Killed
-
     whole = bench.run(config, "whole")
-    with pytest.raises(Killed):
-        bench.run(config, "resumed", on_step=die)
+    with pytest.raises(KilledError):
+        bench.run(config, "resumed", on_step=killing(13))
     rest = bench.run(config, "resumed")
     assert [record["step"] for record in rest] == [13, 14]
-    for one, other in zip(whole[12:], rest, strict=True):
-        for key in one:
-            assert key.startswith(("time/", "memory/")) or one[key] == other[key], key
+    assert timeless(rest) == timeless(whole[12:])
     files = [bench.folder / name / "model/model.safetensors" for name in ("whole", "resumed")]
     assert files[0].read_bytes() == files[1].read_bytes()
     assert {"reward", "grade/right", "reward/paid", "reward/probability"} <= whole[0].keys()
@@ -161,12 +151,8 @@ def test_golds_are_read_at_the_start_as_in_training(
 def test_the_start_is_kept_in_checkpoints_alone(bench: Any, configure: Any):
     config = configure(rl={**RL, "steps": 4, "save_every": 2, "keep_checkpoints": None})
 
-    def die(record: dict[str, Any]) -> None:
-        if record["step"] == 3:
-            raise Killed
-
-    with pytest.raises(Killed):
-        bench.run(config, on_step=die)
+    with pytest.raises(KilledError):
+        bench.run(config, on_step=killing(3))
     kept = bench.folder / "run/checkpoints/checkpoint-2/reward.json"
     golds = json.loads(kept.read_text())["golds_at_start"]
     with torch.no_grad():
