@@ -363,8 +363,7 @@ def test_covers_where_values_sit_near_0_or_1(a: float, b: float, problems: int, 
 def test_a_thousand_ks_stay_within_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     counts = drawn(even(np.random.default_rng(3), 40), 64, np.random.default_rng(4))
     whole = curve(counts, range(1, 65), Resampling(resamples=200))
-    for place in ("resampling", "interval"):
-        monkeypatch.setattr(f"sage_cli.metrics.intervals.{place}.BLOCK", 1000)
+    monkeypatch.setattr("sage_cli.metrics.intervals.BLOCK", 1000)
     parts = curve(counts, range(1, 65), Resampling(resamples=200))
     np.testing.assert_allclose(parts.low_K, whole.low_K, rtol=1e-12)
     np.testing.assert_allclose(parts.high_K, whole.high_K, rtol=1e-12)
