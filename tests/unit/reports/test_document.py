@@ -171,8 +171,7 @@ def test_data_can_not_take_the_documents_own_keys(key: str) -> None:
 def test_documents_are_built_without_what_only_figures_need() -> None:
     program = (
         "import sys\n"
-        "from sage_cli.reports import comparison, evaluation, passk, terminal\n"
-        "from sage_cli.reports.sweep_report import document\n"
+        "from sage_cli.reports import comparison_report, evaluation, passk, sweep_report, terminal\n"
         "print([m for m in ('matplotlib', 'torch', 'scipy', 'jinja2') if m in sys.modules])"
     )
     done = subprocess.run(

@@ -11,7 +11,7 @@ import pytest
 
 from sage_cli.view.api import Api
 
-WRITTEN = Path(__file__).resolve().parents[3] / "data/imported"
+WRITTEN = Path(__file__).resolve().parents[2] / "data/imported"
 LOG = WRITTEN / "inspect.eval"
 
 
