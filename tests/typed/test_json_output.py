@@ -206,7 +206,7 @@ def test_sweeps_and_suites_answer(
 
 
 ELSEWHERE = {"sweep pictures", "sweep cancel", "sweep dashboard"}
-"""Typed in tests/unit/cli/trials/test_sweeps.py."""
+"""Typed in tests/unit/cli/test_sweeps.py."""
 
 
 def test_no_command_is_left_out() -> None:

@@ -171,7 +171,8 @@ def test_data_can_not_take_the_documents_own_keys(key: str) -> None:
 def test_documents_are_built_without_what_only_figures_need() -> None:
     program = (
         "import sys\n"
-        "from sage_cli.reports import comparison_report, evaluation, passk, sweep_report, terminal\n"
+        "from sage_cli.reports import comparison_report, evaluation, passk\n"
+        "from sage_cli.reports import sweep_report, terminal\n"
         "print([m for m in ('matplotlib', 'torch', 'scipy', 'jinja2') if m in sys.modules])"
     )
     done = subprocess.run(
