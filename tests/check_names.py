@@ -16,8 +16,14 @@ PACKAGE = Path(__file__).resolve().parents[1] / "sage_cli"
 
 
 def bound(tree: ast.AST) -> Iterator[tuple[str, int]]:
-    """Yield the names that a module binds to values, with their lines."""
+    """Yield the names that a module binds to values, with their lines; not those of settings."""
+    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    fields = {
+        line.target for node in classes for line in node.body if isinstance(line, ast.AnnAssign)
+    }
     for node in ast.walk(tree):
+        if node in fields:
+            continue
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             yield node.id, node.lineno
         elif isinstance(node, ast.arg):
