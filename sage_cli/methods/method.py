@@ -92,7 +92,7 @@ class Method(Extensible):
 
     package = "sage_cli.methods"
     tag = "algo"
-    other_modules = ("contract", "formulas", "hooks")
+    other_modules = ("formulas", "hooks", "method_contract")
 
     algo: str = "grpo"
     """The method; `sage config algos` lists them."""

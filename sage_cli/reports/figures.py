@@ -17,6 +17,7 @@ import numpy as np
 
 from sage_cli.metrics import Curve, Difference
 from sage_cli.metrics.counts import FloatArray
+from sage_cli.reports.series import by_method
 from sage_cli.reports.tables import Estimate
 from sage_cli.store.files import replacing
 
@@ -130,7 +131,6 @@ def say(
     axes.annotate(text, place, offset, textcoords="offset points", **style)
 
 
-_SEED = ", seed "
 INITIAL_COLOUR = "#000000"
 _INITIAL = re.compile(r"base|initial policy|sft-.*")
 """The names of a policy before RL in suites, and its runs' ids."""
@@ -138,23 +138,6 @@ MARKERS = "o^sDvPX<>ph*d"
 """Point markers of about equal visual weight."""
 HANDLE_IN, GAP_IN, LETTER_IN, ROW_IN = 0.38, 0.25, 0.063, 0.19
 """Size of an entry: its sign, the space before the next column, a letter, a line."""
-
-
-def seeded(method: str, seed: int) -> str:
-    """Return a training's label, as `grpo-branch, seed 2`."""
-    return f"{method}{_SEED}{seed}"
-
-
-def by_method(labels: Sequence[str]) -> dict[str, list[str]]:
-    """Return method -> its series in order; a label without a seed is a method of its own.
-
-    Labels that a user gives are read alike: `RUN=branch, seed 2`.
-    """
-    methods: dict[str, list[str]] = {}
-    for label in labels:
-        method, _, seed = label.rpartition(_SEED)
-        methods.setdefault(method if method and seed.isdigit() else label, []).append(label)
-    return methods
 
 
 def series_styles(labels: Sequence[str]) -> dict[str, dict[str, Any]]:

@@ -18,7 +18,6 @@ from typing_extensions import TypedDict
 from sage_cli.config.consent import consents, typed_again
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import SageError
-from sage_cli.evaluation.training_pool import pool_identity
 from sage_cli.models.planned import planned_base, rl_run, state
 from sage_cli.models.policy import Policy, checkpoint_steps, named_policies
 from sage_cli.store.files import TornError, identity_of, read_object, write_json
@@ -79,7 +78,12 @@ class Replicate:
         if self.is_initial:
             return self.initial
         config, runs = self.config, Runs(self.config.run.root)
-        pool = pool_identity(config, runs.root)
+        pool = None
+        if config.data.rl.solved_by is not None:
+            # reads stored counts, whose libraries no other plan loads
+            from sage_cli.evaluation.training_pool import pool_identity
+
+            pool = pool_identity(config, runs.root)
         run = rl_run(config, self.initial, runs, config.rl.processes, pool)
         return Policy.of_run(run, consent=consents(config.model))
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,9 +23,7 @@ from pydantic import (
 
 from sage_cli.config.catalogue import setting, settings
 from sage_cli.errors import ConfigurationError
-from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.published import published_rows
-from sage_cli.reports.tables import Cell, Row, Table
 from sage_cli.settings.presets import read_yaml, shipped
 from sage_cli.settings.section import Section
 
@@ -386,62 +383,3 @@ def _by_number(name: str) -> tuple[str, int]:
     """A key that sorts `table2` before `table10`."""
     letters = name.rstrip("0123456789")
     return letters, int(name[len(letters) :] or 0)
-
-
-INITIAL = "initial policy"
-_METHOD = re.compile(rf"(?<![\w.=/-]){BASE}(?![\w.=/-])")
-"""The method as a word of its own, and no part of a setting, a path or another name."""
-
-
-def for_people(document: Document) -> Document:
-    """Return the document with `initial policy` for `base` in tables, figures and notes.
-
-    Data and CSV files keep the method's name.
-    """
-    return replace(
-        document,
-        tables=tuple(map(_table, document.tables)),
-        figures=tuple(map(_figure, document.figures)),
-        notes=tuple(map(_note, document.notes)),
-    )
-
-
-def named(text: str) -> str:
-    """Return a text with `initial policy` for the method `base`."""
-    return _METHOD.sub(INITIAL, text)
-
-
-def _table(table: Table) -> Table:
-    heads = (
-        replace(column, name=named(column.name), group=named(column.group))
-        for column in table.columns
-    )
-    rows = (Row(tuple(map(_cell, row.cells)), row.section) for row in table.rows)
-    title, notes = named(table.title), tuple(map(_note, table.notes))
-    return replace(table, title=title, columns=tuple(heads), rows=tuple(rows), notes=notes)
-
-
-def _note(note: str) -> str:
-    """Return a note whose subject is the method under its name; elsewhere `base` is a word."""
-    return re.sub(rf"(?:(?<=less )|^){BASE}(?= on |: )", INITIAL, note)
-
-
-def _cell(cell: Cell) -> Cell:
-    return named(cell) if isinstance(cell, str) else cell
-
-
-def _figure(figure: Figure) -> Figure:
-    """Return the figure with its series renamed: they are keys of what a figure is drawn from."""
-    draw = figure.draw
-    if not isinstance(draw, partial):
-        return figure
-    keywords = {key: _keys(value) for key, value in draw.keywords.items()}
-    return replace(figure, draw=partial(draw.func, *map(_keys, draw.args), **keywords))
-
-
-def _keys(value: Any) -> Any:
-    if not isinstance(value, Mapping):
-        return value
-    return {
-        named(key) if isinstance(key, str) else key: _keys(inner) for key, inner in value.items()
-    }

@@ -17,7 +17,8 @@ from sage_cli.reports.published import other_table
 from sage_cli.store.files import compact_json, write_text
 from sage_cli.store.manifest import surroundings
 from sage_cli.trials.suites.claims import differences
-from sage_cli.trials.suites.declaration import BASE, for_people, named
+from sage_cli.trials.suites.declaration import BASE
+from sage_cli.trials.suites.names import for_people, named
 from sage_cli.trials.suites.results import PartResult, write_counts
 from sage_cli.trials.suites.sections import (
     curves,

@@ -11,7 +11,8 @@ from suite_results import result
 from sage_cli.metrics.counts import SampleGrades
 from sage_cli.reports.tables import Estimate
 from sage_cli.trials.suites.claims import contrasts, decide, differences
-from sage_cli.trials.suites.declaration import Suite, Verdict, for_people, named
+from sage_cli.trials.suites.declaration import Suite, Verdict
+from sage_cli.trials.suites.names import for_people, named
 from sage_cli.trials.suites.results import write_counts
 from sage_cli.trials.suites.sections import curves, measured, power, problems, runs, spent, summary
 
