@@ -113,14 +113,18 @@ def _list(json: bool) -> None:
     from sage_cli.analysis.analyses import ANALYSES
 
     if json:
-        answer = {"analyses": [{"name": one.name, "says": one.says} for one in ANALYSES.values()]}
+        answer = {
+            "analyses": [
+                {"name": analysis.name, "says": analysis.says} for analysis in ANALYSES.values()
+            ]
+        }
         emit(answer)
         return
     from rich.table import Table
 
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
-    for one in ANALYSES.values():
-        table.add_row(f"[bold]{one.name}[/]", one.says)
+    for analysis in ANALYSES.values():
+        table.add_row(f"[bold]{analysis.name}[/]", analysis.says)
     console.print(table)
 
 
@@ -212,7 +216,7 @@ class Analysing:
     @property
     def sampling_command(self) -> str:
         """Return the command that samples what the policies lack."""
-        words = [one.policy.word for one in self.samples]
+        words = [policy_samples.policy.word for policy_samples in self.samples]
         return shlex.join(["sage", "passk", *words, *self.request.sampling])
 
     def scorers(self, progress: Progress) -> list[tuple[PolicySamples, ModelScorer | None]]:
@@ -242,7 +246,7 @@ def answer(asked: Analysing, progress: Progress) -> tuple[Document, Path]:
             benchmarks = asked.benchmarks
         inputs = _of_samples(asked, progress)
         content = [asdict(sample_set) for sample_set in inputs.provenance.samples or ()]
-        content += [[problem.id for problem in one.problems] for one in benchmarks]
+        content += [[problem.id for problem in benchmark.problems] for benchmark in benchmarks]
     settings = [
         config.evaluation.determinants(),
         config.grading.determinants(),
@@ -250,7 +254,7 @@ def answer(asked: Analysing, progress: Progress) -> tuple[Document, Path]:
     ]
     identity = identity_of(f"analyze-{analysis.name}", [content, settings])
     about = inputs.answers or [run.run for run in inputs.trained.values()]
-    stems = "-".join(dict.fromkeys(Path(one).stem for one in about))
+    stems = "-".join(dict.fromkeys(Path(name).stem for name in about))
     folder = root / "reports" / f"analyze-{analysis.name}-{stems[:80]}-{identity[:8]}"
     with progress.doing(f"computing {analysis.name}"):
         return replace(analysis.compute(inputs), provenance=inputs.provenance), folder
@@ -302,9 +306,9 @@ def _of_samples(asked: Analysing, progress: Progress) -> Inputs:
 
 def _require_samples(asked: Analysing) -> None:
     lines = [
-        f"{one.policy} has {one.graded:,} of {one.needed:,} graded samples on {one.benchmark}"
-        for one in asked.stored
-        if one.graded < one.needed
+        f"{row.policy} has {row.graded:,} of {row.needed:,} graded samples on {row.benchmark}"
+        for row in asked.stored
+        if row.graded < row.needed
     ]
     if lines:
         raise StoreError(
@@ -328,11 +332,11 @@ def plan(asked: Analysing) -> list[Described]:
         stored = asked.stored
         facts["samples"] = samples_in_words(asked.config.evaluation)
         facts |= {
-            f"{one.policy} on {one.benchmark}": f"{one.graded:,} of {one.needed:,} graded samples "
+            f"{row.policy} on {row.benchmark}": f"{row.graded:,} of {row.needed:,} graded samples "
             "are there"
-            for one in stored
+            for row in stored
         }
-        if any(one.graded < one.needed for one in stored):
+        if any(row.graded < row.needed for row in stored):
             facts["to be sampled by"] = asked.sampling_command
         facts |= _scoring_facts(asked)
     return [Described(f"analyze {analysis.name}", facts)]

@@ -171,16 +171,24 @@ def compare(
     runs = Runs(root)
     policies = {name: _one_policy(name, runs, model) for name in names if name not in read}
     # runs that learnt nothing end with equal weights and are still two models
-    content = {name: one.label if one.run else one.fingerprint for name, one in policies.items()}
+    content = {
+        name: policy.label if policy.run else policy.fingerprint
+        for name, policy in policies.items()
+    }
     refuse_twice(a, b, hashes | content)
     refuse_equal_labels(list(policies.values()))
     sides = [[policies[name] for name in side if name in policies] for side in (a, b)]
     refuse_several_methods(sides[0], sides[1], runs)
     refuse_several_methods(sides[1], sides[0], runs)
     counts, provenance = _measured(evaluation, policies, progress)
-    counts |= {name: {"counts": [one]} for name, one in read.items()}
+    counts |= {name: {"counts": [file_counts]} for name, file_counts in read.items()}
     provenance = replace(provenance, files=hashes or None)
-    n = min(int(one.n_P.min()) for by in counts.values() for seeds in by.values() for one in seeds)
+    n = min(
+        int(seed_counts.n_P.min())
+        for by in counts.values()
+        for seeds in by.values()
+        for seed_counts in seeds
+    )
     ks = parse_ks(k or (settings.k if policies else f"1..{n}:pow2"), n)
     with progress.doing("comparing, and writing the report"):
         bases = {name for name, policy in policies.items() if not is_training(policy)}
@@ -274,8 +282,10 @@ def _measured(
     evaluated = evaluation.measure(list(policies.values()), progress)
     counts = {
         name: {
-            one.name: [seed.counts for seed in evaluated.measured[one.name, policy.label]]
-            for one in benchmarks
+            benchmark.name: [
+                seed.counts for seed in evaluated.measured[benchmark.name, policy.label]
+            ]
+            for benchmark in benchmarks
         }
         for name, policy in policies.items()
     }
@@ -303,8 +313,8 @@ def _folder(
 ) -> Path:
     """Return the report's folder, named by a hash of the counts."""
     digest = hashlib.sha256(f"{ks}{confidence}".encode())
-    for one in comparisons.values():
-        for side in (one.a, one.b):
+    for comparison in comparisons.values():
+        for side in (comparison.a, comparison.b):
             digest.update(side.label.encode())
             for counts in side.counts:
                 digest.update(counts.n_P.tobytes() + counts.c_P.tobytes())

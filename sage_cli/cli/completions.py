@@ -27,10 +27,8 @@ def runs(ctx: typer.Context, incomplete: str) -> list[str]:
 
     root = Path(ctx.params.get("runs") or default_root())
     before, comma, last = incomplete.rpartition(",")
-    found = _beginning(
-        lambda: sorted(p.parent.name for p in root.glob("[!.]*/manifest.json")), last
-    )
-    return [f"{before}{comma}{name}" for name in found]
+    ids = _beginning(lambda: sorted(p.parent.name for p in root.glob("[!.]*/manifest.json")), last)
+    return [f"{before}{comma}{name}" for name in ids]
 
 
 def presets(incomplete: str) -> list[str]:

@@ -65,25 +65,27 @@ def explain(
     """Explain a setting: type, default, choices, and whether it changes results."""
     from sage_cli.config.catalogue import meant_settings
 
-    found = meant_settings(key)
+    meanings = meant_settings(key)
     if json:
-        emit({"settings": [one for many in found.values() for one in many]})
+        emit({"settings": [meaning for many in meanings.values() for meaning in many]})
         return
-    for many in found.values():
-        for one in many:
-            _explain(one)
+    for many in meanings.values():
+        for meaning in many:
+            _explain(meaning)
 
 
-def _explain(one: Meaning) -> None:
-    of = f"  (for {one.member})" if one.member else ""
-    choices = f": {', '.join(one.choices)}" if one.choices else ""
-    default = one.default if isinstance(one.default, str) else dumps(one.default)
-    counts = "no: it changes no result" if one.cosmetic else "yes: another value names another run"
+def _explain(meaning: Meaning) -> None:
+    of = f"  (for {meaning.member})" if meaning.member else ""
+    choices = f": {', '.join(meaning.choices)}" if meaning.choices else ""
+    default = meaning.default if isinstance(meaning.default, str) else dumps(meaning.default)
+    counts = (
+        "no: it changes no result" if meaning.cosmetic else "yes: another value names another run"
+    )
     facts = {
-        "type": one.type + choices, "default": default, "decides results": counts,
-        "section": one.section,
+        "type": meaning.type + choices, "default": default, "decides results": counts,
+        "section": meaning.section,
     }  # fmt: skip
-    console.print(Text.assemble((one.key, "bold"), of), Text(one.meaning))
+    console.print(Text.assemble((meaning.key, "bold"), of), Text(meaning.meaning))
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 2))
     for name, value in facts.items():
         table.add_row(name, Text(value))

@@ -50,11 +50,11 @@ def visible(text: str) -> str:
 
 def visible_json(text: str) -> str:
     """Return JSON in which control characters are escapes that mean the same to who reads it."""
-    return _COMMANDS.sub(lambda one: f"\\u{ord(one[0]):04x}", text)
+    return _COMMANDS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def _escaped(one: re.Match[str]) -> str:
-    number = ord(one[0])
+def _escaped(match: re.Match[str]) -> str:
+    number = ord(match[0])
     return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}"
 
 
@@ -230,8 +230,8 @@ def show_plan(plan: Callable[[], Sequence[Described]], json: bool = False) -> No
     for stage in described:
         table = Table(show_header=False, box=None, padding=(0, 2, 0, 2))
         for name, value in stage.facts.items():
-            said = ("no", "yes")[value] if isinstance(value, bool) else str(value)
-            table.add_row(name, said)
+            text = ("no", "yes")[value] if isinstance(value, bool) else str(value)
+            table.add_row(name, text)
         console.print(f"[bold]{stage.title}[/]", table)
     console.print("dry run: nothing was written")
 

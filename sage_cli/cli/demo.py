@@ -50,10 +50,12 @@ def demo(preset: str, settings: tuple[str, ...], progress: Progress) -> DemoResu
     from sage_cli.cli.suite_run import carry_out
     from sage_cli.trials.suites.trials import Overrides, planned
 
-    found = planned("demo", Overrides((preset,), settings))
-    carry_out(found, progress)
-    replicates = found.parts[-1].replicates
-    runs = tuple(one.policy.run for one in replicates if one.policy.run is not None)
+    suite = planned("demo", Overrides((preset,), settings))
+    carry_out(suite, progress)
+    replicates = suite.parts[-1].replicates
+    runs = tuple(
+        replicate.policy.run for replicate in replicates if replicate.policy.run is not None
+    )
     names = [str(run.folder) for run in runs]
     return DemoResult(
         runs, measure_passk(NamedModels.from_config(replicates[-1].config, names), progress)
@@ -67,7 +69,7 @@ def stages(preset: str, settings: tuple[str, ...]) -> list[Stage]:
     from sage_cli.trials.suites.trials import Overrides, planned
 
     replicates = planned("demo", Overrides((preset,), settings)).parts[-1].replicates
-    _, without, branch = (one.config for one in replicates)
+    _, without, branch = (replicate.config for replicate in replicates)
     policies = [replicate.policy for replicate in replicates]
     measured = EvaluationStage(Evaluation(without), policies)
     return [*RlTraining.of(without).stages, RlTraining.of(branch), measured]

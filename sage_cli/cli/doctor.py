@@ -86,7 +86,7 @@ def _print(finding: Finding) -> None:
     mark, colour = ("✗", "red") if finding.obstacle else ("✓", "green")
     if finding.mend and not finding.obstacle:
         mark, colour = "!", "yellow"
-    text = Text.assemble((f"{mark} ", colour), (finding.check, "bold"), f"  {finding.said}")
+    text = Text.assemble((f"{mark} ", colour), (finding.check, "bold"), f"  {finding.answer}")
     if finding.mend:
         text.append(f"\n    {finding.mend}", "cyan")
     console.print(text, soft_wrap=True)
@@ -97,7 +97,7 @@ class Finding:
     """The answer of a check. With an `obstacle`, a command of this configuration is refused."""
 
     check: str
-    said: str
+    answer: str
     mend: str | None = None
     obstacle: bool = False
 
@@ -209,8 +209,8 @@ def _problems(config: SageConfig) -> str:
 def _benchmarks(config: SageConfig) -> str:
     from sage_cli.evaluation.benchmarks import load_benchmarks
 
-    found = load_benchmarks(config.evaluation, config.data, config.grading.judge)
-    counted = ", ".join(f"{one.name} {len(one.problems):,}" for one in found)
+    benchmarks = load_benchmarks(config.evaluation, config.data, config.grading.judge)
+    counted = ", ".join(f"{benchmark.name} {len(benchmark.problems):,}" for benchmark in benchmarks)
     return f"problems whose golds are right by their judge: {counted}"
 
 
@@ -267,7 +267,7 @@ def described_lengths(
 
     template = PromptTemplate.from_section(config.prompt, tokenizer)
     most = config.rollout.max_tokens
-    prompt = max(_counts(tokenizer, [template.render(one.question) for one in problems]))
+    prompt = max(_counts(tokenizer, [template.render(problem.question) for problem in problems]))
     if positions is not None and prompt + most > positions:
         room = positions - prompt
         raise ConfigurationError(
@@ -277,13 +277,13 @@ def described_lengths(
             if room > 0
             else f"leave out longer problems, or take a model whose context is over {prompt:,}",
         )
-    said = f"prompts have up to {prompt:,} tokens, rollouts up to {most:,} more"
+    lengths = f"prompts have up to {prompt:,} tokens, rollouts up to {most:,} more"
     context = "" if positions is None else f"; the model's context has {positions:,}"
     if config.grading.judge is not None:
-        return said + context
+        return lengths + context
     bare = config.grading.extract == "text"
     needed = _counts(
-        tokenizer, [one.gold if bare else template.final(one.gold) for one in problems]
+        tokenizer, [problem.gold if bare else template.final(problem.gold) for problem in problems]
     )
     longer = sum(count > most for count in needed)
     if longer:
@@ -292,7 +292,7 @@ def described_lengths(
             f"takes {max(needed):,} tokens, and rollout.max_tokens is {most:,}",
             f"--set rollout.max_tokens={max(needed)} is the least; working-out takes more",
         )
-    return f"{said}, of which bare answers take up to {max(needed):,}{context}"
+    return f"{lengths}, of which bare answers take up to {max(needed):,}{context}"
 
 
 def _counts(tokenizer: Any, texts: list[str]) -> list[int]:
@@ -314,7 +314,7 @@ def _tokenizer(start: InitialPolicy) -> Any:
     from sage_cli.models.scratch import build_tokenizer
 
     shown = load_demonstrations(config.data, config.sft)
-    texts = (f"{one.question}\n{one.working}" for one in shown)
+    texts = (f"{demonstration.question}\n{demonstration.working}" for demonstration in shown)
     return build_tokenizer(section, tags(config.prompt), texts)
 
 
@@ -330,5 +330,5 @@ def _positions(start: InitialPolicy) -> int | None:
     policy = start.policy
     if not policy.exists and not isinstance(section, ScratchModel):
         policy = Policy(section.path, section=section)
-    found = read_json(policy.files / "config.json").get("max_position_embeddings")
-    return int(found) if found else None
+    positions = read_json(policy.files / "config.json").get("max_position_embeddings")
+    return int(positions) if positions else None

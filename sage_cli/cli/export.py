@@ -126,7 +126,7 @@ def _own(run: Run) -> dict[str, str]:
 
     own = own_functions(run.config)
     if REWARDS in own:
-        own[REWARDS] = in_words([Reward.model_construct(**one) for one in own[REWARDS]])
+        own[REWARDS] = in_words([Reward.model_construct(**reward) for reward in own[REWARDS]])
     return own
 
 
@@ -189,11 +189,11 @@ def _measured(policy: Policy, config: SageConfig, progress: Progress) -> list[Ca
     evaluation, sampling = config.evaluation, config.sampling
     n = evaluation.samples
     ks = parse_ks(f"1..{n}:pow2", n)
-    found = []
+    curves = []
     try:
         for benchmark in load_benchmarks(evaluation, config.data, config.grading.judge):
             counts = stored_counts(policy, benchmark, config, root, (n,))[n]
-            if any((one.n_P < n).any() for one in counts):
+            if any((seed_counts.n_P < n).any() for seed_counts in counts):
                 continue
             line = curve(counts, ks, Resampling(evaluation.confidence, evaluation.bootstrap))
             seeds = [evaluation.seed + number for number in range(evaluation.seeds)]
@@ -202,10 +202,10 @@ def _measured(policy: Policy, config: SageConfig, progress: Progress) -> list[Ca
                 f"{sampling.min_p:g}, {sampling.max_tokens:,} tokens at most, grading "
                 f"{config.grading.mode}"
             )
-            found.append(CardCurve(benchmark.name, line, n, seeds, how))
+            curves.append(CardCurve(benchmark.name, line, n, seeds, how))
     except SageError as error:
         progress.say(f"the model card has no curve: {error.cause}")
-    return found
+    return curves
 
 
 FOLDER = "lm_eval"
@@ -256,8 +256,8 @@ def lm_eval_task(policy: Policy, config: SageConfig) -> LmEvalTask:
         name,
         _description(name, section, config.sampling),
         [
-            {"id": one.id, "prompt": template.render(one.question), "gold": one.gold}
-            for one in benchmark.problems
+            {"id": problem.id, "prompt": template.render(problem.question), "gold": problem.gold}
+            for problem in benchmark.problems
         ],
     )
 
@@ -496,9 +496,9 @@ def push(folder: Path, name: str, progress: Progress) -> str:
             address = api.create_repo(name, private=True, exist_ok=True)
             api.upload_folder(repo_id=name, folder_path=folder)
     except Exception as error:  # the Hub's clients fail in a dozen unrelated classes
-        said = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise StoreError(
-            f"{folder} is written, and the Hub did not take it as {name}: {said}",
+            f"{folder} is written, and the Hub did not take it as {name}: {reason}",
             f"`hf auth login`, then `hf upload {name} {folder}`",
         ) from None
     return str(address)

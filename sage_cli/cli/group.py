@@ -87,10 +87,10 @@ class SageGroup(TyperGroup):
             raise typer.Exit(error.exit_code) from None
         except KeyboardInterrupt as stopped:
             saved, code = getattr(stopped, "saved", None), getattr(stopped, "exit_code", None)
-            said = f"{saved}; " if saved else ""
+            prefix = f"{saved}; " if saved else ""
             again = "without --fresh" if saved and "--fresh" in sys.argv else "again"
             next_step = f"the same command {again} continues"
-            console.print(f"\n[yellow]interrupted[/]: {said}{next_step}")
+            console.print(f"\n[yellow]interrupted[/]: {prefix}{next_step}")
             emit_error(saved or "interrupted", next_step, code or EXIT_INTERRUPTED)
             raise typer.Exit(code or EXIT_INTERRUPTED) from None
         except typer.Abort:

@@ -19,7 +19,7 @@ def command(
     """Make a small study: a preset, problems, a suite, and a README with its commands."""
     written = _written(folder)
     if json:
-        emit({"folder": str(folder), "written": [str(one) for one in written]})
+        emit({"folder": str(folder), "written": [str(file) for file in written]})
         return
     for file in written:
         console.print(f"wrote {file}", soft_wrap=True)

@@ -156,7 +156,9 @@ def power(
     known = min(n[-1], *(int(counts.n_P.min()) for _, _, counts in bases))
     ks = typed_ks or tuple(k for k in KS if k <= max(known, 1))
     counted = min(len(counts) for _, _, counts in bases)
-    designs = tuple(Design(*one) for one in product(p or (counted, 2 * counted, 4 * counted), n, s))
+    designs = tuple(
+        Design(*sizes) for sizes in product(p or (counted, 2 * counted, 4 * counted), n, s)
+    )
     fixed = CORRELATION if correlation is None else correlation
     results = []
     for label, benchmark, counts in bases:
@@ -230,9 +232,9 @@ def _correlation(
     config = evaluation.config
     (policy,) = chosen_policies([like], Runs(config.run.root), config.model)
     n, correlation = config.evaluation.samples, float("nan")
-    for one in evaluation.benchmarks:
-        if one.name == benchmark:
-            stored = stored_counts(policy, one, config, config.run.root, (n,))[n]
+    for candidate in evaluation.benchmarks:
+        if candidate.name == benchmark:
+            stored = stored_counts(policy, candidate, config, config.run.root, (n,))[n]
             correlation = grade_correlation(counts, pooled(stored))
     if math.isnan(correlation):
         raise StoreError(

@@ -104,6 +104,6 @@ def sft_command(
     words = ["sage", "sft"]
     words += [word for preset in presets or () for word in ("--preset", preset)]
     words += [] if config is None else ["--config", str(config)]
-    words += [word for one in sets or () for word in ("--set", word_without_passwords(one))]
+    words += [word for setting in sets or () for word in ("--set", word_without_passwords(setting))]
     words += [] if runs is None else ["--runs", str(runs)]
     return shlex.join(words)

@@ -75,7 +75,7 @@ def plot_document(records: Mapping[str, Records], keys: Sequence[str]) -> Docume
                 rows.append(Row((key, label, int(step[-1]), *cells), section=key))
     heads = columns("quantity, run, step, first, last, lowest, highest")
     table = Table("recorded in training", heads, tuple(rows))
-    every: list[SeriesJson] = [
+    all_series: list[SeriesJson] = [
         {"quantity": key, "run": label, "step": step, "value": value}
         for key, lines in panels.items()
         for label, (step, value) in lines.items()
@@ -84,7 +84,7 @@ def plot_document(records: Mapping[str, Records], keys: Sequence[str]) -> Docume
         name="plot",
         title=", ".join(keys),
         provenance=Provenance.here(surroundings()),
-        data=PlotData(ends=to_records(table), series=every),
+        data=PlotData(ends=to_records(table), series=all_series),
         tables=(table,),
         sheets={"plot": table},
         figures=(Figure("plot", partial(draw_steps, panels, {})),),

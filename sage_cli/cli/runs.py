@@ -106,7 +106,7 @@ def _replacement(run: Run) -> str | None:
 def _last_and_validated(run: Run) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the last step's metrics, and step and figures of the last validation."""
     records = run.metrics.read()
-    validations = [one for one in records if any(key.startswith("eval/") for key in one)]
+    validations = [record for record in records if any(key.startswith("eval/") for key in record)]
     at = {"validated at step": validations[-1]["step"]} if validations else {}
     last = validations[-1] if validations else {}
     figures = {key: value for key, value in last.items() if key.startswith("eval/")}
@@ -143,7 +143,7 @@ def list_facts(
 def _print_rows(
     names: Sequence[str], rows: Sequence[dict[str, Any]], fitting: Sequence[RunFacts]
 ) -> None:
-    ids = name_column("run", (one.run.id for one in fitting))
+    ids = name_column("run", (facts.run.id for facts in fitting))
     table = Table(ids, *names[1:], box=None)
     for row in rows:
         table.add_row(*(escape(_cell(row[name])) for name in names))
@@ -225,30 +225,30 @@ def diff(
     from sage_cli.store.run import Runs
     from sage_cli.store.run_facts import RunFacts, differences
 
-    one, other = (RunFacts.from_run(Runs(runs or default_root()).find(name)) for name in (a, b))
-    if one.run.folder.resolve() == other.run.folder.resolve():
+    first, other = (RunFacts.from_run(Runs(runs or default_root()).find(name)) for name in (a, b))
+    if first.run.folder.resolve() == other.run.folder.resolve():
         raise ConfigurationError(
-            f"'{a}' and '{b}' are one run, {one.run.id}", "name another one: `sage runs list`"
+            f"'{a}' and '{b}' are one run, {first.run.id}", "name another one: `sage runs list`"
         )
     parts: dict[str, dict[str, tuple[Any, Any]]] = {
-        "settings": differences(one.settings, other.settings),
-        "about": differences(one.about, other.about),
+        "settings": differences(first.settings, other.settings),
+        "about": differences(first.about, other.about),
         "figures": {
-            key: (one.figures.get(key), other.figures.get(key))
-            for key in dict.fromkeys((*one.figures, *other.figures))
+            key: (first.figures.get(key), other.figures.get(key))
+            for key in dict.fromkeys((*first.figures, *other.figures))
         },
     }
     if json:
-        emit({"a": one.run.id, "b": other.run.id, **parts})
+        emit({"a": first.run.id, "b": other.run.id, **parts})
         return
-    alone = {_section(key) for key in one.settings} ^ {_section(key) for key in other.settings}
+    alone = {_section(key) for key in first.settings} ^ {_section(key) for key in other.settings}
     parts["settings"] = {
         key: pair for key, pair in parts["settings"].items() if _section(key) not in alone
     }
     if alone:
         console.print(f"only one of them has settings of {', '.join(sorted(alone))}")
     for name, pairs in parts.items():
-        table = Table(name, one.run.id, other.run.id, box=None, padding=(0, 2, 0, 0))
+        table = Table(name, first.run.id, other.run.id, box=None, padding=(0, 2, 0, 0))
         for key, values in pairs.items():
             table.add_row(key, *(escape(_cell(value)) for value in values))
         console.print(table if pairs else f"no difference in {name}", "")
@@ -319,8 +319,8 @@ def prune(
         deleted = plan.deleted
     if json:
         answer = {
-            "deleted": [_row(one) for one in deleted],
-            "kept": [_row(one) for one in plan.kept],
+            "deleted": [_row(entry) for entry in deleted],
+            "kept": [_row(entry) for entry in plan.kept],
             "carried_out": bool(plan.deleted) and not dry_run,
         }
         emit(answer)
@@ -328,30 +328,30 @@ def prune(
         console.print(f"deleted {_total(deleted)}")
 
 
-def _show_pruned(title: str, found: Sequence[Found]) -> None:
+def _show_pruned(title: str, entries: Sequence[Found]) -> None:
     """Print folders of one reason and run as a line."""
-    if not found:
+    if not entries:
         console.print(f"{title}: nothing")
         return
     groups: dict[tuple[str, str], list[Found]] = {}
-    for one in found:
-        groups.setdefault((one.run.id if one.run else "", one.why), []).append(one)
+    for entry in entries:
+        groups.setdefault((entry.run.id if entry.run else "", entry.why), []).append(entry)
     table = Table("run", "folders", "MiB", "why", box=None)
     for (run, why), of in groups.items():
-        size = sum(one.size for one in of) / MIB
+        size = sum(entry.size for entry in of) / MIB
         names = of[0].path.name if len(of) == 1 else f"{of[0].path.name} and {len(of) - 1} more"
         table.add_row(escape(run), escape(names), f"{size:,.1f}", escape(why))
-    console.print(f"[bold]{title}[/]: {_total(found)}", table, sep="\n")
+    console.print(f"[bold]{title}[/]: {_total(entries)}", table, sep="\n")
 
 
-def _total(found: Sequence[Found]) -> str:
-    folders = f"{len(found):,} folder{'s' if len(found) != 1 else ''}"
-    return f"{folders}, {sum(one.size for one in found) / MIB:,.1f} MiB"
+def _total(entries: Sequence[Found]) -> str:
+    folders = f"{len(entries):,} folder{'s' if len(entries) != 1 else ''}"
+    return f"{folders}, {sum(entry.size for entry in entries) / MIB:,.1f} MiB"
 
 
-def _row(one: Found) -> dict[str, Any]:
-    run = one.run.id if one.run else None
-    return {"path": str(one.path), "bytes": one.size, "why": one.why, "run": run}
+def _row(entry: Found) -> dict[str, Any]:
+    run = entry.run.id if entry.run else None
+    return {"path": str(entry.path), "bytes": entry.size, "why": entry.why, "run": run}
 
 
 @app.command()
@@ -425,10 +425,10 @@ class Wanted:
 def plan_prune(runs: Runs, wanted: Wanted) -> PrunePlan:
     """Return what would be deleted, and what is kept; nothing is changed."""
     pruning = _Pruning(runs, wanted)
-    found = [*pruning.of_runs(), *pruning.of_results()]
+    entries = [*pruning.of_runs(), *pruning.of_results()]
     return PrunePlan(
-        tuple(one for one, deleted in found if deleted),
-        tuple(one for one, deleted in found if not deleted),
+        tuple(entry for entry, deleted in entries if deleted),
+        tuple(entry for entry, deleted in entries if not deleted),
     )
 
 
@@ -437,14 +437,14 @@ def carry_out(plan: PrunePlan) -> list[Found]:
     from sage_cli.store.locks import writer
 
     done = []
-    for one in plan.deleted:
+    for entry in plan.deleted:
         with suppress(BusyError):
-            if one.run is None:
-                _delete(one.path)
+            if entry.run is None:
+                _delete(entry.path)
             else:
-                with writer(one.run.folder):
-                    _delete(one.path)
-            done.append(one)
+                with writer(entry.run.folder):
+                    _delete(entry.path)
+            done.append(entry)
     return done
 
 
@@ -456,14 +456,14 @@ class _Pruning:
     @cached_property
     def results(self) -> dict[Path, str | None]:
         """Folders of results, and the fingerprint of the model of each; None if it is torn."""
-        found: dict[Path, str | None] = {}
+        fingerprints: dict[Path, str | None] = {}
         for kind, name in SETS.items():
             for file in sorted((self.runs.root / kind).glob(f"*/{name}")):
                 try:
-                    found[file.parent] = str(read_object(file, "").get("model"))
+                    fingerprints[file.parent] = str(read_object(file, "").get("model"))
                 except TornError:
-                    found[file.parent] = None
-        return found
+                    fingerprints[file.parent] = None
+        return fingerprints
 
     @cached_property
     def policies(self) -> dict[str, list[Policy]]:
@@ -497,8 +497,12 @@ class _Pruning:
         if not run.finished:
             return _found(folder, "the training resumes from here", run), False
         # a run that may have to load the checkpoint, its parent
-        unfinished = (one for one in self.runs.whole() if not one.finished)
-        grown = (one.id for one in unfinished if one.manifest.get("parent") == policy.word)
+        unfinished = (candidate for candidate in self.runs.whole() if not candidate.finished)
+        grown = (
+            candidate.id
+            for candidate in unfinished
+            if candidate.manifest.get("parent") == policy.word
+        )
         if child := next(grown, None):
             return _found(folder, f"{child} grows from here and is not finished", run), False
         ends_with = Policy.of_run(run).fingerprint

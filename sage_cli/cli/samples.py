@@ -95,20 +95,20 @@ def show(
     from sage_cli.evaluation.evaluate import Evaluation
 
     with doing(f"looking for stored completions of {run}"):
-        found = samples_show(Evaluation(settings), run, problem, grade, limit)
+        samples = samples_show(Evaluation(settings), run, problem, grade, limit)
     if json:
-        emit({"samples": found})
+        emit({"samples": samples})
         return
-    for one in found:
-        colour = "green" if one.status == "right" else "red"
-        answer = "no answer" if one.extracted is None else f"answer {one.extracted}"
-        told = visible(f"{answer}, gold {one.problem.gold}")
-        head = f"[{colour}]{one.status}[/]  {escape(told)}"
-        where = f"problem {one.problem.id}, seed {one.seed}, sample {one.completion.index}"
-        ended = ", truncated" if one.completion.finish_reason == "length" else ""
+    for sample in samples:
+        colour = "green" if sample.status == "right" else "red"
+        answer = "no answer" if sample.extracted is None else f"answer {sample.extracted}"
+        told = visible(f"{answer}, gold {sample.problem.gold}")
+        head = f"[{colour}]{sample.status}[/]  {escape(told)}"
+        where = f"problem {sample.problem.id}, seed {sample.seed}, sample {sample.completion.index}"
+        ended = ", truncated" if sample.completion.finish_reason == "length" else ""
         console.print(f"\n{head}  [dim]{escape(where)}{ended}[/]")
-        console.print(Text(visible(one.problem.question), style="bold"), soft_wrap=True)
-        console.print(Text(visible(one.completion.text)), soft_wrap=True)
+        console.print(Text(visible(sample.problem.question), style="bold"), soft_wrap=True)
+        console.print(Text(visible(sample.completion.text)), soft_wrap=True)
 
 
 @app.command()
@@ -202,19 +202,19 @@ def import_(
 
     with Live() as live:
         root = runs or default_root()
-        found = import_samples(root, file, name, program, score, live, write=not dry_run)
+        imported = import_samples(root, file, name, program, score, live, write=not dry_run)
     if json:
-        answer = {**found.as_json, "stored": not dry_run}
+        answer = {**imported.as_json, "stored": not dry_run}
         emit(answer)
         return
-    console.print(f"{escape(visible(str(file)))} is {found.form}", soft_wrap=True)
-    for line in found.in_words:
+    console.print(f"{escape(visible(str(file)))} is {imported.form}", soft_wrap=True)
+    for line in imported.in_words:
         console.print(escape(visible(line)), soft_wrap=True)
     if dry_run:
         return
-    there = " already" if found.was_there else ""
+    there = " already" if imported.was_there else ""
     console.print(
-        f"[bold]{found.run.id}[/] is stored{there}: sage passk {found.run.id}", soft_wrap=True
+        f"[bold]{imported.run.id}[/] is stored{there}: sage passk {imported.run.id}", soft_wrap=True
     )
 
 
@@ -232,20 +232,20 @@ def _show_training(
 
     with doing(f"reading the completions of {name}"):
         run = Runs(settings.run.root).find(name)
-        found = training_show(run, problem, grade, step, limit)
+        rows = training_show(run, problem, grade, step, limit)
     if json:
-        emit({"completions": found})
+        emit({"completions": rows})
         return
-    for one in found:
-        colour = "green" if one["grade"] == "right" else "red"
-        weight = one["advantage"]
-        told = f"gold {visible(one['gold'])}, " + (
+    for row in rows:
+        colour = "green" if row["grade"] == "right" else "red"
+        weight = row["advantage"]
+        told = f"gold {visible(row['gold'])}, " + (
             "replaced" if weight is None else f"advantage {weight:+.3f}"
         )
-        where = f"step {one['step']}, problem {one['problem']}"
-        console.print(f"\n[{colour}]{one['grade']}[/]  {escape(told)}  [dim]{escape(where)}[/]")
-        console.print(Text(visible(one["prompt"]), style="bold"), soft_wrap=True)
-        console.print(Text(visible(one["text"])), soft_wrap=True)
+        where = f"step {row['step']}, problem {row['problem']}"
+        console.print(f"\n[{colour}]{row['grade']}[/]  {escape(told)}  [dim]{escape(where)}[/]")
+        console.print(Text(visible(row["prompt"]), style="bold"), soft_wrap=True)
+        console.print(Text(visible(row["text"])), soft_wrap=True)
 
 
 def _guide(own: SageConfig, run: str, asked: str | None) -> tuple[dict[str, Any], list[str]]:
@@ -261,13 +261,13 @@ def _guide(own: SageConfig, run: str, asked: str | None) -> tuple[dict[str, Any]
 def _print_tokens(report: TokenReport) -> None:
     from sage_cli.reports.token_report import completion_text, legend, strongest, to_rich
 
-    for number, one in enumerate(report.completions, 1):
-        colour = "green" if one.status == "right" else "red"
-        grade = f"[{colour}]{one.status}[/], gold {escape(one.gold)}"
-        console.print(f"\n[bold]{number}  {escape(one.question)}[/]  {grade}")
-        console.print(completion_text(one, report))
-        if found := strongest(one):
-            console.print(f"[dim]shaped most: {escape(found)}[/]")
+    for number, completion in enumerate(report.completions, 1):
+        colour = "green" if completion.status == "right" else "red"
+        grade = f"[{colour}]{completion.status}[/], gold {escape(completion.gold)}"
+        console.print(f"\n[bold]{number}  {escape(completion.question)}[/]  {grade}")
+        console.print(completion_text(completion, report))
+        if shaped := strongest(completion):
+            console.print(f"[dim]shaped most: {escape(shaped)}[/]")
     coloured = console.color_system is not None and not console.no_color
     console.print("", legend(report, coloured=coloured), "", sep="\n")
     console.print(to_rich(report))
@@ -304,7 +304,8 @@ def samples_show(
     policy = named_policy(name, Runs(config.run.root), config.model)
     samples = PolicySamples.from_config(policy, config, config.run.root)
     ids = {
-        one.name: [id_ for id_ in one.golds if id_.startswith(problem or "")] for one in benchmarks
+        benchmark.name: [id_ for id_ in benchmark.golds if id_.startswith(problem or "")]
+        for benchmark in benchmarks
     }
     if not any(ids.values()):
         raise DataError(
@@ -338,7 +339,7 @@ def training_show(
         and grade in (None, row["grade"])
         and step in (None, row["step"])
     )
-    found = [
+    matching = [
         TrainingCompletion(
             step=row["step"],
             problem=row["problem"],
@@ -350,12 +351,12 @@ def training_show(
         )
         for row in islice(wanted, limit)
     ]
-    if not found:
+    if not matching:
         raise StoreError(
             f"none of the {len(rows):,} completions of {run.id} is like that",
             "leave out --step, --grade or --problem",
         )
-    return found
+    return matching
 
 
 def kept_completions(run: Run) -> pa.Table:
@@ -389,7 +390,9 @@ def _wanted(
     for benchmark in benchmarks:
         for id_ in ids[benchmark.name]:
             answers = stored_answers(samples, benchmark, config, [id_], config.evaluation.samples)
-            for answer in sorted(answers, key=lambda one: (one.seed, one.completion.index)):
+            for answer in sorted(
+                answers, key=lambda stored: (stored.seed, stored.completion.index)
+            ):
                 if grade in (None, answer.status):
                     yield answer
 
@@ -643,8 +646,8 @@ def _tilted(
 
     rows = [
         completion_signals(
-            model, *row, tilted_temperature(config.rollout.temperature, guide.exponents[one])
+            model, *row, tilted_temperature(config.rollout.temperature, guide.exponents[is_right])
         )[0]
-        for row, one in zip(ids, right, strict=True)
+        for row, is_right in zip(ids, right, strict=True)
     ]
     return pad_sequence(rows, batch_first=True)

@@ -131,7 +131,7 @@ def plan_suite(name: str, overrides: Overrides) -> SuitePlan:
         "tasks": [*tasks, *map(_shown, sweeps_of(plan))],
         "cost": cost(plan.tasks),
         "left": cost_left(left),
-        "chosen": [one for part in plan.parts for one in part.suite.chosen],
+        "chosen": [sentence for part in plan.parts for sentence in part.suite.chosen],
         "notes": _notes(plan),
     }
 
@@ -154,9 +154,9 @@ def _sweep_task(part: Part, space: str, plan: PlannedSuite) -> SweepTask:
         folder.name, suite.title, ("sweep", "--space", space), config, bool, kind="sweep",
         folder=folder, wanted_by=[suite.name],
         options=(
-            *(word for one in presets for word in ("--preset", one)),
+            *(word for preset in presets for word in ("--preset", preset)),
             "--seeds", str(seeds),
-            *(word for one in overrides.sets for word in ("--set", one)),
+            *(word for setting in overrides.sets for word in ("--set", setting)),
         ),
     )  # fmt: skip
 
@@ -173,8 +173,8 @@ def _notes(plan: PlannedSuite) -> list[str]:
             f"{part.suite.name}: {label} is {other} under these settings, and is run once"
             for label, other in part.same.items()
         ]
-        for one in part.replicates:
-            model = one.config.model
+        for replicate in part.replicates:
+            model = replicate.config.model
             if isinstance(model, PretrainedModel):
                 models[model.path] = pinned_revision(model.path, model.revision)
         if not part.suite.measured or not part.trials:
@@ -205,25 +205,25 @@ def report_suite(name: str, overrides: Overrides, progress: Progress) -> SuiteRe
 def require_analyses(plan: PlannedSuite) -> None:
     """Raise ConfigurationError for an unknown analysis, or an option that one does not take."""
     for part in plan.parts:
-        for one in part.suite.analyses:
-            options_of(find_analysis(one.name), plan.config, Request(**dict(one.options)))
+        for analysis in part.suite.analyses:
+            options_of(find_analysis(analysis.name), plan.config, Request(**dict(analysis.options)))
 
 
 def report_of(plan: PlannedSuite, progress: Progress) -> SuiteReport:
     """Write the report of a plan, as far as it is done, and its page."""
     with progress.doing(f"counting what is stored of {plan.suite.name}"):
         failures = stored_failures(plan.folder / FAILURES)
-        found = [results(part, plan.benchmarks, failures) for part in plan.parts]
+        part_results = [results(part, plan.benchmarks, failures) for part in plan.parts]
     analyses = {
-        part.suite.name: [_analysed(one, part, progress) for one in part.suite.analyses]
+        part.suite.name: [_analysed(analysis, part, progress) for analysis in part.suite.analyses]
         for part in plan.parts
     }
     for task in sweeps_of(plan):
         analyses[task.wanted_by[0]].append(_swept(task))
     with progress.doing("computing curves and differences"):
-        every = chapters(plan, found, analyses)
+        all_chapters = chapters(plan, part_results, analyses)
     with progress.doing("drawing and writing the report"):
-        written = write_report(plan, found, every)
+        written = write_report(plan, part_results, all_chapters)
     with progress.doing("writing the page"):
         write_page(plan.config.run.root, written.page, "suite", plan.folder.name)
     return written
@@ -232,17 +232,17 @@ def report_of(plan: PlannedSuite, progress: Progress) -> SuiteReport:
 def _analysed(analysis: Analysis, part: Part, progress: Progress) -> Document:
     """The answer of `sage analyze` about the policies that exist, or why there is none."""
     wanted = [
-        one
+        replicate
         for trial in part.trials
         if not analysis.methods or trial.label in analysis.methods
-        for one in trial.replicates
+        for replicate in trial.replicates
     ]
-    names = [one.policy.word for one in wanted if one.policy.exists]
+    names = [replicate.policy.word for replicate in wanted if replicate.policy.exists]
     title = f"Analysis: {analysis.name}"
     if not names:
         return Document(analysis.name, title, {}, notes=("none of its runs is there yet",))
     # the first of those with the same policy; the initial one also where it is not named
-    labels = {one.policy.word: one.title for one in reversed(part.replicates)}
+    labels = {replicate.policy.word: replicate.title for replicate in reversed(part.replicates)}
     request = Request(**dict(analysis.options))
     try:
         asked = Analysing.of(analysis.name, wanted[0].config, names, request, labels)

@@ -143,19 +143,19 @@ def _sweeps(root: Path | None) -> Sweeps:
 @app.command("list")
 def list_(runs: RunRoot = None, json: Json = False) -> None:
     """List all sweeps, the latest at the end."""
-    found = _sweeps(runs).all()
+    sweeps = _sweeps(runs).all()
     if json:
-        emit({"sweeps": [_facts(sweep) for sweep in found]})
+        emit({"sweeps": [_facts(sweep) for sweep in sweeps]})
         return
-    names = name_column("sweep", (sweep.name for sweep in found))
+    names = name_column("sweep", (sweep.name for sweep in sweeps))
     table = Table(names, "sampler", *STATES, "best", "driven by", box=None)
-    for sweep in found:
+    for sweep in sweeps:
         facts = _facts(sweep)
         known = facts["trials"]  # empty where another version of sage wrote it
         counts = (str(known.get(state, 0)) if known else "–" for state in STATES)
         best = escape(str(facts.get("best") or ""))
         table.add_row(sweep.name, str(facts.get("sampler")), *counts, best, sweep.driven_by or "")
-    console.print(table if found else "no sweeps yet: `sage sweep` makes one")
+    console.print(table if sweeps else "no sweeps yet: `sage sweep` makes one")
 
 
 @app.command()
@@ -202,21 +202,21 @@ def best(
     from sage_cli.cli.sweep_run import best_trials
 
     sweep = _sweeps(runs).find(name)
-    found = best_trials(sweep, objective)
+    leaders = best_trials(sweep, objective)
     if json:
-        emit({"sweep": sweep.name, "best": found})
+        emit({"sweep": sweep.name, "best": leaders})
         return
-    for one in found:
-        ends = "" if one["interval"] is None else " [{:.3f}, {:.3f}]".format(*one["interval"])
-        text = escape(f"trial {one['number']}, {one['value']:.3f}{ends}")
-        console.print(f"[bold]{escape(one['objective'])}[/]: {text}", soft_wrap=True)
-        console.print(f"  {one['words']}", markup=False, soft_wrap=True)
-        console.print(f"  {' '.join(one['runs'])}", markup=False, soft_wrap=True)
-        if one["alike"] is None:
+    for leader in leaders:
+        ends = "" if leader["interval"] is None else " [{:.3f}, {:.3f}]".format(*leader["interval"])
+        text = escape(f"trial {leader['number']}, {leader['value']:.3f}{ends}")
+        console.print(f"[bold]{escape(leader['objective'])}[/]: {text}", soft_wrap=True)
+        console.print(f"  {leader['words']}", markup=False, soft_wrap=True)
+        console.print(f"  {' '.join(leader['runs'])}", markup=False, soft_wrap=True)
+        if leader["alike"] is None:
             told = "the noise is unknown: other trials may be as good"
-        elif one["alike"]:
-            trials = "trial" if len(one["alike"]) == 1 else "trials"
-            told = f"indistinguishable from it: {trials} {', '.join(map(str, one['alike']))}"
+        elif leader["alike"]:
+            trials = "trial" if len(leader["alike"]) == 1 else "trials"
+            told = f"indistinguishable from it: {trials} {', '.join(map(str, leader['alike']))}"
         else:
             told = "all other trials are distinguishable from it"
         console.print(f"  {told}", style="dim", soft_wrap=True)
@@ -250,14 +250,14 @@ def cancel(name: Name, runs: RunRoot = None, json: Json = False) -> None:
 
     sweep = _sweeps(runs).find(name)
     driven = sweep.driven_by
-    said = cancel_sweep(sweep)
+    sentence = cancel_sweep(sweep)
     if json:
         answer = {
-            "sweep": sweep.name, "asked": driven, "jobs": list(sweep.jobs), "said": said
+            "sweep": sweep.name, "asked": driven, "jobs": list(sweep.jobs), "said": sentence
         }  # fmt: skip
         emit(answer)
     else:
-        console.print(said, markup=False, soft_wrap=True)
+        console.print(sentence, markup=False, soft_wrap=True)
 
 
 @app.command()
@@ -282,8 +282,8 @@ def remove(
         emit(answer)
     else:
         console.print(f"removed {sweep.name}; its runs are still there")
-        for said in kept:
-            console.print(said, markup=False, soft_wrap=True)
+        for sentence in kept:
+            console.print(sentence, markup=False, soft_wrap=True)
 
 
 @app.command()

@@ -78,7 +78,7 @@ def best_trials(sweep: SweepFolder, objective: str | None = None) -> list[Best]:
             f"did you mean {close[0]}?" if close else "name one of those",
         )
     wanted = result.objectives if objective is None else (objective,)
-    return [_best(result, one, sweep) for one in wanted]
+    return [_best(result, name, sweep) for name in wanted]
 
 
 def reported(sweep: SweepFolder) -> SweepResult:
@@ -176,7 +176,7 @@ def _best(result: SweepResult, objective: str, sweep: SweepFolder) -> Best:
         raise StoreError(f"no trial of {sweep.name} is done", _resume(sweep))
     trial = result.trials[place]
     assert trial.values is not None  # the best of those that are done
-    same = sorted(one + 1 for one in result.indistinguishable(objective) - {place})
+    same = sorted(index + 1 for index in result.indistinguishable(objective) - {place})
     return {
         "objective": objective,
         "number": place + 1,
@@ -288,8 +288,8 @@ def run_sweep(config: SageConfig, progress: Progress, *, detach: bool = False) -
 
 def _require_results(search: Sweep, trials: Sequence[StudyTrial]) -> None:
     """Raise TrainingError if every trial failed, or as many were infeasible as may be."""
-    infeasible = [one for one in trials if one.state is State.INFEASIBLE]
-    measured = sum(one.state in (State.DONE, State.PRUNED) for one in trials)
+    infeasible = [trial for trial in trials if trial.state is State.INFEASIBLE]
+    measured = sum(trial.state in (State.DONE, State.PRUNED) for trial in trials)
     ended = f"{len(infeasible)} trials diverged, or ran out of memory because of their settings"
     if trials and len(infeasible) == len(trials):
         raise TrainingError(
@@ -302,8 +302,8 @@ def _require_results(search: Sweep, trials: Sequence[StudyTrial]) -> None:
             f"{ended}, as many as the sweep may have; {measured} of {search.total} were measured",
             "narrow the space, or raise sweep.max_infeasible and type the same command again",
         )
-    if trials and all(one.state in (State.FAILED, State.INFEASIBLE) for one in trials):
-        reasons = (f"{one.attrs.get('failure')}: {one.attrs.get('reason')}" for one in trials)
+    if trials and all(trial.state in (State.FAILED, State.INFEASIBLE) for trial in trials):
+        reasons = (f"{trial.attrs.get('failure')}: {trial.attrs.get('reason')}" for trial in trials)
         raise all_failed(reasons, search.folder.tasks)
 
 
@@ -373,19 +373,19 @@ def _cost(config: SageConfig, left: list[Task], places: int) -> dict[str, str]:
     steps = sum(cost.steps for cost in training)
     sampled = sum(cost.completions for cost in training)
     measured = sum(measuring_cost(task).completions for task in left)
-    found = {
+    facts = {
         "steps": f"{steps:,} to do",
         "completions": f"{sampled:,} in training, {measured:,} in measurement",
     }
     per_step = seconds_per_step(Runs(config.run.root), config)
     if per_step is None:
-        return {**found, "time": "unknown: there is no finished run of this kind to go by"}
+        return {**facts, "time": "unknown: there is no finished run of this kind to go by"}
     seconds, runs = steps * per_step[0], per_step[1]
     wall_s = seconds / max(1, min(places, len(left)))
     gpus = left[0].resources.gpus if left else 0
     hours = {"GPU hours": f"{seconds * gpus / 3600:.2g}"} if gpus else {}
     return {
-        **found,
+        **facts,
         "time": f"{wall_s / 60:.1f} minutes of training by {places} at once, going by the "
         f"latest {runs} runs of this kind; measuring comes on top",
         **hours,

@@ -260,7 +260,10 @@ def sft_inputs(config: SageConfig) -> tuple[Any, PromptTemplate, list[Example]]:
         template = PromptTemplate.from_section(config.prompt, tokenizer)
         demonstrations = _short_demonstrations(config, tokenizer, template)
     loss = config.sft.loss
-    examples = [Example(*_texts(template, one), loss or one.loss) for one in demonstrations]
+    examples = [
+        Example(*_texts(template, demonstration), loss or demonstration.loss)
+        for demonstration in demonstrations
+    ]
     return tokenizer, template, examples
 
 

@@ -92,12 +92,12 @@ def named(root: Path, name: str | None) -> tuple[Kind | None, str]:
     if name is None:
         return None, ""
     kinds: dict[str, Kind] = {
-        **{one.name: "suite" for one in StoredSuites(root).all()},
-        **{one.name: "sweep" for one in Sweeps(root).all()},
-        **{one.id: "run" for one in Runs(root).all()},
+        **{suite.name: "suite" for suite in StoredSuites(root).all()},
+        **{sweep.name: "sweep" for sweep in Sweeps(root).all()},
+        **{run.id: "run" for run in Runs(root).all()},
     }
-    found = full_name(name, kinds, "run, sweep or suite", f"in {root}", "`sage view` alone")
-    return kinds[found], found
+    whole_name = full_name(name, kinds, "run, sweep or suite", f"in {root}", "`sage view` alone")
+    return kinds[whole_name], whole_name
 
 
 def _export(root: Path, kind: Kind | None, name: str, folder: Path, json: bool) -> None:

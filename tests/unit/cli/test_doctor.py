@@ -84,7 +84,7 @@ def test_a_broken_setup_names_what_is_in_the_way_and_the_mend(sage, sets, check,
     assert found["can_run"] is False
     (one,) = [one for one in found["checks"] if one["check"] == check]
     assert one["obstacle"]
-    assert said in one["said"]
+    assert said in one["answer"]
     assert mend is None or mend in one["mend"]
 
 
