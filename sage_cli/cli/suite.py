@@ -111,7 +111,7 @@ def report(
     json: Json = False,
 ) -> None:
     """Report what is stored; nothing is run."""
-    from sage_cli.cli.suite_run import report_suite
+    from sage_cli.cli.suite_report import report_suite
 
     overrides = overrides_of(preset, set_, seeds, runs, only)
     with Live() as live:

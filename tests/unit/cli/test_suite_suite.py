@@ -7,7 +7,8 @@ from sweep_cells import PASS_1, at, done
 from told import Told
 
 from sage_cli.cli import suite_run as suite
-from sage_cli.cli.suite_run import report_suite, sweeps_of
+from sage_cli.cli.suite_report import report_suite
+from sage_cli.cli.suite_run import sweeps_of
 from sage_cli.progress import Silent
 from sage_cli.reports.document import Document
 from sage_cli.reports.provenance import Provenance

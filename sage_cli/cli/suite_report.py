@@ -1,0 +1,90 @@
+"""Report a suite: its trials' results, the analyses and the sweeps of its parts."""
+
+from __future__ import annotations
+
+from sage_cli.analysis.analyses import find_analysis
+from sage_cli.analysis.selection import Request, options_of
+from sage_cli.cli.analyze import Analysing, answer
+from sage_cli.cli.suite_run import FAILURES, SweepTask, sweeps_of
+from sage_cli.errors import SageError, StoreError
+from sage_cli.progress import Progress
+from sage_cli.reports.document import Document
+from sage_cli.reports.provenance import Provenance
+from sage_cli.reports.sweep_report import document_of
+from sage_cli.trials.queue import stored_failures
+from sage_cli.trials.search.folder import SweepFolder
+from sage_cli.trials.suites.declaration import Analysis
+from sage_cli.trials.suites.report import SuiteReport, chapters, write_report
+from sage_cli.trials.suites.results import results
+from sage_cli.trials.suites.trials import Overrides, Part, PlannedSuite, planned
+from sage_cli.view.page_file import write_page
+
+
+def report_suite(name: str, overrides: Overrides, progress: Progress) -> SuiteReport:
+    """Report what is stored of a suite, and why the rest is missing; nothing is run."""
+    with progress.doing(f"planning {name}"):
+        plan = planned(name, overrides)
+    require_analyses(plan)
+    return report_of(plan, progress)
+
+
+def require_analyses(plan: PlannedSuite) -> None:
+    """Raise ConfigurationError for an unknown analysis, or an option that one does not take."""
+    for part in plan.parts:
+        for analysis in part.suite.analyses:
+            options_of(find_analysis(analysis.name), plan.config, Request(**dict(analysis.options)))
+
+
+def report_of(plan: PlannedSuite, progress: Progress) -> SuiteReport:
+    """Write the report of a plan, as far as it is done, and its page."""
+    with progress.doing(f"counting what is stored of {plan.suite.name}"):
+        failures = stored_failures(plan.folder / FAILURES)
+        part_results = [results(part, plan.benchmarks, failures) for part in plan.parts]
+    analyses = {
+        part.suite.name: [_analysed(analysis, part, progress) for analysis in part.suite.analyses]
+        for part in plan.parts
+    }
+    for task in sweeps_of(plan):
+        analyses[task.wanted_by[0]].append(_swept(task))
+    with progress.doing("computing curves and differences"):
+        all_chapters = chapters(plan, part_results, analyses)
+    with progress.doing("drawing and writing the report"):
+        written = write_report(plan, part_results, all_chapters)
+    with progress.doing("writing the page"):
+        write_page(plan.config.run.root, written.page, "suite", plan.folder.name)
+    return written
+
+
+def _analysed(analysis: Analysis, part: Part, progress: Progress) -> Document:
+    """The answer of `sage analyze` about the policies that exist, or why there is none."""
+    wanted = [
+        replicate
+        for trial in part.trials
+        if not analysis.methods or trial.label in analysis.methods
+        for replicate in trial.replicates
+    ]
+    names = [replicate.policy.word for replicate in wanted if replicate.policy.exists]
+    title = f"Analysis: {analysis.name}"
+    if not names:
+        return Document(analysis.name, title, {}, notes=("none of its runs is there yet",))
+    # the first of those with the same policy; the initial one also where it is not named
+    labels = {replicate.policy.word: replicate.title for replicate in reversed(part.replicates)}
+    request = Request(**dict(analysis.options))
+    try:
+        asked = Analysing.of(analysis.name, wanted[0].config, names, request, labels)
+        return answer(asked, progress)[0]
+    except SageError as error:
+        return Document(analysis.name, title, {}, notes=(f"refused: {error.cause}",))
+
+
+def _swept(task: SweepTask) -> Document:
+    """The last report of a sweep's driver, or why there is none."""
+    try:
+        result = SweepFolder(task.folder).result
+    except StoreError as error:
+        why = error.cause
+    else:
+        if result is not None:
+            return document_of(result, Provenance())
+        why = "the sweep has not ended yet"
+    return Document("sweep", "Sweep", {}, notes=(why,))
