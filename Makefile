@@ -66,6 +66,7 @@ check: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tests/check_names.py
 	$(BIN)/python -m pytest tests/base
 
 # The pages in build/site. Pages made from the code must be current, sentences short, and links valid.

@@ -15,7 +15,7 @@ from sage_cli.analysis.measures.patterns import PATTERNS
 from sage_cli.analysis.measures.perplexity import PERPLEXITY
 from sage_cli.analysis.measures.reliability import RELIABILITY
 from sage_cli.analysis.measures.support import SUPPORT
-from sage_cli.analysis.measures.training_history import TRAINING
+from sage_cli.analysis.measures.training import TRAINING
 from sage_cli.errors import ConfigurationError
 
 _ANALYSES = (PATTERNS, PERPLEXITY, SUPPORT, DIVERSITY, ENTROPY, MAJORITY, LENGTHS)

@@ -246,7 +246,7 @@ def test_a_sweep_of_another_version_is_listed_and_said_to_be_of_one(sweeps, fold
     typed = sweeps("best", "0123")
     assert typed.code == 2
     assert "config.json was written by another version of sage, or edited: " in typed.words
-    assert "has no 'development'" in typed.words
+    assert "this one has no data.arithmetic.development" in typed.words
     assert "read the sweep with the version that wrote it" in typed.words
     (folder / "state.json").write_text("{")
     assert "remove it and type the same command again" in sweeps("list").words
