@@ -14,7 +14,7 @@ from sage_cli.evaluation.imported import gathered, grading_settings
 from sage_cli.evaluation.log_formats import _lighteval_verdicts, detected, read_foreign
 from sage_cli.models.policy import NO_GOLD
 
-WRITTEN = Path(__file__).resolve().parents[3] / "data/imported"
+WRITTEN = Path(__file__).resolve().parents[2] / "data/imported"
 LM_EVAL = WRITTEN / "samples_toy_2026-11-25T00-00-00.000000.jsonl"
 RESULTS = WRITTEN / "results_2026-11-25T00-00-00.000000.json"
 
