@@ -8,8 +8,8 @@ import pytest
 from free_port import free_port
 
 from sage_cli.errors import ExecutorError
-from sage_cli.trials.executors import ray_executor
-from sage_cli.trials.executors.ray_executor import RayHead
+from sage_cli.trials.executors import ray_head
+from sage_cli.trials.executors.ray_head import RayHead
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def test_a_head_that_comes_back_in_time_is_not_lost(port):
 def test_a_head_that_stays_away_is_gone(port, monkeypatch):
     head = RayHead(f"127.0.0.1:{port}")
     assert not head.answers()
-    monkeypatch.setattr(ray_executor, "AWAY_S", 0.0)
+    monkeypatch.setattr(ray_head, "AWAY_S", 0.0)
     with pytest.raises(ExecutorError, match=rf"cluster at 127.0.0.1:{port} is gone") as lost:
         head.answers()
     assert "--executor" in lost.value.next_step
