@@ -16,15 +16,14 @@ from sage_cli.metrics import Counts, Curve, Difference, curve, paired_difference
 from sage_cli.reports.figures import (
     Legend,
     _limits,
-    by_method,
     draw_curves,
     heights,
     line_style,
     outputs,
-    seeded,
     separated,
     series_styles,
 )
+from sage_cli.reports.series import by_method, seeded
 from sage_cli.reports.tables import Estimate
 
 
