@@ -6,7 +6,7 @@ import pytest
 from sweep_cells import PASS_1, at, done
 from told import Told
 
-from sage_cli.cli import suite_run as suite
+from sage_cli.cli import suite_report as suite
 from sage_cli.cli.suite_report import report_suite
 from sage_cli.cli.suite_run import sweeps_of
 from sage_cli.progress import Silent
