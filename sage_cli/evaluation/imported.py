@@ -1,4 +1,4 @@
-"""The samples in a file of another program, before they are stored."""
+"""Samples of other programs: read from their files, and stored as a run's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trainings that can't lead anywhere: warned about, with where to look, then stopped."""
+"""What hears each step's record: display, mirrors, and safeguards that stop a hopeless training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SIGINT (Ctrl-C) and SIGTERM (a cluster's notice), heard without stopping at once."""
+"""Several processes that train together: launched, stopped by signals, ended with their command."""
 
 from __future__ import annotations
 

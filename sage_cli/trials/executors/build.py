@@ -1,4 +1,4 @@
-"""The processor cores and GPUs of this machine, counted without torch."""
+"""The executor of a configuration, the resources of its tasks, and what this machine has."""
 
 from __future__ import annotations
 

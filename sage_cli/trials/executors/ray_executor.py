@@ -1,4 +1,8 @@
-"""Commands on a Ray cluster, whose nodes all see the folder of runs; Ray places them."""
+"""Commands on a Ray cluster, whose nodes all see the folder of runs; Ray places them.
+
+If a node is lost, Ray starts its commands again, and they resume from what is stored. Commands end
+with the driver, whose death Ray notices. A lost cluster ends the driver; no command fails by it.
+"""
 
 from __future__ import annotations
 

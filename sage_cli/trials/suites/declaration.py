@@ -1,4 +1,4 @@
-"""The claims of a suite, and the verdicts on them."""
+"""The declaration of a suite: methods, protocol and claims, read by name or from a file."""
 
 from __future__ import annotations
 
