@@ -32,7 +32,7 @@ from sage_cli.cli.options import (
 )
 from sage_cli.errors import ConfigurationError, DataError, StoreError
 from sage_cli.progress import Progress
-from sage_cli.store.files import write_json
+from sage_cli.store.files import write_object
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -589,7 +589,7 @@ def store_with_run(report: TokenReport, name: str, root: Path) -> None:
             f"--keep stores numbers with a run, and no run here made {name}",
             "leave out --keep; --json prints the same numbers",
         )
-    write_json(run.guide, asdict(report))
+    write_object(run.guide, asdict(report))
 
 
 def last_step(policy: Policy, config: SageConfig) -> int:

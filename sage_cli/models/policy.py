@@ -11,9 +11,12 @@ from typing import Any
 
 from sage_cli.config.consent import HOW_TO_CONSENT, asks_for_code, consents
 from sage_cli.errors import AbsentModelError, ConfigurationError, StoreError
+from sage_cli.file_hash import changed_files
 from sage_cli.models.folders import (
     TokenizerFacts,
+    adapter_base,
     fingerprint,
+    is_adapter,
     is_hub_name,
     is_model_folder,
     model_files,
@@ -30,6 +33,8 @@ from sage_cli.store.manifest import IMPORTED
 from sage_cli.store.run import SEAL, Run, Runs, run_of
 
 SAGE_FILE = "sage.json"
+_LOADED = (".safetensors", ".json", ".jinja", ".model", ".txt")
+"""How the files of a checkpoint end that models and tokenizers are loaded from."""
 
 
 def settings_to_export(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -96,8 +101,9 @@ def stored_settings(run: Run) -> dict[str, Any]:
     """Return a run's stored configuration; the benchmark of an imported one is its own problems.
 
     They lie beside the configuration, so that a folder of runs may be moved, and the configuration
-    names no other file.
+    names no other file. Raises StoreError if it has been changed since the run ended.
     """
+    run.require_unchanged("config.json")
     settings = read_layer(run.folder / "config.json")
     if run.manifest.get("kind") != IMPORTED:
         return settings
@@ -255,8 +261,30 @@ class Policy:
 
     @cached_property
     def fingerprint(self) -> str:
-        """The fingerprint of its weights; read once."""
+        """The fingerprint of its weights; read once. Raises StoreError as `require_own` does."""
+        self.require_own()
         return fingerprint(self.path, self._revision)
+
+    def require_own(self) -> None:
+        """Raise StoreError if a run's model, or its configuration, isn't what its training left.
+
+        An adapter's base is required to be its own run's, too.
+        """
+        folder = Path(self.path)
+        if is_adapter(folder) and (base := run_of(Path(adapter_base(folder)))) is not None:
+            Policy.of_run(base).require_own()
+        if self.run is None:
+            return
+        if self.checkpoint is None:
+            self.run.require_unchanged("config.json", "model")
+            return
+        sealed = read_json(folder / SEAL).get("files", {})
+        loaded = {name: sealed[name] for name in sealed if name.endswith(_LOADED)}
+        if changed := changed_files(folder, loaded):
+            raise StoreError(
+                f"{folder / changed[0]} isn't what the training saved",
+                "restore it, or remove the checkpoint",
+            )
 
     @property
     def identity(self) -> str:
@@ -281,7 +309,8 @@ class Policy:
         return stored or configured
 
     def tokenizer(self) -> Any:
-        """Its tokenizer."""
+        """Its tokenizer. Raises StoreError as `require_own` does."""
+        self.require_own()
         from sage_cli.models.loading import load_tokenizer
 
         return load_tokenizer(self.path, **self.loading)
@@ -293,7 +322,11 @@ class Policy:
         trainable: bool = False,
         kernels: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Its weights, with the adapter where it has one; `kernels` are `kernel_arguments`."""
+        """Its weights, with the adapter where it has one; `kernels` are `kernel_arguments`.
+
+        Raises StoreError as `require_own` does.
+        """
+        self.require_own()
         from sage_cli.models.loading import load_model
 
         return load_model(
