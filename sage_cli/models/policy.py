@@ -262,29 +262,37 @@ class Policy:
     @cached_property
     def fingerprint(self) -> str:
         """The fingerprint of its weights; read once. Raises StoreError as `require_own` does."""
-        self.require_own()
-        return fingerprint(self.path, self._revision)
-
-    def require_own(self) -> None:
-        """Raise StoreError if a run's model, or its configuration, isn't what its training left.
-
-        An adapter's base is required to be its own run's, too.
-        """
+        if self.run is None:
+            return fingerprint(self.path, self._revision)
         folder = Path(self.path)
         if is_adapter(folder) and (base := run_of(Path(adapter_base(folder)))) is not None:
             Policy.of_run(base).require_own()
-        if self.run is None:
-            return
-        if self.checkpoint is None:
-            self.run.require_unchanged("config.json", "model")
-            return
-        sealed = read_json(folder / SEAL).get("files", {})
-        loaded = {name: sealed[name] for name in sealed if name.endswith(_LOADED)}
-        if changed := changed_files(folder, loaded):
+        if self.checkpoint is not None:
+            sealed = read_json(folder / SEAL).get("files", {})
+            loaded = {name: sealed[name] for name in sealed if name.endswith(_LOADED)}
+            if changed := changed_files(folder, loaded):
+                raise StoreError(
+                    f"{folder / changed[0]} isn't what the training saved",
+                    "restore it, or remove the checkpoint",
+                )
+            return fingerprint(folder, self._revision)
+        self.run.require_unchanged("config.json", "model")
+        left, there = self.run.manifest.get("weights"), fingerprint(folder, self._revision)
+        if left not in (None, there):
             raise StoreError(
-                f"{folder / changed[0]} isn't what the training saved",
-                "restore it, or remove the checkpoint",
+                f"{folder} has been changed: its training left weights {left}, and {there} are "
+                "there now",
+                f"restore them, or train {self.run.id} again with --fresh",
             )
+        return there
+
+    def require_own(self) -> None:
+        """Raise StoreError if the model of a run, or its configuration, isn't what it ended with.
+
+        So it does for a checkpoint that isn't what was saved, and for the run of an adapter's base.
+        """
+        if self.run is not None:
+            self.fingerprint  # noqa: B018
 
     @property
     def identity(self) -> str:
