@@ -20,6 +20,7 @@ from sage_cli.store.manifest import Manifest
 from sage_cli.store.run import Run
 from sage_cli.store.run_facts import ABOUT, OF_RL, RunFacts, speed_figures
 from sage_cli.view.stored_runs import Look, Policies, RunsRead, look_of, looks_of, policies_of
+from sage_cli.view.stored_samples import AskedProblem, asked_problems
 
 FIRST, LAST = ("id", "status", "step", "of"), ("reward", "started", "seconds", "kind", "parent")
 """Columns that are always sent, before and after the others: the page reads some of them."""
@@ -159,11 +160,15 @@ class RolloutsView(TypedDict):
 
 
 class LedgerView(TypedDict):
-    """How prompts were answered: sums of every step, and the rows of one step."""
+    """How prompts were answered: sums of every step, and the rows of one step.
+
+    `problems` has the problems of these rows by id, as far as they can be read.
+    """
 
     run: str
     steps: list[dict[str, int]]
     step: int | None
+    problems: dict[str, AskedProblem]
     rows: list[dict[str, Any]]
 
 
@@ -238,7 +243,7 @@ def guide_view(run: Run) -> GuideView:
         raise StoreError(f"{run.id} has no token report", again) from None
 
 
-def ledger_view(run: Run, step: int | None) -> LedgerView:
+def ledger_view(run: Run, step: int | None, policies: Policies) -> LedgerView:
     """Return how prompts were answered, summed by step, and the prompts of one step."""
     rows = run.ledger.read().to_pylist()
     sums: dict[int, dict[str, int]] = {}
@@ -249,11 +254,14 @@ def ledger_view(run: Run, step: int | None) -> LedgerView:
         for name in ("n", "right", "wrong", "unparseable", "timeout", "error", "tokens"):
             total[name] = total.get(name, 0) + row[name]
     at_step = step if step in sums else (max(sums) if sums else None)
+    shown = [row for row in rows if row["step"] == at_step]
+    ids = {str(row["problem"]) for row in shown}
     return {
         "run": run.id,
         "steps": [sums[number] for number in sorted(sums)],
         "step": at_step,
-        "rows": [row for row in rows if row["step"] == at_step],
+        "problems": asked_problems(policies.training_problems(run), ids) if ids else {},
+        "rows": shown,
     }
 
 
