@@ -13,9 +13,8 @@ from typing_extensions import TypedDict
 from sage_cli.config.catalogue import settings
 from sage_cli.config.layers import leaves
 from sage_cli.config.load import load
-from sage_cli.errors import SageError, StoreError
+from sage_cli.errors import SageError
 from sage_cli.settings.presets import DEFAULT_PRESET
-from sage_cli.store.files import read_object
 from sage_cli.store.manifest import Manifest
 from sage_cli.store.run import Run
 from sage_cli.store.run_facts import ABOUT, OF_RL, RunFacts, speed_figures
@@ -112,7 +111,6 @@ class RunView(TypedDict):
     `differing` holds the settings that are other than those of `preset`, the one that differs
     least. `records` names the figures of metrics.jsonl. `policies` are the policies that can be
     measured: the run's checkpoints and its end. `benchmarks` are those that it was measured on.
-    `token_report` says that one is stored.
     """
 
     id: str
@@ -131,14 +129,6 @@ class RunView(TypedDict):
     policies: list[str]
     benchmarks: list[str]
     rollouts: int
-    token_report: bool
-
-
-class GuideView(TypedDict):
-    """What a guide did to tokens of a policy: `report` is the JSON of `sage samples tokens`."""
-
-    policy: str
-    report: dict[str, Any]
 
 
 class RecordsView(TypedDict):
@@ -200,7 +190,6 @@ def run_view(id_: str, policies: Policies) -> RunView:
         "policies": [] if torn else policies_of(run),
         "benchmarks": [] if torn else _benchmarks(run.id, policies),
         "rollouts": len(run.rollouts.read()),
-        "token_report": run.guide.is_file(),
     }
 
 
@@ -229,18 +218,6 @@ def rollouts_view(run: Run, step: int | None) -> RolloutsView:
         if row["step"] == at_step
     ]
     return {"run": run.id, "steps": steps, "step": at_step, "rows": shortened}
-
-
-def guide_view(run: Run) -> GuideView:
-    """Return the stored token report of a run. Raises StoreError if there is none, or it is torn.
-
-    It is not read into its own types, which would load torch.
-    """
-    again = f"`sage samples tokens {run.id} --keep` stores one"
-    try:
-        return {"policy": run.id, "report": read_object(run.guide, again)}
-    except FileNotFoundError:
-        raise StoreError(f"{run.id} has no token report", again) from None
 
 
 def ledger_view(run: Run, step: int | None, policies: Policies) -> LedgerView:

@@ -35,15 +35,6 @@ def test_its_relatives_files_and_figures(api):
     assert branch["speed"]["speed/share/generate"] == pytest.approx(0.5)
 
 
-def test_a_stored_token_report(api):
-    assert api.answer("run", {"run": BRANCH})["token_report"]
-    found = api.answer("guide", {"run": BRANCH})
-    assert found["policy"] == BRANCH
-    assert found["report"]["completions"][0]["values"]["q_T"] == [1.0, 1.4, 1.0]
-    with pytest.raises(StoreError, match="has no token report"):
-        api.answer("guide", {"run": BASE})
-
-
 def test_figures_by_step(api):
     found = api.answer("records", {"run": BRANCH, "names": "reward,nothing"})
     assert found["steps"] == [1, 2, 3]

@@ -50,7 +50,6 @@ function summary(found) {
         h("a", { class: "button", href: href("passk", { policies: [about.kind === "rl" ? parent : null, found.id].filter(Boolean).join(",") }) }, "pass@k"),
         h("a", { class: "button", href: href("problems", { policies: [about.kind === "rl" ? parent : null, found.id].filter(Boolean).join(",") }) }, "Problems"),
         h("a", { class: "button", href: href("samples", { policy: found.id }) }, "Samples")] : null),
-    found.token_report ? h("p", { class: "leads" }, h("a", { class: "button", href: href("guide", { run: found.id }) }, "What its guide does to tokens")) : null,
     h("dl", { class: "facts" }, facts.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, typeof value === "string" ? visible(value) : value)))),
     about.command ? h("div", { class: "command" }, h("code", {}, visible(about.command)), h("button", { type: "button", class: "small", onclick: () => navigator.clipboard?.writeText(about.command) }, "Copy")) : null,
     about.error ? notice(about.error, null, "bad") : null,
