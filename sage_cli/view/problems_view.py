@@ -24,6 +24,7 @@ from sage_cli.view.stored_samples import (
     samples_view,
 )
 
+
 class ProblemRow(TypedDict):
     """A problem of a benchmark, with the right samples and all samples of each policy."""
 

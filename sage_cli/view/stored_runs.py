@@ -268,7 +268,7 @@ class Policies:
         self._trained_on: Remembered[list[Problem]] = Remembered(200_000, len)
 
     def training_problems(self, run: Run) -> list[Problem]:
-        """Return the problems that a run trained on; none if they cannot be read here (any more)."""
+        """Return the problems that a run trained on, none if they cannot be read here."""
         try:
             data = load(stored=without_consent(stored_settings(run))).config.data
             key = (data.model_dump_json(), stamp_of([Path(data.rl.name)]))
