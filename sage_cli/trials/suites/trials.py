@@ -184,8 +184,6 @@ class Part:
             return tasks_of_replicate
         if suite.checkpoints:
             tasks_of_replicate.append(tasks.checkpoints(replicate))
-        if suite.measured and replicate.config.guide.name != "none" and not replicate.seed:
-            tasks_of_replicate.append(tasks.token_report(replicate, trial.label))
         return tasks_of_replicate
 
 
