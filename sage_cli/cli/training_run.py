@@ -444,6 +444,7 @@ class RlTraining(TrainingRun):
 
     def describe(self) -> Described:
         """Describe the training, how far the run is, and which reference samples are stored."""
+        configured_validation(self.config)
         facts = {
             **run_facts(self.planned),
             **rl_facts(self.config),

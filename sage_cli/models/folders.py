@@ -165,6 +165,18 @@ def adapter_base(folder: Path) -> str:
     return str(recorded)
 
 
+def embedding_rows(adapter: Path) -> int | None:
+    """Return the vocabulary of the embedding or head that an adapter brings; None without one."""
+    try:
+        with (adapter / "adapter_model.safetensors").open("rb") as file:
+            tensors = json_value(file.read(int.from_bytes(file.read(8), "little")))
+    except (OSError, ValueError):
+        return None
+    layers = ("embed_tokens.weight", "wte.weight", "embed_in.weight", "lm_head.weight")
+    rows = (tensor["shape"][0] for name, tensor in tensors.items() if name.endswith(layers))
+    return next(rows, None)
+
+
 def stored_dtype(folder: Path) -> str | None:
     """The type in which a folder's weights are stored, as `bfloat16`; None where it doesn't say.
 
@@ -279,7 +291,13 @@ _SHAPE = (
 
 def shape(config: Mapping[str, Any]) -> Facts:
     """Return architecture, sizes and vocabulary, of the content of a config.json."""
-    return {name: config[name] for name in _SHAPE if name in config}
+    text = text_part(config)
+    return {name: text[name] for name in _SHAPE if name in text}
+
+
+def text_part(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the content of a config.json with what it says of the text model on top."""
+    return {**config, **(config.get("text_config") or {})}
 
 
 def facts_of_folder(folder: Path) -> Facts:
