@@ -7,7 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from sage_cli.errors import DataError
-from sage_cli.models.folders import adapter_base, is_adapter, model_files, read_json
+from sage_cli.models.folders import (
+    adapter_base,
+    is_adapter,
+    model_files,
+    read_json,
+    text_part,
+)
 from sage_cli.settings.sections.model import PretrainedModel, ScratchModel
 
 CHARACTERS, TAGS_AND_ENDS = 95, 6
@@ -103,6 +109,7 @@ def shape_of(section: PretrainedModel | ScratchModel) -> Shape | None:
 
 def shape_in(config: Mapping[str, Any]) -> Shape | None:
     """Return the shape that the content of a config.json tells; None for another kind of model."""
+    config = text_part(config)
     try:
         heads, hidden = int(config["num_attention_heads"]), int(config["hidden_size"])
         return Shape(

@@ -286,6 +286,13 @@ class Policy:
 
         return load_tokenizer(self.path, **self.loading)
 
+    @cached_property
+    def outline(self) -> Any:
+        """Its model without weights; an adapter's base."""
+        from sage_cli.models.loading import outline
+
+        return outline(self.files, trust_remote_code=self.loading["trust_remote_code"])
+
     def model(
         self,
         *,

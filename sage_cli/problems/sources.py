@@ -14,7 +14,15 @@ from typing import Any
 
 from sage_cli.errors import DataError
 from sage_cli.problems.problem import Problem
-from sage_cli.problems.rows import DataSet, Layout, Row, content, read_file
+from sage_cli.problems.rows import (
+    DataSet,
+    Layout,
+    Row,
+    content,
+    file_and_part,
+    is_of_part,
+    read_file,
+)
 from sage_cli.settings.sections.data import DataSection, FieldsSection
 
 log = logging.getLogger(__name__)
@@ -138,8 +146,12 @@ def open_source(
     a Hub that answers.
     """
     if isinstance(source, Path):
-        layout = _file_layout(source, fields or FieldsSection(), content(source))
-        return Source(layout, _origin([source]), read_file(source))
+        path, part, layout = _file(source, fields)
+        rows = read_file(path)
+        if not part:
+            return Source(layout, _origin([path]), rows)
+        chosen = (row for row in rows if is_of_part(layout.problem(row, "").question, part))
+        return Source(layout, f"{_origin([path])}:{part}", chosen)
     origin, rows = _rows(source.pinned(data.revisions), data)
     if source.rows is not None:
         first, last = source.rows
@@ -152,6 +164,13 @@ def open_source(
     return Source(Layout.of_data_set(source), origin, chosen)
 
 
+def _file(source: Path, fields: FieldsSection | None) -> tuple[Path, str, Layout]:
+    """Return the file that is read for `source`, the part of it that is meant, and its columns."""
+    name, part = file_and_part(str(source))
+    path = Path(name)
+    return path, part, _file_layout(path, fields or FieldsSection(), content(path))
+
+
 def source_identity(
     source: Path | DataSet, data: DataSection, fields: FieldsSection | None = None
 ) -> dict[str, Any]:
@@ -161,8 +180,9 @@ def source_identity(
     `commit` is None while nothing says which one will be read. Raises DataError as reading does.
     """
     if isinstance(source, Path):
-        layout = _file_layout(source, fields or FieldsSection(), content(source))
-        return {"file": source.name, "content": content(source), "columns": layout.columns()}
+        path, part, layout = _file(source, fields)
+        whole = {"file": path.name, "content": content(path), "columns": layout.columns()}
+        return whole | ({"part": part} if part else {})
     layout = Layout.of_data_set(source)
     if not source.question:
         layout = Layout.of_file(source.hub, fields or FieldsSection())

@@ -19,7 +19,7 @@ from sage_cli.sampling.engines import (
     refuse_missing_gpus,
     refuse_unknown,
 )
-from sage_cli.sampling.sampler import Sampler, SampleRequest, SamplerSetup, sample_seed
+from sage_cli.sampling.sampler import Sampler, SampleRequest, SamplerSetup, sample_seed, too_long
 from sage_cli.settings.own_code import in_words
 from sage_cli.store.sample_parts import Completion
 
@@ -105,7 +105,6 @@ class VllmSampler(Sampler):
         self._tokenizer, self._parameters = setup.tokenizer(), setup.parameters
         self._adapter, self._rows = adapter, setup.section.batch_rows
         self._ends = _ends(base, setup.revision)
-        self._longest = setup.section.vllm.get("max_model_len")
         try:
             self._engine: Any = LLM(
                 base,
@@ -187,11 +186,8 @@ class VllmSampler(Sampler):
         from vllm import SamplingParams
 
         p = self._parameters
-        if self._longest is not None and len(ids) + p.max_tokens > self._longest:
-            raise ValueError(
-                f"{len(ids)} tokens and {p.max_tokens} new ones are more than "
-                f"sampling.vllm.max_model_len {self._longest}, which would truncate answers"
-            )
+        if reason := too_long(len(ids), p.max_tokens, self._engine.model_config.max_model_len):
+            raise ValueError(reason)
         name = f"{request.seed}/{request.problem_id}/{index}"
         params = SamplingParams(
             temperature=p.temperature,

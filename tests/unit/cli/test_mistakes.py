@@ -353,7 +353,8 @@ def broken(tmp_path):
      ("passk", "evaluation.benchmark")],
 )  # fmt: skip
 def test_a_dry_run_reads_all_of_the_data(sage, broken, fault, command, setting):
-    space = ("--space", "lr=1e-4|4e-4") if command == "sweep" else ()
+    space = ("--space", "lr=1e-4|4e-4", "--set", "sweep.benchmark=arithmetic-dev")
+    space = space if command == "sweep" else ()
     file = broken / f"{fault}.jsonl"
     typed = sage(command, *space, "--set", f"{setting}={file}", "--dry-run")
     refused(typed, f"{fault}.jsonl, line 7" if fault == "json" else "row.jsonl, line 7: gold holds")
