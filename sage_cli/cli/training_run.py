@@ -16,7 +16,7 @@ from sage_cli.config.consent import consents
 from sage_cli.config.describe import kept_facts, remarks, rl_facts, sft_facts
 from sage_cli.config.load import changed
 from sage_cli.config.schema import SageConfig
-from sage_cli.errors import BusyError, ConfigurationError
+from sage_cli.errors import BusyError, ConfigurationError, StoreError
 from sage_cli.evaluation.benchmarks import origins
 from sage_cli.evaluation.evaluate import Evaluation, EvaluationStage
 from sage_cli.evaluation.training_pool import pool_facts, pool_identity, training_problems
@@ -157,6 +157,13 @@ class TrainingRun(Stage):
         """Train in this process (and those launched with it), recording and mirroring the run."""
         from sage_cli.training.hardware import release_memory
 
+        began = run.known.get("template")
+        if began not in (None, origin["template"]):
+            raise StoreError(
+                f"{run.id} began with prompt template {began}, and the prompts are of "
+                f"{origin['template']} now",
+                "begin again with --fresh, or resume it with the release that began it",
+            )
         with watched(run, self.config.tracking, self.kind, progress, self.shown) as watch:
             with run.recording(self.config.model_dump(mode="json"), **origin):
                 train(run, watch)

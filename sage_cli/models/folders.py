@@ -239,11 +239,16 @@ def _adapter_settings(folder: Path) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class TokenizerFacts:
-    """The end-of-sequence token and the chat template of a tokenizer, and where it was read."""
+    """What a prompt template asks of a tokenizer, and where it was read.
+
+    `begins_with_bos` says whether the tokenizer puts `bos_token` before every text.
+    """
 
     eos_token: str | None
     chat_template: Any
     name_or_path: str = ""
+    bos_token: str | None = None
+    begins_with_bos: bool = False
 
 
 def tokenizer_facts(folder: Path) -> TokenizerFacts | None:
@@ -251,8 +256,26 @@ def tokenizer_facts(folder: Path) -> TokenizerFacts | None:
     config = read_json(folder / "tokenizer_config.json")
     if not config:
         return None
-    ends = _text(config.get("eos_token"))
-    return TokenizerFacts(ends, _chat_template(folder, config), str(folder))
+    ends, bos = _text(config.get("eos_token")), _text(config.get("bos_token"))
+    begins = bos is not None and bool(config.get("add_bos_token") or _first_added(folder) == bos)
+    return TokenizerFacts(ends, _chat_template(folder, config), str(folder), bos, begins)
+
+
+def _first_added(folder: Path) -> str | None:
+    """Return the special token that tokenizer.json has put before a text; None without one."""
+    try:
+        text = (folder / "tokenizer.json").read_text(encoding="utf-8")
+        # the vocabulary behind it has some hundred thousand entries
+        _, _, rest = text.partition('"post_processor":')
+        processor = json.JSONDecoder().raw_decode(rest.lstrip())[0] or {}
+    except (OSError, ValueError):
+        return None
+    for step in processor.get("processors", [processor]):
+        if "cls" in step:
+            return str(step["cls"][0])
+        for piece in step.get("single", [])[:1]:
+            return (piece.get("SpecialToken") or {}).get("id")
+    return None
 
 
 def _chat_template(folder: Path, config: dict[str, Any]) -> Any:

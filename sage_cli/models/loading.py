@@ -19,6 +19,7 @@ from sage_cli.models.folders import (
     is_adapter,
     model_files,
     pinned_revision,
+    tokenizer_facts,
     without_weights,
 )
 from sage_cli.settings.sections.model import LoraSection
@@ -61,10 +62,9 @@ def load_tokenizer(
 
     Raises DataError when the folder has none.
     """
-    from transformers import AutoTokenizer
+    from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-    model_files(str(path), revision)
-    folder = Path(path)
+    facts, folder = tokenizer_facts(model_files(str(path), revision)), Path(path)
     if folder.is_dir() and not any((folder / name).is_file() for name in TOKENIZER_FILES):
         raise DataError(
             f"no tokenizer can be loaded from {path}: it holds none of "
@@ -72,14 +72,19 @@ def load_tokenizer(
             "name a folder that holds tokenizer.json, or a model of the Hub",
         )
     with _loading("tokenizer", path, "a folder that holds tokenizer.json"):
-        tokenizer = AutoTokenizer.from_pretrained(
-            str(path),
-            revision=pinned_revision(str(path), revision),
-            trust_remote_code=trust_remote_code,
-        )
+        given = {
+            "revision": pinned_revision(str(path), revision),
+            "trust_remote_code": trust_remote_code,
+        }
+        tokenizer = AutoTokenizer.from_pretrained(str(path), **given)
+        # a byte-level tokenizer.json whose class is called Llama's is read as SentencePiece's
+        if " " not in tokenizer.decode(tokenizer("a a", add_special_tokens=False)["input_ids"]):
+            tokenizer = PreTrainedTokenizerFast.from_pretrained(str(path), **given)
     tokenizer.padding_side = "left"
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
+    if facts and facts.begins_with_bos and not tokenizer("")["input_ids"]:
+        tokenizer.add_bos_token = True  # Transformers 5 leaves the entry out beside tokenizer.json
     return tokenizer
 
 
