@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -284,23 +283,6 @@ def remove(
         console.print(f"removed {sweep.name}; its runs are still there")
         for sentence in kept:
             console.print(sentence, markup=False, soft_wrap=True)
-
-
-@app.command()
-def dashboard(
-    name: Name,
-    port: Annotated[int, typer.Option(help="Where it listens, on this machine.")] = 8080,
-    runs: RunRoot = None,
-    json: Json = False,
-) -> None:
-    """Open optuna-dashboard on a sweep's study; with --json only say how."""
-    from sage_cli.cli.sweep_run import dashboard_command
-
-    command = dashboard_command(_sweeps(runs).find(name), port)
-    if json:
-        emit({"command": command})
-        return
-    os.execv(command[0], command)
 
 
 def _facts(sweep: SweepFolder) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from sage_cli.config.consent import consents
 from sage_cli.config.describe import kept_facts, remarks, rl_facts, sft_facts
 from sage_cli.config.load import changed
 from sage_cli.config.schema import SageConfig
-from sage_cli.errors import BusyError, ConfigurationError
+from sage_cli.errors import BusyError, ConfigurationError, StoreError
 from sage_cli.evaluation.benchmarks import origins
 from sage_cli.evaluation.evaluate import Evaluation, EvaluationStage
 from sage_cli.evaluation.training_pool import pool_facts, pool_identity, training_problems
@@ -25,6 +25,7 @@ from sage_cli.models.compatibility import (
     note_weights,
     refuse_adapter_in_full_tuning,
     refuse_unfit_start,
+    refuse_unfit_tokenizer,
     require_childless,
     require_own_weights,
     require_same_parent,
@@ -156,6 +157,13 @@ class TrainingRun(Stage):
         """Train in this process (and those launched with it), recording and mirroring the run."""
         from sage_cli.training.hardware import release_memory
 
+        began = run.known.get("template")
+        if began not in (None, origin["template"]):
+            raise StoreError(
+                f"{run.id} began with prompt template {began}, and the prompts are of "
+                f"{origin['template']} now",
+                "begin again with --fresh, or resume it with the release that began it",
+            )
         with watched(run, self.config.tracking, self.kind, progress, self.shown) as watch:
             with run.recording(self.config.model_dump(mode="json"), **origin):
                 train(run, watch)
@@ -293,6 +301,7 @@ def _start(config: SageConfig, tokenizer: Any) -> Any:
     if isinstance(section, ScratchModel):
         return build_scratch(section, tokenizer)
     policy = Policy(section.path, section=section)
+    refuse_unfit_tokenizer(policy)
     model = policy.model(dtype=trained_dtype(section), kernels=kernel_arguments(section))
     return attach_lora(model, section.lora) if section.tuning == "lora" else model
 
@@ -437,6 +446,7 @@ class RlTraining(TrainingRun):
 
     def describe(self) -> Described:
         """Describe the training, how far the run is, and which reference samples are stored."""
+        configured_validation(self.config)
         facts = {
             **run_facts(self.planned),
             **rl_facts(self.config),
@@ -504,6 +514,7 @@ class RlTraining(TrainingRun):
         if self.start.init:
             allowed = config.rl.allow_template_mismatch
             refuse_unfit_start(start, config.model, config.prompt, other_template=allowed)
+        refuse_unfit_tokenizer(start)
         require_rollouts(config.rollout, start, self._processes)
         if resumed is not None:
             require_same_parent(resumed, start)

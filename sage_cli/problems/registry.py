@@ -17,6 +17,7 @@ from sage_cli.problems.rows import (
     Group,
     after_hashes,
     before_unit,
+    file_and_part,
     in_last_box,
     integer,
     whole,
@@ -249,8 +250,18 @@ def generated(name: str) -> Generated | None:
 
 
 def is_file_name(name: str) -> bool:
-    """Return True if `name` is the path of a file rather than a registered name."""
-    return name.endswith(SUFFIXES)
+    """Return True if `name` is the path of a file, or of its part, not a registered name."""
+    return file_and_part(name)[0].endswith(SUFFIXES)
+
+
+def source_of(name: str) -> str:
+    """Return the file, data set or generator that `name` is a part of, or `name` itself."""
+    if is_file_name(name):
+        return file_and_part(name)[0]
+    entry = find(name)
+    if isinstance(entry, Generated):
+        return entry.generator.name
+    return (entry.part_of if isinstance(entry, DataSet) else None) or name
 
 
 def _declared(plugin: Plugin) -> list[DataSet | Group]:

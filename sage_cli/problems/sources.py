@@ -12,7 +12,16 @@ from typing import Any
 
 from sage_cli.errors import DataError
 from sage_cli.problems.problem import Problem
-from sage_cli.problems.rows import DataSet, Layout, Row, content, fields_of, read_file
+from sage_cli.problems.rows import (
+    DataSet,
+    Layout,
+    Row,
+    content,
+    fields_of,
+    file_and_part,
+    is_of_part,
+    read_file,
+)
 from sage_cli.settings.sections.data import DataSection, FieldsSection
 
 _COMMIT = re.compile(r"@([0-9a-f]{40})/")
@@ -113,14 +122,25 @@ def open_source(
     a Hub that answers.
     """
     if isinstance(source, Path):
-        layout = Layout.of_file(source.name, fields_of(source, fields or FieldsSection()))
-        return Source(layout, _origin([source]), read_file(source))
+        path, part, layout = _file(source, fields)
+        rows = read_file(path)
+        if not part:
+            return Source(layout, _origin([path]), rows)
+        chosen = (row for row in rows if is_of_part(layout.problem(row, "").question, part))
+        return Source(layout, f"{_origin([path])}:{part}", chosen)
     origin, rows = _rows(source.pinned(data.revisions), data)
     if source.rows is not None:
         first, last = source.rows
         rows = islice(rows, first - 1, last)
     chosen = (row for row in rows if _is_chosen(row, source))
     return Source(Layout.of_data_set(source), origin, chosen)
+
+
+def _file(source: Path, fields: FieldsSection | None) -> tuple[Path, str, Layout]:
+    """Return the file that is read for `source`, the part of it that is meant, and its columns."""
+    name, part = file_and_part(str(source))
+    path = Path(name)
+    return path, part, Layout.of_file(path.name, fields_of(path, fields or FieldsSection()))
 
 
 def source_identity(
@@ -132,8 +152,9 @@ def source_identity(
     one will be read. Raises DataError as reading does.
     """
     if isinstance(source, Path):
-        layout = Layout.of_file(source.name, fields_of(source, fields or FieldsSection()))
-        return {"file": source.name, "content": content(source), "columns": layout.columns()}
+        path, part, layout = _file(source, fields)
+        whole = {"file": path.name, "content": content(path), "columns": layout.columns()}
+        return whole | ({"part": part} if part else {})
     columns = Layout.of_data_set(source).columns()
     where = None if source.where is None else list(source.where)
     declared = {"data_set": source.name, "columns": columns, "where": where}

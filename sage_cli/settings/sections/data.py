@@ -98,7 +98,8 @@ class SourceSection(Section):
     """A registered data set by name, or a JSONL, CSV or Parquet file by path."""
 
     name: str
-    """A name of `sage data list`, or the path of a JSONL, CSV or Parquet file."""
+    """A name of `sage data list`, or the path of a JSONL, CSV or Parquet file; `FILE:dev` is a
+    tenth of a file's questions, `FILE:train` the others."""
     split: str | None = None
     """Of a data set of the Hub another split than the declared, as `train` of gsm8k."""
     limit: int | None = Field(None, ge=1)

@@ -10,7 +10,13 @@ import pytest
 from huggingface_hub import HfApi, constants
 
 from sage_cli.errors import DataError
-from sage_cli.problems.load import load_demonstrations, load_training_problems, training_identity
+from sage_cli.problems.load import (
+    load_demonstrations,
+    load_problems,
+    load_training_problems,
+    problems_identity,
+    training_identity,
+)
 from sage_cli.problems.registry import _SHIPPED, data_set
 from sage_cli.problems.rows import DataSet
 from sage_cli.problems.sources import open_source, read_hub
@@ -140,3 +146,32 @@ def test_every_published_data_set_but_one_is_pinned_to_a_commit():
     sets = [entry for entry in _SHIPPED.values() if isinstance(entry, DataSet)]
     loose = [one.name for one in sets if not re.fullmatch("[0-9a-f]{40}", one.revision or "")]
     assert loose == ["openmathreasoning-mini"]
+
+
+def test_a_files_parts_share_out_its_questions_whatever_their_order(tmp_path):
+    rows = [{"question": f"{n}+1=?", "gold": str(n + 1)} for n in range(500)]
+    file = tmp_path / "train.jsonl"
+    data, parts = DataSection(), {}
+    for order in (rows, rows[::-1]):
+        file.write_text("".join(json.dumps(row) + "\n" for row in order))
+        for part in ("", ":dev", ":train"):
+            ids = {problem.id for problem in load_problems(f"{file}{part}", data)}
+            assert parts.setdefault(part, ids) == ids
+    assert parts[":dev"] | parts[":train"] == parts[""]
+    assert not parts[":dev"] & parts[":train"]
+    # a tenth of 500 with a standard deviation of (500 x .1 x .9) ** .5 = 6.7
+    assert 30 <= len(parts[":dev"]) <= 70
+    identities = [problems_identity(f"{file}{part}", data)["problems"] for part in parts]
+    assert identities[1] != identities[0] != identities[2] != identities[1]
+
+
+def test_a_part_is_all_that_demonstrations_are_made_of(tmp_path):
+    file = tmp_path / "shown.jsonl"
+    rows = [{"question": f"{n}+1=?", "gold": str(n), "working": "w"} for n in range(40)]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    counts = []
+    for part in ("", ":dev", ":train"):
+        source = {"name": f"{file}{part}", "fields": {"working": "working"}}
+        counts.append(len(load_demonstrations(DataSection(sft=source), SftSection())))
+    assert counts[0] == counts[1] + counts[2] == 40
+    assert counts[1]
