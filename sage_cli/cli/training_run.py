@@ -25,6 +25,7 @@ from sage_cli.models.compatibility import (
     note_weights,
     refuse_adapter_in_full_tuning,
     refuse_unfit_start,
+    refuse_unfit_tokenizer,
     require_childless,
     require_own_weights,
     require_same_parent,
@@ -306,6 +307,7 @@ def _start(config: SageConfig, tokenizer: Any) -> Any:
     if isinstance(section, ScratchModel):
         return build_scratch(section, tokenizer)
     policy = Policy(section.path, section=section)
+    refuse_unfit_tokenizer(policy)
     model = policy.model(dtype=trained_dtype(section), kernels=kernel_arguments(section))
     return attach_lora(model, section.lora) if section.tuning == "lora" else model
 
@@ -521,6 +523,7 @@ class RlTraining(TrainingRun):
         if self.start.init:
             allowed = config.rl.allow_template_mismatch
             refuse_unfit_start(start, config.model, config.prompt, other_template=allowed)
+        refuse_unfit_tokenizer(start)
         require_rollouts(config.rollout, start, self._processes)
         if resumed is not None:
             require_same_parent(resumed, start)

@@ -105,9 +105,22 @@ def require_model(path: str) -> None:
 def require_folder(path: str | Path) -> None:
     """Raise DataError where a local folder is missing, before the Hub is asked for that name."""
     text = str(path)
+    refuse_gguf(text)
     looks_local = text.startswith((".", "/", "~")) or text.count("/") > 1
     if looks_local and not Path(text).is_dir():
         raise DataError(f"there is no folder {text}", "give the folder of a model, or a run's id")
+
+
+def refuse_gguf(path: str) -> None:
+    """Raise DataError for a GGUF file, and for a folder with such files and no model."""
+    folder = Path(path)
+    alone = folder.is_dir() and not is_model_folder(folder) and any(folder.glob("*.gguf"))
+    if alone or path.lower().endswith(".gguf"):
+        raise DataError(
+            f"{path} holds a model as llama.cpp stores it (GGUF)",
+            "make a folder of it: load model and tokenizer by Transformers' "
+            "from_pretrained(FOLDER, gguf_file=NAME), and save both by save_pretrained(NEW)",
+        )
 
 
 def is_adapter(folder: Path) -> bool:

@@ -19,6 +19,7 @@ from sage_cli.models.folders import (
     model_files,
     pinned_revision,
     read_json,
+    refuse_gguf,
     stored_dtype,
     tokenizer_facts,
     whole_model,
@@ -400,6 +401,7 @@ def named_run(name: str, runs: Runs) -> Run | None:
 
     Raises StoreError where it is neither, and TornError where the run can't be read.
     """
+    refuse_gguf(name)
     if Path(name).is_dir() and run_of(Path(name)) is None:
         if is_model_folder(Path(name)):
             return None

@@ -14,7 +14,7 @@ from sage_cli.grading import GRADING_VERSION, Grade, Grader, GraderIdentity, gra
 from sage_cli.grading.grader import check_golds
 from sage_cli.settings.judge_names import any_of
 
-SURD = (r"\sqrt{452}", r"<SOLUTION>2\sqrt{113}</SOLUTION>")  # equal, and only algebra can tell
+SURD = (r"\sqrt{452}", r"<SOLUTION>2\sqrt{113}</SOLUTION>")  # equal
 
 
 def tagged(answer):
@@ -207,7 +207,7 @@ def test_it_survives_being_stored():
 
 def test_another_math_verify_is_another_version():
     """Whoever raises the pin raises GRADING_VERSION, and then this line."""
-    assert (GRADING_VERSION, version("math-verify")) == (3, "0.9.0")
+    assert (GRADING_VERSION, version("math-verify")) == (4, "0.9.0")
 
 
 SCRIPT = """
