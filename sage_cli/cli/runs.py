@@ -18,7 +18,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from sage_cli.cli import completions
-from sage_cli.cli.console import Out, console, emit, name_column, show_report
+from sage_cli.cli.console import console, emit, name_column
 from sage_cli.cli.group import new_app
 from sage_cli.cli.live import doing
 from sage_cli.cli.options import DryRun, Json, RunName, RunRoot
@@ -254,33 +254,6 @@ def diff(
         for key, values in pairs.items():
             table.add_row(key, *(escape(_cell(value)) for value in values))
         console.print(table if pairs else f"no difference in {name}", "")
-
-
-@app.command()
-def plot(
-    names: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="RUN...",
-            help="Runs by id or part of one; RUN=Label renames one.",
-            autocompletion=completions.runs,
-        ),
-    ],
-    y: Annotated[
-        str | None, typer.Option(help="Keys of metrics.jsonl, comma-separated (default: reward).")
-    ] = None,
-    runs: RunRoot = None,
-    out: Out = None,
-    json: Json = False,
-) -> None:
-    """Draw recorded metrics by step: a panel per metric, a line per run."""
-    from sage_cli.cli.run_pictures import plot as plot_runs
-    from sage_cli.settings.sections.records import default_root
-
-    keys = [key.strip() for key in (y or "").split(",") if key.strip()]
-    with doing("drawing"):
-        report = plot_runs(runs or default_root(), names, keys)
-    show_report(report, json, out)
 
 
 def _section(key: str) -> str:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import shutil
-import socket
-import sys
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from difflib import get_close_matches
@@ -22,6 +19,7 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, StoreError, TrainingError
 from sage_cli.evaluation.benchmarks import refuse_trained
 from sage_cli.models.stages import Described, memory_of, rl_hours
+from sage_cli.problems.load import check_training_problems
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Report
 from sage_cli.reports.sweep_result import SweepResult, SweepTrial, Value
@@ -148,27 +146,6 @@ def remove_sweep(sweep: SweepFolder) -> list[str]:
         kept = [f"its study in the database stays: it is driven by {other}" for other in others]
     sweep.remove()
     return kept
-
-
-def dashboard_command(sweep: SweepFolder, port: int) -> list[str]:
-    """The command that starts optuna-dashboard on the sweep's study, for this machine alone.
-
-    Raises ConfigurationError if it is not installed or the port is taken, StoreError if the sweep
-    has no study yet.
-    """
-    beside = Path(sys.executable).with_name("optuna-dashboard")
-    program = str(beside) if beside.is_file() else shutil.which("optuna-dashboard")
-    if program is None:
-        raise ConfigurationError(
-            "optuna-dashboard is not installed", "pip install 'sage-rlvr[dashboard]'"
-        )
-    url, journal = sweep.state.get("storage"), sweep.path / "journal.log"
-    if url is None and not journal.is_file():
-        raise StoreError(f"{sweep.name} has no study yet", _resume(sweep))
-    with socket.socket() as taken:
-        if taken.connect_ex(("127.0.0.1", port)) == 0:
-            raise ConfigurationError(f"port {port} is taken", "name another one with --port")
-    return [program, url or str(journal), "--port", str(port)]
 
 
 def _best(result: SweepResult, objective: str, sweep: SweepFolder) -> Best:
@@ -315,6 +292,7 @@ def plan_sweep(config: SageConfig, gpu: str | None = None) -> list[Described]:
     """
     search = prepared(config)
     config, shared = search.shared, search.shared
+    check_training_problems(config.data)
     tasks = search.known_tasks()
     left, states = left_and_states(tasks)
     done = len(tasks) - len(left)

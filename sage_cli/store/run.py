@@ -147,11 +147,6 @@ class Run:
         return TrainingCompletions(self.folder / "completions", self.lease, process)
 
     @property
-    def guide(self) -> Path:
-        """The token report of its guide (`sage samples tokens --keep`)."""
-        return self.folder / "guide.json"
-
-    @property
     def config(self) -> dict[str, Any]:
         """Its resolved configuration."""
         return self._read("config.json")

@@ -287,9 +287,7 @@ _OF_MEASUREMENTS = ("model.", "prompt.", "data.", "evaluation.", "sampling.", "g
 """Sections that the commands read which train an initial policy, and which measure."""
 _SAMPLED = ("benchmark", "fields", "samples", "seeds", "seed", "limit")
 
-SFT, RL, EVALUATE, CHECKPOINTS, GUIDE = "sft", "rl", "eval", "checkpoints", "guide"
-REPORTED = 4
-"""Completions of a guided policy in its token report."""
+SFT, RL, EVALUATE, CHECKPOINTS = "sft", "rl", "eval", "checkpoints"
 
 
 class TaskList:
@@ -362,15 +360,6 @@ class TaskList:
         return self._evaluation(
             replicate, f"{run.id}-checkpoints-{_key(config)}", f"{run.id}@all", CHECKPOINTS,
             lambda: checkpoints_are_measured(run, config, self.benchmarks), checkpoints=True,
-        )  # fmt: skip
-
-    def token_report(self, replicate: Replicate, label: str) -> Task:
-        """Keep what the guide does to some completions of a training, token by token."""
-        run = _run(replicate)
-        words = ("samples", "tokens", run.id, "--limit", str(REPORTED), "--keep")
-        return self._add(
-            f"{run.id}-guide", f"guide of {label}", GUIDE, words, replicate,
-            lambda: run.guide.is_file(), (), needs=self.tasks[run.id],
         )  # fmt: skip
 
     def _evaluation(

@@ -108,23 +108,6 @@ def _trained(run: Run) -> None:
     ledger.seal()
 
 
-def token_report(policy: str) -> dict[str, Any]:
-    """A stored token report of one completion of three tokens, one of them hostile."""
-    summary = {"shaped": 1 / 3, "clamped": 1 / 3, "log_q": 0.1, "entropy_p50": 0.4}
-    values = {
-        "surprisal_T": [0.5, 2.0, 0.1], "entropy_T": [0.4, 1.6, 0.0], "q_T": [1.0, 1.4, 1.0],
-        "clamped_T": [False, True, False], "summary": summary,
-    }  # fmt: skip
-    one = {
-        "problem_id": "p", "question": "2*3=?", "gold": "6", "status": "wrong", "extracted": None,
-        "tokens": ["so", HOSTILE, ""], "values": values, "retokenized": False,
-    }  # fmt: skip
-    return {
-        "policy": policy, "guide": "branch (tau 0.465)", "step": 2, "q_min": 0.6, "q_max": 1.4,
-        "tau": 0.465, "completions": [one], "summary": summary, "notes": ["a <b>note</b>"],
-    }  # fmt: skip
-
-
 def sample(run: Run, root: Path, config: SageConfig, text: Text) -> None:
     """Store and grade samples of a run, and record the figures."""
     (benchmark,) = load_benchmarks(config.evaluation, config.data)
@@ -161,10 +144,7 @@ def shown_runs(root: Path) -> Path:
         for one in records
     ]  # fmt: skip
     branch = {"rl": {"algo": "dapo", "steps": 3}, "guide": {"name": "branch"}}
-    guided = stored_run(
-        root, "dapo-branch", "b", hostile, parent=base.id, settings=branch, records=timed
-    )
-    write_object(guided.guide, token_report(guided.id))
+    stored_run(root, "dapo-branch", "b", hostile, parent=base.id, settings=branch, records=timed)
     plain = {"rl": {"algo": "dapo", "steps": 3}}
     stored_run(root, "dapo", "c", by_chance(5), parent=base.id, settings=plain, records=timed)
     torn = root / "rl-torn-dddddddd"
@@ -175,9 +155,9 @@ def shown_runs(root: Path) -> Path:
     return root
 
 
-def sweep(root: Path, runs: Sequence[str]) -> Path:
+def sweep(root: Path, runs: Sequence[str], name: str = "tau-rho-12345678") -> Path:
     """A sweep over two parameters, four trials of which are done and one failed."""
-    folder = root / "sweeps" / "tau-rho-12345678"
+    folder = root / "sweeps" / name
     folder.mkdir(parents=True)
     axes = [("tau", "guide.tau", [0.3, 0.5]), ("rho", "guide.rho", [0.5, 1.0])]
     trials = [

@@ -37,7 +37,7 @@ def _model(folder):
 
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory):
-    """A run whose samples are really graded, with checkpoints; a sweep, a suite, a token report."""
+    """A run whose samples are really graded, with checkpoints; a sweep and a suite."""
     root = shown_runs(tmp_path_factory.mktemp("stored") / "runs")
     config = load(("tiny",), SETTINGS).config
     golds = list(load_benchmarks(config.evaluation, config.data)[0].golds.values())
@@ -97,9 +97,6 @@ class Reading:
     def ledger(self):
         return self.view("ledger", run=RUN)
 
-    def guide(self):
-        return self.view("guide", run="rl-dapo-branch-bbbbbbbb")
-
     def in_view(self):
         answer = self.view("passk", policies=RUN)
         if answer["absent"]:
@@ -144,7 +141,6 @@ KINDS = {
     "records in the view": (f"{RUN}/metrics.jsonl", "run_in_view"),
     "rollouts": (f"{RUN}/rollouts.jsonl", "rollouts"),
     "ledger": (f"{RUN}/ledger/steps-*", "ledger"),
-    "token report": ("rl-dapo-branch-bbbbbbbb/guide.json", "guide"),
     "evaluation": (f"{RUN}/evaluations/*.json", "show"),
     "weights": (f"{RUN}/model/model.safetensors", "passk"),
     "weights in the view": (f"{RUN}/model/model.safetensors", "in_view"),

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-import os
 import socket
-import sys
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from free_port import free_port
 from sweep_cells import BOTH, GRID, at, done
 from sweep_folder import TRIALS, sweep_folder
 
@@ -250,31 +247,3 @@ def test_a_sweep_of_another_version_is_listed_and_said_to_be_of_one(sweeps, fold
     assert "read the sweep with the version that wrote it" in typed.words
     (folder / "state.json").write_text("{")
     assert "remove it and type the same command again" in sweeps("list").words
-
-
-def test_the_dashboard_is_started_on_the_study_or_said_how_to_install(
-    sweeps, folder, monkeypatch, tmp_path
-):
-    bin_ = tmp_path / "bin"
-    bin_.mkdir()
-    monkeypatch.setattr(sys, "executable", str(bin_ / "python"))
-    monkeypatch.setenv("PATH", str(bin_))
-    typed = sweeps("dashboard", "0123")
-    assert typed.code == 2
-    assert "pip install 'sage-rlvr[dashboard]'" in typed.words
-    program = bin_ / "optuna-dashboard"
-    program.write_text("")
-    assert "has no study yet" in sweeps("dashboard", "0123").words
-    (journal := folder / "journal.log").touch()
-    started = []
-    monkeypatch.setattr(os, "execv", lambda path, words: started.append((path, words)))
-    port = str(free_port())
-    assert sweeps("dashboard", "0123", "--port", port).code == 0
-    command = [str(program), str(journal), "--port", port]
-    assert started == [(str(program), command)]
-    found = json.loads(sweeps("dashboard", "0123", "--port", port, "--json").stdout)
-    assert found == {"command": command}
-    assert len(started) == 1
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        taken = str(other.getsockname()[1])
-        assert f"port {taken} is taken" in sweeps("dashboard", "0123", "--port", taken).words
