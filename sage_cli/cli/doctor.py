@@ -301,19 +301,10 @@ def _counts(tokenizer: Any, texts: list[str]) -> list[int]:
 
 def _tokenizer(start: InitialPolicy) -> Any:
     """Return the tokenizer of the policy that RL starts from, trained already or not."""
-    from sage_cli.cli.training_run import tags
-    from sage_cli.problems.load import load_demonstrations
-    from sage_cli.settings.sections.model import ScratchModel
+    from sage_cli.cli.training_run import sft_inputs
 
-    section, config = start.config.model, start.config
-    if (policy := _with_files(start)) is not None:
-        return policy.tokenizer()
-    assert isinstance(section, ScratchModel)
-    from sage_cli.models.scratch import build_tokenizer
-
-    shown = load_demonstrations(config.data, config.sft)
-    texts = (demonstration.text for demonstration in shown)
-    return build_tokenizer(section, tags(config.prompt), texts)
+    policy = _with_files(start)
+    return sft_inputs(start.config)[0] if policy is None else policy.tokenizer()
 
 
 def _positions(start: InitialPolicy) -> int | None:
