@@ -205,7 +205,9 @@ ANSWERS: Mapping[str, Callable[[Api, Query], Any]] = {
     "run": lambda api, query: run_view(query.required("run"), api.policies),
     "records": _records,
     "rollouts": lambda api, query: rollouts_view(_named(api, query), query.number("step")),
-    "ledger": lambda api, query: ledger_view(_named(api, query), query.number("step")),
+    "ledger": lambda api, query: ledger_view(
+        _named(api, query), query.number("step"), api.policies
+    ),
     "passk": lambda api, query: passk_view(_policies(api, query), query.text("k")),
     "difference": _difference,
     "problems": lambda api, query: problems_view(_policies(api, query)),

@@ -19,6 +19,7 @@ from sage_cli.store.manifest import Manifest
 from sage_cli.store.run import Run
 from sage_cli.store.run_facts import ABOUT, OF_RL, RunFacts, speed_figures
 from sage_cli.view.stored_runs import Look, Policies, RunsRead, look_of, looks_of, policies_of
+from sage_cli.view.stored_samples import AskedProblem, asked_problems
 
 FIRST, LAST = ("id", "status", "step", "of"), ("reward", "started", "seconds", "kind", "parent")
 """Columns that are always sent, before and after the others: the page reads some of them."""
@@ -149,11 +150,15 @@ class RolloutsView(TypedDict):
 
 
 class LedgerView(TypedDict):
-    """How prompts were answered: sums of every step, and the rows of one step."""
+    """How prompts were answered: sums of every step, and the rows of one step.
+
+    `problems` has the problems of these rows by id, as far as they can be read.
+    """
 
     run: str
     steps: list[dict[str, int]]
     step: int | None
+    problems: dict[str, AskedProblem]
     rows: list[dict[str, Any]]
 
 
@@ -215,7 +220,7 @@ def rollouts_view(run: Run, step: int | None) -> RolloutsView:
     return {"run": run.id, "steps": steps, "step": at_step, "rows": shortened}
 
 
-def ledger_view(run: Run, step: int | None) -> LedgerView:
+def ledger_view(run: Run, step: int | None, policies: Policies) -> LedgerView:
     """Return how prompts were answered, summed by step, and the prompts of one step."""
     rows = run.ledger.read().to_pylist()
     sums: dict[int, dict[str, int]] = {}
@@ -226,11 +231,14 @@ def ledger_view(run: Run, step: int | None) -> LedgerView:
         for name in ("n", "right", "wrong", "unparseable", "timeout", "error", "tokens"):
             total[name] = total.get(name, 0) + row[name]
     at_step = step if step in sums else (max(sums) if sums else None)
+    shown = [row for row in rows if row["step"] == at_step]
+    ids = {str(row["problem"]) for row in shown}
     return {
         "run": run.id,
         "steps": [sums[number] for number in sorted(sums)],
         "step": at_step,
-        "rows": [row for row in rows if row["step"] == at_step],
+        "problems": asked_problems(policies.training_problems(run), ids) if ids else {},
+        "rows": shown,
     }
 
 

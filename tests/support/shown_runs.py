@@ -156,9 +156,9 @@ def shown_runs(root: Path) -> Path:
     return root
 
 
-def sweep(root: Path, runs: Sequence[str]) -> Path:
+def sweep(root: Path, runs: Sequence[str], name: str = "tau-rho-12345678") -> Path:
     """A sweep over two parameters, four trials of which are done and one failed."""
-    folder = root / "sweeps" / "tau-rho-12345678"
+    folder = root / "sweeps" / name
     folder.mkdir(parents=True)
     axes = [("tau", "guide.tau", [0.3, 0.5]), ("rho", "guide.rho", [0.5, 1.0])]
     trials = [
