@@ -18,7 +18,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from sage_cli.cli import completions
-from sage_cli.cli.console import Out, console, emit, name_column, show_report
+from sage_cli.cli.console import console, emit, name_column
 from sage_cli.cli.group import new_app
 from sage_cli.cli.live import doing
 from sage_cli.cli.options import DryRun, Json, RunName, RunRoot
@@ -162,16 +162,16 @@ def _cell(value: Any, *, full: bool = False) -> str:
 @app.command()
 def show(name: RunName, runs: RunRoot = None, json: Json = False) -> None:
     """Show how a run was trained, its pass@k, its manifest, its speed and its last metrics."""
-    from sage_cli.store.run import evaluation_figures
+    from sage_cli.store.run import SEALED, evaluation_figures
     from sage_cli.store.run_facts import RunFacts, speed_figures
 
     run = _runs(runs).find(name)
     run.require_whole()
     method = RunFacts.from_run(run).method
     last, validated, evaluations = *_last_and_validated(run), evaluation_figures(run)
-    speed = speed_figures(run.metrics.read())
+    speed, changed = speed_figures(run.metrics.read()), run.changed(*SEALED)
     if json:
-        manifest: Any = run.manifest
+        manifest: Any = {key: v for key, v in run.manifest.items() if key != "files"}
         answer = {
             "manifest": manifest,
             "method": method,
@@ -179,6 +179,7 @@ def show(name: RunName, runs: RunRoot = None, json: Json = False) -> None:
             "validated": validated,
             "evaluations": evaluations,
             "speed": speed,
+            "changed": changed,
             "folder": str(run.folder),
         }
         emit(answer)
@@ -186,6 +187,7 @@ def show(name: RunName, runs: RunRoot = None, json: Json = False) -> None:
     table = Table(show_header=False, box=None)
     about = [{key: run.manifest.get(key) for key in keys} for keys in (FIRST, SHOWN)]
     figures = {**validated, **speed, **last}
+    about[0]["changed since the end"] = ", ".join(changed) or None
     about.append(_imported(run.manifest.get("imported") or {}))
     parts = (
         (about[0], ""),
@@ -252,33 +254,6 @@ def diff(
         for key, values in pairs.items():
             table.add_row(key, *(escape(_cell(value)) for value in values))
         console.print(table if pairs else f"no difference in {name}", "")
-
-
-@app.command()
-def plot(
-    names: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="RUN...",
-            help="Runs by id or part of one; RUN=Label renames one.",
-            autocompletion=completions.runs,
-        ),
-    ],
-    y: Annotated[
-        str | None, typer.Option(help="Keys of metrics.jsonl, comma-separated (default: reward).")
-    ] = None,
-    runs: RunRoot = None,
-    out: Out = None,
-    json: Json = False,
-) -> None:
-    """Draw recorded metrics by step: a panel per metric, a line per run."""
-    from sage_cli.cli.run_pictures import plot as plot_runs
-    from sage_cli.settings.sections.records import default_root
-
-    keys = [key.strip() for key in (y or "").split(",") if key.strip()]
-    with doing("drawing"):
-        report = plot_runs(runs or default_root(), names, keys)
-    show_report(report, json, out)
 
 
 def _section(key: str) -> str:

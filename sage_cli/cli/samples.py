@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -32,7 +32,6 @@ from sage_cli.cli.options import (
 )
 from sage_cli.errors import ConfigurationError, DataError, StoreError
 from sage_cli.progress import Progress
-from sage_cli.store.files import write_json
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -49,7 +48,6 @@ if TYPE_CHECKING:
     from sage_cli.reports.token_report import TokenReport
     from sage_cli.store.run import Run
     from sage_cli.store.sample_parts import Completion
-    from sage_cli.view.runs_view import GuideView
 
 app = new_app("Read completions, whole or token by token; import those of another program.")
 
@@ -125,12 +123,6 @@ def tokens(
     ] = None,
     tau: Tau = None,
     rho: Rho = None,
-    html: Annotated[
-        Path | None, typer.Option("--html", help="Also write a page to this file.")
-    ] = None,
-    keep: Annotated[
-        bool, typer.Option("--keep", help="Keep the numbers with the run, for reports.")
-    ] = False,
     benchmark: BenchmarkNames = None,
     allow_template_mismatch: OtherTemplate = False,
     preset: Presets = None,
@@ -139,7 +131,7 @@ def tokens(
     runs: RunRoot = None,
     json: Json = False,
 ) -> None:
-    """Report what a guide does to completions, token by token; --html writes it as a page."""
+    """Report what a guide does to completions, token by token."""
     evaluation = {
         "benchmark": benchmark,
         "limit": limit,
@@ -163,19 +155,10 @@ def tokens(
         with live.doing("loading libraries"):
             pass
         report = token_report(settings, run, live, notes)
-    if html is not None:
-        from sage_cli.view.page_file import write_page
-
-        view: GuideView = {"policy": report.policy, "report": asdict(report)}
-        write_page(settings.run.root, html, "guide", report.policy, view)
-    if keep:
-        store_with_run(report, run, settings.run.root)
     if json:
         emit(report)
         return
     _print_tokens(report)
-    if html is not None:
-        console.print(f"page: [bold]{html}[/]", soft_wrap=True)
 
 
 @app.command("import")
@@ -573,23 +556,6 @@ def token_report(
         summary=summary,
         notes=tuple(notes),
     )
-
-
-def store_with_run(report: TokenReport, name: str, root: Path) -> None:
-    """Store a report in the folder of the run called `name`.
-
-    Raises ConfigurationError for a model that no run here made.
-    """
-    from sage_cli.models.policy import named_run
-    from sage_cli.store.run import Runs
-
-    run = named_run(name, Runs(root))
-    if run is None:
-        raise ConfigurationError(
-            f"--keep stores numbers with a run, and no run here made {name}",
-            "leave out --keep; --json prints the same numbers",
-        )
-    write_json(run.guide, asdict(report))
 
 
 def last_step(policy: Policy, config: SageConfig) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -98,6 +97,7 @@ def command(
     Run the same command again to resume. A command below is about stored sweeps.
     """
     from sage_cli.cli.sweep_run import plan_sweep, run_sweep
+    from sage_cli.config.load import require_named_model
 
     if ctx.invoked_subcommand is not None:
         refuse_options(ctx)
@@ -120,6 +120,7 @@ def command(
 
         flags["guide"] = {"name": guide_of(settings.sweep.space)}
         settings = load_config(preset, config, set_, **flags).config
+    require_named_model(settings)
     if dry_run:
         show_plan(lambda: plan_sweep(settings, gpu), json)
         return
@@ -284,23 +285,6 @@ def remove(
         console.print(f"removed {sweep.name}; its runs are still there")
         for sentence in kept:
             console.print(sentence, markup=False, soft_wrap=True)
-
-
-@app.command()
-def dashboard(
-    name: Name,
-    port: Annotated[int, typer.Option(help="Where it listens, on this machine.")] = 8080,
-    runs: RunRoot = None,
-    json: Json = False,
-) -> None:
-    """Open optuna-dashboard on a sweep's study; with --json only say how."""
-    from sage_cli.cli.sweep_run import dashboard_command
-
-    command = dashboard_command(_sweeps(runs).find(name), port)
-    if json:
-        emit({"command": command})
-        return
-    os.execv(command[0], command)
 
 
 def _facts(sweep: SweepFolder) -> dict[str, Any]:

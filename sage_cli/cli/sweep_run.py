@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import shutil
-import socket
-import sys
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from difflib import get_close_matches
@@ -22,12 +19,13 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, StoreError, TrainingError
 from sage_cli.evaluation.benchmarks import refuse_trained
 from sage_cli.models.stages import Described, memory_of, rl_hours
+from sage_cli.problems.load import check_training_problems
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Report
 from sage_cli.reports.sweep_result import SweepResult, SweepTrial, Value
 from sage_cli.settings.presets import read_layer
 from sage_cli.settings.sections.sweep import ExecutorSection
-from sage_cli.store.files import read_object, write_json
+from sage_cli.store.files import read_object, write_object
 from sage_cli.store.locks import driver
 from sage_cli.store.mirrors import require_mirrors
 from sage_cli.store.run import Runs
@@ -150,27 +148,6 @@ def remove_sweep(sweep: SweepFolder) -> list[str]:
     return kept
 
 
-def dashboard_command(sweep: SweepFolder, port: int) -> list[str]:
-    """The command that starts optuna-dashboard on the sweep's study, for this machine alone.
-
-    Raises ConfigurationError if it is not installed or the port is taken, StoreError if the sweep
-    has no study yet.
-    """
-    beside = Path(sys.executable).with_name("optuna-dashboard")
-    program = str(beside) if beside.is_file() else shutil.which("optuna-dashboard")
-    if program is None:
-        raise ConfigurationError(
-            "optuna-dashboard is not installed", "pip install 'sage-rlvr[dashboard]'"
-        )
-    url, journal = sweep.state.get("storage"), sweep.path / "journal.log"
-    if url is None and not journal.is_file():
-        raise StoreError(f"{sweep.name} has no study yet", _resume(sweep))
-    with socket.socket() as taken:
-        if taken.connect_ex(("127.0.0.1", port)) == 0:
-            raise ConfigurationError(f"port {port} is taken", "name another one with --port")
-    return [program, url or str(journal), "--port", str(port)]
-
-
 def _best(result: SweepResult, objective: str, sweep: SweepFolder) -> Best:
     place = result.best(objective)
     if place is None:
@@ -223,7 +200,7 @@ def write_page(sweep: SweepFolder, root: Path, progress: Progress) -> None:
 
     trials = enumerate(reported(sweep).trials, 1)
     commands = {number: command_of(sweep, trial) for number, trial in trials if trial.runs}
-    write_json(sweep.path / COMMANDS, commands)
+    write_object(sweep.path / COMMANDS, commands)
     with progress.doing("writing the page"):
         write_page_file(root, sweep.page, "sweep", sweep.name)
 
@@ -315,6 +292,7 @@ def plan_sweep(config: SageConfig, gpu: str | None = None) -> list[Described]:
     """
     search = prepared(config)
     config, shared = search.shared, search.shared
+    check_training_problems(config.data)
     tasks = search.known_tasks()
     left, states = left_and_states(tasks)
     done = len(tasks) - len(left)

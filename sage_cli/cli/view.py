@@ -40,8 +40,10 @@ def command(
     json: Json = False,
 ) -> None:
     """Look at runs, samples, sweeps and suites in a browser; nothing is changed."""
+    from sage_cli.cli.app import ask_nobody
     from sage_cli.settings.sections.records import default_root
 
+    ask_nobody()  # it shows what is on this machine
     root = runs or default_root()
     kind, full_name = named(root, name)
     if export is not None:

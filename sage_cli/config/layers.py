@@ -33,6 +33,11 @@ class Layer:
     typed: bool = False
     checked: bool = False
 
+    def names(self, setting: str) -> bool:
+        """Return True if the user says `setting` here: by a flag, `--set` or an own preset."""
+        own = not self.checked and self.origin != "changed"
+        return own and value_at(self.values, setting) is not None
+
 
 @dataclass
 class Merged:

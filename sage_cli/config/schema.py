@@ -137,6 +137,10 @@ class SageConfig(Section):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, SageConfig) and dict(self) == dict(other)
 
+    def named_here(self, setting: str) -> bool:
+        """Return True if the user says `setting`, not a shipped preset or a stored run alone."""
+        return any(layer.names(setting) for layer in self._layers)
+
     @model_validator(mode="after")
     def _sections_agree(self) -> SageConfig:
         problems = contradictions(self)

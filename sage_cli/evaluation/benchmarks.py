@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.grading import Grader
 from sage_cli.grading.grader import check_golds
 from sage_cli.models.policy import NO_GOLD
 from sage_cli.problems.load import benchmark_names, load_problems, load_training_problems, two_golds
 from sage_cli.problems.problem import Problem
-from sage_cli.problems.registry import find, is_file_name
+from sage_cli.problems.registry import find, generated, is_file_name, source_of
 from sage_cli.problems.rows import Group
 from sage_cli.settings.judge_names import IMPORTED_JUDGE
 from sage_cli.settings.own_code import names_code
@@ -41,8 +42,8 @@ class Benchmark:
 
     @property
     def content(self) -> str:
-        """The hash of a file's content, or the registered name: files of one name differ in it."""
-        if not is_file_name(self.name):
+        """The hash of a file's or Hub data set's content, which names don't tell; or the name."""
+        if not is_file_name(self.name) and "/" not in self.name:
             return self.name
         return hashlib.sha256(", ".join(self.origins).encode()).hexdigest()[:16]
 
@@ -76,6 +77,34 @@ def refuse_trained(benchmarks: Sequence[Benchmark], data: DataSection, setting: 
                 "learned by heart",
                 f"train on fewer (data.rl.limit), or name other problems with --set {setting}",
             )
+
+
+def refuse_unnamed(config: SageConfig, setting: str) -> None:
+    """Refuse a benchmark that belongs to other data than the policies are trained on, unless named.
+
+    `setting` holds its name: `sweep.benchmark`, by which settings are chosen, or
+    `evaluation.benchmark`, where only generated problems belong to data.
+    """
+    data, chooses = config.data.rl, setting == "sweep.benchmark"
+    names = config.sweep.benchmark if chooses else config.evaluation.benchmark
+    if config.named_here(setting) or (chooses and not config.named_here("data.rl.name")):
+        return
+    file = source_of(data.name)
+    others = [name for name in benchmark_names(names) if source_of(name) != file]
+    if not others or not (chooses or generated(others[0])):
+        return
+    remedy = f"name problems of that task with --set {setting}=FILE"
+    if is_file_name(file):
+        named = data.fields.model_dump(exclude_defaults=True).items()
+        columns = "".join(f" --set evaluation.fields.{key}={value}" for key, value in named)
+        held_out = f"--set data.rl.name={file}:train --set {setting}={file}:dev{columns}"
+        remedy += f", or hold out a tenth of {file}: {held_out}"
+    raise ConfigurationError(
+        f"{setting} is '{others[0]}', which nobody named, and data.rl.name is '{data.name}': "
+        f"{'settings would be chosen' if chooses else 'the policy would be measured'} on another "
+        "task",
+        remedy,
+    )
 
 
 def refuse_two_golds(name: str, problems: Sequence[Problem]) -> None:

@@ -12,7 +12,12 @@ from typing import Any
 from sage_cli.config.describe import evaluation_facts
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import StoreError
-from sage_cli.evaluation.benchmarks import Benchmark, grader_for, load_benchmarks
+from sage_cli.evaluation.benchmarks import (
+    Benchmark,
+    grader_for,
+    load_benchmarks,
+    refuse_unnamed,
+)
 from sage_cli.evaluation.measure import Measurements, measure
 from sage_cli.evaluation.stored import PolicySamples, missing
 from sage_cli.metrics import parse_ks
@@ -53,6 +58,7 @@ class Evaluation:
     def benchmarks(self) -> Sequence[Benchmark]:
         """The problems to measure on; DataError where a gold is not right by its own judge."""
         config = self.config
+        refuse_unnamed(config, "evaluation.benchmark")
         return load_benchmarks(config.evaluation, config.data, config.grading.judge)
 
     def require(self) -> None:

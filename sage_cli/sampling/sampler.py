@@ -126,6 +126,16 @@ def sample_seed(seed: int, problem_id: str, index: int) -> int:
     return int.from_bytes(digest, "little") >> 11
 
 
+def too_long(tokens: int, new: int, context: int | None) -> str | None:
+    """Return why a prompt of so many tokens isn't answered by so many new ones; None if it is."""
+    if context is None or tokens + new <= context:
+        return None
+    return (
+        f"{tokens} tokens and {new} new ones are more than the context of {context} (the model's, "
+        "or sampling.vllm.max_model_len), which would truncate answers"
+    )
+
+
 def build_sampler(setup: SamplerSetup) -> Sampler:
     """Return the sampler of `setup`, with its model loaded unless servers sample.
 

@@ -16,7 +16,13 @@ import numpy as np
 
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import TrainingError
-from sage_cli.evaluation.benchmarks import Benchmark, grader_for, load_benchmarks, refuse_trained
+from sage_cli.evaluation.benchmarks import (
+    Benchmark,
+    grader_for,
+    load_benchmarks,
+    refuse_trained,
+    refuse_unnamed,
+)
 from sage_cli.evaluation.measure import grade_rows
 from sage_cli.grading import Grader
 from sage_cli.metrics import parse_ks, pass_at_k
@@ -121,6 +127,8 @@ def configured_validation(config: SageConfig) -> Validation | None:
     if evaluation.every is None:
         return None
     has_own = evaluation.validation is not None
+    if not has_own:
+        refuse_unnamed(config, "sweep.benchmark")
     chosen = evaluation.model_copy(update={"benchmark": evaluation.validation or sweep.benchmark})
     benchmarks = load_benchmarks(chosen, config.data, config.grading.judge)
     setting = "evaluation.validation" if has_own else "sweep.benchmark"

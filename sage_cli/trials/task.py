@@ -20,7 +20,7 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.errors import SageError
 from sage_cli.models.planned import planned_base, rl_run, state
 from sage_cli.models.policy import Policy, checkpoint_steps, named_policies
-from sage_cli.store.files import TornError, identity_of, read_object, write_json
+from sage_cli.store.files import TornError, identity_of, name_once, read_object, write_object
 from sage_cli.store.run import Run, Runs
 from sage_cli.trials.executors.build import local_places, task_resources
 from sage_cli.trials.executors.executor import Command, Resources
@@ -267,14 +267,17 @@ class TaskStates:
             self._write()
 
     def _write(self) -> None:
-        write_json(self._file, {"tasks": list(self._tasks.values())})
+        write_object(self._file, {"tasks": list(self._tasks.values())})
 
 
 def stored_states(folder: Path) -> list[TaskState]:
-    """Return the tasks as they were last noted; none if the file is missing or torn."""
+    """Return the tasks as they were last noted; none if the file is missing, or torn (named)."""
     try:
         tasks: list[TaskState] = read_object(folder / FILE, "run the suite again")["tasks"]
-    except (FileNotFoundError, TornError, KeyError):
+    except (FileNotFoundError, KeyError):
+        return []
+    except TornError as error:
+        name_once(error)
         return []
     return tasks
 
@@ -284,9 +287,7 @@ _OF_MEASUREMENTS = ("model.", "prompt.", "data.", "evaluation.", "sampling.", "g
 """Sections that the commands read which train an initial policy, and which measure."""
 _SAMPLED = ("benchmark", "fields", "samples", "seeds", "seed", "limit")
 
-SFT, RL, EVALUATE, CHECKPOINTS, GUIDE = "sft", "rl", "eval", "checkpoints", "guide"
-REPORTED = 4
-"""Completions of a guided policy in its token report."""
+SFT, RL, EVALUATE, CHECKPOINTS = "sft", "rl", "eval", "checkpoints"
 
 
 class TaskList:
@@ -359,15 +360,6 @@ class TaskList:
         return self._evaluation(
             replicate, f"{run.id}-checkpoints-{_key(config)}", f"{run.id}@all", CHECKPOINTS,
             lambda: checkpoints_are_measured(run, config, self.benchmarks), checkpoints=True,
-        )  # fmt: skip
-
-    def token_report(self, replicate: Replicate, label: str) -> Task:
-        """Keep what the guide does to some completions of a training, token by token."""
-        run = _run(replicate)
-        words = ("samples", "tokens", run.id, "--limit", str(REPORTED), "--keep")
-        return self._add(
-            f"{run.id}-guide", f"guide of {label}", GUIDE, words, replicate,
-            lambda: run.guide.is_file(), (), needs=self.tasks[run.id],
         )  # fmt: skip
 
     def _evaluation(

@@ -13,7 +13,6 @@ from sage_cli.store.run import Run
 from sage_cli.view.passk_view import difference_view, passk_view
 from sage_cli.view.problems_view import problem_view, problems_view
 from sage_cli.view.runs_view import (
-    guide_view,
     ledger_view,
     records_view,
     rollouts_view,
@@ -206,8 +205,9 @@ ANSWERS: Mapping[str, Callable[[Api, Query], Any]] = {
     "run": lambda api, query: run_view(query.required("run"), api.policies),
     "records": _records,
     "rollouts": lambda api, query: rollouts_view(_named(api, query), query.number("step")),
-    "ledger": lambda api, query: ledger_view(_named(api, query), query.number("step")),
-    "guide": lambda api, query: guide_view(_named(api, query)),
+    "ledger": lambda api, query: ledger_view(
+        _named(api, query), query.number("step"), api.policies
+    ),
     "passk": lambda api, query: passk_view(_policies(api, query), query.text("k")),
     "difference": _difference,
     "problems": lambda api, query: problems_view(_policies(api, query)),

@@ -21,7 +21,7 @@ from sage_cli.trials.search.folder import SweepFolder, Sweeps
 from sage_cli.view.api import Api
 from sage_cli.view.passk_view import DifferenceView, PasskView
 from sage_cli.view.problems_view import ProblemsView
-from sage_cli.view.runs_view import GuideView, RecordsView
+from sage_cli.view.runs_view import RecordsView
 from sage_cli.view.stored_runs import MeasuredPolicy
 from sage_cli.view.stored_samples import Columns, Filters, SampleRow, rows_of
 from sage_cli.view.trials_view import StoredSuites, policies_of_suite
@@ -89,19 +89,15 @@ def write_export(root: Path, folder: Path, kind: str | None = None, name: str = 
     return folder / INDEX
 
 
-def write_page(
-    root: Path, file: Path, kind: str | None, name: str, report: GuideView | None = None
-) -> None:
-    """Write the page that begins with a run, sweep, suite or token report, with its runs inside.
+def write_page(root: Path, file: Path, kind: str | None, name: str) -> None:
+    """Write the page that begins with a run, sweep or suite, with its runs inside.
 
-    `kind` is run, sweep, suite or guide, a policy's `report`; with None the page has all runs.
+    `kind` is run, sweep or suite; with None the page has all runs.
     """
-    write_text(file, page_of(contents(root, kind, name, report)))
+    write_text(file, page_of(contents(root, kind, name)))
 
 
-def contents(
-    root: Path, kind: str | None = None, name: str = "", report: GuideView | None = None
-) -> Export:
+def contents(root: Path, kind: str | None = None, name: str = "") -> Export:
     """Return the answers about the runs that `name` refers to, and about their ancestors.
 
     An answer that cannot be given, such as of a torn file, is named in the foot.
@@ -128,14 +124,11 @@ def contents(
         listed[:] = [row for row in listed if kind is None or row["name"] == name]
     answers: dict[str, Any] = {"runs": table, "sweeps": sweeps, "suites": suites}
     asked = [(topic, "run", id_) for id_ in runs for topic in ("run", "rollouts", "ledger")]
-    asked += [("guide", "run", id_) for id_ in runs if Run(root / id_).guide.is_file()]
     asked += [("sweep", "sweep", row["name"]) for row in sweeps["sweeps"]]
     asked += [("suite", "suite", row["name"]) for row in suites["suites"]]
     for topic, key, value in asked:
         if (answer := ask(topic, **{key: value})) is not None:
             answers[_address(topic, key, value)] = answer
-    if report is not None:
-        answers[_address("guide", "run", name)] = report
     records = {}
     for id_ in runs:
         about = answers.get(_address("run", "run", id_))
@@ -155,7 +148,7 @@ def contents(
     footer = f"An export of {root.resolve()}, with {included:,} of {stored:,} samples"
     if absent:
         footer += f", without {'; '.join(absent[:5])}" + "; ..." * (len(absent) > 5)
-    begin = "runs" if kind is None else _address(kind, "run" if kind == "guide" else kind, name)
+    begin = "runs" if kind is None else _address(kind, kind, name)
     return {
         "begin": f"#/{begin}",
         "footer": f"{footer}.",

@@ -13,6 +13,7 @@ from sage_cli.errors import StoreError
 from sage_cli.store.sample_parts import Integers
 from sage_cli.view.stored_runs import Look, look_of
 from sage_cli.view.stored_samples import (
+    QUESTION,
     Absent,
     Columns,
     Filters,
@@ -22,9 +23,6 @@ from sage_cli.view.stored_samples import (
     ShownPolicies,
     samples_view,
 )
-
-QUESTION = 300
-"""Characters of a question in the table of problems."""
 
 
 class ProblemRow(TypedDict):

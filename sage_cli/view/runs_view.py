@@ -13,13 +13,13 @@ from typing_extensions import TypedDict
 from sage_cli.config.catalogue import settings
 from sage_cli.config.layers import leaves
 from sage_cli.config.load import load
-from sage_cli.errors import SageError, StoreError
+from sage_cli.errors import SageError
 from sage_cli.settings.presets import DEFAULT_PRESET
-from sage_cli.store.files import read_object
 from sage_cli.store.manifest import Manifest
-from sage_cli.store.run import Run
+from sage_cli.store.run import SEALED, Run
 from sage_cli.store.run_facts import ABOUT, OF_RL, RunFacts, speed_figures
 from sage_cli.view.stored_runs import Look, Policies, RunsRead, look_of, looks_of, policies_of
+from sage_cli.view.stored_samples import AskedProblem, asked_problems
 
 FIRST, LAST = ("id", "status", "step", "of"), ("reward", "started", "seconds", "kind", "parent")
 """Columns that are always sent, before and after the others: the page reads some of them."""
@@ -111,7 +111,6 @@ class RunView(TypedDict):
     `differing` holds the settings that are other than those of `preset`, the one that differs
     least. `records` names the figures of metrics.jsonl. `policies` are the policies that can be
     measured: the run's checkpoints and its end. `benchmarks` are those that it was measured on.
-    `token_report` says that one is stored.
     """
 
     id: str
@@ -130,14 +129,6 @@ class RunView(TypedDict):
     policies: list[str]
     benchmarks: list[str]
     rollouts: int
-    token_report: bool
-
-
-class GuideView(TypedDict):
-    """What a guide did to tokens of a policy: `report` is the JSON of `sage samples tokens`."""
-
-    policy: str
-    report: dict[str, Any]
 
 
 class RecordsView(TypedDict):
@@ -159,11 +150,15 @@ class RolloutsView(TypedDict):
 
 
 class LedgerView(TypedDict):
-    """How prompts were answered: sums of every step, and the rows of one step."""
+    """How prompts were answered: sums of every step, and the rows of one step.
+
+    `problems` has the problems of these rows by id, as far as they can be read.
+    """
 
     run: str
     steps: list[dict[str, int]]
     step: int | None
+    problems: dict[str, AskedProblem]
     rows: list[dict[str, Any]]
 
 
@@ -171,6 +166,7 @@ def run_view(id_: str, policies: Policies) -> RunView:
     """Return a run by its id. A torn run has what can be read of it. Raises StoreError."""
     facts = policies.runs.find(id_)
     run, torn = facts.run, facts.run.torn
+    changed = "" if torn else ", ".join(run.changed(*SEALED))
     records = run.metrics.read()
     names = dict.fromkeys(key for record in records for key, v in record.items() if _is_number(v))
     preset = None if torn else preset_of(str(run.manifest.get("command", "")))
@@ -179,7 +175,11 @@ def run_view(id_: str, policies: Policies) -> RunView:
         "look": look_of(run.id, policies.runs.looks()),
         "manifest": run.known,
         "status": run.status,
-        "why_torn": None if torn is None else f"{torn.cause}; {torn.next_step}",
+        "why_torn": f"{torn.cause}; {torn.next_step}"
+        if torn
+        else f"changed since the run ended: {changed}"
+        if changed
+        else None,
         "preset": preset,
         "differing": [] if preset is None else differing(facts, preset),
         "settings": dict(facts.settings),
@@ -195,7 +195,6 @@ def run_view(id_: str, policies: Policies) -> RunView:
         "policies": [] if torn else policies_of(run),
         "benchmarks": [] if torn else _benchmarks(run.id, policies),
         "rollouts": len(run.rollouts.read()),
-        "token_report": run.guide.is_file(),
     }
 
 
@@ -226,19 +225,7 @@ def rollouts_view(run: Run, step: int | None) -> RolloutsView:
     return {"run": run.id, "steps": steps, "step": at_step, "rows": shortened}
 
 
-def guide_view(run: Run) -> GuideView:
-    """Return the stored token report of a run. Raises StoreError if there is none, or it is torn.
-
-    It is not read into its own types, which would load torch.
-    """
-    again = f"`sage samples tokens {run.id} --keep` stores one"
-    try:
-        return {"policy": run.id, "report": read_object(run.guide, again)}
-    except FileNotFoundError:
-        raise StoreError(f"{run.id} has no token report", again) from None
-
-
-def ledger_view(run: Run, step: int | None) -> LedgerView:
+def ledger_view(run: Run, step: int | None, policies: Policies) -> LedgerView:
     """Return how prompts were answered, summed by step, and the prompts of one step."""
     rows = run.ledger.read().to_pylist()
     sums: dict[int, dict[str, int]] = {}
@@ -249,11 +236,14 @@ def ledger_view(run: Run, step: int | None) -> LedgerView:
         for name in ("n", "right", "wrong", "unparseable", "timeout", "error", "tokens"):
             total[name] = total.get(name, 0) + row[name]
     at_step = step if step in sums else (max(sums) if sums else None)
+    shown = [row for row in rows if row["step"] == at_step]
+    ids = {str(row["problem"]) for row in shown}
     return {
         "run": run.id,
         "steps": [sums[number] for number in sorted(sums)],
         "step": at_step,
-        "rows": [row for row in rows if row["step"] == at_step],
+        "problems": asked_problems(policies.training_problems(run), ids) if ids else {},
+        "rows": shown,
     }
 
 

@@ -23,7 +23,8 @@ from sage_cli.errors import SageError, StoreError
 from sage_cli.evaluation.benchmarks import Benchmark, grader_for, load_benchmarks
 from sage_cli.evaluation.stored import PolicySamples, stored_grades
 from sage_cli.models.policy import Policy, checkpoint_steps, named_policy, stored_settings
-from sage_cli.problems.load import benchmark_names
+from sage_cli.problems.load import benchmark_names, load_training_problems
+from sage_cli.problems.problem import Problem
 from sage_cli.reports.figures import COLOURS
 from sage_cli.settings.judge_names import IMPORTED_JUDGE
 from sage_cli.store.annotations import GradeStore
@@ -264,6 +265,16 @@ class Policies:
         self._benchmarks: Remembered[Benchmark] = Remembered(
             200_000, lambda benchmark: len(benchmark.problems)
         )
+        self._trained_on: Remembered[list[Problem]] = Remembered(200_000, len)
+
+    def training_problems(self, run: Run) -> list[Problem]:
+        """Return the problems that a run trained on, none if they cannot be read here."""
+        try:
+            data = load(stored=without_consent(stored_settings(run))).config.data
+            key = (data.model_dump_json(), stamp_of([Path(data.rl.name)]))
+            return self._trained_on.get(key, lambda: load_training_problems(data))
+        except (SageError, OSError):
+            return []
 
     def benchmarks(self, name: str) -> list[str]:
         """Return the benchmarks that a policy's run was measured on, or else is configured for."""

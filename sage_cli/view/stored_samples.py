@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -11,6 +11,7 @@ import numpy as np
 from typing_extensions import TypedDict
 
 from sage_cli.metrics import Counts
+from sage_cli.problems.problem import Problem
 from sage_cli.reports.provenance import SeedCounts
 from sage_cli.store.annotations import GradedSet
 from sage_cli.store.sample_parts import Integers, Mask
@@ -229,8 +230,28 @@ class SampleRow(TypedDict):
     characters: int
 
 
+QUESTION = 300
+"""Characters of a question where it stands beside others."""
+
+
+class AskedProblem(TypedDict):
+    """A problem's question, cut at a limit, and its gold."""
+
+    question: str
+    gold: str
+
+
+def asked_problems(problems: Iterable[Problem], ids: Collection[str]) -> dict[str, AskedProblem]:
+    """Return the problems of these ids, by id, without those that are not there."""
+    return {
+        problem.id: {"question": problem.question[:QUESTION], "gold": problem.gold[:QUESTION]}
+        for problem in problems
+        if problem.id in ids
+    }
+
+
 class SamplesView(TypedDict):
-    """A page of the samples that fit the filters, `total` of them.
+    """A page of the samples that fit the filters, `total` of them; `problems` has theirs by id.
 
     With a search for text `total` counts those found so far if `searched` is below `candidates`,
     the number of samples that fit the other filters.
@@ -245,6 +266,7 @@ class SamplesView(TypedDict):
     offset: int
     grades: dict[str, int]
     longest: int
+    problems: dict[str, AskedProblem]
     rows: list[SampleRow]
 
 
@@ -273,6 +295,7 @@ def samples_view(
         total, page = len(matching), matching[first:last]
     else:
         page = _locations(selected, first, last)
+    rows = rows_of(measured.label, columns, page)
     return {
         "policy": measured.label,
         "benchmark": measured.benchmark.name,
@@ -283,7 +306,8 @@ def samples_view(
         "offset": page_query.offset,
         "grades": columns.grades(selected),
         "longest": columns.longest,
-        "rows": rows_of(measured.label, columns, page),
+        "problems": asked_problems(measured.benchmark.problems, {row["problem"] for row in rows}),
+        "rows": rows,
     }
 
 

@@ -10,10 +10,8 @@ from typing import Any
 
 import pytest
 from browser import Browser, needs_driver
-from shown_runs import token_report
 
 from sage_cli.view.page_file import write_page
-from sage_cli.view.runs_view import GuideView
 
 pytestmark = [needs_driver, pytest.mark.timeout(900)]
 BASE, BRANCH = "sft-arithmetic-aaaaaaaa", "rl-dapo-branch-bbbbbbbb"
@@ -65,12 +63,10 @@ def test_it_begins_with_what_was_named(browser: Browser, root: Path, tmp_path: P
 
 @pytest.fixture(scope="module")
 def own(root: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The pages that a suite's, a sweep's and a guide's commands write."""
+    """The pages that a suite's and a sweep's commands write."""
     folder = tmp_path_factory.mktemp("own")
     for kind, name in (("suite", "demo-12345678"), ("sweep", "tau-rho-12345678")):
         write_page(root, folder / f"{kind}.html", kind, name)
-    view: GuideView = {"policy": BRANCH, "report": token_report(BRANCH)}
-    write_page(root, folder / "guide.html", "guide", BRANCH, view)
     return {file.stem: file for file in folder.iterdir()}
 
 
@@ -81,7 +77,6 @@ def own(root: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]
     [
         ("suite", ["two methods", "a note with <b>markup</b>", "Where it came from", "abc"]),
         ("sweep", ["sage rl --guide branch --set guide.tau=0.3", "the GPU is full", "Trials"]),
-        ("guide", ["branch (tau 0.465), as at training step 3", "a <b>note</b>", "no answer"]),
     ],
 )
 def test_the_page_that_a_command_writes(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from browser import Browser, needs_driver, view
-from shown_runs import LONG, by_chance, hostile, stored_run
+from shown_runs import LONG, by_chance, hostile, stored_run, sweep
 
 from sage_cli.store.run import Run
 
@@ -170,6 +171,53 @@ def test_a_point_of_the_scatter_opens_its_problem(page: Browser) -> None:
     press = "new MouseEvent('click', {bubbles: true, cancelable: true})"
     page.js(f"document.querySelector('.plot svg a').dispatchEvent({press})")
     page.wait(lambda: page.text("h1") == "Problem")
+
+
+@pytest.mark.parametrize("ticked", [f"{BASE},{BRANCH}", f"{BRANCH},{BASE}"])
+def test_a_difference_is_of_a_policy_less_its_ancestor(page: Browser, ticked: str) -> None:
+    page.go(f"#/passk?policies={ticked}")
+    assert f"{BRANCH} less {BASE}" in page.text()
+    page.go(f"#/problems?policies={ticked}")
+    assert page.texts("#scroll-problems th[scope=col]")[-1] == f"{BRANCH} less {BASE}"
+    # without a choice of sides the later of two that do not descend from each other comes first
+    page.go(f"#/passk?policies={PLAIN},{ticked}")
+    assert f"{PLAIN} less {BASE}" in page.text()
+    # a choice of sides wins
+    page.go(f"#/passk?policies={ticked}&a={BASE}&b={BRANCH}")
+    assert f"{BASE} less {BRANCH}" in page.text()
+
+
+def test_samples_show_question_and_gold(page: Browser, root: Path, problem: str) -> None:
+    from sage_cli.view.api import Api
+
+    page.go(f"#/samples?policy={BRANCH}&problem={problem}")
+    found = Api(root).answer("problem", {"policies": BRANCH, "problem": problem})
+    assert set(page.texts("article .question")) == {found["question"]}
+    assert f"gold {found['gold']}" in page.text("article .about")
+    assert problem not in page.text()
+
+
+def test_a_heat_map_has_values_on_its_axes_and_one_colour_for_the_indistinguishable(
+    page: Browser, root: Path
+) -> None:
+    folder = sweep(root, [BRANCH, PLAIN], "lr-12345678")
+    report = json.loads((folder / "sweep.json").read_text())
+    report["space"][0] |= {"name": "lr", "key": "rl.learning_rate", "values": [1e-4, 4e-4]}
+    for trial in report["trials"]:
+        tau = trial["settings"].pop("guide.tau")
+        trial["settings"]["rl.learning_rate"] = 1e-4 if tau == 0.3 else 4e-4
+    ranking = {"best": 3, "indistinguishable": [1, 2, 3], "error": 0.01, "confidence": 0.95}
+    report["rankings"] = {"pass@1": ranking}
+    (folder / "sweep.json").write_text(json.dumps(report))
+    page.go("#/sweep?sweep=lr-12345678")
+    page.wait(lambda: page.all("svg rect"))
+    assert {"1e-4", "4e-4"} <= set(page.texts(".plot svg text"))
+    fills = page.js(
+        "return [...document.querySelector('.plot svg').querySelectorAll('rect')]"
+        ".map((one) => one.getAttribute('fill'))"
+    )
+    assert sorted(map(fills.count, set(fills))) == [1, 3]
+    shutil.rmtree(folder)
 
 
 def test_filters_are_in_the_address(page: Browser) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.tables import Estimate, Row, Table, columns
 from sage_cli.store.annotations import GradeStore
-from sage_cli.store.files import write_json
+from sage_cli.store.files import write_object
 from sage_cli.store.ledger import PromptRow
 from sage_cli.store.run import Run, Runs, record_evaluation
 from sage_cli.store.sample_parts import Completion
@@ -109,23 +108,6 @@ def _trained(run: Run) -> None:
     ledger.seal()
 
 
-def token_report(policy: str) -> dict[str, Any]:
-    """A stored token report of one completion of three tokens, one of them hostile."""
-    summary = {"shaped": 1 / 3, "clamped": 1 / 3, "log_q": 0.1, "entropy_p50": 0.4}
-    values = {
-        "surprisal_T": [0.5, 2.0, 0.1], "entropy_T": [0.4, 1.6, 0.0], "q_T": [1.0, 1.4, 1.0],
-        "clamped_T": [False, True, False], "summary": summary,
-    }  # fmt: skip
-    one = {
-        "problem_id": "p", "question": "2*3=?", "gold": "6", "status": "wrong", "extracted": None,
-        "tokens": ["so", HOSTILE, ""], "values": values, "retokenized": False,
-    }  # fmt: skip
-    return {
-        "policy": policy, "guide": "branch (tau 0.465)", "step": 2, "q_min": 0.6, "q_max": 1.4,
-        "tau": 0.465, "completions": [one], "summary": summary, "notes": ["a <b>note</b>"],
-    }  # fmt: skip
-
-
 def sample(run: Run, root: Path, config: SageConfig, text: Text) -> None:
     """Store and grade samples of a run, and record the figures."""
     (benchmark,) = load_benchmarks(config.evaluation, config.data)
@@ -162,10 +144,7 @@ def shown_runs(root: Path) -> Path:
         for one in records
     ]  # fmt: skip
     branch = {"rl": {"algo": "dapo", "steps": 3}, "guide": {"name": "branch"}}
-    guided = stored_run(
-        root, "dapo-branch", "b", hostile, parent=base.id, settings=branch, records=timed
-    )
-    write_json(guided.guide, token_report(guided.id))
+    stored_run(root, "dapo-branch", "b", hostile, parent=base.id, settings=branch, records=timed)
     plain = {"rl": {"algo": "dapo", "steps": 3}}
     stored_run(root, "dapo", "c", by_chance(5), parent=base.id, settings=plain, records=timed)
     torn = root / "rl-torn-dddddddd"
@@ -176,9 +155,9 @@ def shown_runs(root: Path) -> Path:
     return root
 
 
-def sweep(root: Path, runs: Sequence[str]) -> Path:
+def sweep(root: Path, runs: Sequence[str], name: str = "tau-rho-12345678") -> Path:
     """A sweep over two parameters, four trials of which are done and one failed."""
-    folder = root / "sweeps" / "tau-rho-12345678"
+    folder = root / "sweeps" / name
     folder.mkdir(parents=True)
     axes = [("tau", "guide.tau", [0.3, 0.5]), ("rho", "guide.rho", [0.5, 1.0])]
     trials = [
@@ -207,12 +186,12 @@ def sweep(root: Path, runs: Sequence[str]) -> Path:
         "about": "models", "rankings": {}, "importances": {},
         "front": {"best": [3], "indistinguishable": [0, 1, 2, 3]}, "selected_on_reported": None,
     }  # fmt: skip
-    (folder / "sweep.json").write_text(json.dumps(report))
+    write_object(folder / "sweep.json", report)
     (folder / "config.json").write_text("{}")
-    (folder / "commands.json").write_text('{"1": "sage rl --guide branch --set guide.tau=0.3"}')
+    write_object(folder / "commands.json", {"1": "sage rl --guide branch --set guide.tau=0.3"})
     state = {"name": folder.name, "sampler": "grid", "objectives": ["pass@1", "pass@8"],
              "trials": {"done": 4, "failed": 1, "left": 1}, "best": "tau 0.5, rho 1"}  # fmt: skip
-    (folder / "state.json").write_text(json.dumps(state))
+    write_object(folder / "state.json", state)
     return folder
 
 
@@ -249,13 +228,13 @@ def suite(root: Path, *runs: str) -> Path:
     chapters = [Chapter("demo", "Demo", sections, "two methods")]
     document = join_chapters("demo", "Demo", chapters, Provenance(commit="abc"), {})
     written = document.write(folder / "report").folder
-    write_json(written / SHOWN, shown_report(document, chapters, {"preset": "tiny"}))
+    write_object(written / SHOWN, shown_report(document, chapters, {"preset": "tiny"}))
     tasks = [
         {"name": name, "title": name, "command": f"sage rl {name}", "needs": None, "state": state}
         for name, state in (("one", "done"), ("two", "failed"), ("three", "to do"))
     ]
-    (folder / "state.json").write_text(json.dumps({"tasks": tasks}))
+    write_object(folder / "state.json", {"tasks": tasks})
     failures = {"two": {"kind": "killed", "reason": "SIGKILL"}}
-    (folder / "failures.json").write_text(json.dumps(failures))
+    write_object(folder / "failures.json", failures)
     (folder / "tasks" / "two.log").write_text("step 1\n<img src=x onerror=alert(1)>\n")
     return folder

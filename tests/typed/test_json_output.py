@@ -127,7 +127,6 @@ def test_looking(
     assert [curve["pass@k"] for curve in again["curves"]] == [
         curve["pass@k"] for curve in measured["curves"]
     ]
-    assert type_("runs", "plot", policy, "--y", "reward,entropy")["name"] == "plot"
     assert type_("runs", "path", policy)["folder"].endswith(policy)
     assert "arithmetic" in {source["name"] for source in type_("data", "list")["sources"]}
     assert type_("data", "show", "arithmetic")["problems"] == 200
@@ -154,7 +153,7 @@ def test_mistakes(type_: Type, base: str, policy: str) -> None:
 
 PLAIN: tuple[str, ...] = (
     "runs list", "runs list --columns guide.tau,pass@1", "runs show POLICY",
-    "runs diff BASE POLICY", "runs path POLICY", "runs plot POLICY",
+    "runs diff BASE POLICY", "runs path POLICY",
     "passk POLICY BASE", "passk POLICY --dry-run", "eval POLICY --k 1,2", "eval --dry-run",
     "compare BASE POLICY", "power POLICY --samples 2", "samples show POLICY --limit 1",
     "analyze", "analyze patterns POLICY BASE", "analyze perplexity POLICY",
@@ -205,7 +204,7 @@ def test_sweeps_and_suites_answer(
     assert len(found["demo"]["runs"]) == 3
 
 
-ELSEWHERE = {"sweep pictures", "sweep cancel", "sweep dashboard"}
+ELSEWHERE = {"sweep pictures", "sweep cancel"}
 """Typed in tests/unit/cli/test_sweeps.py."""
 
 

@@ -102,9 +102,14 @@ class SweepProgress(TaskProgress):
         self.pruned_count = seeds * earlier.count(State.PRUNED)
         self.failed_count = seeds * earlier.count(State.INFEASIBLE)
 
-    def scored(self, task: Task, values: Sequence[float]) -> None:
-        """A replicate was trained and measured."""
-        self.done(task, self._valued(values))
+    def scored(self, task: Task, results: ByBenchmark) -> None:
+        """A replicate was trained and measured. Warn if it is the first and nothing is right."""
+        self.done(task, self._valued(score(self._sweep.settings.objectives, results)))
+        if self.done_count == 1 and not any(counts.c_P.any() for counts in results.values()):
+            line = f"no sample of the first trial is right on {', '.join(results)}"
+            self._say(
+                "yellow", "warning", f"{line}: is it the task that is trained, rightly judged?"
+            )
 
     def write_state(self, under_way: Collection[int] | None = None) -> None:
         """Write how many trials ended how, and the best one.
@@ -221,7 +226,7 @@ class Driver:
             return
         assert task.measured is not None  # read when the queue asked if it is done
         seed, results = task.replicate.seed, counts_of(task.measured)
-        self._shown.scored(task, score(self._settings.objectives, results))
+        self._shown.scored(task, results)
         if (pending := self._pending.pop(task.name, None)) is not None:
             pending.results[seed] = results
             if self._prunes and not seed and task.run is not None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
-from sage_cli.evaluation.benchmarks import Benchmark
+from sage_cli.evaluation.benchmarks import Benchmark, refuse_unnamed
 from sage_cli.metrics import Counts, pooled
 from sage_cli.metrics.ranking import by_problem
 from sage_cli.settings.sections.sweep import Objective, Sampler, SweepSection
@@ -243,6 +243,7 @@ class Sweep:
 
 def prepared(config: SageConfig) -> Sweep:
     """The sweep of a configuration, after every check that needs no training."""
+    refuse_unnamed(config, "sweep.benchmark")
     settings, space = config.sweep, read_space(config.sweep.space, config)
     sampler = choose_sampler(settings.sampler, space, settings.objective)
     shared = shared_config(config)

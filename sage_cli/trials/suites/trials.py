@@ -17,7 +17,13 @@ from sage_cli.reports.series import seeded
 from sage_cli.settings.ks import capped_ks
 from sage_cli.settings.sections.model import PretrainedModel
 from sage_cli.store.files import identity_of
-from sage_cli.trials.suites.declaration import PAPERS_PRESET, Method, Suite, with_included
+from sage_cli.trials.suites.declaration import (
+    PAPERS_PRESET,
+    Method,
+    Protocol,
+    Suite,
+    with_included,
+)
 from sage_cli.trials.task import BenchmarkCache, Replicate, Task, TaskList, Trial, Words
 
 
@@ -71,6 +77,8 @@ def trials_of(suite: Suite, overrides: Overrides) -> list[Trial]:
 
 
 def _trial(suite: Suite, label: str, method: Method, overrides: Overrides) -> Trial:
+    from sage_cli.evaluation.benchmarks import refuse_unnamed
+
     preset, choices = method.preset or suite.preset, method.choices
     flags = {
         "rl": {"algo": choices.get("algo")},
@@ -81,6 +89,8 @@ def _trial(suite: Suite, label: str, method: Method, overrides: Overrides) -> Tr
     plain = overrides.config(preset, flags, sets)
     papers = isinstance(plain.model, PretrainedModel)
     measurement = _measurement(suite, plain, overrides, papers=papers) if suite.measured else {}
+    if suite.measured and "evaluation.benchmark" not in measurement:
+        refuse_unnamed(plain, "evaluation.benchmark")
     sets += [_assignment(key, value) for key, value in measurement.items()]
     # the configuration that those words make on a command line, without reading presets again
     first = changed(plain, measurement) if measurement else plain
@@ -113,7 +123,10 @@ def _measurement(
     """
     current = dict(leaves(plain.model_dump(mode="json", include={"evaluation", "sampling"})))
     typed_keys = {text.partition("=")[0].strip() for text in overrides.sets}
-    settings = dict(suite.protocol.settings if papers else {})
+    usual, settings = Protocol().settings, dict(suite.protocol.settings if papers else {})
+    for key in usual:  # the user's preset wins over what no suite declares
+        if settings.get(key) == usual[key] and plain.named_here(key):
+            del settings[key]
     samples = current if "evaluation.samples" in typed_keys else {**current, **settings}
     settings["evaluation.k"] = capped_ks(suite.k, samples["evaluation.samples"])
     return {
@@ -154,7 +167,8 @@ class Part:
 
     def want(self, tasks: TaskList) -> None:
         """Add the tasks of the suite to the list, each after what it needs."""
-        for trial in self.trials:
+        # trainings take longest: none waits for the measurement of the initial policy
+        for trial in sorted(self.trials, key=lambda trial: trial.is_initial):
             for replicate in trial.replicates:
                 for task in self._wanted(trial, replicate, tasks):
                     if self.suite.name not in task.wanted_by:
@@ -171,8 +185,6 @@ class Part:
             return tasks_of_replicate
         if suite.checkpoints:
             tasks_of_replicate.append(tasks.checkpoints(replicate))
-        if suite.measured and replicate.config.guide.name != "none" and not replicate.seed:
-            tasks_of_replicate.append(tasks.token_report(replicate, trial.label))
         return tasks_of_replicate
 
 

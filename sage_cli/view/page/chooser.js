@@ -6,10 +6,17 @@ import { change, listed } from "./state.js";
 
 const AT_FIRST = 3;
 
-/** Return the policies of the address; without any, the latest runs that were measured. */
+/**
+ * Return the policies of the address; without any, the latest runs that were measured. Ancestors
+ * come first, then the older: a difference is of the last less the first, in whatever order runs are ticked.
+ */
 export function shown(every, params) {
   const typed = listed(params.policies);
-  return typed.length ? typed : measured(every).slice(-AT_FIRST);
+  const rows = new Map(every.runs.map((row, place) => [row.values.id, { place, parent: row.values.parent?.split("@")[0] }]));
+  const generation = (id, seen = []) => (rows.get(id)?.parent && !seen.includes(id) ? 1 + generation(rows.get(id).parent, [...seen, id]) : 0);
+  const rank = (name) => { const [id, step] = name.split("@"); return [generation(id), rows.get(id)?.place ?? 0, step === undefined ? Infinity : Number(step)]; };
+  const order = (a, b) => { const other = rank(b); return rank(a).map((value, place) => (value === other[place] ? 0 : value - other[place])).find(Boolean) ?? 0; };
+  return typed.length ? [...new Set(typed)].sort(order) : measured(every).slice(-AT_FIRST).sort(order);
 }
 
 /** Return the ids of runs with a stored pass@k, oldest first. */

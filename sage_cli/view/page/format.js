@@ -13,7 +13,7 @@ export function number(value) {
   if (!Number.isFinite(value)) return String(value);
   if (Number.isInteger(value)) return Math.abs(value) < 1e6 ? String(value) : value.toLocaleString("en");
   const size = Math.abs(value);
-  if (size !== 0 && (size < 1e-3 || size >= 1e6)) return value.toExponential(2);
+  if (size !== 0 && (size < 1e-3 || size >= 1e6)) return value.toExponential(2).replace(/\.?0+e/, "e");
   return String(Number(value.toPrecision(4)));
 }
 

@@ -100,7 +100,8 @@ function samples(held, params) {
   const plain = one.samples.filter(fits({ ...params, text: "" }));
   const found = one.samples.filter(fits(params));
   const offset = Number(params.offset ?? 0);
-  return { policy: one.policy, benchmark: one.benchmark, benchmarks, total: found.length, candidates: plain.length, searched: plain.length, offset, grades: grades(plain), longest: one.longest, rows: found.slice(offset, offset + Number(params.limit ?? LIMIT)) };
+  const problems = Object.fromEntries(one.problems.problems.map((row) => [row.problem, { question: row.question, gold: one.golds[row.problem] }]));
+  return { policy: one.policy, benchmark: one.benchmark, benchmarks, total: found.length, candidates: plain.length, searched: plain.length, offset, grades: grades(plain), longest: one.longest, problems, rows: found.slice(offset, offset + Number(params.limit ?? LIMIT)) };
 }
 
 function sample(held, params) {

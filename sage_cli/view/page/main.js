@@ -9,7 +9,7 @@ import { href, state } from "./state.js";
 const EVERY_MS = 3000;
 const main = document.getElementById("main");
 const SECTIONS = [["runs", "Runs"], ["passk", "pass@k"], ["problems", "Problems"], ["samples", "Samples"], ["sweeps", "Sweeps"], ["suites", "Suites"]];
-const UNDER = { run: "runs", guide: "runs", compare: "runs", curves: "runs", problem: "problems", sweep: "sweeps", suite: "suites" };
+const UNDER = { run: "runs", compare: "runs", curves: "runs", problem: "problems", sweep: "sweeps", suite: "suites" };
 
 let turn = 0;
 let last = null; // the address that is shown, and the data that it was made of

@@ -22,7 +22,7 @@ export function tokenView(found, first = last) {
       one.style.setProperty("background", strength > 0.01 ? `color-mix(in srgb, ${colour} ${Math.round(62 * strength)}%, transparent)` : "none");
       one.style.setProperty("border-bottom", heat ? `3px solid color-mix(in srgb, #b3135c ${Math.round((100 * found.entropy[place]) / heat)}%, transparent)` : "none");
     });
-    scale.textContent = heat ? `${words}; the line below is entropy, up to ${short(heat)} nats${found.clamped ? "; framed: q is held at an end of its clamp" : ""}` : words;
+    scale.textContent = heat ? `${words}; the line below is entropy, up to ${short(heat)} nats` : words;
   };
   let at = -1;
   const point = (place) => {
@@ -32,7 +32,7 @@ export function tokenView(found, first = last) {
     list.children[at].classList.add("at");
     numbers.replaceChildren(h("code", {}, shownToken(found.tokens[at])), ` token ${at + 1}: `, there.map((one) => `${one.replace("_", "-")} ${short(found[one][at])}`).join(", "));
   };
-  list.append(...found.tokens.map((text, place) => h("span", { class: found.clamped?.[place] ? "token clamped" : "token", onmouseenter: () => point(place), onclick: () => point(place) }, shownToken(text))));
+  list.append(...found.tokens.map((text, place) => h("span", { class: "token", onmouseenter: () => point(place), onclick: () => point(place) }, shownToken(text))));
   list.addEventListener("keydown", (event) => {
     const step = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: 10, ArrowUp: -10 }[event.key];
     if (!step) return;

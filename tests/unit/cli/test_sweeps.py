@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-import os
 import socket
-import sys
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from free_port import free_port
 from sweep_cells import BOTH, GRID, at, done
 from sweep_folder import TRIALS, sweep_folder
 
-from sage_cli.store.files import write_json
+from sage_cli.store.files import read_object, write_json, write_object
 from sage_cli.store.locks import driver
 
 
@@ -128,11 +125,11 @@ def test_a_sweep_without_results_has_no_best(sweeps, tmp_path):
 
 def test_show_has_the_importance_of_the_parameters(sweeps, folder):
     file = folder / "sweep.json"
-    report = json.loads(file.read_text())
+    report = read_object(file, "")
     assert "importance of the parameters" not in sweeps("show", "0123").words
     effect = {"share": 0.75, "low": 0.5, "high": 0.9, "p": 0.01}
     known = {"pass@1": {"tau": effect, "rho": {**effect, "share": 0.0, "low": 0.0, "p": 0.4}}}
-    file.write_text(json.dumps(report | {"importances": known}))
+    write_object(file, report | {"importances": known})
     words = sweeps("show", "0123").words
     assert "tau 0.750 [0.500, 0.900] 0.010 seen" in words
     assert "rho 0.000 [0.000, 0.900] 0.400 no effect seen" in words
@@ -250,31 +247,3 @@ def test_a_sweep_of_another_version_is_listed_and_said_to_be_of_one(sweeps, fold
     assert "read the sweep with the version that wrote it" in typed.words
     (folder / "state.json").write_text("{")
     assert "remove it and type the same command again" in sweeps("list").words
-
-
-def test_the_dashboard_is_started_on_the_study_or_said_how_to_install(
-    sweeps, folder, monkeypatch, tmp_path
-):
-    bin_ = tmp_path / "bin"
-    bin_.mkdir()
-    monkeypatch.setattr(sys, "executable", str(bin_ / "python"))
-    monkeypatch.setenv("PATH", str(bin_))
-    typed = sweeps("dashboard", "0123")
-    assert typed.code == 2
-    assert "pip install 'sage-rlvr[dashboard]'" in typed.words
-    program = bin_ / "optuna-dashboard"
-    program.write_text("")
-    assert "has no study yet" in sweeps("dashboard", "0123").words
-    (journal := folder / "journal.log").touch()
-    started = []
-    monkeypatch.setattr(os, "execv", lambda path, words: started.append((path, words)))
-    port = str(free_port())
-    assert sweeps("dashboard", "0123", "--port", port).code == 0
-    command = [str(program), str(journal), "--port", port]
-    assert started == [(str(program), command)]
-    found = json.loads(sweeps("dashboard", "0123", "--port", port, "--json").stdout)
-    assert found == {"command": command}
-    assert len(started) == 1
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        taken = str(other.getsockname()[1])
-        assert f"port {taken} is taken" in sweeps("dashboard", "0123", "--port", taken).words

@@ -5,8 +5,12 @@ from pathlib import Path
 import pytest
 
 from sage_cli.config.load import load
-from sage_cli.errors import DataError
-from sage_cli.evaluation.benchmarks import load_benchmarks
+from sage_cli.config.schema import SageConfig
+from sage_cli.errors import ConfigurationError, DataError
+from sage_cli.evaluation.benchmarks import load_benchmarks, refuse_unnamed
+from sage_cli.evaluation.evaluate import Evaluation
+from sage_cli.training.validation import configured_validation
+from sage_cli.trials.search.planned_sweep import prepared
 
 
 def loaded(path: Path) -> list[str]:
@@ -24,3 +28,68 @@ def test_one_question_with_two_golds_is_refused(tmp_path: Path) -> None:
         loaded(path)
     assert "says 2" in refusal.value.cause
     assert "says 3" in refusal.value.cause
+
+
+@pytest.fixture
+def train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    Path("train.jsonl").write_text(
+        "".join(f'{{"q": "{n}+1=?", "gold": "{n + 1}"}}\n' for n in range(60))
+    )
+    Path("mine.yaml").write_text(
+        "data: {rl: {name: train.jsonl, fields: {question: q}}}\n"
+        "evaluation: {fields: {question: q}}\n"
+    )
+    return "train.jsonl"
+
+
+def configured(*sets: str, presets: tuple[str, ...] = ("tiny", "mine.yaml")) -> SageConfig:
+    return load(presets, sets=["sweep.space=lr=1e-4|4e-4", *sets]).config
+
+
+REFUSED = {
+    "a sweep": (prepared, "sweep.benchmark", ()),
+    "a validation": (configured_validation, "sweep.benchmark", ("evaluation.every=5",)),
+    "a measurement": (lambda config: Evaluation(config).benchmarks, "evaluation.benchmark", ()),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_problems_of_another_task_are_not_measured_on_unless_named(train: str, case: str) -> None:
+    """Whoever brings data is neither validated nor measured on the preset's own problems."""
+    measure, setting, sets = REFUSED[case]
+    with pytest.raises(ConfigurationError, match=f"{setting} is 'arithmetic.*nobody") as refusal:
+        measure(configured(*sets))
+    assert train in refusal.value.cause
+    step = refusal.value.next_step
+    assert step is not None
+    offered = [word for word in step.partition(": ")[2].split() if word != "--set"]
+    assert "evaluation.fields.question=q" in offered
+    measure(configured(*sets, *offered))  # what is offered can be typed as it stands
+
+
+@pytest.mark.parametrize(
+    ("setting", "presets", "sets"),
+    [
+        ("sweep.benchmark", ("tiny",), ()),
+        ("sweep.benchmark", ("tiny",), ("data.rl.name=arithmetic",)),
+        ("sweep.benchmark", ("tiny",), ("evaluation.benchmark=arithmetic",)),
+        ("sweep.benchmark", ("qwen2.5-math-7b",), ("data.rl.name=dapo-math-17k",)),
+        ("sweep.benchmark", ("tiny", "mine.yaml"), ("sweep.benchmark=arithmetic-dev",)),
+        ("evaluation.benchmark", ("tiny", "mine.yaml"), ("evaluation.benchmark=arithmetic",)),
+        ("evaluation.benchmark", ("qwen2.5-math-7b",), ("data.rl.name=train.jsonl",)),
+    ],
+)
+def test_what_is_named_or_of_the_same_data_is_measured_on(
+    train: str, setting: str, presets: tuple[str, ...], sets: tuple[str, ...]
+) -> None:
+    assert train
+    refuse_unnamed(configured(*sets, presets=presets), setting)
+
+
+def test_a_stored_configuration_names_what_it_named(train: str) -> None:
+    config = configured(f"sweep.benchmark={train}:dev")
+    again = load(stored=config.model_dump(mode="json")).config
+    refuse_unnamed(again, "sweep.benchmark")
+    with pytest.raises(ConfigurationError, match=r"sweep\.benchmark is"):
+        refuse_unnamed(configured(presets=("tiny", "mine.yaml")), "sweep.benchmark")

@@ -12,7 +12,6 @@ from sage_cli.view.page_file import Export, contents
 from sage_cli.view.passk_view import DifferenceView, PasskView
 from sage_cli.view.problems_view import ProblemsView, ProblemView
 from sage_cli.view.runs_view import (
-    GuideView,
     LedgerView,
     RecordsView,
     RolloutsView,
@@ -31,7 +30,6 @@ TYPES = {
     "records": (RecordsView, {"run": BRANCH, "names": "reward"}),
     "rollouts": (RolloutsView, {"run": BRANCH}),
     "ledger": (LedgerView, {"run": BRANCH}),
-    "guide": (GuideView, {"run": BRANCH}),
     "passk": (PasskView, BOTH),
     "difference": (DifferenceView, {"a": BRANCH, "b": BASE, "benchmark": "arithmetic"}),
     "problems": (ProblemsView, BOTH),

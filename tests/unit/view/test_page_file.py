@@ -124,21 +124,6 @@ def test_without_a_name_everything(shown):
     assert "rl-torn-dddddddd/config.json" in held["footer"]
 
 
-def test_a_token_report_comes_with_its_run(shown):
-    held = contents(shown, "run", BRANCH)
-    assert held["answers"][f"guide?run={BRANCH}"]["report"]["step"] == 2
-    assert f"guide?run={BASE}" not in held["answers"]
-    view = {"policy": f"{BRANCH}@2", "report": {}}
-    held = contents(shown, "guide", f"{BRANCH}@2", view)
-    assert held["answers"][f"guide?run={BRANCH}%402"] == view
-    assert ids(held) == [BASE, BRANCH]
-    view = {"policy": "some/model", "report": {}}
-    alone = contents(shown, "guide", "some/model", view)  # a model that no run here made
-    assert alone["begin"] == "#/guide?run=some%2Fmodel"
-    assert alone["answers"]["guide?run=some%2Fmodel"] == view
-    assert ids(alone) == []
-
-
 def test_every_sample_record_and_difference_of_small_runs(shown):
     held = contents(shown, "sweep", SWEEP)
     assert [len(one["samples"]) for one in held["policies"]] == [48, 48, 48]

@@ -1,8 +1,13 @@
 """A run: what it was made from, records, rollouts, ledger, files."""
 
 import pytest
+from shown_runs import stored_run
 
+from sage_cli.config.schema import SageConfig
 from sage_cli.errors import StoreError
+from sage_cli.problems.load import load_training_problems
+from sage_cli.store.ledger import PromptRow
+from sage_cli.view.api import Api
 from sage_cli.view.runs_view import preset_of
 
 BASE, BRANCH = "sft-arithmetic-aaaaaaaa", "rl-dapo-branch-bbbbbbbb"
@@ -30,15 +35,6 @@ def test_its_relatives_files_and_figures(api):
     assert branch["speed"]["speed/share/generate"] == pytest.approx(0.5)
 
 
-def test_a_stored_token_report(api):
-    assert api.answer("run", {"run": BRANCH})["token_report"]
-    found = api.answer("guide", {"run": BRANCH})
-    assert found["policy"] == BRANCH
-    assert found["report"]["completions"][0]["values"]["q_T"] == [1.0, 1.4, 1.0]
-    with pytest.raises(StoreError, match="has no token report"):
-        api.answer("guide", {"run": BASE})
-
-
 def test_figures_by_step(api):
     found = api.answer("records", {"run": BRANCH, "names": "reward,nothing"})
     assert found["steps"] == [1, 2, 3]
@@ -54,6 +50,24 @@ def test_rollouts_and_ledger_of_a_step(api):
     ledger = api.answer("ledger", {"run": BRANCH})
     assert ledger["steps"][0]["right"] == 1
     assert ledger["rows"][0]["problem"] == "p"
+    assert ledger["problems"] == {}  # it is of no data that can be read
+
+
+def test_a_ledger_names_questions_and_golds_of_the_training_data(tmp_path):
+    run = stored_run(tmp_path, "dapo", "a")
+    data = SageConfig.model_validate(run.config).data
+    first, second = load_training_problems(data)[:2]
+    ledger_file = run.ledger
+    for step, problem in enumerate((first, second), 2):
+        ledger_file.add(step, [PromptRow(problem.id, 4, 1, 3, 0, 0, 0, 40, 10, True)])
+    ledger_file.seal()
+    ledger = Api(tmp_path).answer("ledger", {"run": run.id, "step": "3"})
+    assert ledger["problems"] == {
+        second.id: {"question": second.question, "gold": second.gold}
+    }  # of the step that is shown alone
+    (run.folder / "config.json").write_text('{"data": {"rl": {"name": "gone.jsonl"}}}')
+    again = Api(tmp_path).answer("ledger", {"run": run.id})
+    assert (again["problems"], again["rows"][0]["problem"]) == ({}, second.id)
 
 
 def test_a_torn_run_has_what_can_be_read(api):

@@ -4,7 +4,6 @@ import { h } from "../dom.js";
 
 export { compare } from "./compare.js";
 export { curves } from "./curves.js";
-export { guide } from "./guide.js";
 export { passk } from "./passk.js";
 export { problem } from "./problem.js";
 export { problems } from "./problems.js";

@@ -50,7 +50,6 @@ function summary(found) {
         h("a", { class: "button", href: href("passk", { policies: [about.kind === "rl" ? parent : null, found.id].filter(Boolean).join(",") }) }, "pass@k"),
         h("a", { class: "button", href: href("problems", { policies: [about.kind === "rl" ? parent : null, found.id].filter(Boolean).join(",") }) }, "Problems"),
         h("a", { class: "button", href: href("samples", { policy: found.id }) }, "Samples")] : null),
-    found.token_report ? h("p", { class: "leads" }, h("a", { class: "button", href: href("guide", { run: found.id }) }, "What its guide does to tokens")) : null,
     h("dl", { class: "facts" }, facts.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, typeof value === "string" ? visible(value) : value)))),
     about.command ? h("div", { class: "command" }, h("code", {}, visible(about.command)), h("button", { type: "button", class: "small", onclick: () => navigator.clipboard?.writeText(about.command) }, "Copy")) : null,
     about.error ? notice(about.error, null, "bad") : null,
@@ -111,11 +110,12 @@ export function stepper(name, steps, at, hint) {
 function prompts(ledger) {
   const sums = ledger.steps.map((one) => [one.step, one.prompts, one.n, one.right, one.wrong, one.unparseable, one.trained, one.n ? one.right / one.n : null]);
   const rewards = Object.keys(ledger.rows[0] ?? {}).filter((name) => name.startsWith("reward/") && `${name}/n` in ledger.rows[0]);
-  const rows = ledger.rows.map((one) => [one.problem, one.n, one.right, one.wrong, one.unparseable, one.tokens, one.trained ? "yes" : "no", ...rewards.map((name) => one[name])]);
+  const asked = (one) => ledger.problems[one.problem];
+  const rows = ledger.rows.map((one) => [asked(one)?.question.slice(0, 120) || one.problem, asked(one)?.gold, one.n, one.right, one.wrong, one.unparseable, one.tokens, one.trained ? "yes" : "no", ...rewards.map((name) => one[name])]);
   return h("section", {}, h("h2", {}, "Ledger"), h("p", { class: "quiet" }, "how each prompt of each step was answered"),
     h("details", { id: "ledger-steps" }, h("summary", {}, count(sums.length, "step")), h("div", { class: "scroll", id: "scroll-ledger", tabindex: "0", role: "region", "aria-label": "ledger by step" }, plain(["step", "prompts", "completions", "right", "wrong", "unparseable", "prompts trained on", "share right"], sums))),
     h("div", { class: "filters" }, stepper("ledger", ledger.steps.map((one) => one.step), ledger.step, "prompts of one step")),
-    h("div", { class: "scroll", id: "scroll-prompts", tabindex: "0", role: "region", "aria-label": "prompts of one step" }, plain(["problem", "completions", "right", "wrong", "unparseable", "tokens", "trained on", ...rewards], rows)));
+    h("div", { class: "scroll", id: "scroll-prompts", tabindex: "0", role: "region", "aria-label": "prompts of one step" }, plain(["problem", "gold", "completions", "right", "wrong", "unparseable", "tokens", "trained on", ...rewards], rows)));
 }
 
 function files(found) {

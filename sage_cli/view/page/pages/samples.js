@@ -30,8 +30,8 @@ export const samples = {
       pager(found, params),
       found.rows.length ? null : h("p", {}, "No sample fits."),
       h("div", { class: "completions" }, found.rows.map((row) => h("article", { class: "completion" },
-        h("p", { class: "quiet" }, "problem ", h("a", { href: href("problem", { problem: row.problem, policies: found.policy, benchmark: found.benchmark }) }, visible(row.problem))),
-        completion(row, { where: { policy: found.policy, benchmark: found.benchmark }, find: params.text })))),
+        h("p", { class: "question" }, h("a", { href: href("problem", { problem: row.problem, policies: found.policy, benchmark: found.benchmark }) }, visible(found.problems[row.problem]?.question || row.problem))),
+        completion({ ...row, gold: found.problems[row.problem]?.gold }, { where: { policy: found.policy, benchmark: found.benchmark }, find: params.text })))),
       found.rows.length > 4 ? pager(found, params, "lower") : null];
   },
 };
@@ -45,7 +45,7 @@ function filters(found, params, policy) {
     field("Grade", choice("grade", [["", "all"], ...grades.map((name) => [name, name])], params.grade ?? "", (one) => change({ grade: one, offset: "" }))),
     number_("shortest", "Tokens from"), number_("longest", "to"),
     field("Truncated", choice("truncated", [["", "all"], ["1", "truncated"], ["0", "ended"]], params.truncated ?? "", (one) => change({ truncated: one, offset: "" }))),
-    params.problem ? h("button", { type: "button", class: "chip", "aria-label": "all problems", onclick: () => change({ problem: "", offset: "" }) }, `problem ${visible(params.problem)} ×`) : null);
+    params.problem ? h("button", { type: "button", class: "chip", "aria-label": "all problems", onclick: () => change({ problem: "", offset: "" }) }, `problem ${visible(found.problems[params.problem]?.question.slice(0, 40) || params.problem)} ×`) : null);
 }
 
 let waiting = 0;

@@ -8,6 +8,9 @@ import { change, href } from "../state.js";
 import { table } from "../table.js";
 import { states } from "./sweeps.js";
 
+const LEAST_SPAN = 0.1; // of the colours' range where the noise is unknown: equal values get equal colours
+const LOWEST = 0.1, HIGHEST = 0.7, ALIKE = 0.92; // places on the colour map, as in the report's picture
+
 export const sweep = {
   title: (params) => params.sweep ?? "Sweep",
   load: async (params, get) => get("sweep", { sweep: params.sweep }),
@@ -18,7 +21,10 @@ export const sweep = {
       found.command && about.trials.left ? h("p", {}, "To resume it: ", h("code", {}, visible(found.command))) : null];
     if (!report) return [head, notice(found.why)];
     const axes = report.space, objective = report.objectives.includes(params.objective) ? params.objective : report.objectives[0];
-    const trials = report.trials.map((one, place) => ({ ...one, number: place + 1, value: one.values?.[objective] ?? null }));
+    const alike = new Set(report.rankings?.[objective]?.indistinguishable ?? []);
+    // without the last digits of floats, which an axis of equal values would show
+    const rounded = (values) => values && Object.fromEntries(Object.entries(values).map(([key, value]) => [key, value === null ? null : Number(value.toFixed(6))]));
+    const trials = report.trials.map((one, place) => { const values = rounded(one.values); return { ...one, values, number: place + 1, alike: alike.has(place), value: values?.[objective] ?? null }; });
     const done = trials.filter((one) => one.value !== null);
     const x = axes.find((one) => one.key === params.x) ?? axes[0], y = axes.find((one) => one.key === params.y && one !== x) ?? axes.find((one) => one !== x);
     const draw = (options) => figure({ ...options, provenance: found.provenance });
@@ -28,7 +34,7 @@ export const sweep = {
         axes.length > 2 ? [field("Across", choice("axis-x", axes.map((one) => [one.key, one.name]), x.key, (one) => change({ x: one }))), field("Upwards", choice("axis-y", axes.filter((one) => one !== x).map((one) => [one.key, one.name]), y?.key, (one) => change({ y: one })))] : null),
       done.length ? h("div", { class: "grid" },
         y ? heat(draw, done, x, y, objective) : null,
-        y && numeric(done, x) && numeric(done, y) && done.length >= 4 ? surface(draw, done, x, y, objective) : null,
+        y && numeric(done, x) && numeric(done, y) && done.length >= 4 && done.some((one) => !one.alike) ? surface(draw, done, x, y, objective) : null,
         report.objectives.length > 1 ? front(draw, report, trials) : null,
         axes.length > 1 ? parallel(draw, done, axes, objective) : null,
         axes.length === 1 || axes.some((one) => one.values === null) ? axes.map((one) => slice(draw, done, one, objective)) : null,
@@ -55,17 +61,17 @@ function heat(draw, done, x, y, objective) {
     if (!cells.has(key)) cells.set(key, []);
     cells.get(key).push(trial);
   }
-  const points = [...cells.values()].map((of) => ({ x: setting(of[0], x), y: setting(of[0], y), value: of.reduce((sum, one) => sum + one.value, 0) / of.length, trial: of[0] }));
-  const low = Math.min(...points.map((one) => one.value)), high = Math.max(...points.map((one) => one.value));
-  const strength = (one) => (high > low ? (one.value - low) / (high - low) : 1);
+  const points = [...cells.values()].map((of) => ({ x: setting(of[0], x), y: setting(of[0], y), value: of.reduce((sum, one) => sum + one.value, 0) / of.length, alike: of.every((one) => one.alike) }));
+  const high = Math.max(...points.map((one) => one.value)), alike = points.some((one) => one.alike);
+  const low = Math.min(...points.map((one) => one.value), alike ? high : high - LEAST_SPAN);
+  const place = (one) => (one.alike ? ALIKE : LOWEST + (HIGHEST - LOWEST) * (high > low ? (one.value - low) / (high - low) : 1));
   return draw({
     title: `${objective} by ${x.name} and ${y.name}`, name: "heat-map", says: `${objective} of ${points.length} cells of ${x.name} and ${y.name}, from ${short(low)} to ${short(high)}`,
-    legend: [h("span", { class: "quiet" }, `from ${short(low)} (dark) to ${short(high)} (light)${done.length > points.length ? "; a cell is the mean of its trials" : ""}`)],
+    legend: [alike ? h("span", { class: "entry" }, h("span", { class: "box", style: { background: d3.interpolateViridis(ALIKE) } }), "indistinguishable from the best") : null, h("span", { class: "quiet" }, `${alike ? "others: " : "noise unknown; "}from ${short(low)} (dark) to ${short(high)} (light)${done.length > points.length ? "; a cell is the mean of its trials" : ""}`)],
     draw: (width) => Plot.plot(frame(width, {
       height: Math.min(380, width * 0.7), marginLeft: 60,
-      x: { type: "band", label: x.key, domain: sorted(points.map((one) => one.x)), padding: 0.04 }, y: { type: "band", label: y.key, domain: sorted(points.map((one) => one.y)).reverse(), padding: 0.04 },
-      color: { scheme: "viridis", domain: low === high ? [low - 1, high] : [low, high] },
-      marks: [Plot.cell(points, { x: "x", y: "y", fill: "value", inset: 0.5 }), Plot.text(points, { x: "x", y: "y", text: (one) => one.value.toFixed(4), fill: (one) => (strength(one) > 0.6 ? "#111111" : "#ffffff") })],
+      x: { type: "band", label: x.key, domain: sorted(points.map((one) => one.x)), padding: 0.04, tickFormat: shown }, y: { type: "band", label: y.key, domain: sorted(points.map((one) => one.y)).reverse(), padding: 0.04, tickFormat: shown },
+      marks: [Plot.cell(points, { x: "x", y: "y", fill: (one) => d3.interpolateViridis(place(one)), inset: 0.5 }), Plot.text(points, { x: "x", y: "y", text: (one) => one.value.toFixed(4), fill: (one) => (place(one) > 0.55 ? "#111111" : "#ffffff") })],
     })),
     table: numbers(done, [x, y], objective),
   });

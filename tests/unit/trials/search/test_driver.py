@@ -138,8 +138,8 @@ class Lab:
 class Impatient(SweepProgress):
     """Cancels the sweep when the first training is done."""
 
-    def scored(self, task, values):
-        super().scored(task, values)
+    def scored(self, task, results):
+        super().scored(task, results)
         self._sweep.folder.cancel()
 
 
@@ -421,3 +421,24 @@ def test_a_resumed_driver_reports_the_validations_that_the_study_lacks(
     )
     drive(Study.open(tmp_path, "mine", SPACE, "grid", 0, ["pass@1"]), prune="median", trials=1)
     assert reported == [(2, 0.2)]
+
+
+class Heard(Silent):
+    def __init__(self):
+        self.lines = []
+
+    def say(self, line):
+        self.lines.append(line)
+
+
+@pytest.mark.parametrize(("right", "warnings"), [([0, 0], 1), ([0, 1], 0)])
+def test_a_first_trial_without_a_right_sample_is_told_at_once(tmp_path, right, warnings):
+    study = Study.open(tmp_path, "mine", SPACE, "grid", 0, ["pass@1"])
+    lab, heard = Lab(tmp_path), Heard()
+    shown = SweepProgress(heard, lab, study)
+    results = {"some": Counts(["a", "b"], np.array([1, 1]), np.array(right))}
+    for _ in range(2):
+        shown.scored(lab.training({"guide.tau": 0.1}, 0), results)
+    assert sum("no sample of the first trial is right on some" in line for line in heard.lines) == (
+        warnings
+    )

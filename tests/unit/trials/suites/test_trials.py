@@ -138,11 +138,12 @@ def titles(found: PlannedSuite) -> list[str]:
 
 def test_a_suite_is_a_base_its_measurement_and_trainings_that_are_measured(tmp_path: Path) -> None:
     found = plan("table4", tmp_path, seeds=2)
-    base, measuring, first, *_ = found.tasks
-    assert [task.kind for task in found.tasks] == ["sft", "eval", "rl", "rl", "rl", "guide", "rl"]
-    assert titles(found)[2:] == [
+    base, first, *_, measuring = found.tasks
+    # the measurement is the shortest: no training waits for it
+    assert [task.kind for task in found.tasks] == ["sft", "rl", "rl", "rl", "rl", "eval"]
+    assert titles(found)[1:5] == [
         "grpo, seed 1", "grpo, seed 2",
-        "grpo-branch, seed 1", "guide of grpo-branch", "grpo-branch, seed 2",
+        "grpo-branch, seed 1", "grpo-branch, seed 2",
     ]  # fmt: skip
     assert measuring.needs is base
     assert first.needs is base
@@ -321,3 +322,34 @@ def test_tasks_are_works_whose_files_have_their_names(tmp_path: Path) -> None:
         assert isinstance(task, Task)
         assert "/" not in task.name
         assert task.run is None or task.run.id == task.name
+
+
+@pytest.mark.parametrize(
+    ("protocol", "benchmark"),
+    [
+        ("", "kk"),  # no suite declares one: the user's preset does
+        ("protocol: {benchmark: aime}\n", "aime"),
+    ],
+)
+def test_a_preset_of_ones_own_names_the_benchmark_unless_the_suite_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protocol: str, benchmark: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("own.yaml").write_text("evaluation: {benchmark: kk}\n")
+    Path("mine.yaml").write_text(f"title: mine\nmethods: {{base: base}}\n{protocol}")
+    (base,) = replicates("mine.yaml", PAPER, "own.yaml")
+    assert base.config.evaluation.benchmark == benchmark
+    assert base.config.evaluation.seeds == 5  # what nobody named is the protocol's
+    assert typed(base).evaluation == base.config.evaluation
+
+
+def test_a_suite_on_ones_own_data_is_not_measured_on_generated_problems(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.jsonl").write_text('{"question": "1+1=?", "gold": "2"}\n')
+    Path("mine.yaml").write_text(
+        "title: mine\nmethods: {grpo: grpo}\nsettings: {data.rl.name: train.jsonl}\n"
+    )
+    with pytest.raises(ConfigurationError, match=r"evaluation\.benchmark is 'arithmetic'"):
+        replicates("mine.yaml", "tiny")
