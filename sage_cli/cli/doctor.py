@@ -312,7 +312,7 @@ def _tokenizer(start: InitialPolicy) -> Any:
     from sage_cli.models.scratch import build_tokenizer
 
     shown = load_demonstrations(config.data, config.sft)
-    texts = (f"{demonstration.question}\n{demonstration.working}" for demonstration in shown)
+    texts = (demonstration.text for demonstration in shown)
     return build_tokenizer(section, tags(config.prompt), texts)
 
 

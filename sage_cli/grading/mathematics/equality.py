@@ -1,4 +1,4 @@
-"""Equality of answers that are no formulas: words, letters of choices, texts, based numerals."""
+"""Equality of a gold and an answer: the rules in the order of their cost."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sage_cli.grading.mathematics.notation import (
     letters,
     normalise,
 )
-from sage_cli.grading.mathematics.numbers import Number, read_number
+from sage_cli.grading.mathematics.numbers import Number, read_number, with_point
 from sage_cli.grading.mathematics.structure import (
     Solutions,
     Structure,
@@ -32,48 +32,7 @@ from sage_cli.grading.mathematics.structure import (
 )
 from sage_cli.grading.mathematics.units import read_unit, same_unit
 from sage_cli.grading.mathematics.values import close, is_real
-
-_BASED = re.compile(
-    r"(\d\w*|[A-F]+\w*(?=_\{1[1-6]\}))(?:_\{(?:\\text\{)?(\d+)\}?\}"
-    r"| ?(?:\\text ?\{)? ?\(?base (\d+)\)?\}?)"
-)
-_IN_PARENTHESES = re.compile(r"\((\w+)\)(?=_)")
-_PREFIXED = re.compile(r"0(?:(b)|(o)|x)([\dA-Fa-f]+)")
-_TEXT = re.compile(r"\\text\{([^{}]*)\}")
-_WORDS = re.compile(r"\\text\{[^{}\d]*\}")
-_CHOICE = re.compile(r"\(?([A-Z])\)?")
-
-
-def same_wording(gold: str, answer: str) -> bool | None:
-    """Return True or False if the normalised gold is no formula; None if it is one."""
-    if _WORDS.fullmatch(gold) or _CHOICE.fullmatch(gold):
-        return _plain_word(gold) == _plain_word(answer)
-    if text := _TEXT.fullmatch(gold):
-        return text[1] == answer
-    numerals = _digits(gold), _digits(answer)
-    if numerals[0] or (numerals[1] and not _PREFIXED.fullmatch(answer)):
-        return numerals[0] == numerals[1]
-    return None
-
-
-def _plain_word(text: str) -> str:
-    """Letters of choices keep their case, words lose it."""
-    text = _TEXT.sub(r"\1", text).strip(" {}")
-    if choice := _CHOICE.fullmatch(text):
-        return choice[1]
-    return text if len(text) == 1 else re.sub(r"[\s.]", "", text).casefold()
-
-
-def _digits(text: str) -> tuple[str, str] | None:
-    """Return the digits and the base of 52_8, (52)_8, 52 (base 8) and 0x2A."""
-    if prefixed := _PREFIXED.fullmatch(text):
-        digits, base = prefixed[3], "2" if prefixed[1] else "8" if prefixed[2] else "16"
-    elif numeral := _BASED.fullmatch(_IN_PARENTHESES.sub(r"\1", text)):
-        digits, base = numeral[1], numeral[2] or numeral[3]
-    else:
-        return None
-    return digits.lstrip("0").upper() or "0", base
-
+from sage_cli.grading.mathematics.wording import same_wording, stated
 
 Prove = Callable[[str, str], bool]
 """(gold, answer), normalised, -> True if algebra finds them equal."""
@@ -89,8 +48,6 @@ _RATIO = re.compile(r"(\d{1,9}):(\d{1,9})")
 _OPPOSITE = str.maketrans("+-", "-+")
 _MODULUS = re.compile(r"\(?\\(?:p|b)?mod ?\{?(\d{1,9})\}?\)?\Z|\(mod (\d{1,9})\)\Z")
 _DECIMAL = re.compile(r"(-?\d+(?:\.(\d+))?)(?:\.\.\.|\\ldots)?")
-_DATE = re.compile(r"\d{4}-\d\d?-\d\d?|\d\d?([-/])\d\d?\1\d{4}")
-_CLOCK = re.compile(r"(\d\d?):(\d\d)")
 _ARGUMENT = re.compile(r"([A-Za-z])\(([a-z])\)")
 _INVERSE = re.compile(r"[A-Z]\^(?:\{-1\}|\{?[Tn\d]\}?)")
 _POINT = re.compile(r"[A-Z]'?(\(.*\))")
@@ -113,8 +70,14 @@ class Equality:
 
     def __call__(self, gold_text: str, answer_text: str) -> bool | None:
         """Return True if the answer equals the gold; both as written."""
-        same = self.equal(normalise(gold_text), normalise(answer_text))
-        if same or "," not in gold_text or "," not in answer_text:
+        gold, answer = normalise(gold_text), normalise(answer_text)
+        same = gold == answer != "" or self.equal(gold, stated(answer))
+        if same or "," not in answer_text:
+            return same
+        number, decimal = read_number(gold), with_point(answer_text)
+        if decimal and number and number.value % 1:  # 3,0 may be two values, 2,74 for 2.74 isn't
+            return self.equal(gold, normalise(decimal))
+        if "," not in gold_text:
             return same
         # 3, 500 is a list and 3,500 perhaps one, perhaps a number: as texts they are the same
         gold, answer = (normalise(text.replace(", ", ",")) for text in (gold_text, answer_text))
@@ -135,8 +98,6 @@ class Equality:
             return self._same_residue(gold, answer)
         if "≈" in gold or "≈" in answer:
             return self._same_rounded(gold, answer)
-        if (dates := _numbers_of_date(gold)) is not None:
-            return dates == _numbers_of_date(answer)
         name, number = _named_number(gold)
         if number is not None:
             is_right = self._is_number(name, number, answer)
@@ -210,7 +171,8 @@ class Equality:
         *before, last = split(answer, "=")
         if name and len(before) == 1 and (solved := _solved(name, before[0], last)):
             before, last = [name], solved
-        number = read_number(_as_fraction(last) if gold.value.denominator > 1 else last)
+        written = _as_fraction(last) if gold.value.denominator > 1 else last
+        number = read_number(written, spoken=True)
         if number is None or not same_unit(gold.unit, number.unit):
             return False
         # the percent sign may be left out: 25 beside 25%
@@ -385,15 +347,6 @@ def _exact_and_rounded(text: str) -> tuple[str, str]:
         return exact, ""
     unit, excess = 10.0 ** -len(decimal[2] or ""), abs(float(number)) - abs(float(decimal[1]))
     return exact, decimal[1] if -0.501 * unit <= excess < unit else ""
-
-
-def _numbers_of_date(text: str) -> list[int] | None:
-    """Return the numbers of a date, or of a time that is no ratio in lowest terms."""
-    if date := _DATE.fullmatch(text):
-        return [int(part) for part in re.split("[-/]", date[0])]
-    clock = _CLOCK.fullmatch(text)
-    numbers = [int(part) for part in clock.groups()] if clock else [0, 1]
-    return numbers if clock and math.gcd(*numbers) != 1 else None
 
 
 def _solved(name: str, left: str, right: str) -> str | None:
