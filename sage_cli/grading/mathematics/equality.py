@@ -1,4 +1,4 @@
-"""Equality of answers that are no formulas: words, letters of choices, texts, based numerals."""
+"""Equality of a gold and an answer: the rules in the order of their cost."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sage_cli.grading.mathematics.notation import (
     letters,
     normalise,
 )
-from sage_cli.grading.mathematics.numbers import Number, read_number
+from sage_cli.grading.mathematics.numbers import Number, read_number, with_point
 from sage_cli.grading.mathematics.structure import (
     Solutions,
     Structure,
@@ -29,36 +29,7 @@ from sage_cli.grading.mathematics.structure import (
 )
 from sage_cli.grading.mathematics.units import read_unit, same_unit
 from sage_cli.grading.mathematics.values import close
-
-_BASED = re.compile(r"(\d\w*|[A-F]+\w*(?=_\{1[1-6]\}))_\{(?:\\text\{)?(\d+)\}?\}")
-_TEXT = re.compile(r"\\text\{([^{}]*)\}")
-_WORDS = re.compile(r"\\text\{[^{}\d]*\}")
-_CHOICE = re.compile(r"\(?([A-Z])\)?")
-
-
-def same_wording(gold: str, answer: str) -> bool | None:
-    """Return True or False if the normalised gold is no formula; None if it is one."""
-    if _WORDS.fullmatch(gold) or _CHOICE.fullmatch(gold):
-        return _plain_word(gold) == _plain_word(answer)
-    if text := _TEXT.fullmatch(gold):
-        return text[1] == answer
-    numerals = _BASED.fullmatch(gold), _BASED.fullmatch(answer)
-    if numerals[0] or numerals[1]:
-        return _digits(numerals[0]) == _digits(numerals[1])
-    return None
-
-
-def _plain_word(text: str) -> str:
-    """Letters of choices keep their case, words lose it."""
-    text = _TEXT.sub(r"\1", text).strip(" {}")
-    if choice := _CHOICE.fullmatch(text):
-        return choice[1]
-    return text if len(text) == 1 else re.sub(r"[\s.]", "", text).casefold()
-
-
-def _digits(numeral: re.Match[str] | None) -> tuple[str, str] | None:
-    return (numeral[1].lstrip("0").upper() or "0", numeral[2]) if numeral else None
-
+from sage_cli.grading.mathematics.wording import same_wording, stated
 
 Prove = Callable[[str, str], bool]
 """(gold, answer), normalised, -> True if algebra finds them equal."""
@@ -88,8 +59,14 @@ class Equality:
 
     def __call__(self, gold_text: str, answer_text: str) -> bool | None:
         """Return True if the answer equals the gold; both as written."""
-        same = self.equal(normalise(gold_text), normalise(answer_text))
-        if same or "," not in gold_text or "," not in answer_text:
+        gold, answer = normalise(gold_text), normalise(answer_text)
+        same = gold == answer != "" or self.equal(gold, stated(answer))
+        if same or "," not in answer_text:
+            return same
+        number, decimal = read_number(gold), with_point(answer_text)
+        if decimal and number and number.value % 1:  # 3,0 may be two values, 2,74 for 2.74 isn't
+            return self.equal(gold, normalise(decimal))
+        if "," not in gold_text:
             return same
         # 3, 500 is a list and 3,500 perhaps one, perhaps a number: as texts they are the same
         gold, answer = (normalise(text.replace(", ", ",")) for text in (gold_text, answer_text))
@@ -147,7 +124,7 @@ class Equality:
         if self.tolerance is not None:
             answer = answer.replace("≈", "=")
         *before, last = split(answer, "=")
-        number = read_number(last)
+        number = read_number(last, spoken=True)
         if number is None or not same_unit(gold.unit, number.unit):
             return False
         # the percent sign may be left out: 25 beside 25%
