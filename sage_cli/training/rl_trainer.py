@@ -136,9 +136,9 @@ class RlTrainer(SealedCheckpoints, AnchoredTrainer):
             return inputs
         batches, calls = self.buffered, self.args.gradient_accumulation_steps
         steps = (batches[begin : begin + calls] for begin in range(0, len(batches), calls))
-        self._buffered_inputs: Any = [batch for step in steps for batch in regrouped(step)]
-        inputs = self.buffered[self._step % self.args.steps_per_generation]
-        return inputs
+        micro_batches = [batch for step in steps for batch in regrouped(step)]
+        self._buffered_inputs = micro_batches
+        return micro_batches[self._step % self.args.steps_per_generation]
 
     def _generate_and_score_completions(self, inputs: list[Row]) -> Batch:
         self._count = [0, 0]
