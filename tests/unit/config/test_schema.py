@@ -115,7 +115,9 @@ COSMETIC = {
 WHERE_SET = {
     "anchor.head_tokens",
     "grading.judge",
+    "grading.unfinished",
     "model.attention", "model.kernels",
+    "rollout.stop_at_answer",
     "rollout.vllm.importance_floor",
 }  # fmt: skip
 """Of these, those that are in an identity only where they are set."""
