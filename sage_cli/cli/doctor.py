@@ -161,6 +161,7 @@ def _packages(config: SageConfig) -> str:
 
 
 def _model(start: InitialPolicy) -> str:
+    from sage_cli.models.compatibility import refuse_unfit_tokenizer
     from sage_cli.models.folders import is_adapter
     from sage_cli.models.loading import attach_lora
     from sage_cli.settings.sections.model import ScratchModel
@@ -168,6 +169,8 @@ def _model(start: InitialPolicy) -> str:
     model, policy = start.config.model, _with_files(start)
     if model.tuning == "lora" and policy is not None and not is_adapter(policy.files):
         attach_lora(policy.outline, model.lora)
+    if policy is not None:
+        refuse_unfit_tokenizer(policy)
     if start.init is not None:
         return f"{start.policy.label}: weights in {start.policy.files}"
     if isinstance(model, ScratchModel):
@@ -299,19 +302,17 @@ def _counts(tokenizer: Any, texts: list[str]) -> list[int]:
 def _tokenizer(start: InitialPolicy) -> Any:
     """Return the tokenizer of the policy that RL starts from, trained already or not."""
     from sage_cli.cli.training_run import tags
-    from sage_cli.models.policy import Policy
     from sage_cli.problems.load import load_demonstrations
     from sage_cli.settings.sections.model import ScratchModel
 
     section, config = start.config.model, start.config
-    if start.policy.exists:
-        return start.policy.tokenizer()
-    if not isinstance(section, ScratchModel):
-        return Policy(section.path, section=section).tokenizer()
+    if (policy := _with_files(start)) is not None:
+        return policy.tokenizer()
+    assert isinstance(section, ScratchModel)
     from sage_cli.models.scratch import build_tokenizer
 
     shown = load_demonstrations(config.data, config.sft)
-    texts = (f"{demonstration.question}\n{demonstration.working}" for demonstration in shown)
+    texts = (demonstration.text for demonstration in shown)
     return build_tokenizer(section, tags(config.prompt), texts)
 
 

@@ -162,16 +162,16 @@ def _cell(value: Any, *, full: bool = False) -> str:
 @app.command()
 def show(name: RunName, runs: RunRoot = None, json: Json = False) -> None:
     """Show how a run was trained, its pass@k, its manifest, its speed and its last metrics."""
-    from sage_cli.store.run import evaluation_figures
+    from sage_cli.store.run import SEALED, evaluation_figures
     from sage_cli.store.run_facts import RunFacts, speed_figures
 
     run = _runs(runs).find(name)
     run.require_whole()
     method = RunFacts.from_run(run).method
     last, validated, evaluations = *_last_and_validated(run), evaluation_figures(run)
-    speed = speed_figures(run.metrics.read())
+    speed, changed = speed_figures(run.metrics.read()), run.changed(*SEALED)
     if json:
-        manifest: Any = run.manifest
+        manifest: Any = {key: v for key, v in run.manifest.items() if key != "files"}
         answer = {
             "manifest": manifest,
             "method": method,
@@ -179,6 +179,7 @@ def show(name: RunName, runs: RunRoot = None, json: Json = False) -> None:
             "validated": validated,
             "evaluations": evaluations,
             "speed": speed,
+            "changed": changed,
             "folder": str(run.folder),
         }
         emit(answer)
@@ -186,6 +187,7 @@ def show(name: RunName, runs: RunRoot = None, json: Json = False) -> None:
     table = Table(show_header=False, box=None)
     about = [{key: run.manifest.get(key) for key in keys} for keys in (FIRST, SHOWN)]
     figures = {**validated, **speed, **last}
+    about[0]["changed since the end"] = ", ".join(changed) or None
     about.append(_imported(run.manifest.get("imported") or {}))
     parts = (
         (about[0], ""),

@@ -15,8 +15,10 @@ from sage_cli.models.folders import (
     Facts,
     adapter_base,
     differences,
+    embedding_rows,
     facts_of_folder,
     facts_of_section,
+    fingerprint,
     is_adapter,
 )
 from sage_cli.models.policy import Policy
@@ -71,7 +73,7 @@ def refuse_unfit_start(
 
 
 def refuse_other_model(policy: Policy, model: PretrainedModel | ScratchModel) -> None:
-    """Refuse a model that isn't the configuration's, or one beside another's tokenizer.
+    """Refuse a model that isn't the configuration's.
 
     A run is compared by its configured model, a folder by its shape, an adapter by its base. Facts
     that are unknown without the network, as the shape of a model of the Hub, pass.
@@ -84,12 +86,22 @@ def refuse_other_model(policy: Policy, model: PretrainedModel | ScratchModel) ->
             if policy.run
             else "describe it: --set model.kind=pretrained --set model.path=FOLDER, or a --preset",
         )
-    entries = facts_of_folder(Path(policy.path)).get("vocab_size")
-    if entries is not None and (tokens := len(policy.tokenizer())) > entries:
+
+
+def refuse_unfit_tokenizer(policy: Policy) -> None:
+    """Refuse to train with a tokenizer of more entries than the model's, or that ends no text."""
+    tokenizer = policy.tokenizer()
+    entries = embedding_rows(policy.files) or facts_of_folder(policy.files).get("vocab_size")
+    if entries is not None and len(tokenizer) > entries:
         raise ConfigurationError(
-            f"the tokenizer of {policy.label} has {tokens} entries, and its model "
-            f"{entries}: it is another model's",
-            "put the model's own tokenizer beside it",
+            f"the tokenizer of {policy.label} has {len(tokenizer)} entries, and its model "
+            f"{entries}: it is another model's, or was enlarged without it",
+            "put the model's own tokenizer beside it, or resize the model's embeddings",
+        )
+    if tokenizer.eos_token_id is None:
+        raise ConfigurationError(
+            f"the tokenizer of {policy.label} has no end-of-sequence token, so no text would end",
+            "name one as eos_token in its tokenizer_config.json",
         )
 
 
@@ -118,21 +130,7 @@ def _run_of_base(folder: Path) -> Run | None:
 
 def note_weights(run: Run) -> None:
     """Write down what the weights are that a training has just left."""
-    run.note(weights=Policy.of_run(run).fingerprint)
-
-
-def require_own_weights(policy: Policy) -> None:
-    """Raise StoreError where a run's final model isn't what its training left."""
-    if policy.run is None or policy.checkpoint is not None:
-        return
-    left = policy.run.manifest.get("weights")
-    if left not in (None, policy.fingerprint):
-        raise StoreError(
-            f"{policy.run.model} has been changed: its training left weights {left}, and "
-            f"{policy.fingerprint} are there now",
-            f"restore them, or train {policy.run.id} again with --fresh; a changed model can be "
-            "used from a folder of its own",
-        )
+    run.note(weights=fingerprint(run.model))
 
 
 def require_same_parent(run: Run, parent: Policy) -> None:

@@ -105,9 +105,22 @@ def require_model(path: str) -> None:
 def require_folder(path: str | Path) -> None:
     """Raise DataError where a local folder is missing, before the Hub is asked for that name."""
     text = str(path)
+    refuse_gguf(text)
     looks_local = text.startswith((".", "/", "~")) or text.count("/") > 1
     if looks_local and not Path(text).is_dir():
         raise DataError(f"there is no folder {text}", "give the folder of a model, or a run's id")
+
+
+def refuse_gguf(path: str) -> None:
+    """Raise DataError for a GGUF file, and for a folder with such files and no model."""
+    folder = Path(path)
+    alone = folder.is_dir() and not is_model_folder(folder) and any(folder.glob("*.gguf"))
+    if alone or path.lower().endswith(".gguf"):
+        raise DataError(
+            f"{path} holds a model as llama.cpp stores it (GGUF)",
+            "make a folder of it: load model and tokenizer by Transformers' "
+            "from_pretrained(FOLDER, gguf_file=NAME), and save both by save_pretrained(NEW)",
+        )
 
 
 def is_adapter(folder: Path) -> bool:
@@ -321,6 +334,22 @@ def shape(config: Mapping[str, Any]) -> Facts:
     """Return architecture, sizes and vocabulary, of the content of a config.json."""
     text = text_part(config)
     return {name: text[name] for name in _SHAPE if name in text}
+
+
+def attention_cap(path: str, revision: str | None = None) -> dict[str, float]:
+    """Return the cap on attention scores that a config.json tells, as part of an identity.
+
+    Empty without one, or where the file isn't here. Before the cap was kept, weights and scores of
+    such models were others.
+    """
+    try:
+        folder = model_files(path, revision)
+    except DataError:
+        return {}
+    if is_adapter(folder):
+        return attention_cap(adapter_base(folder))
+    cap = text_part(read_json(folder / "config.json")).get("attn_logit_softcapping")
+    return {"attention_cap": cap} if cap else {}
 
 
 def text_part(config: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -101,10 +101,15 @@ class PromptTemplate:
         """Return the user's message for `question`."""
         return self.section.user.replace(QUESTION, question)
 
-    def complete(self, working: str, answer: str) -> str:
-        """Return the demonstration after the prompt; the trainer adds end-of-sequence."""
+    def complete(self, working: str | None, answer: str) -> str:
+        """Return the demonstration after the prompt; the trainer adds end-of-sequence.
+
+        Without a working it is the final answer alone, after the tag that `paper` has opened.
+        """
         section = self.section
         opened = "" if section.format == "paper" else section.reasoning_open
+        if working is None:
+            return ("" if opened else section.reasoning_close) + self.final(answer)
         return opened + working + section.reasoning_close + self.final(answer)
 
     def final(self, answer: str) -> str:

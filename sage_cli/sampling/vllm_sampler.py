@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sage_cli.errors import RefusedPromptsError, SamplingError
-from sage_cli.models.folders import ADAPTER_FILE, adapter_base, is_adapter, model_files, read_json
+from sage_cli.models.folders import adapter_base, is_adapter, model_files, read_json
 from sage_cli.sampling.engines import (
     known_settings,
     lora_rank,
@@ -101,8 +101,7 @@ class VllmSampler(Sampler):
         base, adapter, options = str(setup.model), None, {}
         if is_adapter(model):
             base, adapter = adapter_base(model), LoRARequest("adapter", 1, str(model))
-            rank = read_json(model / ADAPTER_FILE).get("r", 8)
-            options = {"enable_lora": True, "max_lora_rank": lora_rank(rank)}
+            options = {"enable_lora": True, "max_lora_rank": lora_rank(model)}
         self._tokenizer, self._parameters = setup.tokenizer(), setup.parameters
         self._adapter, self._rows = adapter, setup.section.batch_rows
         # the engine knows the end of its own tokenizer, which an adapter may have changed

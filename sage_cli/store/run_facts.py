@@ -19,7 +19,7 @@ from sage_cli.config.catalogue import settings
 from sage_cli.config.layers import leaves, value_at
 from sage_cli.errors import ConfigurationError
 from sage_cli.json_value import json_value
-from sage_cli.store.files import storing, write_text
+from sage_cli.store.files import checked, storing, with_checksum, write_text
 from sage_cli.store.run import Run, evaluation_figures
 
 ABOUT = (
@@ -235,7 +235,7 @@ class SweepRuns:
 
     def append(self, entry: Entry) -> None:
         """Write one line. Raises StoreError if that fails."""
-        line = json.dumps(asdict(entry)).encode() + b"\n"
+        line = json.dumps(with_checksum(asdict(entry))).encode() + b"\n"
         with storing(self.path.parent):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self.path.open("ab") as file:
@@ -264,7 +264,8 @@ class SweepRuns:
 
 def _entry(line: bytes) -> Entry | None:
     try:
-        entry = Entry(**json_value(line))
+        content = checked(json_value(line))
+        entry = Entry(**content)
     except (ValueError, TypeError):
         return None
     whole = isinstance(entry.point, dict) and type(entry.seed) is int and isinstance(entry.run, str)

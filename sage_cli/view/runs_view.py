@@ -16,7 +16,7 @@ from sage_cli.config.load import load
 from sage_cli.errors import SageError
 from sage_cli.settings.presets import DEFAULT_PRESET
 from sage_cli.store.manifest import Manifest
-from sage_cli.store.run import Run
+from sage_cli.store.run import SEALED, Run
 from sage_cli.store.run_facts import ABOUT, OF_RL, RunFacts, speed_figures
 from sage_cli.view.stored_runs import Look, Policies, RunsRead, look_of, looks_of, policies_of
 from sage_cli.view.stored_samples import AskedProblem, asked_problems
@@ -166,6 +166,7 @@ def run_view(id_: str, policies: Policies) -> RunView:
     """Return a run by its id. A torn run has what can be read of it. Raises StoreError."""
     facts = policies.runs.find(id_)
     run, torn = facts.run, facts.run.torn
+    changed = "" if torn else ", ".join(run.changed(*SEALED))
     records = run.metrics.read()
     names = dict.fromkeys(key for record in records for key, v in record.items() if _is_number(v))
     preset = None if torn else preset_of(str(run.manifest.get("command", "")))
@@ -174,7 +175,11 @@ def run_view(id_: str, policies: Policies) -> RunView:
         "look": look_of(run.id, policies.runs.looks()),
         "manifest": run.known,
         "status": run.status,
-        "why_torn": None if torn is None else f"{torn.cause}; {torn.next_step}",
+        "why_torn": f"{torn.cause}; {torn.next_step}"
+        if torn
+        else f"changed since the run ended: {changed}"
+        if changed
+        else None,
         "preset": preset,
         "differing": [] if preset is None else differing(facts, preset),
         "settings": dict(facts.settings),

@@ -1,89 +1,15 @@
-"""Numbers as people write them, read exactly, and arithmetic on them that can't run away."""
+"""Numbers as people write them, read exactly."""
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
 from sage_cli.grading.mathematics.notation import closing, unwrapped
 from sage_cli.grading.mathematics.units import read_unit
-
-Value = Fraction | complex
-
-_MAX_BITS = 4096
-
-
-def _bounded(value: Value) -> Value:
-    if isinstance(value, Fraction) and value.numerator.bit_length() > _MAX_BITS:
-        raise OverflowError("too many digits")
-    if isinstance(value, Fraction) and value.denominator.bit_length() > _MAX_BITS:
-        raise OverflowError("too many digits")
-    return value
-
-
-def total(values: Iterable[Value]) -> Value:
-    """Return the sum."""
-    result: Value = Fraction(0)
-    for value in values:
-        result = _bounded(result + value)
-    return result
-
-
-def product(factors: Iterable[tuple[bool, Value]]) -> Value:
-    """Return the product of factors, each with whether it divides."""
-    result: Value = Fraction(1)
-    for inverse, value in factors:
-        result = _bounded(result / value if inverse else result * value)
-    return result
-
-
-def power(base: Value, exponent: Value) -> Value:
-    """base to the exponent."""
-    if isinstance(base, Fraction) and isinstance(exponent, Fraction) and exponent.denominator == 1:
-        bits = max(base.numerator.bit_length(), base.denominator.bit_length())
-        if bits * abs(exponent) > _MAX_BITS:
-            raise OverflowError("too many digits")
-        return base ** int(exponent)
-    if isinstance(base, Fraction) and exponent == Fraction(1, 2):
-        return root(base, Fraction(2))
-    return complex(base) ** complex(exponent)
-
-
-def root(value: Value, degree: Value) -> Value:
-    """Return the principal root; real for the cube root of a negative fraction."""
-    if isinstance(value, Fraction) and degree == 2 and value >= 0:
-        top, bottom = math.isqrt(value.numerator), math.isqrt(value.denominator)
-        if top * top == value.numerator and bottom * bottom == value.denominator:
-            return Fraction(top, bottom)
-    if degree == 3 and isinstance(value, Fraction) and value < 0:
-        return -(complex(-value) ** (1 / 3))
-    return complex(value) ** (1 / complex(degree))
-
-
-def _small_integer(value: Value, most: int) -> int:
-    if not isinstance(value, Fraction) or value.denominator != 1 or not 0 <= value <= most:
-        raise ValueError("not a small natural number")
-    return int(value)
-
-
-def factorial(value: Value) -> Value:
-    """value! of a natural number up to 100."""
-    return Fraction(math.factorial(_small_integer(value, 100)))
-
-
-def binomial(top: Value, bottom: Value) -> Value:
-    """Choose `bottom` out of `top`, both natural numbers up to 200."""
-    return Fraction(math.comb(_small_integer(top, 200), _small_integer(bottom, 200)))
-
-
-def absolute(value: Value) -> Value:
-    """Return the absolute value."""
-    return abs(value) if isinstance(value, Fraction) else complex(abs(value))
-
+from sage_cli.grading.mathematics.wording import SMALL, TENS
 
 _MAX_EXPONENT = 1000
 
@@ -104,6 +30,12 @@ _SEXAGESIMAL = re.compile(
     rf"(\d+)° ?([0-5]?\d(?:\.\d+)?){_MINUTE}(?: ?([0-5]?\d(?:\.\d+)?)(?:{_MINUTE}{_MINUTE}|\"))?",
     re.ASCII,
 )
+_NEGATIVE = re.compile(r"(?:negative|minus) ", re.IGNORECASE)
+_TENS = rf"({'|'.join(TENS)})(?:[ -]?({'|'.join(list(SMALL)[1:10])}))?"
+_SPELLED = re.compile(rf"(?:{_TENS}|({'|'.join(SMALL)}))(?![A-Za-z-])", re.IGNORECASE)
+_SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
+_SCALE = re.compile(rf" ?(\\text ?\{{ ?)?({'|'.join(_SCALES)})(?![A-Za-z-])", re.IGNORECASE)
+_WITH_COMMA = re.compile(r"\s*([+-]?)(\d{1,3}(?:\.\d{3})+|\d+)(?:,|\{,\})(\d+)([^\d,.]*)", re.ASCII)
 _PLAIN = re.compile(_DECIMAL, re.ASCII)
 _SCIENTIFIC = re.compile(r"[eE]([+-]?\d+)", re.ASCII)
 _TIMES_TEN = re.compile(r" ?\* ?10(?![\d.^])")
@@ -125,10 +57,15 @@ class Number:
 
 
 @lru_cache(maxsize=8192)
-def read_number(text: str) -> Number | None:
-    """The number that the normalised `text` is, with at most a unit behind it; None otherwise."""
+def read_number(text: str, *, spoken: bool = False) -> Number | None:
+    """The number that the normalised `text` is, with at most a unit behind it; None otherwise.
+
+    If it is `spoken`, a bare noun or letter may be the unit: 3 apples, 5 m.
+    """
     text = _without_parentheses(text)
     sign = 1
+    if text[:1].isalpha():
+        text = _NEGATIVE.sub("-", text, count=1) if _NEGATIVE.match(text) else text
     while text[:1] in ("+", "-"):
         sign, text = (-sign if text[0] == "-" else sign), text[1:].lstrip()
         if text[:1] in ("+", "-"):
@@ -138,7 +75,7 @@ def read_number(text: str) -> Number | None:
     if read is None:
         return None
     value, rest = read
-    unit = read_unit(rest.strip())
+    unit = read_unit(rest.strip(), spoken=spoken)
     if unit is None:
         return None
     return Number(sign * value / (100 if unit == "%" else 1), unit)
@@ -174,6 +111,8 @@ def _unsigned(text: str) -> tuple[Fraction, str] | None:
         return _ratio(match[1], match[2], text[match.end() :])
     if (match := _ONLY_POWER.match(text)) and (power := _power_of_ten(match)) is not None:
         return power, text[match.end() :]
+    if text[:1].isalpha():
+        return _spelled(text)
     if not (match := _PLAIN.match(text)):
         return None
     value, rest = Fraction(match[0]), text[match.end() :]
@@ -202,7 +141,30 @@ def _scaled(value: Fraction, rest: str) -> tuple[Fraction, str] | None:
         return None if power is None else (value * power, rest[match.end() :])
     if match := _TIMES_TEN.match(rest):
         return value * 10, rest[match.end() :]
+    while match := _SCALE.match(rest):
+        value *= 10 ** _SCALES[match[2].lower()]
+        rest = (match[1] or "") + rest[match.end() :]
     return value, rest
+
+
+def _spelled(text: str) -> tuple[Fraction, str] | None:
+    """Return the value of the number word at the start, and what follows it."""
+    if not (match := _SPELLED.match(text)):
+        return None
+    tens, unit, small = (part.lower() if part else "" for part in match.groups())
+    number = TENS[tens] + SMALL.get(unit, 0) if tens else SMALL[small]
+    read = _scaled(Fraction(number), text[match.end() :])
+    if read and read[0] >= 100 and (lower := _spelled(read[1].lstrip())) and lower[0] < read[0]:
+        return read[0] + lower[0], lower[1]
+    return read
+
+
+def with_point(text: str) -> str | None:
+    """Return 2.74 for `2,74` and 1234.5 for `1.234,5`; None for a list or a thousands separator."""
+    match = _WITH_COMMA.fullmatch(text)
+    if match is None or (len(match[3]) == 3 and "." not in match[2] and match[2] != "0"):
+        return None
+    return f"{match[1]}{match[2].replace('.', '')}.{match[3]}{match[4]}"
 
 
 def _power_of_ten(match: re.Match[str]) -> Fraction | None:

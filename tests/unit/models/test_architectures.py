@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,16 @@ from peft import LoraConfig, get_peft_model
 from random_model import ARCHITECTURES, of_architecture
 from transformers import AutoModelForCausalLM, GenerationConfig
 
-from sage_cli.errors import ConfigurationError
-from sage_cli.models.folders import facts_of_folder
+from sage_cli.config.load import load
+from sage_cli.errors import ConfigurationError, DataError
+from sage_cli.models import planned
+from sage_cli.models.folders import facts_of_folder, require_model
 from sage_cli.models.loading import attach_lora, context_of, load_model, outline
+from sage_cli.models.planned import rl_run, sft_run
+from sage_cli.models.policy import Policy, named_policy
 from sage_cli.models.scratch import character_tokenizer
 from sage_cli.settings.sections.model import LoraSection
+from sage_cli.store.run import Runs
 
 TOKENIZER = character_tokenizer(["<SOLUTION>", "</SOLUTION>"])
 ALL = ("gemma3-images", *ARCHITECTURES)
@@ -162,3 +168,38 @@ def test_facts_are_those_of_the_text_model(tmp_path: Path):
     saved("gemma3", tmp_path / "text")
     assert facts_of_folder(tmp_path / "images") == facts_of_folder(tmp_path / "text")
     assert facts_of_folder(tmp_path / "images")["vocab_size"] == len(TOKENIZER)
+
+
+@pytest.mark.parametrize("named", ["model-q4.gguf", "folder/model-q4.gguf", "folder"])
+def test_a_gguf_file_is_told_how_to_become_a_folder(
+    named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    for file in (tmp_path / "model-q4.gguf", tmp_path / "folder" / "model-q4.gguf"):
+        file.write_bytes(b"GGUF")
+    asked: tuple[Callable[[], Any], ...] = (
+        lambda: named_policy(named, Runs(tmp_path)),
+        lambda: require_model(named),
+    )
+    for ask in asked:
+        with pytest.raises(DataError, match="GGUF") as refusal:
+            ask()
+        assert "gguf_file=NAME" in str(refusal.value.next_step)
+
+
+@pytest.mark.parametrize(("name", "named_anew"), [("gemma2", True), ("llama", False)])
+def test_runs_with_capped_attention_have_names_of_their_own(
+    name: str, named_anew: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    folder = saved(name, tmp_path / "m")
+    sets = [f"model.path={folder}", "model.kind=pretrained", "sft.enabled=true"]
+    config, runs = load(sets=sets).config, Runs(tmp_path)
+
+    def ids() -> list[str]:
+        base = sft_run(config, runs)
+        return [base.id, rl_run(config, Policy.of_run(base), runs, 1).id]
+
+    now = ids()
+    monkeypatch.setattr(planned, "attention_cap", lambda *_: {})
+    assert [a != b for a, b in zip(ids(), now, strict=True)] == [named_anew] * 2

@@ -19,13 +19,13 @@ CASES = [
       r"\mathbf{27}", "{27}", "(27)", r"\{27\}", r"x \in \{27\}", "54/2", r"\frac{54}{2}",
       "2.7e1", r"2.7\times10^1", r"0.27 \times 10^{2}", r"2700\%", "f(3) = 27", "m+n = 27",
       "AB = 27", r"\angle ABC = 27^\circ", r"x = 3 \cdot 9 = 27", r"3 \cdot 9 = 27", "27=27",
-      "27 cm", r"27 \text{ square units}", "27 dollars", r"\$27", r"27\text{ m}",
-      r"27\mathrm{~m/s}", r"27\text{ apples}", r"27 \text{ cm}^{2}", "$27", "27$",
+      "27 cm", r"27 \text{ square units}", "27 dollars", r"\$27", r"27\text{ m}", "27 m",
+      r"27\mathrm{~m/s}", r"27\text{ apples}", "27 apples", r"27 \text{ cm}^{2}", "$27", "27$",
       r"27 \quad", r"\quad 27", "27 \\\\", "-(-27)", "２７"],
      [r"27\%", "27%", "x + 1 = 27", "x^2+2=27", "2x=27", r"3\cdot 8=27", "x = 26 = 27",
       "x = 26, x = 27", "27 = x", "27 = 28", r"x \approx 27", r"\sqrt{729}", "3^3",
-      r"3 \cdot 9", "x<27", "27 million", r"27\text{ million}", "27 thousand", "27 m",
-      r"27\text{i}", r"27\pi", "27e", r"27\text{ or }28", "27 apples", "27x", "Answer: 27",
+      r"3 \cdot 9", "x<27", "27 million", r"27\text{ million}", "27 thousand",
+      r"27\text{i}", r"27\pi", "27e", r"27\text{ or }28", "27x",
       "27;28", "27 28", r"\boxed{27} \boxed{28}", r"\boxed{26}, \boxed{27}", "27 (or 28)",
       "not 27", "--27", "27-", "٢٧", "2⁷"]),
     (r"25\%",
@@ -337,10 +337,9 @@ def test_golds_that_are_no_numbers_are_told_apart_without_algebra(facts):
     pairs = [(gold, answer) for gold in other for answer in other if gold != answer]
     unrefused = {(gold, answer) for gold, answer in pairs if Equality()(gold, answer) is not False}
     spelled = {(r"2 \sqrt{5}", r"2\sqrt{5}"), ("1,-2", "-2,1")}
-    undecided = {("y = 2x + 3", "y = -2x")}
-    assert unrefused == {
-        pair for one, two in spelled | undecided for pair in ((one, two), (two, one))
-    } | {("(-2,1)", "-2,1")}
+    assert unrefused == {pair for one, two in spelled for pair in ((one, two), (two, one))} | {
+        ("(-2,1)", "-2,1")
+    }
 
 
 @pytest.mark.parametrize(
