@@ -205,9 +205,9 @@ def _block_problems(section: str, block: Mapping[str, Any], as_stored: Set[str])
 
 def require_named_model(config: SageConfig) -> None:
     """Raise ConfigurationError where presets were named, and nothing that is said names a model."""
-    said = [key for layer in config._layers for key in layer.values.get("model") or ()]
+    keys = [key for layer in config._layers for key in layer.values.get("model") or ()]
     own = [layer.origin for layer in config._layers if layer.origin.startswith(PRESET)]
-    if own and not {"kind", "path"}.intersection(said):
+    if own and not {"kind", "path"}.intersection(keys):
         raise ConfigurationError(
             "no preset names a model, by model.path or model.kind",
             f"-p {DEFAULT_PRESET} -p {own[-1].removeprefix(PRESET)} lays yours over the smallest "
