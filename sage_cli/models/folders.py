@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -250,6 +250,34 @@ class TokenizerFacts:
     bos_token: str | None = None
     begins_with_bos: bool = False
 
+    def apply_chat_template(
+        self, conversation: Sequence[Mapping[str, str]], *, tokenize: bool, **given: Any
+    ) -> str:
+        """Return a conversation as text, as Transformers renders it."""
+        assert not tokenize
+        from jinja2 import TemplateError
+        from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+        def refuse(message: str) -> None:
+            raise TemplateError(message)
+
+        def as_json(value: Any, **_: Any) -> str:
+            return json.dumps(value, ensure_ascii=False)
+
+        environment = ImmutableSandboxedEnvironment(
+            trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
+        )
+        environment.filters["tojson"] = as_json
+        named = self.chat_template
+        template = named["default"] if isinstance(named, dict) else named
+        # marks of what a training learns from, unknown to Jinja itself
+        template = re.sub(r"\{%-?\s*(?:end)?generation\s*-?%\}", "", template)
+        tokens = {"bos_token": self.bos_token, "eos_token": self.eos_token}
+        given |= {name: token for name, token in tokens.items() if token is not None}
+        return environment.from_string(template).render(
+            messages=conversation, raise_exception=refuse, **given
+        )
+
 
 def tokenizer_facts(folder: Path) -> TokenizerFacts | None:
     """Return the facts of the tokenizer in `folder`; None where its files don't tell."""
@@ -311,6 +339,29 @@ def shape(config: Mapping[str, Any]) -> Facts:
 def text_part(config: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the content of a config.json with what it says of the text model on top."""
     return {**config, **(config.get("text_config") or {})}
+
+
+def model_config(path: str, revision: str | None = None) -> Mapping[str, Any]:
+    """Return what a model's config.json, an adapter's base's, says of the text model.
+
+    Empty where it isn't here.
+    """
+    try:
+        folder = model_files(path, revision)
+    except DataError:
+        return {}
+    if is_adapter(folder):
+        return model_config(adapter_base(folder), revision)
+    return text_part(read_json(folder / "config.json"))
+
+
+def attention_cap(path: str, revision: str | None = None) -> dict[str, float]:
+    """Return the cap on a model's attention scores, as part of an identity; empty without one.
+
+    Before the cap was kept, weights and scores of such models were others.
+    """
+    cap = model_config(path, revision).get("attn_logit_softcapping")
+    return {"attention_cap": cap} if cap else {}
 
 
 def facts_of_folder(folder: Path) -> Facts:

@@ -13,7 +13,13 @@ from typing import Any
 from sage_cli.config.consent import consents
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
-from sage_cli.models.folders import adapter_base, fingerprint, is_adapter, require_model
+from sage_cli.models.folders import (
+    adapter_base,
+    attention_cap,
+    fingerprint,
+    is_adapter,
+    require_model,
+)
 from sage_cli.models.policy import Policy, named_policy
 from sage_cli.problems.load import demonstrations_identity, training_identity
 from sage_cli.settings.sections.model import (
@@ -93,6 +99,7 @@ def rl_run(
         "guide": guide.determinants() if guide.name != "none" else None,
         "grading": config.grading.determinants(),
         **({"kernels": kernels} if (kernels := kernel_arguments(config.model)) else {}),
+        **_attention(config.model),
         "data": training_identity(config.data) | ({"pool": dict(pool)} if pool else {}),
     }
     return runs.at("rl", rl_label(config), identity_of("rl", determinants))
@@ -104,7 +111,14 @@ def _start(model: PretrainedModel | ScratchModel) -> dict[str, Any]:
         # random weights are always trained in full: the tuning is RL's
         return {key: v for key, v in settings.items() if key not in ("tuning", "lora")}
     require_model(model.path)
-    return {**settings, "path": None, "weights": fingerprint(model.path, model.revision)}
+    weights = fingerprint(model.path, model.revision)
+    return {**settings, "path": None, "weights": weights, **_attention(model)}
+
+
+def _attention(model: PretrainedModel | ScratchModel) -> dict[str, float]:
+    if isinstance(model, ScratchModel):
+        return {}
+    return attention_cap(model.path, model.revision)
 
 
 def run_facts(run: Run) -> dict[str, Any]:
