@@ -167,7 +167,9 @@ class RunsRead:
             if name in _SHOWN or name in columns or name.startswith("pass@")
         }
         names = frozenset(map(intern, facts.figures))
-        return _Read(stamp, replace(facts, figures=figures), self._names.setdefault(names, names))
+        trimmed = replace(facts, figures=figures)
+        vars(trimmed)["sections"] = facts.sections  # read once
+        return _Read(stamp, trimmed, self._names.setdefault(names, names))
 
     def find(self, id_: str) -> RunFacts:
         """Return the facts of the run of that id. Raises StoreError if there is none (any more)."""
