@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 _BOX_OR_BRACE = re.compile(r"\\(?:boxed|fbox)\s*\{|\\.|[{}]", re.DOTALL)
+_BEGIN = re.compile(r"\\(?:boxed|fbox)\s*\{")
 _PLAIN_BOX = re.compile(r"\\(?:boxed|fbox)\s*\{([^{}\\]*)\}")
 """A box without braces or backslashes inside, as most are: one look finds its end."""
 _DIGIT_BOX = re.compile(r"\\(?:boxed|fbox)\s*(\d)(?![\w^{]|[.,]\d|\s*\\(?![)\]]))")
@@ -80,7 +81,7 @@ def _last_box(text: str) -> Span | None:
             return last, *digit.span(1)
         if plain := _PLAIN_BOX.match(text, last):
             return last, *plain.span(1)
-        if _BOX_OR_BRACE.match(text, last)[0][-1] == "{":
+        if _BEGIN.match(text, last):
             return max(_closed_boxes(text, last), default=None)
     return None
 

@@ -294,8 +294,10 @@ class Equality:
         gold_sides, sides = split(gold, "="), split(answer, "=")
         if sorted(gold_sides) == sorted(sides):
             return True
-        if gold_sides[0] == sides[0] and self._same_expression(gold_sides[-1], sides[-1]):
-            return True
+        if gold_sides[0] == sides[0]:
+            same_value = self.equal if ":" in gold_sides[-1] else self._same_expression
+            if same_value(gold_sides[-1], sides[-1]):
+                return True
         if len(gold_sides) == len(sides) == 2:
             same = same_equation(gold_sides, sides)
             if same is not None:
