@@ -167,7 +167,8 @@ class TrainingRun(Stage):
                 f"{origin['template']} now",
                 "begin again with --fresh, or resume it with the release that began it",
             )
-        with watched(run, self.config.tracking, self.kind, progress, self.shown) as watch:
+        config = self.config
+        with watched(run, config.tracking, self.kind, progress, self.shown, config.rl) as watch:
             with run.recording(self.config.model_dump(mode="json"), **origin):
                 train(run, watch)
                 note_weights(run)
