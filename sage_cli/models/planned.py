@@ -32,7 +32,7 @@ _HELD_BY = {"reverse": "kl", "forward": "forward-kl", "none": "no-kl"}
 def base_label(config: SageConfig) -> str:
     """Return the label of an initial policy: its model, or its task for one from scratch."""
     if isinstance(config.model, ScratchModel):
-        return Path(config.data.sft.name).stem.lower()
+        return Path(config.data.sft.name.partition(":")[0]).stem.lower()
     return Path(config.model.path).name.lower()
 
 
