@@ -29,6 +29,7 @@ from sage_cli.models.compatibility import (
     require_own_weights,
     require_same_parent,
 )
+from sage_cli.models.folders import require_whole_weights
 from sage_cli.models.planned import (
     base_facts,
     planned_base,
@@ -326,8 +327,10 @@ class InitialPolicy(Stage):
         if self.init is not None:
             policy = named_policy(self.init, runs, self.config.model)
             policy.require_weights()
-            return policy
-        return planned_base(self.config, runs)
+        else:
+            policy = planned_base(self.config, runs)
+        require_whole_weights(policy.path)
+        return policy
 
     @property
     def is_trained_here(self) -> bool:

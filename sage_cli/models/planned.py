@@ -13,7 +13,13 @@ from typing import Any
 from sage_cli.config.consent import consents
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
-from sage_cli.models.folders import adapter_base, fingerprint, is_adapter, require_model
+from sage_cli.models.folders import (
+    adapter_base,
+    fingerprint,
+    is_adapter,
+    require_model,
+    require_whole_weights,
+)
 from sage_cli.models.policy import Policy, named_policy
 from sage_cli.problems.load import demonstrations_identity, training_identity
 from sage_cli.settings.sections.model import (
@@ -104,6 +110,7 @@ def _start(model: PretrainedModel | ScratchModel) -> dict[str, Any]:
         # random weights are always trained in full: the tuning is RL's
         return {key: v for key, v in settings.items() if key not in ("tuning", "lora")}
     require_model(model.path)
+    require_whole_weights(model.path)
     return {**settings, "path": None, "weights": fingerprint(model.path, model.revision)}
 
 
