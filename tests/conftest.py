@@ -63,6 +63,7 @@ HEAVY = (
     "grading/mathematics/test_mathverify.py",
     "grading/test_workers.py",
     "metrics/test_coverage.py",
+    "problems/test_real_tokenizers.py",
     "reports/test_figures.py",
     "reports/test_sweep_report.py",
     "reports/test_token_report.py",

@@ -79,7 +79,8 @@ class Forward:
         from sage_cli.models.signals import batch_signals, batches
 
         signals: dict[Pair, tuple[Any, Any]] = {}
-        for batch in batches(pairs, int(self._model.config.vocab_size)):
+        vocabulary = int(self._model.config.get_text_config().vocab_size)
+        for batch in batches(pairs, vocabulary):
             signals |= zip(batch, batch_signals(self._model, batch, self._temperature), strict=True)
         return signals
 

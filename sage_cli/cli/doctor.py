@@ -31,6 +31,7 @@ from sage_cli.errors import EXIT_OTHER, ConfigurationError, SageError
 if TYPE_CHECKING:
     from sage_cli.cli.training_run import InitialPolicy
     from sage_cli.config.schema import SageConfig
+    from sage_cli.models.policy import Policy
     from sage_cli.problems.problem import Problem
 
 
@@ -160,15 +161,22 @@ def _packages(config: SageConfig) -> str:
 
 
 def _model(start: InitialPolicy) -> str:
-    from sage_cli.models.policy import Policy
+    from sage_cli.models.compatibility import refuse_unfit_tokenizer
+    from sage_cli.models.folders import is_adapter, require_whole_weights
+    from sage_cli.models.loading import attach_lora
     from sage_cli.settings.sections.model import ScratchModel
 
-    model = start.config.model
+    model, policy = start.config.model, _with_files(start)
+    if model.tuning == "lora" and policy is not None and not is_adapter(policy.files):
+        attach_lora(policy.outline, model.lora)
+    if policy is not None:
+        refuse_unfit_tokenizer(policy)
     if start.init is not None:
         return f"{start.policy.label}: weights in {start.policy.files}"
     if isinstance(model, ScratchModel):
         return f"from scratch, {model.layers} layers of {model.hidden}"
-    files = Policy(model.path, section=model).files
+    require_whole_weights(model.path)
+    files = (policy or start.policy).files
     weights = any(files.glob("*.safetensors"))
     return f"{model.path}: weights {'in' if weights else 'yet to be fetched into'} {files}"
 
@@ -264,19 +272,12 @@ def described_lengths(
     one's own may have golds that are no answers, so that they aren't counted.
     """
     from sage_cli.problems.template import PromptTemplate
+    from sage_cli.training.rollout_engine import context_length
 
     template = PromptTemplate.from_section(config.prompt, tokenizer)
     most = config.rollout.max_tokens
     prompt = max(_counts(tokenizer, [template.render(problem.question) for problem in problems]))
-    if positions is not None and prompt + most > positions:
-        room = positions - prompt
-        raise ConfigurationError(
-            f"the longest prompt has {prompt:,} tokens and a rollout up to {most:,}, and the "
-            f"model's context has {positions:,}",
-            f"--set rollout.max_tokens={room} fits"
-            if room > 0
-            else f"leave out longer problems, or take a model whose context is over {prompt:,}",
-        )
+    context_length(config.rollout, [prompt], positions)  # refuses what doesn't fit
     lengths = f"prompts have up to {prompt:,} tokens, rollouts up to {most:,} more"
     context = "" if positions is None else f"; the model's context has {positions:,}"
     if config.grading.judge is not None:
@@ -302,33 +303,35 @@ def _counts(tokenizer: Any, texts: list[str]) -> list[int]:
 def _tokenizer(start: InitialPolicy) -> Any:
     """Return the tokenizer of the policy that RL starts from, trained already or not."""
     from sage_cli.cli.training_run import tags
-    from sage_cli.models.policy import Policy
     from sage_cli.problems.load import load_demonstrations
     from sage_cli.settings.sections.model import ScratchModel
 
     section, config = start.config.model, start.config
-    if start.policy.exists:
-        return start.policy.tokenizer()
-    if not isinstance(section, ScratchModel):
-        return Policy(section.path, section=section).tokenizer()
+    if (policy := _with_files(start)) is not None:
+        return policy.tokenizer()
+    assert isinstance(section, ScratchModel)
     from sage_cli.models.scratch import build_tokenizer
 
     shown = load_demonstrations(config.data, config.sft)
-    texts = (f"{demonstration.question}\n{demonstration.working}" for demonstration in shown)
+    texts = (demonstration.text for demonstration in shown)
     return build_tokenizer(section, tags(config.prompt), texts)
 
 
 def _positions(start: InitialPolicy) -> int | None:
-    """Return how many tokens its context has; None where its files don't say."""
-    from sage_cli.models.folders import read_json
+    """Return how many tokens its context has; None where it has no end."""
+    from sage_cli.models.loading import context_of
+
+    if (policy := _with_files(start)) is not None:
+        return context_of(policy.outline.config)
+    return getattr(start.config.model, "max_positions", None)
+
+
+def _with_files(start: InitialPolicy) -> Policy | None:
+    """Return the initial policy, or the model that it is to be trained from; None without one."""
     from sage_cli.models.policy import Policy
     from sage_cli.settings.sections.model import ScratchModel
 
     section = start.config.model
-    if isinstance(section, ScratchModel) and not start.policy.exists:
-        return section.max_positions
-    policy = start.policy
-    if not policy.exists and not isinstance(section, ScratchModel):
-        policy = Policy(section.path, section=section)
-    positions = read_json(policy.files / "config.json").get("max_position_embeddings")
-    return int(positions) if positions else None
+    if start.policy.exists:
+        return start.policy
+    return None if isinstance(section, ScratchModel) else Policy(section.path, section=section)

@@ -21,6 +21,8 @@ from sage_cli.progress import Progress
 from sage_cli.store.files import replacing_folder, write_json, write_text
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from sage_cli.config.schema import SageConfig
     from sage_cli.models.policy import Policy
     from sage_cli.reports.model_card import CardCurve, CardFacts
@@ -358,6 +360,7 @@ def export(
     typed. Raises StoreError if `folder` holds anything; with `force` a model there is replaced,
     anything else never.
     """
+    from sage_cli.models import loading
     from sage_cli.models.policy import SAGE_FILE, named_policy
     from sage_cli.reports.model_card import model_card
     from sage_cli.store.manifest import surroundings
@@ -381,7 +384,8 @@ def export(
     adapted = hasattr(model, "peft_config")
     if adapted:
         with progress.doing("merging the adapter"):
-            model = model.merge_and_unload(safe_merge=True)
+            before = _logits(model)
+            model = loading.merged(model)
     with progress.doing(f"hashing the weights of {policy.label}"):
         fingerprint = policy.fingerprint
     run = policy.run
@@ -400,11 +404,42 @@ def export(
     with progress.doing(f"writing {folder}"), replacing_folder(folder) as temporary:
         model.save_pretrained(temporary)
         tokenizer.save_pretrained(temporary)
+        if adapted:
+            del model
+            after = _logits(loading.load_model(temporary, dtype=dtype))
+            _require_same_logits(before, after, exported, policy)
         write_json(temporary / SAGE_FILE, asdict(exported))
         write_text(temporary / "README.md", card)
         if task is not None:
             task.write(temporary)
     return exported
+
+
+ROUNDING = {"float32": 1e-3, "float16": 1e-2, "bfloat16": 5e-2}
+"""By type, the standard deviations of the logits by which merging may change them."""
+
+
+def _logits(model: Any) -> Tensor:
+    """Return the logits (T, V) of sixteen tokens from all over the vocabulary."""
+    import torch
+
+    entries = model.config.get_text_config().vocab_size
+    ids_1T = torch.linspace(0, entries - 1, 16).long()[None]
+    with torch.no_grad():
+        logits_1TV: Tensor = model.eval()(input_ids=ids_1T).logits
+    return logits_1TV[0].float()
+
+
+def _require_same_logits(before: Tensor, after: Tensor, exported: Exported, policy: Policy) -> None:
+    """Raise StoreError where a merged model says other things than its adapter did."""
+    changed = float((after - before).square().mean().sqrt() / before.std())
+    if not changed <= ROUNDING[exported.dtype]:
+        raise StoreError(
+            f"merged, {policy.label} would be another model: its logits change by {changed:.2g} "
+            f"standard deviations, where {exported.dtype} rounds by up to "
+            f"{ROUNDING[exported.dtype]:g}",
+            "try --dtype float32; else use the adapter on its base as it is",
+        )
 
 
 def _config(

@@ -97,6 +97,7 @@ def command(
     Run the same command again to resume. A command below is about stored sweeps.
     """
     from sage_cli.cli.sweep_run import plan_sweep, run_sweep
+    from sage_cli.config.load import require_named_model
 
     if ctx.invoked_subcommand is not None:
         refuse_options(ctx)
@@ -119,6 +120,7 @@ def command(
 
         flags["guide"] = {"name": guide_of(settings.sweep.space)}
         settings = load_config(preset, config, set_, **flags).config
+    require_named_model(settings)
     if dry_run:
         show_plan(lambda: plan_sweep(settings, gpu), json)
         return

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from sage_cli.config.consent import consents
 from sage_cli.config.describe import kept_facts, remarks, rl_facts, sft_facts
-from sage_cli.config.load import changed
+from sage_cli.config.load import changed, require_named_model
 from sage_cli.config.schema import SageConfig
-from sage_cli.errors import BusyError, ConfigurationError
+from sage_cli.errors import BusyError, ConfigurationError, StoreError
 from sage_cli.evaluation.benchmarks import origins
 from sage_cli.evaluation.evaluate import Evaluation, EvaluationStage
 from sage_cli.evaluation.training_pool import pool_facts, pool_identity, training_problems
@@ -25,6 +25,7 @@ from sage_cli.models.compatibility import (
     note_weights,
     refuse_adapter_in_full_tuning,
     refuse_unfit_start,
+    refuse_unfit_tokenizer,
     require_childless,
     require_own_weights,
     require_same_parent,
@@ -40,7 +41,11 @@ from sage_cli.models.planned import (
 )
 from sage_cli.models.policy import Policy, named_policy, named_run
 from sage_cli.models.stages import Described, Gpu, Stage, rl_hours, rl_memory, sft_memory
-from sage_cli.problems.load import load_demonstrations
+from sage_cli.problems.load import (
+    check_demonstrations,
+    check_training_problems,
+    load_demonstrations,
+)
 from sage_cli.problems.problem import Demonstration
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress, Silent
@@ -157,6 +162,13 @@ class TrainingRun(Stage):
         """Train in this process (and those launched with it), recording and mirroring the run."""
         from sage_cli.training.hardware import release_memory
 
+        began = run.known.get("template")
+        if began not in (None, origin["template"]):
+            raise StoreError(
+                f"{run.id} began with prompt template {began}, and the prompts are of "
+                f"{origin['template']} now",
+                "begin again with --fresh, or resume it with the release that began it",
+            )
         with watched(run, self.config.tracking, self.kind, progress, self.shown) as watch:
             with run.recording(self.config.model_dump(mode="json"), **origin):
                 train(run, watch)
@@ -193,6 +205,7 @@ class SftTraining(TrainingRun):
                 "sft.enabled is false: this configuration takes its model as it is",
                 "`sage rl` starts from the model itself; or use --set sft.enabled=true",
             )
+        require_named_model(config)
         return cls(
             config=config,
             evaluation=Evaluation(config) if measure else None,
@@ -205,6 +218,7 @@ class SftTraining(TrainingRun):
 
     def describe(self) -> Described:
         """Describe the training, and how far the run is."""
+        check_demonstrations(self.config.data, self.config.sft)
         return Described(
             "base: supervised warm-up", {**run_facts(self.planned), **sft_facts(self.config)}
         )
@@ -253,7 +267,7 @@ def sft_inputs(config: SageConfig) -> tuple[Any, PromptTemplate, list[Example]]:
     section = config.model
     if isinstance(section, ScratchModel):
         demonstrations = load_demonstrations(config.data, config.sft)
-        texts = (f"{shown.question}\n{shown.working}" for shown in demonstrations)
+        texts = (shown.text for shown in demonstrations)
         tokenizer = build_tokenizer(section, tags(config.prompt), texts)
         template = PromptTemplate.from_section(config.prompt, tokenizer)
     else:
@@ -294,6 +308,7 @@ def _start(config: SageConfig, tokenizer: Any) -> Any:
     if isinstance(section, ScratchModel):
         return build_scratch(section, tokenizer)
     policy = Policy(section.path, section=section)
+    refuse_unfit_tokenizer(policy)
     model = policy.model(dtype=trained_dtype(section), kernels=kernel_arguments(section))
     return attach_lora(model, section.lora) if section.tuning == "lora" else model
 
@@ -317,7 +332,9 @@ class InitialPolicy(Stage):
 
     @classmethod
     def of(cls, config: SageConfig, init: str | None = None) -> InitialPolicy:
-        """The initial policy of RL under `config`."""
+        """The initial policy of RL under `config`, which names a model if `init` doesn't."""
+        if init is None:
+            require_named_model(config)
         return cls(config, init)
 
     @cached_property
@@ -440,6 +457,7 @@ class RlTraining(TrainingRun):
 
     def describe(self) -> Described:
         """Describe the training, how far the run is, and which reference samples are stored."""
+        check_training_problems(self.config.data)
         configured_validation(self.config)
         facts = {
             **run_facts(self.planned),
@@ -508,6 +526,7 @@ class RlTraining(TrainingRun):
         if self.start.init:
             allowed = config.rl.allow_template_mismatch
             refuse_unfit_start(start, config.model, config.prompt, other_template=allowed)
+        refuse_unfit_tokenizer(start)
         require_rollouts(config.rollout, start, self._processes)
         if resumed is not None:
             require_same_parent(resumed, start)

@@ -22,11 +22,12 @@ from sage_cli.errors import ConfigurationError
 from sage_cli.methods.grpo import Grpo
 from sage_cli.settings.own_code import AS_STORED
 from sage_cli.settings.passwords import taken
-from sage_cli.settings.presets import DEFAULT_PRESET, preset_names, read_preset, yaml_value
+from sage_cli.settings.presets import DEFAULT_PRESET, preset_layers, preset_names, yaml_value
 from sage_cli.settings.sections.records import default_root
 from sage_cli.settings.sections.sampling import SERVER_URL
 
 STORED = "stored configuration"
+PRESET = "preset "
 LAYERS = "layers"
 """Top-level key of a stored configuration that keeps the layers it was made from."""
 log = logging.getLogger(__name__)
@@ -110,7 +111,8 @@ def _layers(
     names = presets or ([] if stored is not None else [DEFAULT_PRESET])
     shipped = preset_names()
     layers += [
-        Layer(f"preset {name}", read_preset(name), checked=name in shipped) for name in names
+        Layer(f"{PRESET}{name}", values, checked=name in shipped)
+        for name, values in preset_layers(names).items()
     ]
     given, assigned = _given(flags), _assignments(sets)
     # flags and --set are typed together: a choice made by --set holds for the flags, too
@@ -199,6 +201,19 @@ def _block_problems(section: str, block: Mapping[str, Any], as_stored: Set[str])
         by_itself = any(complaint["loc"][:1] == (section,) for complaint in error.errors())
         return explain(error) if by_itself else []
     return []
+
+
+def require_named_model(config: SageConfig) -> None:
+    """Raise ConfigurationError where presets were named, and nothing typed names a model."""
+    layers = [layer for layer in config._layers if layer.values.get("model")]
+    presets = [layer for layer in config._layers if layer.origin.startswith(PRESET)]
+    if presets and not any({"kind", "path"} & layer.values["model"].keys() for layer in layers):
+        own = presets[-1].origin.removeprefix(PRESET)
+        raise ConfigurationError(
+            f"no preset names a model ({own} has neither model.path nor model.kind)",
+            f"-p {DEFAULT_PRESET} -p {own} lays it over the smallest one, and so does the line "
+            f"`extends: {DEFAULT_PRESET}` in it; --init takes a model of yours",
+        )
 
 
 def changed(config: SageConfig, settings: Mapping[str, Any]) -> SageConfig:

@@ -47,8 +47,8 @@ class Benchmark:
 
     @property
     def content(self) -> str:
-        """The hash of a file's content, or the registered name: files of one name differ in it."""
-        if not is_file_name(self.name):
+        """The hash of a file's or Hub data set's content, which names don't tell; or the name."""
+        if not is_file_name(self.name) and "/" not in self.name:
             return self.name
         return hashlib.sha256(", ".join(self.origins).encode()).hexdigest()[:16]
 

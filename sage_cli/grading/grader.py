@@ -20,7 +20,7 @@ from sage_cli.grading.grades import (
 from sage_cli.grading.judges import find_judge, label_of, package_of
 from sage_cli.grading.mathematics.notation import MAX_LENGTH, gold_text
 from sage_cli.grading.workers import WorkerPool, WorkerProcess
-from sage_cli.settings.judge_names import Extraction
+from sage_cli.settings.judge_names import Extraction, each_gold
 from sage_cli.settings.own_code import names_code
 
 _REMEMBERED = 65_536
@@ -98,9 +98,15 @@ class Grader:
     def grade_many(self, pairs: Iterable[tuple[object, object]]) -> list[Grade]:
         """Return a grade for each (gold, completion), in order; never raises, whatever they are.
 
-        Equal (gold, answer) pairs are judged once.
+        Of several golds, of which any is right, the best grade counts.
         """
-        read = [(gold_text(gold), self._extracted(completion)) for gold, completion in pairs]
+        asked = [(each_gold(gold_text(gold)), completion) for gold, completion in pairs]
+        grades = iter(self._graded([(gold, text) for golds, text in asked for gold in golds]))
+        return [max((next(grades) for _ in golds), key=_credit) for golds, _ in asked]
+
+    def _graded(self, pairs: Iterable[tuple[str, object]]) -> list[Grade]:
+        """Return a grade for each pair; equal (gold, answer) pairs are judged once."""
+        read = [(gold, self._extracted(completion)) for gold, completion in pairs]
         judged: dict[Pair, Judged | None] = {}
         for gold, answer in read:
             if answer is not None and (gold, answer) not in judged:
@@ -183,6 +189,11 @@ class Grader:
                 self._known.popitem(last=False)
 
 
+def _credit(grade: Grade) -> tuple[float, bool]:
+    """Order the grades by several golds: what ran out of time might have been right."""
+    return grade.reward, grade.status == "timeout"
+
+
 def _known(judged: Judged | None) -> Judged:
     return "error" if judged is None else judged
 
@@ -214,14 +225,17 @@ def check_golds(
     pass), so of one the ids are those where it fails.
     """
     is_function = names_code(judge)
-    golds, tags = list(golds), AnswerTags()
+    golds = [(id_, single) for id_, gold in golds for single in each_gold(gold_text(gold))]
+    tags = AnswerTags()
     with Grader(judge=judge, mode=mode, tolerance=tolerance) as grader:
-        grades = grader.grade_many(
-            (gold, f"{tags.open}{gold_text(gold)}{tags.close}") for _, gold in golds
+        grades = grader.grade_many((gold, f"{tags.open}{gold}{tags.close}") for _, gold in golds)
+    return list(
+        dict.fromkeys(
+            id_
+            for (id_, _), grade in zip(golds, grades, strict=True)
+            if _is_unfit(grade, is_function)
         )
-    return [
-        id_ for (id_, _), grade in zip(golds, grades, strict=True) if _is_unfit(grade, is_function)
-    ]
+    )
 
 
 def _is_unfit(grade: Grade, is_function: bool) -> bool:

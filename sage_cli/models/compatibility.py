@@ -15,6 +15,7 @@ from sage_cli.models.folders import (
     Facts,
     adapter_base,
     differences,
+    embedding_rows,
     facts_of_folder,
     facts_of_section,
     is_adapter,
@@ -71,7 +72,7 @@ def refuse_unfit_start(
 
 
 def refuse_other_model(policy: Policy, model: PretrainedModel | ScratchModel) -> None:
-    """Refuse a model that isn't the configuration's, or one beside another's tokenizer.
+    """Refuse a model that isn't the configuration's.
 
     A run is compared by its configured model, a folder by its shape, an adapter by its base. Facts
     that are unknown without the network, as the shape of a model of the Hub, pass.
@@ -84,12 +85,22 @@ def refuse_other_model(policy: Policy, model: PretrainedModel | ScratchModel) ->
             if policy.run
             else "describe it: --set model.kind=pretrained --set model.path=FOLDER, or a --preset",
         )
-    entries = facts_of_folder(Path(policy.path)).get("vocab_size")
-    if entries is not None and (tokens := len(policy.tokenizer())) > entries:
+
+
+def refuse_unfit_tokenizer(policy: Policy) -> None:
+    """Refuse to train with a tokenizer of more entries than the model's, or that ends no text."""
+    tokenizer = policy.tokenizer()
+    entries = embedding_rows(policy.files) or facts_of_folder(policy.files).get("vocab_size")
+    if entries is not None and len(tokenizer) > entries:
         raise ConfigurationError(
-            f"the tokenizer of {policy.label} has {tokens} entries, and its model "
-            f"{entries}: it is another model's",
-            "put the model's own tokenizer beside it",
+            f"the tokenizer of {policy.label} has {len(tokenizer)} entries, and its model "
+            f"{entries}: it is another model's, or was enlarged without it",
+            "put the model's own tokenizer beside it, or resize the model's embeddings",
+        )
+    if tokenizer.eos_token_id is None:
+        raise ConfigurationError(
+            f"the tokenizer of {policy.label} has no end-of-sequence token, so no text would end",
+            "name one as eos_token in its tokenizer_config.json",
         )
 
 

@@ -145,9 +145,22 @@ def _whole_size(file: Path) -> int | None:
 def require_folder(path: str | Path) -> None:
     """Raise DataError where a local folder is missing, before the Hub is asked for that name."""
     text = str(path)
+    refuse_gguf(text)
     looks_local = text.startswith((".", "/", "~")) or text.count("/") > 1
     if looks_local and not Path(text).is_dir():
         raise DataError(f"there is no folder {text}", "give the folder of a model, or a run's id")
+
+
+def refuse_gguf(path: str) -> None:
+    """Raise DataError for a GGUF file, and for a folder with such files and no model."""
+    folder = Path(path)
+    alone = folder.is_dir() and not is_model_folder(folder) and any(folder.glob("*.gguf"))
+    if alone or path.lower().endswith(".gguf"):
+        raise DataError(
+            f"{path} holds a model as llama.cpp stores it (GGUF)",
+            "make a folder of it: load model and tokenizer by Transformers' "
+            "from_pretrained(FOLDER, gguf_file=NAME), and save both by save_pretrained(NEW)",
+        )
 
 
 def is_adapter(folder: Path) -> bool:
@@ -205,6 +218,18 @@ def adapter_base(folder: Path) -> str:
     return str(recorded)
 
 
+def embedding_rows(adapter: Path) -> int | None:
+    """Return the vocabulary of the embedding or head that an adapter brings; None without one."""
+    try:
+        with (adapter / "adapter_model.safetensors").open("rb") as file:
+            tensors = json_value(file.read(int.from_bytes(file.read(8), "little")))
+    except (OSError, ValueError):
+        return None
+    layers = ("embed_tokens.weight", "wte.weight", "embed_in.weight", "lm_head.weight")
+    rows = (tensor["shape"][0] for name, tensor in tensors.items() if name.endswith(layers))
+    return next(rows, None)
+
+
 def stored_dtype(folder: Path) -> str | None:
     """The type in which a folder's weights are stored, as `bfloat16`; None where it doesn't say.
 
@@ -254,11 +279,16 @@ def _adapter_settings(folder: Path) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class TokenizerFacts:
-    """The end-of-sequence token and the chat template of a tokenizer, and where it was read."""
+    """What a prompt template asks of a tokenizer, and where it was read.
+
+    `begins_with_bos` says whether the tokenizer puts `bos_token` before every text.
+    """
 
     eos_token: str | None
     chat_template: Any
     name_or_path: str = ""
+    bos_token: str | None = None
+    begins_with_bos: bool = False
 
 
 def tokenizer_facts(folder: Path) -> TokenizerFacts | None:
@@ -266,8 +296,26 @@ def tokenizer_facts(folder: Path) -> TokenizerFacts | None:
     config = read_json(folder / "tokenizer_config.json")
     if not config:
         return None
-    ends = _text(config.get("eos_token"))
-    return TokenizerFacts(ends, _chat_template(folder, config), str(folder))
+    ends, bos = _text(config.get("eos_token")), _text(config.get("bos_token"))
+    begins = bos is not None and bool(config.get("add_bos_token") or _first_added(folder) == bos)
+    return TokenizerFacts(ends, _chat_template(folder, config), str(folder), bos, begins)
+
+
+def _first_added(folder: Path) -> str | None:
+    """Return the special token that tokenizer.json has put before a text; None without one."""
+    try:
+        text = (folder / "tokenizer.json").read_text(encoding="utf-8")
+        # the vocabulary behind it has some hundred thousand entries
+        _, _, rest = text.partition('"post_processor":')
+        processor = json.JSONDecoder().raw_decode(rest.lstrip())[0] or {}
+    except (OSError, ValueError):
+        return None
+    for step in processor.get("processors", [processor]):
+        if "cls" in step:
+            return str(step["cls"][0])
+        for piece in step.get("single", [])[:1]:
+            return (piece.get("SpecialToken") or {}).get("id")
+    return None
 
 
 def _chat_template(folder: Path, config: dict[str, Any]) -> Any:
@@ -296,7 +344,13 @@ _SHAPE = (
 
 def shape(config: Mapping[str, Any]) -> Facts:
     """Return architecture, sizes and vocabulary, of the content of a config.json."""
-    return {name: config[name] for name in _SHAPE if name in config}
+    text = text_part(config)
+    return {name: text[name] for name in _SHAPE if name in text}
+
+
+def text_part(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the content of a config.json with what it says of the text model on top."""
+    return {**config, **(config.get("text_config") or {})}
 
 
 def facts_of_folder(folder: Path) -> Facts:

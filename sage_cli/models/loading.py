@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -11,12 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sage_cli.config.consent import HOW_TO_CONSENT
-from sage_cli.errors import DataError
+from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.models.folders import (
     adapter_base,
+    embedding_rows,
     is_adapter,
     model_files,
     pinned_revision,
+    tokenizer_facts,
     without_weights,
 )
 from sage_cli.settings.sections.model import LoraSection
@@ -59,10 +62,9 @@ def load_tokenizer(
 
     Raises DataError when the folder has none.
     """
-    from transformers import AutoTokenizer
+    from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-    model_files(str(path), revision)
-    folder = Path(path)
+    facts, folder = tokenizer_facts(model_files(str(path), revision)), Path(path)
     if folder.is_dir() and not any((folder / name).is_file() for name in TOKENIZER_FILES):
         raise DataError(
             f"no tokenizer can be loaded from {path}: it holds none of "
@@ -70,14 +72,19 @@ def load_tokenizer(
             "name a folder that holds tokenizer.json, or a model of the Hub",
         )
     with _loading("tokenizer", path, "a folder that holds tokenizer.json"):
-        tokenizer = AutoTokenizer.from_pretrained(
-            str(path),
-            revision=pinned_revision(str(path), revision),
-            trust_remote_code=trust_remote_code,
-        )
+        given = {
+            "revision": pinned_revision(str(path), revision),
+            "trust_remote_code": trust_remote_code,
+        }
+        tokenizer = AutoTokenizer.from_pretrained(str(path), **given)
+        # a byte-level tokenizer.json whose class is called Llama's is read as SentencePiece's
+        if " " not in tokenizer.decode(tokenizer("a a", add_special_tokens=False)["input_ids"]):
+            tokenizer = PreTrainedTokenizerFast.from_pretrained(str(path), **given)
     tokenizer.padding_side = "left"
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
+    if facts and facts.begins_with_bos and not tokenizer("")["input_ids"]:
+        tokenizer.add_bos_token = True  # Transformers 5 leaves the entry out beside tokenizer.json
     return tokenizer
 
 
@@ -119,31 +126,143 @@ def load_model(
         if has_adapter:
             from peft import PeftModel
 
+            rows = embedding_rows(Path(path))
+            if rows not in (None, len(model.get_input_embeddings().weight)):
+                model.resize_token_embeddings(rows, mean_resizing=False)
             model = PeftModel.from_pretrained(model, str(path), is_trainable=trainable)
             _name_base(model, base)
+    whole = model.get_base_model() if has_adapter else model
+    _settle(whole, (kernels or {}).get("attn_implementation"))
     return model
+
+
+def outline(path: str | Path, *, trust_remote_code: bool = False) -> Any:
+    """Return the model that a folder describes, without weights or adapter; raises DataError."""
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    whole = model_files(adapter_base(Path(path))) if is_adapter(Path(path)) else path
+    with _loading("model", path, "a Hugging Face folder with config.json"), torch.device("meta"):
+        config = AutoConfig.from_pretrained(str(whole), trust_remote_code=trust_remote_code)
+        return AutoModelForCausalLM.from_config(config, trust_remote_code=trust_remote_code)
+
+
+def context_of(config: Any) -> int | None:
+    """Return how many tokens a model of this Transformers configuration reads; None: any number.
+
+    As vLLM counts: RoPE that is stretched by a factor reads so many times more than it was
+    trained on.
+    """
+    text = config.get_text_config()
+    context = getattr(text, "max_position_embeddings", None)
+    if not isinstance(context, int) or context < 1:
+        return None
+    rope = getattr(text, "rope_parameters", None) or {}
+    if rope.get("rope_type") not in ("linear", "dynamic", "yarn"):
+        return context
+    trained = rope.get("original_max_position_embeddings") or context
+    return max(context, int(trained * rope.get("factor", 1)))
+
+
+def _settle(model: Any, attention: str | None) -> None:
+    """Make a loaded model fit to be sampled from, trained and saved.
+
+    Generation settings keep token ids alone: nothing else is used, and those that contradict one
+    another can't be saved. Attention scores are capped where the configuration says so, which
+    Transformers' default attention ignores. Weights that texts never pass, as a vision tower's,
+    are frozen: processes that train together would wait for their gradients.
+    """
+    from transformers import GenerationConfig
+
+    given = vars(model.generation_config) if model.generation_config is not None else {}
+    ids = {name: given[name] for name in given if name.endswith("_token_id")}
+    model.generation_config = GenerationConfig(**ids)
+    text = model.config.get_text_config()
+    if getattr(text, "attn_logit_softcapping", None):
+        if attention == "sdpa":
+            raise ConfigurationError(
+                f"model.attention is 'sdpa', which ignores that {type(model).__name__} caps its "
+                "attention scores",
+                "leave model.attention out, or use --set model.attention=flex_attention",
+            )
+        model.set_attn_implementation(attention or "eager")
+    if text is not model.config:
+        read = {*model.get_decoder().parameters(), *model.get_output_embeddings().parameters()}
+        for weight in set(model.parameters()) - read:
+            weight.requires_grad_(False)
 
 
 def attach_lora(model: Any, lora: LoraSection, seed: int = 0) -> Any:
     """`model` with fresh low-rank adapters on `lora.targets`, everything else frozen.
 
-    Their random halves depend on `seed` alone, so that a repeated training is the same.
+    Targets are linear layers, or stacked experts, of the text model: not of a vision tower, and
+    not the head. The adapters' random halves depend on `seed` alone, so that a repeated training is
+    the same. Raises ConfigurationError, with the names that exist, where a target matches nothing.
     """
     import torch
     from peft import LoraConfig, get_peft_model
+    from transformers.pytorch_utils import Conv1D
 
+    text, head = model.get_decoder(), model.get_output_embeddings()
+    (prefix,) = [name for name, module in model.named_modules() if module is text]
+    linear = {
+        name
+        for name, module in text.named_modules()
+        if isinstance(module, torch.nn.Linear | Conv1D) and module is not head
+    }
+    reads_images = model.config.get_text_config() is not model.config
     config = LoraConfig(
         r=lora.rank,
         lora_alpha=lora.alpha,
         lora_dropout=lora.dropout,
         target_modules=list(lora.targets),
+        exclude_modules=rf"(?!{re.escape(prefix)}\.).*" if reads_images else None,
         task_type="CAUSAL_LM",
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        adapted = get_peft_model(model, config)
+        try:
+            adapted, problem = get_peft_model(model, config), ""
+        except ValueError as error:
+            problem = str(error).partition("\n")[0]
+    # peft has taken the names of experts, which are stacked parameters, out of `target_modules`
+    left = [target for target in lora.targets if target in config.target_modules]
+    lacking = [target for target in left if not any(f".{n}".endswith(f".{target}") for n in linear)]
+    if lacking:
+        problem = f"{', '.join(lacking)} of model.lora.targets match no layer"
+    if problem:
+        names = ",".join(sorted({name.rpartition(".")[2] for name in linear}))
+        raise ConfigurationError(
+            f"no adapters can be put on {type(model).__name__}: {problem}",
+            f"the linear layers of its text model: --set 'model.lora.targets=[{names}]'",
+        )
     _name_base(adapted, model.name_or_path)
     return adapted
+
+
+def changes_weights(layer: Any) -> bool:
+    """Return True if an adapter changes the weights of `layer`, or has others in their place."""
+    from peft.tuners.tuners_utils import BaseTunerLayer
+    from peft.utils.other import AuxiliaryTrainingWrapper
+
+    return isinstance(layer, BaseTunerLayer | AuxiliaryTrainingWrapper)
+
+
+def merged(model: Any) -> Any:
+    """Return a model with its adapter merged.
+
+    A head that shares the embedding's weights gets its own where the adapter changes one of them.
+    """
+    import torch
+
+    whole = model.get_base_model()
+    embedding, head = whole.get_input_embeddings(), whole.get_output_embeddings()
+    if whole.config.tie_word_embeddings and (changes_weights(embedding) or changes_weights(head)):
+        plain = getattr(head, "base_layer", getattr(head, "original_module", head))
+        plain.weight = torch.nn.Parameter(plain.weight.detach().clone())
+        whole.config.tie_word_embeddings = False
+        whole.config.get_text_config().tie_word_embeddings = False
+    return model.merge_and_unload(safe_merge=True)
 
 
 def _name_base(adapted: Any, base: str) -> None:

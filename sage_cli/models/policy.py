@@ -19,6 +19,7 @@ from sage_cli.models.folders import (
     model_files,
     pinned_revision,
     read_json,
+    refuse_gguf,
     stored_dtype,
     tokenizer_facts,
     whole_model,
@@ -286,6 +287,13 @@ class Policy:
 
         return load_tokenizer(self.path, **self.loading)
 
+    @cached_property
+    def outline(self) -> Any:
+        """Its model without weights; an adapter's base."""
+        from sage_cli.models.loading import outline
+
+        return outline(self.files, trust_remote_code=self.loading["trust_remote_code"])
+
     def model(
         self,
         *,
@@ -393,6 +401,7 @@ def named_run(name: str, runs: Runs) -> Run | None:
 
     Raises StoreError where it is neither, and TornError where the run can't be read.
     """
+    refuse_gguf(name)
     if Path(name).is_dir() and run_of(Path(name)) is None:
         if is_model_folder(Path(name)):
             return None

@@ -281,6 +281,7 @@ def how_trained(config: SageConfig, shape: Shape, gpu: Gpu | None) -> TrainingSe
         reference=rl.keeps_reference or (anchor.kl == "reverse" and anchor.beta > 0),
         shards=rl.processes if sharded_by(rl.accelerate) else 1,
         fused=gpu is not None,
+        exact_head=anchor.estimator == "head",
     )
 
 

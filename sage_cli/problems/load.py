@@ -23,7 +23,7 @@ from sage_cli.problems.registry import (
     trained_on,
 )
 from sage_cli.problems.rows import DataSet, is_number
-from sage_cli.problems.sources import open_source, source_identity
+from sage_cli.problems.sources import local_files, open_source, source_identity
 from sage_cli.settings.own_code import named
 from sage_cli.settings.sections.data import DataSection, FieldsSection, SourceSection
 from sage_cli.settings.sections.training import SftSection
@@ -69,14 +69,22 @@ def read_problems(
     return problems
 
 
-def worked_rows(source: SourceSection, data: DataSection) -> Iterator[tuple[Problem, str]]:
-    """Yield each row of a source with worked solutions: the problem and its working-out."""
+def worked_rows(source: SourceSection, data: DataSection) -> Iterator[tuple[Problem, str | None]]:
+    """Yield each row's problem and its working-out, None where the user named no column of them."""
     for member in members(source.name, source.split):
-        if isinstance(member, Generated):
+        is_named = isinstance(member, Path) or (isinstance(member, DataSet) and not member.question)
+        if not is_named and not getattr(member, "working", None):
             raise DataError(
                 f"{source.name} has no worked solutions to learn from",
-                "name arithmetic, or a data set",
+                "name a source that has (arithmetic, openmathreasoning-mini, asdiv, svamp), or a "
+                "file, and its column with data.sft.fields.working",
             )
+        if is_named and source.fields.working is None:
+            log.warning(
+                "%s: data.sft.fields.working names no column of worked solutions, so SFT learns "
+                "the golds alone", source.name,
+            )  # fmt: skip
+        assert not isinstance(member, Generated)
         yield from open_source(member, data, source.fields).worked()
 
 
@@ -141,13 +149,33 @@ def load_training_problems(data: DataSection) -> list[Problem]:
             "%s has one question with two golds, and one of them pays for a wrong answer: %s says "
             "%s, %s says %s", source.name, first.id, first.gold, second.id, second.gold
         )  # fmt: skip
-    chosen = [p for p in problems if not source.numeric_only or is_number(p.gold)][: source.limit]
+    chosen = [p for p in problems if not source.numeric_only or is_number(p.golds[0])][
+        : source.limit
+    ]
     if not chosen:
         raise ConfigurationError(
             f"no problem of {source.name} has a numeric gold, and data.rl.numeric_only is true",
             "use --set data.rl.numeric_only=false, or name another source",
         )
     return chosen
+
+
+def is_here(name: str, data: DataSection, split: str | None = None) -> bool:
+    """Return True if the rows of a source can be read without the Hub."""
+    sources = members(name, split)
+    return all(not isinstance(source, DataSet) or local_files(source, data) for source in sources)
+
+
+def check_training_problems(data: DataSection) -> None:
+    """Read the problems of `data.rl`, unless the Hub has them. Raises what training would raise."""
+    if generated(data.rl.name) is None and is_here(data.rl.name, data, data.rl.split):
+        load_training_problems(data)
+
+
+def check_demonstrations(data: DataSection, sft: SftSection) -> None:
+    """Read the rows of `data.sft`, unless the Hub has them. Raises what training would raise."""
+    if demonstrator(data) is None and is_here(data.sft.name, data, data.sft.split):
+        load_demonstrations(data, sft)
 
 
 N = 13
@@ -270,11 +298,10 @@ def _suitable(
     source = data.sft
     longest = source.max_prompt_share * max_length
     for problem, working in worked_rows(source, data):
-        if source.numeric_only and not is_number(problem.gold):
+        if source.numeric_only and not is_number(problem.golds[0]):
             continue
-        demonstration = Demonstration(
-            problem.question, THINK.sub("", working).strip(), problem.gold
-        )
+        shown = None if working is None else THINK.sub("", working).strip()
+        demonstration = Demonstration(problem.question, shown, problem.golds[0])
         if length is None or source.max_prompt_share == 1 or length(demonstration) <= longest:
             yield demonstration
 

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from sage_cli.settings.judge_names import each_gold
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:
@@ -26,18 +28,29 @@ class Problem:
     meta: Mapping[str, Any] = field(default_factory=dict)
     working: str | None = None
 
+    @property
+    def golds(self) -> tuple[str, ...]:
+        """The golds of which any is right: the gold alone, unless its column held a list."""
+        return each_gold(self.gold)
+
 
 @dataclass(frozen=True, slots=True)
 class Demonstration:
     """A worked answer for supervised warm-up.
 
-    `loss` says what the loss covers: the completion alone, or the question as well.
+    Without a working the answer alone is learnt. `loss` says what the loss covers: the completion
+    alone, or the question as well.
     """
 
     question: str
-    working: str
+    working: str | None
     answer: str
     loss: str = "completion"
+
+    @property
+    def text(self) -> str:
+        """The characters that a tokenizer made for demonstrations needs."""
+        return f"{self.question}\n{self.answer if self.working is None else self.working}"
 
 
 def problem_id(source: str, question: str, gold: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
@@ -158,6 +159,9 @@ def _fault(name: str, registered: object) -> str | None:
 BENCHMARKS_GROUP = "sage_cli.benchmarks"
 """Entry points of other packages: a `DataSet`, a `Group`, or a list of them."""
 
+_HUB_NAME = re.compile(r"([\w.-]+/[\w.-]+)(?:/([\w.-]+))?(?::([\w.-]+))?")
+"""ORG/NAME, and perhaps a configuration and a split."""
+
 Entry = DataSet | Group | Generated
 Member = Path | DataSet | Generated
 """What problems are read from in the end: a file, a data set, a split of a generator."""
@@ -187,7 +191,7 @@ def entries() -> dict[str, Entry]:
 
 
 def find(name: str) -> Entry:
-    """Return the entry called `name`; DataError with the nearest name when there is none."""
+    """Return the entry called `name`, or the data set of the Hub; DataError for an unknown name."""
     if name in _SHIPPED:
         return _SHIPPED[name]
     whole, _, settings = name.partition(":")
@@ -196,11 +200,32 @@ def find(name: str) -> Entry:
     by_name = entries()
     if name in by_name:
         return by_name[name]
+    if not Path(name).exists() and (named := _HUB_NAME.fullmatch(name)):
+        return _on_hub(by_name, name, *named.groups())
     near = get_close_matches(name, by_name, n=1, cutoff=0.5)
     raise DataError(
         f"unknown benchmark '{name}'" + (f"; did you mean '{near[0]}'?" if near else ""),
-        f"known: {', '.join(by_name)}; or a path that ends in {', '.join(SUFFIXES)}",
+        f"known: {', '.join(by_name)}; or a path that ends in {', '.join(SUFFIXES)}; or a data set "
+        "of the Hub, as ORG/NAME or ORG/NAME/CONFIGURATION:SPLIT",
     )
+
+
+def _on_hub(
+    by_name: Mapping[str, Entry], name: str, hub: str, config: str | None, split: str | None
+) -> DataSet:
+    """Return a data set of the Hub that nobody declared: its columns are those that a user names.
+
+    Raises DataError for one that is declared, unless its configuration or split is named.
+    """
+    known = [entry for entry in by_name.values() if isinstance(entry, DataSet) and entry.hub == hub]
+    if known and not (config or split):
+        raise DataError(
+            f"{hub} is known as "
+            + " and ".join(f"{entry.name} ({entry.title})" for entry in known),
+            f"name it so; or, to read columns of your choice, as {hub}/CONFIGURATION:SPLIT",
+        )
+    splits = (split,) if split else ()
+    return DataSet(name, name, hub, splits, (), (), (), config=config, part_of=hub)
 
 
 def members(name: str, split: str | None = None) -> list[Member]:

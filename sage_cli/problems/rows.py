@@ -1,18 +1,20 @@
-"""Rows of JSONL, CSV and Parquet files; a broken line is named by its number."""
+"""Rows of JSONL, JSON, CSV and Parquet files; a broken line is named by its number."""
 
 from __future__ import annotations
 
 import csv
 import logging
-import math
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from difflib import get_close_matches
 from functools import cache
-from itertools import islice
+from math import isfinite
 from pathlib import Path
+from textwrap import shorten
 from typing import Any, TextIO
 
 from sage_cli.errors import DataError
@@ -20,6 +22,7 @@ from sage_cli.file_hash import file_hash
 from sage_cli.json_value import json_value
 from sage_cli.latex_boxed import last_boxed
 from sage_cli.problems.problem import Problem, problem_id
+from sage_cli.settings.judge_names import any_of
 from sage_cli.settings.sections.data import FieldsSection
 
 DELIMITERS = (",", ";", "\t")
@@ -29,14 +32,14 @@ Row = tuple[str, dict[str, Any]]
 
 
 def read_file(path: Path) -> Iterator[Row]:
-    """Yield the rows of a JSONL, CSV or Parquet file.
+    """Yield the rows of a JSONL, JSON, CSV or Parquet file.
 
     Raises DataError when the file isn't there, is of another kind, or has a row that isn't one.
     """
     _require(path)
     if path.suffix not in _READERS:
         raise DataError(
-            f"{path} is neither JSONL, CSV nor Parquet",
+            f"{path} is neither JSONL, JSON, CSV nor Parquet",
             f"name a file that ends in {', '.join(SUFFIXES)}",
         )
     return _READERS[path.suffix](path)
@@ -80,16 +83,36 @@ def _json_object(line: str, path: Path, number: int) -> dict[str, Any]:
     try:
         row = json_value(line)
     except ValueError as error:
+        reason = re.sub(r": line \d+ column (\d+).*", r" at character \1", str(error))
         raise DataError(
-            f"{path}, line {number}, isn't JSON: {error}",
+            f"{path}, line {number}, isn't JSON: {reason}",
             "mend or remove the line; each line is one JSON object",
         ) from error
+    return _object(row, f"{path}, line {number},")
+
+
+def _object(row: Any, where: str) -> dict[str, Any]:
     if not isinstance(row, dict):
         raise DataError(
-            f"{path}, line {number}, is a JSON {type(row).__name__}, not an object",
-            'each line is one JSON object, as {"question": ..., "gold": ...}',
+            f"{where} is a JSON {type(row).__name__}, not an object",
+            'each row is one JSON object, as {"question": ..., "gold": ...}',
         )
     return row
+
+
+def _json(path: Path) -> Iterator[Row]:
+    """Rows of a JSON array; a file that doesn't begin with one has an object in each line."""
+    with _text(path) as file:
+        text = file.read()
+    if not text.lstrip().startswith("["):
+        yield from _jsonl(path)
+        return
+    try:
+        rows = json_value(text)
+    except ValueError as error:
+        raise DataError(f"{path} isn't JSON: {error}", "write the file again") from error
+    for number, row in enumerate(rows, 1):
+        yield f"{path}, row {number}", _object(row, f"{path}, row {number},")
 
 
 def _csv(path: Path) -> Iterator[Row]:
@@ -156,14 +179,17 @@ def _text(path: Path, newline: str | None = None) -> Iterator[TextIO]:
 
 _READERS: Mapping[str, Callable[[Path], Iterator[Row]]] = {
     ".jsonl": _jsonl,
+    ".json": _json,
     ".csv": _csv,
     ".parquet": _parquet,
 }
 SUFFIXES = tuple(_READERS)
 
 _UNNAMED = FieldsSection()
-_GOLDS = ("ground_truth", "solution", "answer", "gold")
-"""Columns of the right answer beside `prompt` or `messages`, the first that is there."""
+_GOLDS = ("reward_model.ground_truth", "ground_truth", "answer", "solution", "gold")
+"""Places of the right answer beside `prompt` or `messages`, the first that a row has filled. TRL's
+`solution` is a worked one where there is an `answer` too."""
+_ANY_OF_LIST = "; if any gold of a list is right, fields.any_of=true takes them all"
 
 log = logging.getLogger(__name__)
 
@@ -174,6 +200,11 @@ def value_at(values: Mapping[str, Any], path: str) -> Any:
     A column whose own name has dots comes first. Of a list with one element, which is how some
     files hold a text, the element is returned. Raises KeyError where there is nothing.
     """
+    inside = _inside(values, path)
+    return inside[0] if isinstance(inside, list) and len(inside) == 1 else inside
+
+
+def _inside(values: Mapping[str, Any], path: str) -> Any:
     inside: Any = values
     for step in (path,) if path in values else path.split("."):
         if isinstance(inside, Mapping) and step in inside:
@@ -182,13 +213,13 @@ def value_at(values: Mapping[str, Any], path: str) -> Any:
             inside = inside[int(step)]
         else:
             raise KeyError(path)
-    return inside[0] if isinstance(inside, list) and len(inside) == 1 else inside
+    return inside
 
 
 def has(values: Mapping[str, Any], path: str) -> bool:
     """Return True if a row has a value at `path`."""
     try:
-        value_at(values, path)
+        _inside(values, path)
     except KeyError:
         return False
     return True
@@ -199,66 +230,79 @@ def _is_place(step: str, among: list[Any]) -> bool:
     return whole.isdecimal() and -len(among) <= int(step) < len(among)
 
 
-def fields_of(path: Path, fields: FieldsSection) -> FieldsSection:
-    """Return the columns of a file: those that are `named`, else those of a known program's form.
-
-    What was detected is said once.
-    """
-    if (fields.question, fields.gold) != (_UNNAMED.question, _UNNAMED.gold):
-        return fields
-    row = next((values for _, values in islice(read_file(path), 1)), {})
-    form = None if has(row, "question") and has(row, "gold") else _form(row)
-    if form is None:
-        return fields
-    program, question, gold = form
-    _say(path, program, question, gold)
-    return fields.model_copy(update={"question": question, "gold": gold})
-
-
-def _form(row: Mapping[str, Any]) -> tuple[str, str, str] | None:
-    """Return the program whose form a row has, and its columns of question and gold."""
-    question = _asked(row, "prompt") or _asked(row, "messages")
-    if question is None:
-        return None
-    if question.startswith("prompt") and has(row, "reward_model.ground_truth"):
-        return "verl", question, "reward_model.ground_truth"
-    gold = next((name for name in _GOLDS if row.get(name) not in (None, "", [])), None)
-    if gold is None:
-        return None
-    return "open-instruct" if question.startswith("messages") else "TRL", question, gold
-
-
-def _asked(row: Mapping[str, Any], column: str) -> str | None:
-    """Return the path of the question in a column of text or of turns: the last turn of the user.
-
-    None where the column is neither.
-    """
-    turns = row.get(column)
-    if isinstance(turns, str) and column == "prompt":
-        return column
+def _turns(values: Mapping[str, Any], column: str) -> list[Mapping[str, Any]]:
+    """Return the chat turns at `column`; empty where there is something else."""
+    turns = _inside(values, column) if has(values, column) else None
     if not isinstance(turns, list):
-        return None
-    for back in range(1, len(turns) + 1):
-        turn = turns[-back]
-        if isinstance(turn, Mapping) and turn.get("role") == "user" and "content" in turn:
-            return f"{column}.-{back}.content"
-    return None
+        return []
+    return turns if all(isinstance(turn, Mapping) and "role" in turn for turn in turns) else []
 
 
-@cache
-def _say(path: Path, program: str, question: str, gold: str) -> None:
-    log.warning(
-        "%s has the columns of %s: the question is %s, the gold %s", path, program, question, gold
-    )
+def _asked(row: Row, column: str) -> tuple[str, list[str]]:
+    """Return where a row's question stands, and the roles of the turns that are left out.
+
+    It is a column itself, or among chat turns the user's last one. Raises DataError where another
+    turn is named, or none is the user's.
+    """
+    where, values = row
+    above, _, place = column.removesuffix(".content").rpartition(".")
+    turns, index = _turns(values, column), None
+    if turns:
+        backs = range(-1, -len(turns) - 1, -1)
+        index = next((back for back in backs if turns[back]["role"] == "user"), None)
+        above = column
+    elif column.endswith(".content") and (turns := _turns(values, above)):
+        index = int(place) if turns[int(place)]["role"] == "user" else None
+    if not turns:
+        return column, []
+    if index is None:
+        raise DataError(
+            f"{where}: {column} holds no turn of the user",
+            f"mend or remove it; name the column {above} itself, and each row's question is the "
+            "user's last turn",
+        )
+    left_out = [str(turn["role"]) for turn in turns if turn is not turns[index]]
+    return f"{above}.{index}.content", left_out
+
+
+def _parts(values: Mapping[str, Any], path: str) -> list[str]:
+    """Return the texts of a turn whose content is in parts of type text; empty for any other."""
+    content = _inside(values, path)
+    parts = content if isinstance(content, list) else [content]
+    texts = [
+        part["text"]
+        for part in parts
+        if isinstance(part, Mapping) and part.get("type") == "text" and "text" in part
+    ]
+    return list(map(as_text, texts)) if len(texts) == len(parts) else []
+
+
+def _plain(row: Row, path: str, value: Any, more: str = "") -> str:
+    """Return a text, a number or a boolean as text; DataError, advising `more`, for another."""
+    try:
+        return as_text(value)
+    except TypeError:
+        inner = next(iter(value), "0") if isinstance(value, Mapping) else "0"
+        raise DataError(
+            f"{row[0]}: {path} holds the {type(value).__name__} {shorten(str(value), 80)}, not a "
+            "text, a number or a boolean",
+            f"name what is inside, as {path}.{inner}, by evaluation.fields (for training "
+            f"data.rl.fields, data.sft.fields){more}",
+        ) from None
 
 
 GoldRule = Callable[[str], str | None]
 
 
 def as_text(value: Any) -> str:
-    """Return a column's value as text; AMC23 stores floats, and 27.0 reads as 27."""
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
+    """Return a text, a number or a boolean as text; AMC23 stores floats, and 27.0 reads as 27.
+
+    Empty for what is missing, which pandas writes as NaN. Raises TypeError for anything else.
+    """
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() else str(value) if isfinite(value) else ""
+    if not isinstance(value, str | int | Decimal | None):
+        raise TypeError
     return "" if value is None else str(value).strip()
 
 
@@ -291,7 +335,7 @@ def before_unit(text: str) -> str | None:
 def is_number(text: str) -> bool:
     """Return True if `text` is a finite decimal number, as 12, -0.5 or 1e5."""
     try:
-        return math.isfinite(float(text)) and "_" not in text
+        return isfinite(float(text)) and "_" not in text
     except ValueError:
         return False
 
@@ -354,12 +398,18 @@ class Group:
 
 @dataclass(frozen=True)
 class Layout:
-    """The columns of a source; of alternatives the first that is there counts."""
+    """The columns of a source; of alternatives the first that is there counts.
+
+    `any_of`: a gold may be a list, any of which is right. `places` are where rows of a file have
+    their questions, if not in the columns as they are.
+    """
 
     source: str
     question: tuple[tuple[str, ...], ...]
     gold: tuple[tuple[str, GoldRule], ...]
     working: str | None = None
+    any_of: bool = False
+    places: tuple[tuple[str, ...], ...] = ()
 
     @classmethod
     def of_data_set(cls, data_set: DataSet) -> Layout:
@@ -370,43 +420,79 @@ class Layout:
     @classmethod
     def of_file(cls, name: str, fields: FieldsSection) -> Layout:
         """Return the layout of a file whose columns the user named."""
-        return cls(name, ((fields.question,),), ((fields.gold, whole),), fields.working)
+        gold = ((fields.gold, whole),)
+        return cls(name, ((fields.question,),), gold, fields.working, fields.any_of)
+
+    def found_in(self, rows: Sequence[Row], name: str) -> Layout:
+        """Return the layout with the columns that the rows have, if nobody named others.
+
+        Says what was detected, and which chat turns are no part of a question.
+        """
+        layout, program = _detected(self, [values for _, values in rows])
+        places, left_out = {}, Counter[str]()
+        for row in rows:
+            with suppress(DataError):  # is for whoever reads the problems
+                asked = [_asked(row, column) for column in layout._question_columns(row)]
+                paths = [path + ".*.text" * bool(_parts(row[1], path)) for path, _ in asked]
+                places[tuple(paths)] = True
+                left_out.update({role for _, roles in asked for role in roles})
+        layout = replace(layout, places=tuple(places))
+        if program:
+            questions = " or ".join(path for paths in places for path in paths)
+            _say(
+                f"{name} has the columns of {program}: the question is {questions}, the gold "
+                f"{layout.gold[0][0]}"
+            )
+        if left_out:
+            turns = ", ".join(f"{role} in {n} of {len(rows)} rows" for role, n in left_out.items())
+            _say(f"{name}: chat turns that are left out of the question: {turns}")
+        return layout
 
     def columns(self) -> list[Any]:
-        """Return everything above as plain JSON."""
-        gold = [[column, getattr(rule, "__name__", "")] for column, rule in self.gold]
-        return [self.source, list(map(list, self.question)), gold, self.working]
+        """Return what identifies the columns as plain JSON."""
+        rule = {"whole": "any_of"} if self.any_of else {}
+        names = [(column, getattr(of_gold, "__name__", "")) for column, of_gold in self.gold]
+        gold = [[column, rule.get(name, name)] for column, name in names]
+        return [self.source, list(map(list, self.places or self.question)), gold, self.working]
 
     def problem(self, row: Row, origin: str) -> Problem:
         """Return the problem in `row`; DataError names the row that lacks a question or a gold."""
         where, values = row
         columns = self._question_columns(row)
-        question = " ".join(as_text(value_at(values, column)) for column in columns).strip()
+        paths = [_asked(row, column)[0] for column in columns]
+        texts = [self._turn_text(row, path) for path in paths]
+        question = " ".join(texts).strip()
         if not question:
             raise DataError(f"{where} has no question ({_listed(columns)})", "mend or remove it")
         column, gold = self._gold(row)
         used = {top for path in (*columns, column, self.working or "") for top in _tops(path)}
         meta = {key: value for key, value in values.items() if key not in used}
         id_ = problem_id(self.source, question, gold)
-        working = self._working_of(values)
+        working = self._working_of(row)
         return Problem(id_, self.source, question, gold, {**meta, "origin": origin}, working)
 
-    def _working_of(self, values: Mapping[str, Any]) -> str | None:
-        there = self.working is not None and has(values, self.working)
-        return as_text(value_at(values, self.working)) or None if there and self.working else None
+    def _working_of(self, row: Row) -> str | None:
+        column = self.working
+        if column is None or not has(row[1], column):
+            return None
+        return self._turn_text(row, column) or None
 
-    def working_out(self, row: Row) -> str:
-        """Return the worked solution in `row`; DataError names the row that lacks it."""
+    def _turn_text(self, row: Row, path: str) -> str:
+        """Return the text at `path`; of content in parts their texts, joined."""
+        joined = "".join(_parts(row[1], path))
+        return joined or _plain(row, path, value_at(row[1], path))
+
+    def working_out(self, row: Row) -> str | None:
+        """Return the worked solution in `row`, None where no column of them is named.
+
+        Raises DataError that names the row which lacks it.
+        """
         where, values = row
         if self.working is None:
-            raise DataError(
-                f"{self.source} has no worked solutions to learn from",
-                "name a source that has (openmathreasoning-mini, asdiv, svamp, arithmetic-train), "
-                "or the file's column with data.sft.fields.working",
-            )
+            return None
         if not has(values, self.working):
             raise _no_column(where, self.working, values)
-        working = as_text(value_at(values, self.working))
+        working = self._working_of(row)
         if not working:
             raise DataError(f"{where} has no worked solution (column {self.working})")
         return working
@@ -425,13 +511,52 @@ class Layout:
         if not present:
             raise _no_column(where, self.gold[0][0], values)
         for column, rule in present:
-            gold = rule(as_text(value_at(values, column)))
-            if gold is not None:
-                return column, gold
+            listed = _inside(values, column)
+            texts = (
+                [_plain(row, column, value) for value in listed]
+                if self.any_of and isinstance(listed, list)
+                else [_plain(row, column, value_at(values, column), _ANY_OF_LIST)]
+            )
+            golds = [gold for text in texts if (gold := rule(text)) is not None]
+            if golds and len(golds) == len(texts):
+                return column, any_of(golds)
         raise DataError(
             f"{where} has no gold answer ({_listed([column for column, _ in present])})",
             "mend or remove it: a problem without a gold can't be graded",
         )
+
+
+@cache
+def _say(text: str) -> None:
+    log.warning("%s", text)
+
+
+def _detected(layout: Layout, rows: Sequence[Mapping[str, Any]]) -> tuple[Layout, str | None]:
+    """Return the layout of a known program's rows, and its name; else the layout as it is."""
+    named = (layout.question, layout.gold[0][0]) != (((_UNNAMED.question,),), _UNNAMED.gold)
+    if named or any(
+        has(values, _UNNAMED.question) and has(values, _UNNAMED.gold) for values in rows
+    ):
+        return layout, None
+    columns = [
+        column
+        for column in ("prompt", "messages")
+        if any(
+            _turns(values, column) or (column == "prompt" and isinstance(values.get(column), str))
+            for values in rows
+        )
+    ]
+    gold = next((name for name in _GOLDS if any(_is_filled(values, name) for values in rows)), None)
+    if not columns or gold is None:
+        return layout, None
+    program = "verl" if "." in gold else "open-instruct" if columns[0] == "messages" else "TRL"
+    question = tuple((column,) for column in columns)
+    return replace(layout, question=question, gold=((gold, whole),)), program
+
+
+def _is_filled(values: Mapping[str, Any], path: str) -> bool:
+    value = value_at(values, path) if has(values, path) else None
+    return value not in (None, "", []) and value == value  # NaN differs from itself
 
 
 def _tops(path: str) -> tuple[str, str]:

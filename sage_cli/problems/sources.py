@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -17,13 +19,13 @@ from sage_cli.problems.rows import (
     Layout,
     Row,
     content,
-    fields_of,
     file_and_part,
     is_of_part,
     read_file,
 )
 from sage_cli.settings.sections.data import DataSection, FieldsSection
 
+log = logging.getLogger(__name__)
 _COMMIT = re.compile(r"@([0-9a-f]{40})/")
 _SHA = re.compile("[0-9a-f]{40}")
 _TIMEOUT_S = 10.0
@@ -36,21 +38,45 @@ def read_hub(data_set: DataSet) -> tuple[str, Iterator[Row]]:
     """
     import datasets
 
-    try:
-        revision = _resolve(data_set)
-        splits = [
-            datasets.load_dataset(data_set.hub, data_set.config, split=split, revision=revision)
-            for split in data_set.splits
-        ]
-    except Exception as error:  # the Hub's clients fail in a dozen unrelated classes
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise DataError(f"{data_set.hub} couldn't be read from the Hub: {reason}") from error
+    failures: list[Exception] = []
+    for place in (data_set.hub, *_snapshot(data_set)):
+        try:
+            revision = Path(place).name if failures else _resolve(data_set)
+            load = partial(
+                datasets.load_dataset, place, data_set.config,
+                revision=None if failures else revision,
+            )  # fmt: skip
+            named = {name: load(split=name) for name in data_set.splits}
+            splits = named or dict(load())
+            break
+        except Exception as error:  # the Hub's clients fail in a dozen unrelated classes
+            failures.append(error)
+    else:
+        reason = (str(failures[0]).splitlines() or [type(failures[0]).__name__])[0]
+        refused = DataError(f"{data_set.hub} couldn't be read from the Hub: {reason}")
+        raise refused from failures[0]
+    if not named and len(splits) > 1:
+        raise DataError(f"{data_set.hub} has the splits {', '.join(splits)}")
+    if failures:
+        log.warning("%s is read from the Hub's cache, %s", data_set.hub, place)
     rows = (
         (f"{data_set.hub}, {name}, row {number}", dict(row))
-        for name, split in zip(data_set.splits, splits, strict=True)
+        for name, split in splits.items()
         for number, row in enumerate(split, 1)
     )
-    return revision or _cached_commit(splits[0]), rows
+    return revision or _cached_commit(next(iter(splits.values()))), rows
+
+
+def _snapshot(data_set: DataSet) -> list[str]:
+    """Return the folder that the Hub's local cache has of a data set, if any."""
+    folder = _cache_of(data_set) / "snapshots" / str(known_commit(data_set))
+    return [str(folder)] if folder.is_dir() else []
+
+
+def _cache_of(data_set: DataSet) -> Path:
+    from huggingface_hub import constants
+
+    return Path(constants.HF_HUB_CACHE) / ("datasets--" + data_set.hub.replace("/", "--"))
 
 
 def known_commit(data_set: DataSet) -> str | None:
@@ -59,12 +85,10 @@ def known_commit(data_set: DataSet) -> str | None:
     The pinned one; else the one that the Hub's local cache holds, the newest of several; else
     None. What is pinned to a tag or branch counts as not pinned.
     """
-    from huggingface_hub import constants
-
     if data_set.revision is not None and _SHA.fullmatch(data_set.revision):
         return data_set.revision
-    folder = Path(constants.HF_HUB_CACHE) / ("datasets--" + data_set.hub.replace("/", "--"))
-    cached = [path for path in folder.glob("snapshots/*") if _SHA.fullmatch(path.name)]
+    snapshots = _cache_of(data_set).glob("snapshots/*")
+    cached = [path for path in snapshots if _SHA.fullmatch(path.name)]
     return max(cached, key=lambda path: path.stat().st_mtime_ns).name if cached else None
 
 
@@ -105,8 +129,8 @@ class Source:
         """Yield a problem for every row. Raises DataError that names the row which isn't one."""
         return (self.layout.problem(row, self.origin) for row in self.rows)
 
-    def worked(self) -> Iterator[tuple[Problem, str]]:
-        """Yield every row's problem and working-out."""
+    def worked(self) -> Iterator[tuple[Problem, str | None]]:
+        """Yield every row's problem and working-out, None where no column of them is named."""
         return (
             (self.layout.problem(row, self.origin), self.layout.working_out(row))
             for row in self.rows
@@ -132,6 +156,10 @@ def open_source(
     if source.rows is not None:
         first, last = source.rows
         rows = islice(rows, first - 1, last)
+    if not source.question:
+        read = list(rows)
+        layout = Layout.of_file(source.hub, fields or FieldsSection()).found_in(read, source.name)
+        return Source(layout, origin, iter(read))
     chosen = (row for row in rows if _is_chosen(row, source))
     return Source(Layout.of_data_set(source), origin, chosen)
 
@@ -140,22 +168,25 @@ def _file(source: Path, fields: FieldsSection | None) -> tuple[Path, str, Layout
     """Return the file that is read for `source`, the part of it that is meant, and its columns."""
     name, part = file_and_part(str(source))
     path = Path(name)
-    return path, part, Layout.of_file(path.name, fields_of(path, fields or FieldsSection()))
+    return path, part, _file_layout(path, fields or FieldsSection(), content(path))
 
 
 def source_identity(
     source: Path | DataSet, data: DataSection, fields: FieldsSection | None = None
 ) -> dict[str, Any]:
-    """Return the determinants of the rows, as plain JSON, without reading them.
+    """Return the determinants of the rows, as plain JSON.
 
-    The content of files, or the Hub's id and commit; `commit` is None while nothing says which
-    one will be read. Raises DataError as reading does.
+    The content of files and where their rows have questions and golds, or the Hub's id and commit;
+    `commit` is None while nothing says which one will be read. Raises DataError as reading does.
     """
     if isinstance(source, Path):
         path, part, layout = _file(source, fields)
         whole = {"file": path.name, "content": content(path), "columns": layout.columns()}
         return whole | ({"part": part} if part else {})
-    columns = Layout.of_data_set(source).columns()
+    layout = Layout.of_data_set(source)
+    if not source.question:
+        layout = Layout.of_file(source.hub, fields or FieldsSection())
+    columns = layout.columns()
     where = None if source.where is None else list(source.where)
     declared = {"data_set": source.name, "columns": columns, "where": where}
     if source.rows is not None:
@@ -165,6 +196,12 @@ def source_identity(
         return {**declared, "content": [content(path) for path in files]}
     hub = {"hub": source.hub, "config": source.config, "splits": list(source.splits)}
     return {**declared, **hub, "commit": known_commit(source.pinned(data.revisions))}
+
+
+@lru_cache(maxsize=64)
+def _file_layout(path: Path, fields: FieldsSection, content: str) -> Layout:  # noqa: ARG001
+    """Return the layout of a file's rows, found once for a content."""
+    return Layout.of_file(path.name, fields).found_in(list(read_file(path)), str(path))
 
 
 def local_files(data_set: DataSet, data: DataSection) -> list[Path]:
@@ -200,7 +237,10 @@ def _rows(data_set: DataSet, data: DataSection) -> tuple[str, Iterator[Row]]:
         folder = str(root) if root else f"the folder that data.root or {ROOT_VARIABLE} names"
         raise DataError(
             f"no local copy of {data_set.name}, and {error.cause}",
-            f"put {' and '.join(data_set.files)} into {folder}" if data_set.files else None,
+            f"put {' and '.join(data_set.files)} into {folder}"
+            if data_set.files
+            else "name it as ORG/NAME/CONFIGURATION:SPLIT; for a machine without a network `hf "
+            f"download --repo-type dataset {data_set.hub}` fills the cache",
         ) from error
     return f"{data_set.hub}@{commit}", rows
 

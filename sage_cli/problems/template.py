@@ -14,10 +14,7 @@ BOXED = r"\boxed{"
 
 
 class TemplateTokenizer(Protocol):
-    """The part of a tokenizer that a template's hash needs; those of Transformers have it.
-
-    To render a prompt under `chat` it takes the tokenizer itself.
-    """
+    """The part of a tokenizer that a template needs; those of Transformers have it."""
 
     @property
     def eos_token(self) -> str | None:
@@ -35,12 +32,14 @@ class PromptTemplate:
     """Question -> prompt text, and worked answer -> completion text.
 
     The rendered text is complete: it is tokenised with `add_special_tokens=False`, or a
-    tokenizer that begins every text with a token of its own would add it a second time.
+    tokenizer that begins every text with a token of its own would add it a second time. Such a
+    token is `bos` under `paper` and `plain`; a chat template writes it itself.
     """
 
     section: PromptSection
     eos: str = ""
     tokenizer: TemplateTokenizer | None = None
+    bos: str = ""
 
     @classmethod
     def from_section(
@@ -63,16 +62,17 @@ class PromptTemplate:
                 "token, and the tokenizer has none",
                 "use prompt.format=plain, or a tokenizer with an end-of-sequence token",
             )
-        return cls(section, eos or "", tokenizer)
+        bos = "" if section.format == "chat" else _first_token(tokenizer)
+        return cls(section, eos or "", tokenizer, bos)
 
     def render(self, question: str) -> str:
         """Return the prompt; under `paper` it opens the reasoning tag (Appendix E.4)."""
         section, user = self.section, self.user_turn(question)
         if section.format == "plain":
-            return user
+            return self.bos + user
         if section.format == "paper":
             system = "" if section.system is None else section.system + self.eos
-            return system + user + section.reasoning_open
+            return self.bos + system + user + section.reasoning_open
         from jinja2 import TemplateError
 
         tokenizer: Any = self.tokenizer  # from_section refuses `chat` without one
@@ -95,10 +95,15 @@ class PromptTemplate:
         """Return the user's message for `question`."""
         return self.section.user.replace(QUESTION, question)
 
-    def complete(self, working: str, answer: str) -> str:
-        """Return the demonstration after the prompt; the trainer adds end-of-sequence."""
+    def complete(self, working: str | None, answer: str) -> str:
+        """Return the demonstration after the prompt; the trainer adds end-of-sequence.
+
+        Without a working it is the final answer alone, after the tag that `paper` has opened.
+        """
         section = self.section
         opened = "" if section.format == "paper" else section.reasoning_open
+        if working is None:
+            return ("" if opened else section.reasoning_close) + self.final(answer)
         return opened + working + section.reasoning_close + self.final(answer)
 
     def final(self, answer: str) -> str:
@@ -127,6 +132,15 @@ class PromptTemplate:
             prompt = self.render(QUESTION)
         text = json.dumps([prompt, self.complete("{working}", "{answer}"), self.stop])
         return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _first_token(tokenizer: Any) -> str:
+    """Return the token with which a tokenizer begins every text; empty if it has none."""
+    bos: str | None = getattr(tokenizer, "bos_token", None)
+    begins = getattr(tokenizer, "begins_with_bos", None)
+    if bos and begins is None:
+        begins = tokenizer("")["input_ids"][:1] == [tokenizer.bos_token_id]
+    return bos if bos and begins else ""
 
 
 def chat_messages(section: PromptSection, user: str) -> list[dict[str, str]]:

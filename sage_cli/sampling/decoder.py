@@ -19,7 +19,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sage_cli.errors import DivergedError, SamplingError
+from sage_cli.errors import DivergedError, RefusedPromptsError, SamplingError
+from sage_cli.models.loading import context_of
 from sage_cli.sampling.attention import (
     CohortMemory,
     Indices,
@@ -35,7 +36,13 @@ from sage_cli.sampling.attention import (
     release,
     threads_for,
 )
-from sage_cli.sampling.sampler import Sampler, SampleRequest, SamplingParameters, sample_seed
+from sage_cli.sampling.sampler import (
+    Sampler,
+    SampleRequest,
+    SamplingParameters,
+    sample_seed,
+    too_long,
+)
 from sage_cli.store.sample_parts import Completion
 
 if TYPE_CHECKING:
@@ -562,7 +569,22 @@ class TransformersSampler(Sampler):
         """Yield completions of prompts given as token ids, instead of the requests' texts."""
         if self._model is None:
             raise SamplingError("the transformers sampler was closed")
-        tokenized = sorted(tokenized, key=lambda pair: (len(pair[1]), pair[1]))
+        context = context_of(self._model.config)
+        refused = {
+            request.problem_id: reason
+            for request, ids in tokenized
+            if (reason := too_long(len(ids), self._max_tokens, context))
+        }
+        tokenized = sorted(
+            (pair for pair in tokenized if pair[0].problem_id not in refused),
+            key=lambda pair: (len(pair[1]), pair[1]),
+        )
+        if tokenized:
+            yield from self._decoded(tokenized)
+        if refused:
+            raise RefusedPromptsError(refused)
+
+    def _decoded(self, tokenized: Sequence[tuple[SampleRequest, Ids]]) -> Iterator[Completion]:
         if not tokenized[0][1]:
             raise SamplingError(f"the prompt of problem {tokenized[0][0].problem_id} is empty")
         # the last sampled token is not an input

@@ -21,22 +21,33 @@ from types import FrameType
 from typing import Any, cast
 
 from sage_cli.errors import RefusedPromptsError, SageError, SamplingError
+from sage_cli.models.folders import ADAPTER_FILE, embedding_rows, read_json
 from sage_cli.sampling.fill import fill
 from sage_cli.sampling.sampler import Sampler, SamplerSetup, build_sampler
 from sage_cli.store.sample_parts import Completion
 from sage_cli.store.sample_set import CHUNK, SampleIdentity, SampleSet
 
+_NOT_SERVED = ("modules_to_save", "target_parameters", "trainable_token_indices", "use_dora")
 LORA_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
 """Ranks from 8 up with kernels in vLLM 0.31 (`MaxLoRARanks`)."""
 
 
-def lora_rank(rank: int) -> int:
-    """Return vLLM's smallest rank that fits `rank`. Raises SamplingError above all of them."""
-    for supported in LORA_RANKS:
-        if rank <= supported:
-            return supported
+def lora_rank(adapter: Path) -> int:
+    """Return vLLM's smallest rank that fits an adapter.
+
+    Raises SamplingError above all of them, and for an adapter of more than thin matrices beside
+    linear layers.
+    """
+    settings = read_json(adapter / ADAPTER_FILE)
+    rank, special = settings.get("r", 8), [name for name in _NOT_SERVED if settings.get(name)]
+    if embedding_rows(adapter) is not None:
+        special.append("embeddings of its own")
+    fitting = [supported for supported in LORA_RANKS if rank <= supported]
+    if fitting and not special:
+        return fitting[0]
     raise SamplingError(
-        f"the adapter has rank {rank}, and vLLM takes at most {LORA_RANKS[-1]}",
+        f"the adapter has {special[0] if special else f'rank {rank}'}, and vLLM takes adapters on "
+        f"linear layers of rank {LORA_RANKS[-1]} at most",
         "merge it with `sage export RUN DIR` and measure DIR",
     )
 

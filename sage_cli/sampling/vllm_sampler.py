@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sage_cli.errors import RefusedPromptsError, SamplingError
-from sage_cli.models.folders import ADAPTER_FILE, adapter_base, is_adapter, model_files, read_json
+from sage_cli.models.folders import adapter_base, is_adapter, model_files, read_json
 from sage_cli.sampling.engines import (
     known_settings,
     lora_rank,
@@ -19,7 +19,7 @@ from sage_cli.sampling.engines import (
     refuse_missing_gpus,
     refuse_unknown,
 )
-from sage_cli.sampling.sampler import Sampler, SampleRequest, SamplerSetup, sample_seed
+from sage_cli.sampling.sampler import Sampler, SampleRequest, SamplerSetup, sample_seed, too_long
 from sage_cli.settings.own_code import in_words
 from sage_cli.store.sample_parts import Completion
 
@@ -100,12 +100,10 @@ class VllmSampler(Sampler):
         base, adapter, options = str(setup.model), None, {}
         if is_adapter(model):
             base, adapter = adapter_base(model), LoRARequest("adapter", 1, str(model))
-            rank = read_json(model / ADAPTER_FILE).get("r", 8)
-            options = {"enable_lora": True, "max_lora_rank": lora_rank(rank)}
+            options = {"enable_lora": True, "max_lora_rank": lora_rank(model)}
         self._tokenizer, self._parameters = setup.tokenizer(), setup.parameters
         self._adapter, self._rows = adapter, setup.section.batch_rows
         self._ends = _ends(base, setup.revision)
-        self._longest = setup.section.vllm.get("max_model_len")
         try:
             self._engine: Any = LLM(
                 base,
@@ -187,11 +185,8 @@ class VllmSampler(Sampler):
         from vllm import SamplingParams
 
         p = self._parameters
-        if self._longest is not None and len(ids) + p.max_tokens > self._longest:
-            raise ValueError(
-                f"{len(ids)} tokens and {p.max_tokens} new ones are more than "
-                f"sampling.vllm.max_model_len {self._longest}, which would truncate answers"
-            )
+        if reason := too_long(len(ids), p.max_tokens, self._engine.model_config.max_model_len):
+            raise ValueError(reason)
         name = f"{request.seed}/{request.problem_id}/{index}"
         params = SamplingParams(
             temperature=p.temperature,

@@ -1,9 +1,12 @@
-"""Names of judges, modes and extractions; free of pydantic, for the processes that grade."""
+"""Names of judges, modes and extractions, and golds of which any is right; free of pydantic."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from typing import Literal, get_args
 
+from sage_cli.json_value import json_value
 from sage_cli.settings.own_code import plugin_names
 
 GradingMode = Literal["strict", "math-verify"]
@@ -30,3 +33,23 @@ JUDGES_GROUP = "sage_cli.judges"
 def judge_names() -> tuple[str, ...]:
     """Return names of the built-in judges and of those that installed packages register."""
     return (*BUILT_IN_JUDGES, *plugin_names(JUDGES_GROUP))
+
+
+_ANY_OF = "any of "
+
+
+def any_of(golds: Sequence[str]) -> str:
+    """Return one gold for several of which any is right, as `any of ["7", "seven"]`."""
+    distinct = list(dict.fromkeys(golds))
+    return distinct[0] if len(distinct) == 1 else _ANY_OF + json.dumps(distinct, ensure_ascii=False)
+
+
+def each_gold(gold: str) -> tuple[str, ...]:
+    """Return the golds that `any_of` put together; any other gold alone."""
+    if not gold.startswith(f"{_ANY_OF}["):
+        return (gold,)
+    try:
+        golds = json_value(gold.removeprefix(_ANY_OF))
+    except ValueError:
+        return (gold,)
+    return tuple(golds) if all(isinstance(text, str) for text in golds) and golds else (gold,)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sysconfig
+from collections.abc import Sequence
 from contextlib import suppress
 from copy import deepcopy
 from difflib import get_close_matches
@@ -29,6 +30,8 @@ def yaml_value(text: str) -> Any:
 
 
 DEFAULT_PRESET = "tiny"
+EXTENDS = "extends"
+"""Top-level key of a preset with the name of the one that it is laid over."""
 BLOCKS = {"methods": "rl", "guides": "guide"}
 """Top-level keys with settings for each member of a union, chosen or not, and its section."""
 
@@ -57,6 +60,28 @@ def read_preset(name: str) -> dict[str, Any]:
     return read_layer(_file("configs", name, "preset"))
 
 
+def preset_layers(names: Sequence[str], above: tuple[str, ...] = ()) -> dict[str, dict[str, Any]]:
+    """Return the layers of presets by name, each after the one that it `extends`.
+
+    A base that is there already isn't laid again. Raises ConfigurationError for a circle.
+    """
+    layers: dict[str, dict[str, Any]] = {}
+    for name in names:
+        if name in above:
+            raise ConfigurationError(
+                f"presets extend each other in a circle: {' > '.join((*above, name))}",
+                f"take `{EXTENDS}` out of one of them",
+            )
+        values = read_preset(name)
+        base = values.pop(EXTENDS, None)
+        if base is not None:
+            beside = str(Path(name).parent / base) if _is_path(base) else base
+            layers = {**preset_layers([beside], (*above, name)), **layers}
+        layers.pop(name, None)  # what is typed comes after all that is to its left
+        layers[name] = values
+    return layers
+
+
 def preset_for(path: str) -> str | None:
     """Return the first shipped preset of the model at `path`, a name of the Hub."""
     paths = {name: read_preset(name).get("model", {}).get("path") for name in preset_names()}
@@ -70,9 +95,8 @@ def accelerate_file(name: str) -> Path:
 
 def _file(folder: str, name: str, kind: str) -> Path:
     """Return a file by its path, or the one of that name among those that ship in `folder`."""
-    path = Path(name)
-    if path.suffix in (".yaml", ".yml", ".json"):
-        return path
+    if _is_path(name):
+        return Path(name)
     files = {file.stem: file for file in sorted(shipped(folder).glob("*.yaml"))}
     if name in files:
         return files[name]
@@ -83,6 +107,10 @@ def _file(folder: str, name: str, kind: str) -> Path:
     )
 
 
+def _is_path(name: str) -> bool:
+    return Path(name).suffix in (".yaml", ".yml", ".json")
+
+
 def read_layer(path: Path) -> dict[str, Any]:
     """Read a file of settings, whose top level names sections."""
     values = read_yaml(path)
@@ -91,11 +119,16 @@ def read_layer(path: Path) -> dict[str, Any]:
         f"{name}.{member}": v for name, block in blocks.items() for member, v in block.items()
     }
     sections = {**values, **inside}
-    flat = {key: v for key, v in sections.items() if not isinstance(v, dict | None)}
+    flat = {
+        key: v
+        for key, v in sections.items()
+        if not isinstance(v, str if key == EXTENDS else dict | None)
+    }
     if flat:
         raise ConfigurationError(
             "\n".join(f"{path}: '{key}' must be a section, not {v!r}" for key, v in flat.items()),
-            "write each setting below its section, as `rl:` and then `  steps: 100`",
+            "write each setting below its section, as `rl:` and then `  steps: 100`; only "
+            f"`{EXTENDS}: PRESET` has none",
         )
     return {key: inside for key, inside in values.items() if inside is not None}
 

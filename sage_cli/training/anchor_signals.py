@@ -15,6 +15,7 @@ from trl.trainer.utils import add_fused_lm_head
 from sage_cli.errors import TrainingError
 from sage_cli.guides.divergences import head_kl, log_ratio
 from sage_cli.guides.guide import ROW_SIGNALS, Guide, Known, Signals
+from sage_cli.models.memory import TILE_STATES
 from sage_cli.models.signals import tilted_temperature
 
 Batch = dict[str, Any]
@@ -152,8 +153,6 @@ def known_of_rows(guide: Guide, batch: Batch) -> Known:
     return signals
 
 
-TILE = 1024
-"""States whose whole vocabularies are in memory at once."""
 _SCALES = (
     "final_logit_softcapping", "logit_scale", "output_multiplier", "lm_head_multiplier",
     "logits_scaling",
@@ -223,11 +222,12 @@ class ExactHead:
         """Find the likeliest tokens where the last `completion` tokens are predicted."""
 
         def likeliest(hidden_XD: Tensor) -> tuple[Tensor, Tensor]:
-            logps_XH, ids_XH = self._logps(model, hidden_XD).topk(self._tokens, dim=-1)
-            return ids_XH, logps_XH
+            logits_XV = self._logits(model, hidden_XD)
+            logits_XH, ids_XH = logits_XV.topk(self._tokens, dim=-1)
+            return ids_XH, logits_XH - logits_XV.logsumexp(dim=-1, keepdim=True)
 
         def read(hidden_BTD: Tensor) -> tuple[Tensor, Tensor]:
-            tiles = [likeliest(tile_XD) for tile_XD in torch.split(hidden_BTD.flatten(0, 1), TILE)]
+            tiles = map(likeliest, torch.split(hidden_BTD.flatten(0, 1), TILE_STATES))
             ids_XH, logps_XH = (torch.cat(parts) for parts in zip(*tiles, strict=True))
             shape = (*hidden_BTD.shape[:2], -1)
             return ids_XH.reshape(shape), logps_XH.reshape(shape)
@@ -241,12 +241,13 @@ class ExactHead:
         """Find the policy's log-probabilities of `ids_BTH`, with their gradient."""
 
         def of_ids(hidden_XD: Tensor, ids_XH: Tensor) -> Tensor:
-            return self._logps(model, hidden_XD).gather(1, ids_XH)
+            logits_XV = self._logits(model, hidden_XD)
+            return logits_XV.gather(1, ids_XH) - logits_XV.logsumexp(dim=-1, keepdim=True)
 
         def read(hidden_BTD: Tensor) -> tuple[Tensor]:
             pairs = zip(
-                torch.split(hidden_BTD.flatten(0, 1), TILE),
-                torch.split(ids_BTH.flatten(0, 1), TILE),
+                torch.split(hidden_BTD.flatten(0, 1), TILE_STATES),
+                torch.split(ids_BTH.flatten(0, 1), TILE_STATES),
                 strict=True,
             )
             # a tile's vocabulary is computed again for its gradient, and not kept until then
@@ -257,13 +258,12 @@ class ExactHead:
             yield
         ((self.logps_BTH,),) = passes
 
-    def _logps(self, model: Any, hidden_XD: Tensor) -> Tensor:
+    def _logits(self, model: Any, hidden_XD: Tensor) -> Tensor:
         # autocast would take a head in float32 back to bfloat16
         exact = torch.autocast(hidden_XD.device.type, enabled=False)
         with exact if self._in_float32 else nullcontext():
-            logits_XV = model.get_output_embeddings()(hidden_XD).float()
-        logps_XV: Tensor = (logits_XV / self._temperature).log_softmax(dim=-1)
-        return logps_XV
+            logits_XV: Tensor = model.get_output_embeddings()(hidden_XD).float()
+        return logits_XV if self._temperature == 1 else logits_XV.div_(self._temperature)
 
 
 @contextmanager

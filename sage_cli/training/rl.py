@@ -23,6 +23,7 @@ from sage_cli.grading import Grade
 from sage_cli.grading.grades import AnswerTags, answer_begin
 from sage_cli.methods.hooks import GradeCompletions, Setup
 from sage_cli.methods.method import Method, OnlineMethod, batch_of
+from sage_cli.models.loading import context_of
 from sage_cli.models.planned import policy_and_reference
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
@@ -154,8 +155,9 @@ def build_trainer(config: SageConfig, inputs: RlInputs, run: Run, on_step: OnSte
     """Return the trainer that `train_rl` runs, ready to train; `auto` engines are settled."""
     rl, tracking, problems = _online(config), config.tracking, [p for _, p in inputs.prompts]
     arguments = grpo_arguments(config, run.checkpoints, processes=world_size())
+    context = _context_length(config, inputs)
     if config.rollout.backend == "vllm":
-        arguments.vllm_max_model_length = _context_length(config, inputs)
+        arguments.vllm_max_model_length = context
     if inputs.reference is not None:
         # TRL loads the reference from where the policy's configuration says it came from
         inputs.model.config._name_or_path = str(inputs.reference)
@@ -239,8 +241,7 @@ def _stored(config: SageConfig, inputs: RlInputs) -> ReferenceCompletions | None
 def _context_length(config: SageConfig, inputs: RlInputs) -> int:
     texts = [text for text, _ in inputs.prompts]
     ids = inputs.tokenizer(texts, add_special_tokens=False)["input_ids"]
-    positions = getattr(inputs.model.config, "max_position_embeddings", None)
-    return context_length(config.rollout, map(len, ids), positions)
+    return context_length(config.rollout, map(len, ids), context_of(inputs.model.config))
 
 
 def prompt_rows(prompts: Sequence[tuple[str, Problem]]) -> Dataset:

@@ -13,10 +13,13 @@ from typing import Any
 import numpy as np
 import torch
 from peft.tuners.lora import LoraLayer
+from peft.utils.other import TrainableTokensWrapper
 from torch import Tensor
 from trl.generation import vllm_generation
 
 from sage_cli.errors import ConfigurationError, TrainingError
+from sage_cli.models.folders import model_files, read_json, shape
+from sage_cli.models.loading import changes_weights
 from sage_cli.settings.sections.sampling import Backend, LogprobsMode, RolloutSection
 from sage_cli.training.launch import holds_all_weights
 
@@ -103,13 +106,14 @@ _CHANGED = (
 
 
 def context_length(rollout: RolloutSection, prompts: Iterable[int], positions: int | None) -> int:
-    """`max_model_len` for prompts of so many tokens, in a model of so many `positions`.
+    """Return the context for prompts of so many tokens, in a model of so many `positions`.
 
     Raises ConfigurationError where the longest prompt and a whole completion don't fit.
     """
     longest = max(prompts)
     needed = longest + rollout.max_tokens
-    length = rollout.vllm.max_model_len or needed
+    limit = rollout.vllm.max_model_len if rollout.backend == "vllm" else None
+    length = limit or needed
     room = min(length, positions or length)
     if needed > room:
         whose = "rollout.vllm.max_model_len" if room == length else "the model's context"
@@ -203,7 +207,8 @@ _IN_PLACE = ("merge_adapter", "unmerge_adapter")
 def merge_beside(generation: Any) -> None:
     """Have TRL's `generation` hand over merged weights without touching those of its model.
 
-    Raises TrainingError for an adapter that isn't plain LoRA, and for a TRL that does it elsewise.
+    Raises TrainingError for an adapter that isn't plain LoRA, for one whose weights aren't all
+    handed over, and for a TRL that does it elsewise.
     """
     model = generation.model
     if not hasattr(model, "peft_config"):
@@ -219,29 +224,51 @@ def merge_beside(generation: Any) -> None:
     theirs = generation._iter_named_params
 
     def named_weights() -> Iterator[tuple[str, Tensor]]:
+        unsent = set(layers)
         with torch.no_grad(), _untouched(model):
             for name, weight in theirs():
+                if "modules_to_save." in name:  # the reference's: TRL has renamed the policy's
+                    continue
                 layer = layers.get(name)
+                unsent.discard(name)
                 yield name, weight if layer is None else merged(weight, layer)
+        if unsent:
+            raise _unfit(min(unsent))
 
     generation._iter_named_params = named_weights
 
 
 def adapted_layers(model: Any) -> dict[str, LoraLayer]:
-    """Return the layers with an adapter, by the name that their weight has without it."""
-    layers = {
-        f"{name.removeprefix(_BEFORE)}.weight": layer
-        for name, layer in model.named_modules()
-        if isinstance(layer, LoraLayer)
-    }
-    special = [name for name, layer in layers.items() if layer.lora_variant or _has_bias(layer)]
+    """Return the layers with an adapter, by the name that their weight has without it.
+
+    A layer of stacked experts has several adapters, one within the other.
+    """
+    layers, special = {}, []
+    for path, layer in model.named_modules():
+        name = path.removeprefix(_BEFORE).replace(".base_layer", "")
+        if isinstance(layer, LoraLayer):
+            layers[f"{name}.{getattr(layer, 'parameter_name', 'weight')}"] = layer
+            if layer.lora_variant or _has_bias(layer):
+                special.append(name)
+        elif isinstance(layer, TrainableTokensWrapper):
+            special.append(name)
+    whole = model.get_base_model()
+    config, ends = whole.config, (whole.get_input_embeddings(), whole.get_output_embeddings())
+    stored = shape(read_json(model_files(whole.name_or_path) / "config.json"))
+    if stored.get("vocab_size") != config.get_text_config().vocab_size:
+        special.append("another vocabulary than its base's")
+    if config.tie_word_embeddings and any(map(changes_weights, ends)):
+        special.append("one of the embedding and the head that share their weights")
     if special or not layers:
-        raise TrainingError(
-            "vLLM's rollouts take an adapter of plain LoRA, and the policy's is another "
-            f"({special[0] if special else 'no LoRA layer'})",
-            "use --set rollout.backend=transformers",
-        )
+        raise _unfit(special[0] if special else "no LoRA layer")
     return layers
+
+
+def _unfit(why: str) -> TrainingError:
+    return TrainingError(
+        f"vLLM's rollouts take an adapter of plain LoRA, and the policy's is another ({why})",
+        "use --set rollout.backend=transformers, or train from what `sage export` makes of it",
+    )
 
 
 def merged(weight: Tensor, layer: LoraLayer) -> Tensor:

@@ -13,7 +13,7 @@ from sage_cli.evaluation.measure import PolicySampler
 from sage_cli.evaluation.stored import PolicySamples
 from sage_cli.evaluation.training_pool import training_problems
 from sage_cli.json_value import json_value
-from sage_cli.models.folders import adapter_base, facts_of_path, is_adapter, read_json
+from sage_cli.models.folders import adapter_base, facts_of_path, is_adapter, read_json, shape
 from sage_cli.models.planned import reference_policy
 from sage_cli.models.policy import Policy
 from sage_cli.problems.problem import Problem
@@ -91,7 +91,7 @@ def _whole(start: Policy) -> str:
 
 def _heads(start: Policy) -> int | None:
     heads = facts_of_path(_whole(start)).get("num_attention_heads")
-    return heads or read_json(start.files / "config.json").get("num_attention_heads")
+    return heads or shape(read_json(start.files / "config.json")).get("num_attention_heads")
 
 
 def _require_served(url: str, meant: str, name: str | None) -> None:

@@ -12,10 +12,9 @@ from sage_cli.errors import DataError
 from sage_cli.methods.method import batch_of
 from sage_cli.models.policy import checkpoint_steps
 from sage_cli.models.stages import gpu_hours
-from sage_cli.problems.load import benchmark_names, load_problems
-from sage_cli.problems.registry import find, is_file_name, members
+from sage_cli.problems.load import benchmark_names, is_here, load_problems
+from sage_cli.problems.registry import find, is_file_name
 from sage_cli.problems.rows import DataSet, Group
-from sage_cli.problems.sources import local_files
 from sage_cli.settings.sections.data import DataSection
 from sage_cli.store.run import Run, Runs
 from sage_cli.trials.task import RL, SFT, Task
@@ -122,10 +121,7 @@ def _counted(name: str, data_json: str) -> int | None:
     """The number of problems by reading them, without the Hub."""
     data = DataSection.model_validate_json(data_json)
     try:
-        here = all(
-            not isinstance(name, DataSet) or local_files(name, data) for name in members(name)
-        )
-        return len(load_problems(name, data)) if here else None
+        return len(load_problems(name, data)) if is_here(name, data) else None
     except DataError:
         return None
 

@@ -54,6 +54,10 @@ COMPLETIONS = {
 }
 
 
+LATE = (r"\lfloor x+\sqrt{8} \rfloor", r"<SOLUTION>\lfloor x+2\sqrt{2} \rfloor</SOLUTION>")
+"""A pair that only a worker judges."""
+
+
 @pytest.fixture(scope="module")
 def hurried():
     with Grader(workers=1, timeout_s=2) as hurried_grader:
@@ -64,7 +68,7 @@ def hurried():
 def test_a_hostile_completion_keeps_to_its_budget(hurried, name):
     gold, completion, (budget_s, budget_mb) = COMPLETIONS[name]
     if budget_s > 1:  # a worker's start is no part of a budget
-        assert hurried.grade(r"\sqrt{452}", r"<SOLUTION>2\sqrt{113}</SOLUTION>").status == "right"
+        assert hurried.grade(*LATE).status == "right"
     idle = {pid: resident_mb(pid) for pid in hurried.pool.pids}
     spent = []
     while len(spent) < NOISE and min(spent, default=budget_s + 1) > budget_s:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+import transformers
 from transformers import AutoModelForCausalLM, PreTrainedTokenizerBase, Qwen2Config
 
 
@@ -38,3 +39,41 @@ def random_model(
         if weight.ndim == 2:
             torch.nn.init.normal_(weight, std=std)
     return model.eval()
+
+
+_IMAGES = {
+    "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2,
+    "image_size": 28, "patch_size": 14,
+}  # fmt: skip
+ARCHITECTURES: dict[str, tuple[str, dict[str, Any]]] = {
+    "qwen2": ("Qwen2Config", {"tie_word_embeddings": False}),
+    "qwen2-tied": ("Qwen2Config", {"tie_word_embeddings": True}),
+    "llama": ("LlamaConfig", {}),
+    "gpt2": ("GPT2Config", {}),
+    "phi3": ("Phi3Config", {}),
+    "gemma2": ("Gemma2Config", {"head_dim": 8, "query_pre_attn_scalar": 8}),
+    "gemma3": ("Gemma3TextConfig", {"head_dim": 8, "query_pre_attn_scalar": 8}),
+    "qwen3-moe": (
+        "Qwen3MoeConfig",
+        {"head_dim": 8, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16},
+    ),
+    "gpt-oss": (
+        "GptOssConfig",
+        {"head_dim": 8, "num_local_experts": 4, "num_experts_per_tok": 2, "rope_parameters": None},
+    ),
+}
+"""Published architectures by name: configuration class and what it needs besides the sizes."""
+
+
+def of_architecture(name: str, tokenizer: PreTrainedTokenizerBase, **changes: Any) -> Any:
+    """A random model of a published architecture; `gemma3-images` also reads images."""
+    if name != "gemma3-images":
+        settings, further = ARCHITECTURES[name]
+        return random_model(tokenizer, getattr(transformers, settings), **further, **changes)
+    text = of_architecture("gemma3", tokenizer, **changes).config.to_dict()
+    config = transformers.Gemma3Config(
+        text_config=text, vision_config=_IMAGES, mm_tokens_per_image=4
+    )
+    config.eos_token_id, config.bos_token_id = tokenizer.eos_token_id, None
+    torch.manual_seed(0)
+    return AutoModelForCausalLM.from_config(config).eval()

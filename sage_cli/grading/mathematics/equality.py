@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
+from functools import partial
 
-from sage_cli.grading.mathematics.expression import close, constant, differ
+from sage_cli.grading.mathematics.expression import compare, constant, same_equation
 from sage_cli.grading.mathematics.notation import (
+    GREEK,
     defines,
     is_name,
     is_quantity,
@@ -16,7 +17,7 @@ from sage_cli.grading.mathematics.notation import (
     letters,
     normalise,
 )
-from sage_cli.grading.mathematics.numbers import Number, Value, read_number
+from sage_cli.grading.mathematics.numbers import Number, read_number
 from sage_cli.grading.mathematics.structure import (
     Solutions,
     Structure,
@@ -27,6 +28,7 @@ from sage_cli.grading.mathematics.structure import (
     split,
 )
 from sage_cli.grading.mathematics.units import read_unit, same_unit
+from sage_cli.grading.mathematics.values import close
 
 _BASED = re.compile(r"(\d\w*|[A-F]+\w*(?=_\{1[1-6]\}))_\{(?:\\text\{)?(\d+)\}?\}")
 _TEXT = re.compile(r"\\text\{([^{}]*)\}")
@@ -61,12 +63,20 @@ def _digits(numeral: re.Match[str] | None) -> tuple[str, str] | None:
 Prove = Callable[[str, str], bool]
 """(gold, answer), normalised, -> True if algebra finds them equal."""
 
-_MAX_DENOMINATOR = 10**6
+_NAMES = re.compile(r"\\text ?\{[^{}]*\}|\\[A-Za-z]+|[A-Z]")
+_ANGULAR = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc|cis)")
 _EMPTY = r"\emptyset"
 _UNORDERED = ("set", "list", "either")
 _ACCEPTED = {**dict.fromkeys(_UNORDERED, _UNORDERED), "()": ("list",)}
 """Kinds of answer that a kind of gold accepts: brackets may be left out, not exchanged."""
 _REGION = re.compile(r"[<>≤≥≠∪∞]|\\(?:setminus|mathbb|cap|emptyset|backslash)")
+
+_MISREAD = re.compile(
+    r"[°:'⨯⋀⋁‖¬≈…]|!!|\.\.|f\(|\^\{?(?:\*|\\(?:dagger|star|top|ast))"
+    r"|\\frac ?\{(?:d|\\partial)(?![A-Za-z ]*_)"
+    r"|\\(?:partial|nabla|p?mod|bmod|gcd|angle|triangle|oint|neg|lnot|not|to|equiv)(?![A-Za-z])"
+)
+"""What Math-Verify drops or takes for a product, a quotient or a power of letters."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +102,7 @@ class Equality:
         """
         if not answer or not gold:
             return False
-        if answer == gold:
+        if answer == gold or answer.lstrip("+") == gold.lstrip("+"):
             return True
         name, number = _named_number(gold)
         if number is not None:
@@ -198,6 +208,10 @@ class Equality:
         return False
 
     def _same_leaf(self, gold: str, answer: str) -> bool | None:
+        if "°" in gold + answer and not _ANGULAR.search(gold + answer):
+            if compare(gold, answer):
+                return True
+            gold, answer = gold.replace("°", ""), answer.replace("°", "")
         (gold, gold_unit), (answer, unit) = _without_unit(gold), _without_unit(answer)
         if not same_unit(gold_unit, unit):
             return False
@@ -216,21 +230,23 @@ class Equality:
                 return False
         if (number := read_number(gold_last)) is not None:
             return self._is_number(gold_names[0] if gold_names else "", number, answer)
-        if not all(defines(member, last) or differ(member, last) is False for member in names):
+        if not all(defines(member, last) or compare(member, last) for member in names):
             return False
         return self._same_expression(gold_last, last)
 
     def _same_expression(self, gold: str, answer: str) -> bool | None:
         if gold == answer:
             return True
-        if ("∞" in gold) != ("∞" in answer) or letters(gold) != letters(answer):
+        if self.tolerance is not None:
+            values = constant(gold), constant(answer)
+            if None not in values:
+                return close(*values, self.tolerance)
+        same = compare(gold, answer)
+        if same and constant(gold) is not None:
+            return True
+        if same is False or ("∞" in gold) != ("∞" in answer) or letters(gold) != letters(answer):
             return False
-        values = constant(gold), constant(answer)
-        if self.tolerance is not None and values[0] is not None and values[1] is not None:
-            return close(values[0], values[1], self.tolerance)
-        if differ(gold, answer) or _is_rounded(*values):
-            return False
-        return self._ask(gold, answer)
+        return same or self._ask(gold, answer)
 
     def _same_equation(self, gold: str, answer: str) -> bool | None:
         if letters(gold) != letters(answer):
@@ -240,10 +256,16 @@ class Equality:
             return True
         if gold_sides[0] == sides[0] and self._same_expression(gold_sides[-1], sides[-1]):
             return True
+        if len(gold_sides) == len(sides) == 2:
+            same = same_equation(gold_sides, sides)
+            if same is not None:
+                return same
         return self._ask(gold, answer)
 
     def _ask(self, gold: str, answer: str) -> bool | None:
-        return self.prove(gold, answer) if self.prove else None
+        if _MISREAD.search(gold) or _MISREAD.search(answer):
+            return False
+        return self.prove(*_with_distinct_letters(gold, answer)) if self.prove else None
 
 
 def _named_number(gold: str) -> tuple[str, Number | None]:
@@ -252,19 +274,27 @@ def _named_number(gold: str) -> tuple[str, Number | None]:
     return ("", None) if equals and not is_quantity(name) else (name, read_number(value))
 
 
-def _is_rounded(gold: Value | None, answer: Value | None) -> bool:
-    """Return True if one is a decimal of many places and the other may be irrational."""
-    for decimal, irrational in ((gold, answer), (answer, gold)):
-        if isinstance(decimal, Fraction) and isinstance(irrational, complex):
-            return decimal.denominator > _MAX_DENOMINATOR
-    return False
-
-
 def _without_unit(text: str) -> tuple[str, str]:
     r"""`text` without the unit at its end, and the unit: 7\pi\text{ cm}^2 is 7\pi and cm^2."""
-    begin = text.find(r"\text{") if text[-1:] not in "°" else len(text) - 1
+    begin = text.find(r"\text{")
     unit = read_unit(text[begin:]) if begin > 0 and text[begin - 1] not in "_^{" else None
     return (text[:begin].strip(), unit) if unit else (text, "")
+
+
+def _with_distinct_letters(gold: str, answer: str) -> tuple[str, str]:
+    """Return both with Greek letters for I, and for capitals beside the same small letter.
+
+    Math-Verify takes I for the imaginary unit, and N for n.
+    """
+    used = letters(gold) | letters(answer)
+    spare = sorted(GREEK - used)
+    names = {
+        c: spare.pop() for c in sorted(used) if c.isupper() and (c == "I" or c.lower() in used)
+    }
+    if not names:
+        return gold, answer
+    rename = partial(_NAMES.sub, lambda m: f"{names[m[0]]} " if m[0] in names else m[0])
+    return rename(gold), rename(answer)
 
 
 def _exactly(gold: str, answer: str) -> bool:

@@ -1,51 +1,59 @@
 """The value of an expression at a point, exact where it is rational; no computer algebra.
 
 A small recursive-descent parser for normalised LaTeX. What it doesn't know (sums, integrals,
-degrees, relations) it doesn't read, and then nothing is said about the expression. It serves to
-refuse: two expressions whose values differ at every one of several points aren't equal. Numbers
-are bounded, so that no input takes longer than its length warrants.
+relations) it doesn't read, and then nothing is said about the expression. Constants are equal if
+they agree to more digits than their terms could tell apart; other expressions if they agree at
+every one of many points. Numbers are bounded, so that no input takes longer than its length
+warrants.
 """
 
 from __future__ import annotations
 
-import cmath
-import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import lru_cache
+from itertools import cycle
 from zlib import crc32
 
-from sage_cli.grading.mathematics.notation import ACCENTS, GREEK
-from sage_cli.grading.mathematics.numbers import (
+from sage_cli.grading.mathematics.notation import ACCENTS, GREEK, letters
+from sage_cli.grading.mathematics.values import (
+    LOCK,
+    Arithmetic,
     Value,
-    absolute,
-    binomial,
-    factorial,
-    power,
-    product,
-    root,
-    total,
+    close,
+    equal_bits,
+    is_finite,
+    is_real,
 )
 
-Point = Mapping[str, complex]
-Evaluate = Callable[[Point], Value]
+Evaluate = Callable[[Arithmetic], Value]
+Point = dict[str, Value]
 
 _MAX_DEPTH = 40
-_NAMED = ("sin", "cos", "tan", "sinh", "cosh", "tanh", "exp", "log")
-_FUNCTIONS: dict[str, Callable[[complex], complex]] = {
-    **{rf"\{name}": getattr(cmath, name) for name in _NAMED},
-    **{rf"\arc{name}": getattr(cmath, f"a{name}") for name in ("sin", "cos", "tan")},
-    r"\ln": cmath.log,
-    r"\cot": lambda x: 1 / cmath.tan(x),
-    r"\sec": lambda x: 1 / cmath.cos(x),
-    r"\csc": lambda x: 1 / cmath.sin(x),
+_CIRCULAR, _HYPERBOLIC = ("sin", "cos", "tan", "cot", "sec", "csc"), ("sinh", "cosh", "tanh")
+_FUNCTIONS = {
+    **{rf"\{name}": name for name in (*_CIRCULAR, *_HYPERBOLIC, "coth", "exp", "cis")},
+    **{rf"\arc{name}": f"a{name}" for name in (*_CIRCULAR, *_HYPERBOLIC)},
+    **{rf"\ar{name}": f"a{name}" for name in _HYPERBOLIC},
+    r"\ln": "log",
+    r"\log": "log",
 }
-_BEGINS_FACTOR = {".", "(", "{", "[", r"\frac", r"\sqrt", r"\binom", r"\dbinom"}.union(
-    _FUNCTIONS, GREEK, ACCENTS
+"""The functions of LaTeX and their names in mpmath."""
+_OPERATORS = {r"\max": max, r"\min": min}
+_BEGINS_FACTOR = {".", "(", "{", "[", r"\frac", r"\sqrt", r"\binom", r"\abs", r"\norm"}.union(
+    _FUNCTIONS, _OPERATORS, GREEK, ACCENTS
 )
 _TOKEN = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+|\\[A-Za-z]+|\\.|[^\s])")
-_CONSTANTS: dict[str, complex] = {"π": math.pi + 0j, "e": math.e + 0j, "i": 1j}
+_CONSTANTS = ("π", "e", "i")
+_IMAGINARY = re.compile(r"(?<!\\)\b(?:[A-Za-z]*i[A-Za-z]*)|\\cis")
+_CLOSES = {"(": ")", "{": "}", "[": "]"}
+_DIFFERENTIAL = re.compile(r"(d|\\partial)(?:\^\{?(?:\d+|[nk])\}?)?(.*)")
+_CHOOSE = re.compile(
+    r"_\{(\d+)\}C_\{(\d+)\}|C_\{(\d+)\}\^\{?(\d+)\}?|C\((\d+),(\d+)\)"
+    r"|C\^(?:\{(\d+)\}|(\d))_\{(\d+)\}"
+)
+"""Ways of writing the number of subsets: of 10 and 3, but in C^3_{10} of 3 and 10."""
 
 
 class UnreadableError(ValueError):
@@ -55,8 +63,12 @@ class UnreadableError(ValueError):
 @lru_cache(maxsize=4096)
 def read_expression(text: str) -> tuple[Evaluate, frozenset[str]] | None:
     """The function of a point that the normalised `text` is, and its symbols, if readable."""
-    if not text.replace("π", "").isascii():
+    while text != (text := _MAGNITUDE.sub(_named_magnitude, text)):
+        pass
+    if not text.replace("π", "").replace("°", "").isascii():
         return None
+    if "C" in text and letters(text) == {"C"}:
+        text = _CHOOSE.sub(_binomial, text.replace("{}_", "_"))
     parser = _Parser(_TOKEN.findall(text))
     try:
         return parser.whole(), frozenset(parser.symbols)
@@ -64,21 +76,29 @@ def read_expression(text: str) -> tuple[Evaluate, frozenset[str]] | None:
         return None
 
 
-def value_at(evaluate: Evaluate, point: Point) -> Value | None:
+def _named_magnitude(match: re.Match[str]) -> str:
+    return rf"\abs{{{match[1]}}}" if match[1] else rf"\norm{{{match[2]}}}"
+
+
+def _binomial(match: re.Match[str]) -> str:
+    top, bottom = [group for group in match.groups() if group]
+    return rf"\binom{{{max(top, bottom, key=int)}}}{{{min(top, bottom, key=int)}}}"
+
+
+def value_at(evaluate: Evaluate, at: Arithmetic) -> Value | None:
     """Return the value, None where it is undefined or too large."""
     try:
-        value = evaluate(point)
-        if isinstance(value, Fraction):
-            return value
-        return value if cmath.isfinite(value) else None
+        value = evaluate(at)
+        return value if is_finite(value) else None
     except (ArithmeticError, ValueError, TypeError):
         return None
 
 
-def point_of(symbols: frozenset[str], number: int) -> dict[str, complex]:
+def point_of(symbols: frozenset[str], number: int) -> Point:
     """Values between 0.4 and 1.9 that depend on nothing but the symbols' names and `number`."""
     return {
-        name: complex(0.4 + 1.5 * crc32(f"{number}{name}".encode()) / 2**32) for name in symbols
+        name: Fraction(crc32(f"{number}{name}".encode()), 2**32) * 3 / 2 + Fraction(2, 5)
+        for name in symbols
     }
 
 
@@ -92,6 +112,9 @@ class _Parser:
     @property
     def next(self) -> str:
         return self.tokens[self.place] if self.place < len(self.tokens) else ""
+
+    def ahead(self, count: int) -> str:
+        return "".join(self.tokens[self.place : self.place + count])
 
     def take(self, expected: str | None = None) -> str:
         token = self.next
@@ -116,7 +139,7 @@ class _Parser:
         self.depth -= 1
         if len(terms) == 1:
             return terms[0]
-        return lambda at: total([term(at) for term in terms])
+        return lambda at: at.total([term(at) for term in terms])
 
     def signed_product(self) -> Evaluate:
         negative = False
@@ -146,7 +169,7 @@ class _Parser:
                 break
         if len(factors) == 1:
             return factors[0][1]
-        return lambda at: product([(inverse, factor(at)) for inverse, factor in factors])
+        return lambda at: at.product([(inverse, factor(at)) for inverse, factor in factors])
 
     @staticmethod
     def _starts_factor(token: str) -> bool:
@@ -154,12 +177,20 @@ class _Parser:
 
     def power(self) -> Evaluate:
         base = self.atom()
-        while self.next in ("^", "!"):
-            if self.take() == "!":
-                base = _of(factorial, base)
-                continue
-            exponent = self.argument()
-            base = _of(power, base, exponent)
+        while self.next in ("^", "!", "°"):
+            operator = self.take()
+            if operator == "°":
+                base = _of(Arithmetic.degrees, base)
+            elif operator == "!" and self.next == "!":
+                self.take()
+                base = _of(Arithmetic.double_factorial, base)
+            elif operator == "!":
+                base = _of(Arithmetic.factorial, base)
+            elif star := re.match(r"\*|\{\*\}", self.ahead(3)):  # a conjugate, or a dual
+                self.place += star.end()
+                base = self.opaque("*", base)
+            else:
+                base = _of(Arithmetic.power, base, self.argument())
         return base
 
     def argument(self) -> Evaluate:
@@ -174,24 +205,58 @@ class _Parser:
         token = self.take()
         if token[0].isdigit() or token[0] == ".":
             return self._number(token)
-        if token in ("(", "{", "["):
+        if token in _CLOSES:
             inside = self.sum()
-            self.take({"(": ")", "{": "}", "[": "]"}[token])
+            self.take(_CLOSES[token])
             return inside
-        if token == "|":
-            inside = self.sum()
-            self.take("|")
-            return _of(absolute, inside)
+        if token == r"\abs":
+            return _of(Arithmetic.absolute, self.atom())
+        if token == r"\norm":
+            return self.opaque(token, self.atom())
         if token == r"\frac":
-            top, bottom = self.argument(), self.argument()
-            return lambda at: product([(False, top(at)), (True, bottom(at))])
-        if token in (r"\binom", r"\dbinom"):
-            return _of(binomial, self.argument(), self.argument())
+            return self.derivative() or self.fraction()
+        if token == r"\binom":
+            return _of(Arithmetic.binomial, self.argument(), self.argument())
         if token == r"\sqrt":
             return self._root()
         if token in _FUNCTIONS:
             return self._function(token)
+        if token in _OPERATORS:
+            choose, members = _OPERATORS[token], self.arguments()
+            return lambda at: choose(member(at) for member in members)
         return self._symbol(token)
+
+    def fraction(self) -> Evaluate:
+        top, bottom = self.argument(), self.argument()
+        return lambda at: at.product([(False, top(at)), (True, bottom(at))])
+
+    def derivative(self) -> Evaluate | None:
+        r"""Return \frac{dy}{dx} as a symbol of its own; None where a fraction is something else."""
+        begin = self.place
+        parts = [self._group().strip("{}") if self.next == "{" else "" for _ in range(2)]
+        of, by = map(_DIFFERENTIAL.fullmatch, parts)
+        if of and by and of[1] == by[1] and by[2]:
+            return self.symbol(f"{parts[0]} by {parts[1]}")
+        self.place = begin
+        return None
+
+    def arguments(self) -> list[Evaluate]:
+        """Return the members of a list in parentheses or braces."""
+        closing = {"(": ")", r"\{": r"\}"}.get(self.take())
+        members = [self.sum()]
+        while self.next == ",":
+            self.take()
+            members.append(self.sum())
+        self.take(closing or "")
+        return members
+
+    def symbol(self, name: str) -> Evaluate:
+        self.symbols.add(name)
+        return lambda at: at.symbols[name]
+
+    def opaque(self, name: str, *members: Evaluate) -> Evaluate:
+        self.symbols.add(f"{name}()")
+        return lambda at: at.opaque(name, [member(at) for member in members])
 
     def _number(self, token: str) -> Evaluate:
         if len(token) > 300:
@@ -201,7 +266,7 @@ class _Parser:
             place, symbols = self.place, set(self.symbols)
             part = self.atom()
             if all(t.isdigit() or t in r"{}\frac" for t in self.tokens[place : self.place]):
-                return lambda at: total([value, part(at)])
+                return lambda at: at.total([value, part(at)])
             self.place, self.symbols = place, symbols
         return lambda _: value
 
@@ -212,7 +277,7 @@ class _Parser:
             degree = self.sum()
             self.take("]")
         inside = self.argument()
-        return _of(root, inside, degree)
+        return _of(Arithmetic.root, inside, degree)
 
     def _function(self, name: str) -> Evaluate:
         function = _FUNCTIONS[name]
@@ -220,28 +285,23 @@ class _Parser:
         exponent: Evaluate | None = None
         while self.next in ("^", "_"):
             if self.take() == "^":
+                inverse = self.ahead(4) == "{-1}"
                 exponent = self.argument()
+                if inverse and rf"\arc{name[1:]}" in _FUNCTIONS:
+                    function, exponent = f"a{function}", None
             elif name == r"\log":
                 base = self.argument()
             else:
                 raise UnreadableError(name)
         grouped = self.next in ("(", "{")
         inside = self.atom() if grouped else self.product(within_function=True)
-        applied: Evaluate = lambda at: function(complex(inside(at)))  # noqa: E731
+        applied: Evaluate = lambda at: at.function(function, inside(at))  # noqa: E731
         if base is not None:
             of_base = base
-            applied = lambda at: cmath.log(inside(at)) / cmath.log(of_base(at))  # noqa: E731
-        return applied if exponent is None else self._function_power(applied, exponent)
-
-    @staticmethod
-    def _function_power(applied: Evaluate, exponent: Evaluate) -> Evaluate:
-        def powered(at: Point) -> Value:
-            degree = exponent(at)
-            if degree == -1:
-                raise ValueError("an inverse function, or a reciprocal?")
-            return power(applied(at), degree)
-
-        return powered
+            applied = lambda at: at.product(  # noqa: E731
+                [(False, at.function("log", inside(at))), (True, at.function("log", of_base(at)))]
+            )
+        return applied if exponent is None else _of(Arithmetic.power, applied, exponent)
 
     def _symbol(self, token: str) -> Evaluate:
         if token in ACCENTS:
@@ -253,10 +313,10 @@ class _Parser:
         while self.next in ("_", "'"):
             token += self.take() if self.next == "'" else self.take() + self._group().strip("{}")
         if token in _CONSTANTS:
-            constant = _CONSTANTS[token]
-            return lambda _: constant
-        self.symbols.add(token)
-        return lambda at: at[token]
+            return lambda at: at.constant(token)
+        if token.rstrip("'") == "f" and self.next == "(":
+            return self.opaque(token, *self.arguments())
+        return self.symbol(token)
 
     def _group(self) -> str:
         r"""Return the text of {...}, or of one token."""
@@ -275,46 +335,149 @@ def _negated(factor: Evaluate) -> Evaluate:
     return lambda at: -factor(at)
 
 
-def _of(function: Callable[..., Value], *parts: Evaluate) -> Evaluate:
-    return lambda at: function(*(part(at) for part in parts))
+def _of(operation: Callable[..., Value], *parts: Evaluate) -> Evaluate:
+    return lambda at: operation(at, *(part(at) for part in parts))
 
 
+_DIGITS, _MAX_DIGITS = 40, 8000
+_SPARE_BITS = 20
+"""Bits that rounding may cost in a whole expression."""
+_CERTAIN_BITS = 80
+"""Values that agree to so many bits are equal, unless their terms could differ by less."""
 _POINTS = 3
-_RELATIVE = 1e-9
-"""Floats of an ordinary expression agree to about 1e-13; answers rounded to six places don't."""
+_MAGNITUDE = re.compile(r"\|([^|]+)\||‖([^‖]+)‖")
+_LITERAL = re.compile(r"\d+\.?\d*|\.\d+")
 
 
+@lru_cache(maxsize=4096)
 def constant(text: str) -> Value | None:
     """The value of an expression without symbols; None where it has some or can't be read."""
     read = read_expression(text)
-    return value_at(read[0], {}) if read and not read[1] else None
+    if read is None or read[1]:
+        return None
+    with LOCK:
+        return value_at(read[0], Arithmetic(_DIGITS, {}))
 
 
-def differ(gold: str, answer: str) -> bool | None:
-    """Return True if the values differ at each of a few points; None where they are unknown.
+def compare(gold: str, answer: str) -> bool | None:
+    """Return True if two expressions have the same value wherever they have one, False if nowhere.
 
-    False is no proof of equality.
+    None where one of them can't be read, and where the values don't decide it.
     """
     of_gold, of_answer = read_expression(gold), read_expression(answer)
     if of_gold is None or of_answer is None:
         return None
     symbols = of_gold[1] | of_answer[1]
-    for number in range(_POINTS if symbols else 1):
-        point = point_of(symbols, number)
-        values = value_at(of_gold[0], point), value_at(of_answer[0], point)
-        if values[0] is None or values[1] is None:
-            return None
-        if close(values[0], values[1], None):
-            return False
-    return True
-
-
-def close(gold: Value, answer: Value, tolerance: float | None) -> bool:
-    """Equality within a relative tolerance of the gold; without one, exact where both are exact."""
-    if isinstance(gold, Fraction) and isinstance(answer, Fraction):
-        return abs(gold - answer) <= Fraction(tolerance or 0) * abs(gold)
-    try:
-        left, right = complex(gold), complex(answer)
-    except OverflowError:
+    sides, literal = (of_gold[0], of_answer[0]), max(map(_digits, (gold, answer)))
+    if not symbols:
+        return _agree(sides, {}, literal) is True
+    agreed = [_agree(sides, point_of(symbols, n), literal) for n in range(_POINTS)]
+    if not any(agreed) and None not in agreed:
         return False
-    return abs(left - right) <= (tolerance or _RELATIVE) * max(abs(left), abs(right))
+    if not all(agreed):
+        return None
+    # \\sqrt{1/n} and 1/\\sqrt{n} have other values below 0, but there they are no real functions
+    largest = max([min(float(n), 1e9) for n in _LITERAL.findall(gold + " " + answer)], default=0)
+    within_reals = not _IMAGINARY.search(gold + answer)
+    beyond = [_agree(sides, at, literal, within_reals) for at in _points_beyond(symbols, largest)]
+    return True if False not in beyond and beyond.count(True) >= _POINTS else None
+
+
+def differ(gold: str, answer: str) -> bool | None:
+    """Return True if the values differ, False if they are equal; None where they are unknown."""
+    same = compare(gold, answer)
+    return None if same is None else not same
+
+
+def _points_beyond(symbols: frozenset[str], largest: float) -> Iterator[Point]:
+    """Yield points of every sign, up to some beyond the `largest` number of the expressions."""
+    for number, scale in enumerate((1, 20, max(400, 3 * largest))):
+        for signs in ((1,), (-1,), (1, -1))[: 3 if len(symbols) > 1 else 2]:
+            point = sorted(point_of(symbols, _POINTS + number).items())
+            yield {name: v * Fraction(scale) * sign for (name, v), sign in zip(point, cycle(signs))}
+
+
+def _agree(
+    sides: Sequence[Evaluate], point: Point, literal: int, within_reals: bool = False
+) -> bool | None:
+    """Return True if two values are equal at a point; None where they are unknown.
+
+    The digits suffice to tell apart what differs by its smallest term, or the last digit of a
+    number of `literal` digits. `within_reals` leaves open values of which none is real.
+    """
+    digits = _DIGITS
+    while True:
+        with LOCK:
+            at = Arithmetic(digits, point)
+            values = [value_at(side, at) for side in sides]
+            if None in values:
+                return None if values == [None, None] else False
+            if all(isinstance(value, Fraction) for value in values) and not at.zeros:
+                return values[0] == values[1]
+            bits = equal_bits(*values)
+            certain = at.bits - at.lost - _SPARE_BITS
+        if bits < certain and not at.zeros:
+            return None if within_reals and not any(map(is_real, values)) else False
+        needed = _DIGITS + 20 + literal + (at.high - at.low + at.lost) // 3
+        if digits >= needed:
+            same = bits >= certain >= _CERTAIN_BITS
+            return None if within_reals and not same and not any(map(is_real, values)) else same
+        if needed > _MAX_DIGITS:
+            return None
+        digits = needed
+
+
+def _digits(text: str) -> int:
+    return max(map(len, _LITERAL.findall(text)), default=0)
+
+
+def same_equation(gold: Sequence[str], answer: Sequence[str]) -> bool | None:
+    """Return True if two equations, each of two sides, have the same solutions; None if unknown.
+
+    They have if one is a multiple of the other, or if both are linear in an unknown for which
+    they have the same solution.
+    """
+    read = [read_expression(f"({left})-({right})") for left, right in (gold, answer)]
+    if read[0] is None or read[1] is None or read[0][1] != read[1][1] or not read[0][1]:
+        return None
+    symbols, sides = read[0][1], (read[0][0], read[1][0])
+    points = [point_of(symbols, number) for number in range(_POINTS)]
+    with LOCK:
+        if _proportional(sides, points):
+            return True
+        for name in sorted(symbols):
+            solved = [[_solved(side, point, name) for point in points] for side in sides]
+            for roots, other in zip(solved, reversed(sides), strict=True):
+                solutions = [point for point in roots if point is not None]
+                values = [value_at(other, Arithmetic(_DIGITS, point)) for point in solutions]
+                if len(solutions) == len(points) and any(values):
+                    return False
+            if not any(None in roots for roots in solved):
+                return True
+    return None
+
+
+def _proportional(sides: Sequence[Evaluate], points: Sequence[Point]) -> bool:
+    """Return True if two expressions have the same ratio at every point, and that isn't 0."""
+    ratios = []
+    for point in points:
+        at = Arithmetic(_DIGITS, point)
+        gold, answer = (value_at(side, at) for side in sides)
+        if not gold or not answer:
+            return False
+        ratios.append(at.product([(False, answer), (True, gold)]))
+    return all(close(ratio, ratios[0], None) for ratio in ratios)
+
+
+def _solved(side: Evaluate, point: Point, name: str) -> Point | None:
+    """Return the point with the value of `name` at which an expression linear in it is zero."""
+    begin = point[name]
+    values = [value_at(side, Arithmetic(_DIGITS, {**point, name: begin + n})) for n in range(3)]
+    first, second, third = values
+    if first is None or second is None or third is None or name.endswith("()"):
+        return None
+    at = Arithmetic(_DIGITS, point)
+    slope = at.total([second, -first])
+    if not slope or at.total([third, -second, -second, first]):
+        return None
+    return {**point, name: at.total([begin, at.product([(False, -first), (True, slope)])])}

@@ -14,8 +14,10 @@ from typing import Any
 from latex2sympy2_extended import NormalizationConfig
 from math_verify import LatexExtractionConfig, parse, verify
 from math_verify.errors import TimeoutException
+from sympy import Expr, Symbol
 
 from sage_cli.grading.grades import Status
+from sage_cli.grading.mathematics.notation import letters
 
 _AS_WRITTEN = LatexExtractionConfig(
     normalization_config=NormalizationConfig(
@@ -25,7 +27,12 @@ _AS_WRITTEN = LatexExtractionConfig(
 """Without stripping units, which takes the t of 4t for one."""
 _ENVIRONMENT = re.compile(r"(?<!\\)\$.+?(?<!\\)\$|(?<!\\)\\[(\[]|\\boxed\s*\{", re.DOTALL)
 _LATEX = re.compile(r"[\\^_{}]")
+_NO_LETTERS = re.compile(
+    r"\\(?:mathbb|begin|end) ?\{[^{}]*\}|\\(?:int|sum|prod|lim|infty|pi|cdot|pm|mp|le|ge|ne|cup|cap"
+    r"|approx|in|notin|setminus|emptyset|circ|to|lfloor|rfloor|lceil|rceil)(?![A-Za-z])"
+)
 _DECIMALS = 12
+_DIGITS, _RELATIVE = 40, 1e-30
 _WARM_UP_S = 60
 
 
@@ -46,15 +53,14 @@ def equal(gold: str, answer: str, deadline: float) -> bool:
         reference = _gold(gold, deadline)
         if reference is None:
             raise RuntimeError(f"Math-Verify can't read the gold {gold!r}")
-        return bool(
-            verify(
-                reference,
-                target,
-                float_rounding=_DECIMALS,
-                timeout_seconds=_left(deadline),
-                raise_on_error=True,
-            )
+        same = verify(
+            reference,
+            target,
+            float_rounding=_DECIMALS,
+            timeout_seconds=_left(deadline),
+            raise_on_error=True,
         )
+        return bool(same) and not _differ(reference, target)
     except TimeoutException as error:
         raise TimeoutError from error
 
@@ -84,8 +90,26 @@ def warm_up() -> None:
 
 
 def _expression(text: str, deadline: float) -> Any | None:
+    """Return what Math-Verify reads, unless it leaves out a letter and so a part of the text."""
     read = parse(_boxed(text), [_AS_WRITTEN], parsing_timeout=_left(deadline), raise_on_error=True)
-    return next((expression for expression in read if not isinstance(expression, str)), None)
+    expression = next((expression for expression in read if not isinstance(expression, str)), None)
+    if expression is None:
+        return None
+    names = " ".join(map(str, expression.atoms(Symbol))).casefold()
+    written = letters(_NO_LETTERS.sub(" ", text))
+    if r"\int" in text:
+        written -= {"d"}
+    return expression if all(name.strip("\\").casefold() in names for name in written) else None
+
+
+def _differ(gold: Any, answer: Any) -> bool:
+    """Return True if two constants differ, which Math-Verify compares by so many decimals."""
+    if not all(isinstance(side, Expr) and not side.free_symbols for side in (gold, answer)):
+        return False
+    values = [side.evalf(_DIGITS) for side in (gold, answer)]
+    if gold == answer or not all(value.is_finite for value in values):
+        return False
+    return bool(abs(values[0] - values[1]) > _RELATIVE * max(map(abs, values)))
 
 
 def _spellings(answer: str) -> list[str]:

@@ -13,7 +13,14 @@ def words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-FUNCTIONS = words("sin cos tan cot sec csc arcsin arccos arctan sinh cosh tanh ln log exp sqrt")
+FUNCTIONS = words(
+    "sin cos tan cot sec csc arcsin arccos arctan arccot sinh cosh tanh coth ln log exp sqrt cis"
+)
+_SYNONYMS = {
+    "tg": r"\tan ", "ctg": r"\cot ", "cotg": r"\cot ", "cosec": r"\csc ", "lg": r"\log_{10} ",
+    "arctg": r"\arctan ", "arcctg": r"\arccot ", "asin": r"\arcsin ", "acos": r"\arccos ",
+    "atan": r"\arctan ",
+}  # fmt: skip
 
 _CHARACTERS = {
     "−": "-", "–": "-", "—": "-", "‐": "-", "‑": "-", "×": "*", "·": "*", "⋅": "*",
@@ -23,7 +30,9 @@ _CHARACTERS = {
     "∩": r"\cap ", "∅": r"\emptyset ", "∠": r"\angle ", "∛": r"\sqrt[3]", "ℝ": r"\mathbb{R}",
     "\u00a0": " ", "\u2009": " ", "\u202f": " ", "\u200a": " ",
     "\u2002": " ", "\u2003": " ", "\u200b": "", "\u2060": "", "\ufeff": "", "⟨": "(", "⟩": ")",
-    "″": "''", "…": r"\ldots ",
+    "″": "''", "…": r"\ldots ", "‒": "-", "﹣": "-", "﹢": "+", "∶": ":", "∖": r"\setminus ",
+    "∉": r"\notin ", "∂": r"\partial ", "ℏ": r"\hbar ", "∜": r"\sqrt[4]", "ϕ": r"\varphi ",
+    "ϵ": r"\varepsilon ", "ϑ": r"\vartheta ",
 }  # fmt: skip
 _LOWER_CASE = (
     "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi rho sigma tau "
@@ -31,6 +40,7 @@ _LOWER_CASE = (
 )
 _LETTERS = "αβγδεζηθικλμνξρστυφχψω"
 _GREEK = {letter: f"\\{name} " for letter, name in zip(_LETTERS, _LOWER_CASE.split(), strict=True)}
+_GREEK |= {a.upper(): f"\\{_GREEK[a][1:].capitalize()}" for a in "γδθλξσφψ"}
 _FULL_WIDTH = {chr(code + 0xFEE0): chr(code) for code in range(0x21, 0x7F)}
 _DIRECTIONS = dict.fromkeys(map(chr, (0x200E, 0x200F, *range(0x202A, 0x202F))), "")
 _FRACTIONS = {
@@ -45,15 +55,18 @@ ONE_CHARACTER = str.maketrans(
     _CHARACTERS | _GREEK | _FULL_WIDTH | _DIRECTIONS | _FRACTIONS | _STYLED
 )
 """What is no ASCII, and the ASCII or the single character that it becomes."""
-SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺", "0123456789-+")
+RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺⁽⁾ⁿⁱˣ", "0123456789-+()nix")
+LOWERED = str.maketrans("₀₁₂₃₄₅₆₇₈₉₋₊₍₎ₙᵢⱼₖₘₓ", "0123456789-+()nijkmx")
 
 SYMBOLS = {
     "cdot": "*", "times": "*", "ast": "*", "div": "/", "pm": "±", "mp": "∓", "le": "≤", "leq": "≤",
     "leqslant": "≤", "ge": "≥", "geq": "≥", "geqslant": "≥", "ne": "≠", "neq": "≠", "lt": "<",
     "gt": ">", "approx": "≈", "cup": "∪", "in": "∈", "infty": "∞", "pi": "π", "degree": "°",
-    "lor": "∨", "land": ", ", "lbrack": "[", "rbrack": "]", "lbrace": r"\{", "rbrace": r"\}",
+    "lor": "∨", "vee": "∨", "land": ", ", "wedge": ", ", "lbrack": "[", "rbrack": "]",
+    "lbrace": r"\{", "rbrace": r"\}",
     "varnothing": r"\emptyset ", "langle": "(", "rangle": ")", "prime": "'",
-    "lvert": "|", "rvert": "|", "vert": "|", "mid": "|",
+    "lvert": "|", "rvert": "|", "vert": "|", "mid": "|", "colon": ":", "backslash": r"\setminus ",
+    "lVert": "‖", "rVert": "‖", "Vert": "‖",
     "quad": ", ", "qquad": ", ", "newline": ", ",
 }  # fmt: skip
 DROPPED = words(
@@ -84,8 +97,8 @@ _ARGUMENT = re.compile(r"_(?:\w|\{[^{}]*\})|(?<=[A-Za-z])\((?:[-+]?[\w.]+,?)+\)"
 _INSIDE = re.compile(r"_(?:\w|\{[^{}]*\})|(?<=[A-Za-z])\([^()]*\)")
 _QUANTITY = re.compile(r"(?:\\(?!sqrt)[A-Za-z]+|[A-Za-z{}|:/' ])+")
 _FORMATTING = re.compile(
-    r"\\(?:begin|end) ?\{[a-z]*\}|\\(?:frac|sqrt|[a-z]*(?:sin|cos|tan)h?|cot|sec|csc|ln|log|exp|"
-    r"binom|dbinom|text|dot|ddot|vec|hat|bar|overline|langle|rangle)(?![A-Za-z])"
+    r"\\(?:begin|end) ?\{[a-z]*\}|\\(?:frac|sqrt|[a-z]*(?:sin|cos|tan|cot|sec|csc)h?|ln|log|exp|"
+    r"cis|max|min|binom|text|dot|ddot|vec|hat|bar|overline|langle|rangle)(?![A-Za-z])"
 )
 _LETTER = re.compile(r"\\[A-Za-z]+|[A-Za-z]")
 _NEGATED = re.compile(r"\\(?:not|neg|lnot)(?![A-Za-z])|(?<![A-Za-z])(?:not|never)(?![A-Za-z])")
@@ -136,7 +149,22 @@ r"""\$5, and a $ before a number that no other closes: money, not LaTeX."""
 _POINTED = re.compile(r"<([^<>≤≥=]*,[^<>≤≥=]*)>")
 _COMMAND = re.compile(r"\\(?:\\|([A-Za-z]+)\s*|([(){}\[\],:; !$%]))")
 _WORD = re.compile(r"(?<![\\A-Za-z])(?:np\.|math\.)?([A-Za-z]+)(?![A-Za-z])")
-_SUPERSCRIPT = re.compile(r"[⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺]+")
+_SUPERSCRIPT = re.compile(r"[⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺⁽⁾ⁿⁱˣ]+")
+_LOW = re.compile(r"[₀₁₂₃₄₅₆₇₈₉₋₊₍₎ₙᵢⱼₖₘₓ]+")
+_OVERLINED = re.compile(r"(?:\d\u0305)+")
+_OVER = re.compile(r"\{([^{}]*)\\(over|choose)(?![A-Za-z])([^{}]*)\}")
+_UPRIGHT = re.compile(r"\\(?:mathrm|operatorname|rm)\s*(?:\{\s*([eid])\s*\}|\s([eid])(?![A-Za-z]))")
+_UNSEEN = re.compile(
+    r"\\(?:color|[hv]?phantom|[hv]space|tag|label)\s*\{[^{}]*\}|\\textcolor\s*\{[^{}]*\}"
+)
+_PRIMES = re.compile(r"\^(?:\{ ?(('\s*)+)\}|'(?!'))")
+_VECTOR = re.compile(r"\\(?:vec|hat|mathbf|bm|boldsymbol|overrightarrow)(?![A-Za-z])")
+_TIMES = re.compile(r"(?<=[^\d\s])\s*(?:\\times(?![A-Za-z])|×)")
+_LOGIC = re.compile(r"\\(?:land|wedge)(?![A-Za-z])|∧|(\\(?:lor|vee)(?![A-Za-z])|∨)")
+_NO_LOGIC = re.compile(r"[\d=<>≤≥≠∈,]|\\(?:in|leq?|geq?|neq?|lt|gt|leqslant|geqslant)(?![A-Za-z])")
+_DERIVATIVE = re.compile(r"(?<![A-Za-z])(d[A-Za-z]?)/(d[A-Za-z])(?![A-Za-z])")
+_OUTWARD = re.compile(r"([\](\[])([^\[\](),]+,[^\[\](),]+)([\[\])])")
+"""Intervals whose open ends have brackets turned outwards: ]0,1]."""
 _BOX_AFTER_BOX = re.compile(r"\}[\s$]*\\(?:boxed|fbox)")
 _SYSTEM = re.compile(
     r"(?:\\left\s*\\\{\s*)?\\begin\s*\{(cases|aligned|array)\}(?:\{[lcr]\})?([^&]*?)"
@@ -166,6 +194,8 @@ def gold_text(gold: object) -> str:
 @lru_cache(maxsize=8192)
 def normalise(text: str) -> str:
     """Return the normal form of a gold or an answer of at most MAX_LENGTH characters."""
+    if "\\" in text or not text.isascii():
+        text = _special_notation(text)
     text = (text if text.isascii() else _ascii(text)).replace(";", ", ")
     if text.count(r"\boxed") > 1:
         text = _BOX_AFTER_BOX.sub(r"},\\boxed", text)
@@ -174,14 +204,16 @@ def normalise(text: str) -> str:
     text = re.sub(r"(?<=[\w)}])\*\*(?=[\w({+-])", "^", text).replace("**", "")
     text = re.sub(r"\\!\s*", "", _one_line(text)).replace("{,}", ",")
     text = text.replace("!=", "≠").replace("<=", "≤").replace(">=", "≥").replace("==", "=")
-    text = re.sub(r"\^\s*(?:\{\s*)?\\circ(?![A-Za-z])\s*\}?", "°", text)
+    text = re.sub(r"\^\s*(?:\{\s*\\circ\s*\}|\\circ(?![A-Za-z])|(?<=\d\^)o(?![A-Za-z]))", "°", text)
+    if "/d" in text:
+        text = _DERIVATIVE.sub(r"\\frac{\1}{\2}", text)
     if "$" in text:
         text = _DOLLARS.sub(r"\1\\text{ dollars}", text)
     text = _COMMAND.sub(_one_command, text).replace("$", "").replace("~", " ")
     text = unwrapped(_trimmed(text))
     if "," in text and not any(bracket in text for bracket in ("(", "[", r"\{", r"\langle")):
         text = _GROUPED.sub(lambda m: m[0].replace(",", ""), text)  # 100, 200 stay two numbers
-    text = _TEXT_OF_FUNCTION.sub(lambda m: f"\\{m[1]} " if m[1] in FUNCTIONS else m[0], text)
+    text = _TEXT_OF_FUNCTION.sub(_one_function, text)
     text = " ".join(_WORD.sub(_one_word, text).split())  # or patterns try each of many spaces
     text = _AND.sub(",", _OR.sub("∨", text))
     text = _USELESS_SPACE.sub("", " ".join(text.split()))
@@ -189,14 +221,45 @@ def normalise(text: str) -> str:
         text = _COMMAS.sub(lambda m: m[1] or ",", text)
     text = _SUBSCRIPT.sub(r"_{\1}", _roots_in_braces(text))
     text = unwrapped(unwrapped(_trimmed(text))).replace(r"\{\}", r"\emptyset")
+    if "'" in text and "^" in text:
+        text = _PRIMES.sub(lambda m: (m[1] or "'").replace(" ", ""), text)
+    if text[:1] == "]" or text[-1:] == "[":
+        text = _inward(text)
     if pointed := _POINTED.fullmatch(text):
         text = f"({pointed[1]})"
     return _trimmed(_SPACED.sub(lambda m: m[0].replace(" ", ""), text))
 
 
 def _ascii(text: str) -> str:
-    text = _SUPERSCRIPT.sub(lambda m: "^{" + m[0].translate(SUPERSCRIPTS) + "}", text)
+    text = _SUPERSCRIPT.sub(lambda m: "^{" + m[0].translate(RAISED) + "}", text)
+    text = _LOW.sub(lambda m: "_{" + m[0].translate(LOWERED) + "}", text)
+    text = _OVERLINED.sub(lambda m: rf"\overline{{{m[0][::2]}}}", text)
     return text.translate(ONE_CHARACTER)
+
+
+def _special_notation(text: str) -> str:
+    r"""Return the text with one notation for \over, \choose, upright e, norms, p ∧ q, a × b."""
+    text = _UNSEEN.sub(" ", _UPRIGHT.sub(lambda m: m[1] or m[2], text)).replace(r"\|", "‖")
+    if r"\over" in text or r"\choose" in text:
+        text = f"{{{text.strip(' $')}}}"
+        while text != (text := _OVER.sub(_fraction, text)):
+            pass
+    if _LOGIC.search(text) and not _NO_LOGIC.search(text):
+        text = _LOGIC.sub(lambda m: "⋁" if m[1] else "⋀", text)
+    return _TIMES.sub("⨯", text) if _VECTOR.search(text) else text
+
+
+def _fraction(match: re.Match[str]) -> str:
+    name = "frac" if match[2] == "over" else "binom"
+    return rf"\{name}{{{match[1].strip()}}}{{{match[3].strip()}}}"
+
+
+def _inward(text: str) -> str:
+    """Return the text with the brackets of its intervals turned inwards."""
+    brackets = {"]": "(", "[": "["}, {"[": ")", "]": "]"}
+    return _OUTWARD.sub(
+        lambda m: brackets[0].get(m[1], m[1]) + m[2] + brackets[1].get(m[3], m[3]), text
+    )
 
 
 def _roots_in_braces(text: str) -> str:
@@ -208,7 +271,7 @@ def _roots_in_braces(text: str) -> str:
             break
         text = f"{text[: start + 5]}{{{text[start + 6 : end]}}}{text[end + 1 :]}"
         start = text.find(r"\sqrt(", start + 5)
-    return re.sub(r"\\sqrt ?(\d+)", r"\\sqrt{\1}", text)
+    return re.sub(r"\\sqrt ?(\[\w+\])? ?(\d+)", r"\\sqrt\1{\2}", text)
 
 
 def _trimmed(text: str) -> str:
@@ -268,13 +331,23 @@ def _one_command(match: re.Match[str]) -> str:
         return " "
     if name in TEXTS:
         return r"\text"
+    if name in _SYNONYMS:
+        return _SYNONYMS[name]
+    if name in ("dbinom", "tbinom"):
+        return r"\binom "
     return r"\frac " if name in ("dfrac", "tfrac", "cfrac") else f"\\{name} "
+
+
+def _one_function(match: re.Match[str]) -> str:
+    return _SYNONYMS.get(match[1], f"\\{match[1]} " if match[1] in FUNCTIONS else match[0])
 
 
 def _one_word(match: re.Match[str]) -> str:
     word = match[1]
     if word in FUNCTIONS:
         return f"\\{word} "
+    if word in _SYNONYMS:
+        return _SYNONYMS[word]
     if word == "pi":
         return "π"
     return "∞" if word in ("infinity", "inf", "oo") else match[0]

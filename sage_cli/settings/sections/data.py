@@ -17,7 +17,7 @@ from pydantic import (
 )
 
 from sage_cli.settings.own_code import is_to_be_checked, plugin_names
-from sage_cli.settings.section import COSMETIC, Section
+from sage_cli.settings.section import COSMETIC, WHERE_SET, Section
 
 
 class PhaseSection(Section):
@@ -87,11 +87,14 @@ class FieldsSection(Section):
     open-instruct and TRL need none."""
 
     question: str = "question"
-    """Column of the question, or a path in it: `prompt.-1.content` is the last turn's text."""
+    """Column of the question, or a path in it, as `prompt.0.content`; a column of chat turns is
+    asked by the user's last turn."""
     gold: str = "gold"
     """Column of the right answer."""
     working: str | None = None
-    """Column of the worked solution, for SFT; null: there is none."""
+    """Column of the worked solution, for SFT; null: SFT learns the gold alone."""
+    any_of: bool = Field(False, json_schema_extra=WHERE_SET)
+    """Lists of golds are read, and any of a list is right; false: a list is an error."""
 
 
 class SourceSection(Section):

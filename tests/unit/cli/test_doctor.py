@@ -147,7 +147,7 @@ def test_lengths_in_tokens():
         # the box is written in characters: \boxed{144} has 11
         (("prompt.answer=boxed", "rollout.max_tokens=8"), "longest answer takes 11", "=11"),
         # 7 + 48 = 55 tokens, of which 50 fit: 50 - 7 = 43
-        ((), "the longest prompt has 7 tokens and a rollout up to 48", "max_tokens=43 fits"),
+        ((), "7 tokens, and with rollout.max_tokens 48 that is more than", "max_tokens=43"),
     ],
 )
 def test_what_does_not_fit_is_said_with_the_limit_that_is_needed(sets, cause, mend):
@@ -159,7 +159,7 @@ def test_what_does_not_fit_is_said_with_the_limit_that_is_needed(sets, cause, me
 def test_a_prompt_beyond_the_context_has_no_limit_that_fits():
     with pytest.raises(ConfigurationError) as error:
         said(positions=7)
-    assert "leave out longer problems" in str(error.value.next_step)
+    assert "leave the longest prompts out" in str(error.value.next_step)
 
 
 def test_text_anywhere_needs_no_tags():

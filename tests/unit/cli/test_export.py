@@ -7,15 +7,18 @@ import shutil
 
 import pytest
 import torch
+from peft import LoraConfig, get_peft_model
+from random_model import of_architecture
 from safetensors.torch import load_file
 from told import Told
 
 from sage_cli.cli import export as module
 from sage_cli.cli.export import export
 from sage_cli.errors import StoreError
+from sage_cli.models import loading
 from sage_cli.models.folders import fingerprint
 from sage_cli.models.loading import attach_lora, load_model, load_tokenizer
-from sage_cli.models.scratch import save_scratch
+from sage_cli.models.scratch import character_tokenizer, save_scratch
 from sage_cli.progress import Silent
 from sage_cli.settings.sections.model import LoraSection, ScratchModel
 from sage_cli.store.run import SEAL, Runs
@@ -163,3 +166,65 @@ def test_a_failure_leaves_the_folder_as_it_was(made, tmp_path, monkeypatch):
         export("rl-lora", tmp_path / "out", made, Silent(), force=True)
     assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+TOKENIZER = character_tokenizer(["<SOLUTION>", "</SOLUTION>"])
+QV = ["q_proj", "v_proj"]
+EXPERTS = ["mlp.experts.gate_up_proj", "mlp.experts.down_proj"]
+
+
+def adapted(name, folder, *, tokens=0, **settings):
+    """Save a model and an adapter of any kind on it; `tokens` more than the base has rows."""
+    model = of_architecture(name, TOKENIZER)
+    model.save_pretrained(folder / "base")
+    if tokens:
+        model.resize_token_embeddings(len(TOKENIZER) + tokens)
+    model.name_or_path = str(folder / "base")
+    model = get_peft_model(model, LoraConfig(r=2, task_type="CAUSAL_LM", **settings))
+    torch.manual_seed(0)
+    with torch.no_grad():
+        for key, weight in model.named_parameters():
+            if weight.requires_grad and "magnitude" not in key:
+                weight.add_(torch.randn_like(weight), alpha=0.2)
+    model.save_pretrained(folder / "adapter")
+    TOKENIZER.save_pretrained(folder / "adapter")
+    return folder / "adapter"
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("qwen2", {"target_modules": QV}),
+        ("qwen2", {"target_modules": QV, "modules_to_save": ["embed_tokens", "lm_head"]}),
+        ("qwen2", {"target_modules": QV, "use_dora": True}),
+        ("qwen2-tied", {"target_modules": ["embed_tokens"]}),
+        ("qwen2-tied", {"target_modules": ["lm_head", *QV]}),
+        ("qwen2-tied", {"target_modules": QV, "modules_to_save": ["embed_tokens"]}),
+        ("qwen2-tied", {"target_modules": QV, "modules_to_save": ["lm_head"]}),
+        ("qwen2-tied", {"target_modules": QV, "modules_to_save": ["embed_tokens", "lm_head"]}),
+        ("qwen2-tied", {"target_modules": QV, "trainable_token_indices": [3, 4]}),
+        ("qwen3-moe", {"target_modules": QV, "target_parameters": EXPERTS}),
+        ("gpt-oss", {"target_modules": QV}),
+        ("gpt2", {"target_modules": ["c_attn", "wte"]}),
+        ("phi3", {"target_modules": ["qkv_proj"]}),
+        ("gemma2", {"target_modules": QV}),
+        ("gemma3-images", {"target_modules": QV}),
+        ("llama", {"tokens": 4, "target_modules": QV, "modules_to_save": ["lm_head"]}),
+        ("qwen2-tied", {"tokens": 4, "target_modules": QV}),
+    ],
+)
+def test_every_kind_of_adapter_is_merged_rightly(name, settings, tmp_path):
+    policy = adapted(name, tmp_path, **settings)
+    export(str(policy), tmp_path / "out", tmp_path, Silent())
+    before, after, base = map(logits, (policy, tmp_path / "out", tmp_path / "base"))
+    torch.testing.assert_close(after, before, atol=1e-4, rtol=1e-4)
+    assert (before[..., : base.shape[-1]] - base).abs().max() > 0.01
+
+
+def test_a_merge_that_makes_another_model_writes_nothing(tmp_path, monkeypatch):
+    policy = adapted("qwen2-tied", tmp_path, target_modules=["embed_tokens"])
+    monkeypatch.setattr(loading, "merged", lambda model: model.merge_and_unload())
+    with pytest.raises(StoreError, match="would be another model") as refusal:
+        export(str(policy), tmp_path / "out", tmp_path, Silent())
+    assert "--dtype float32" in refusal.value.next_step
+    assert not (tmp_path / "out").exists()

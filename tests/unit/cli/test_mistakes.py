@@ -332,3 +332,46 @@ def test_a_torn_configuration_of_a_run(sage, files):
     (run / "config.json").write_text('{"rl": {"steps": 3')
     refused(sage("passk", run), "config.json", "is torn or was edited")
     shutil.rmtree(run)
+
+
+@pytest.fixture
+def broken(tmp_path):
+    """A file whose seventh line is broken, and one whose seventh row has no gold."""
+    rows = [json.dumps({"question": f"{number}+1=?", "gold": number + 1}) for number in range(9)]
+    bad = {"json": '{"question": "6+1=?", "go', "row": '{"question": "6+1=?", "gold": [7, 8]}'}
+    for name, line in bad.items():
+        text = "\n".join([*rows[:6], line, *rows[7:]])
+        (tmp_path / f"{name}.jsonl").write_text(text)
+    return tmp_path
+
+
+@pytest.mark.parametrize("fault", ["json", "row"])
+@pytest.mark.parametrize(
+    ("command", "setting"),
+    [("rl", "data.rl.name"), ("rl", "data.sft.name"), ("sft", "data.sft.name"),
+     ("sweep", "data.rl.name"), ("sweep", "data.sft.name"), ("sweep", "sweep.benchmark"),
+     ("passk", "evaluation.benchmark")],
+)  # fmt: skip
+def test_a_dry_run_reads_all_of_the_data(sage, broken, fault, command, setting):
+    space = ("--space", "lr=1e-4|4e-4", "--set", "sweep.benchmark=arithmetic-dev")
+    space = space if command == "sweep" else ()
+    file = broken / f"{fault}.jsonl"
+    typed = sage(command, *space, "--set", f"{setting}={file}", "--dry-run")
+    refused(typed, f"{fault}.jsonl, line 7" if fault == "json" else "row.jsonl, line 7: gold holds")
+
+
+def test_a_plan_asks_the_hub_for_nothing(sage):
+    for command in (("rl",), ("sft",)):
+        typed = sage(
+            *command, "-p", "qwen2.5-math-7b", "--set", "data.rl.name=my/sums", "--dry-run"
+        )
+        assert typed.code == 0
+
+
+@pytest.mark.parametrize("command", ["rl", "sft", "sweep"])
+@pytest.mark.parametrize("dry", [(), ("--dry-run",)])
+def test_presets_that_name_no_model(sage, tmp_path, command, dry):
+    (tmp_path / "own.yaml").write_text("rl: {steps: 3}\n")
+    space = ("--space", "lr=1e-4|4e-4") if command == "sweep" else ()
+    typed = sage(command, *space, "-p", tmp_path / "own.yaml", *dry)
+    refused(typed, "no preset names a model", "-p tiny -p", "extends: tiny")

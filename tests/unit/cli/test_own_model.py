@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from random_model import random_model
+from random_model import of_architecture, random_model
 from transformers import LlamaConfig
 
 from sage_cli.models.scratch import character_tokenizer
@@ -48,3 +48,29 @@ def test_what_sage_exported_stays_with_the_settings_of_its_run(sage, own_model):
     typed = sage("rl", "--init", str(own_model), "--dry-run")
     assert typed.code == 0
     assert "tuning full" in typed.words
+
+
+@pytest.mark.parametrize(
+    ("name", "targets", "said"),
+    [
+        ("phi3", None, "up_proj of model.lora.targets match no layer"),
+        ("gpt2", None, "the linear layers of its text model: --set 'model.lora.targets=[c_attn,"),
+        ("llama", "[q_proj,lm_head]", "lm_head of model.lora.targets match no layer"),
+        ("llama", "[q_proj]", None),
+        ("gpt2", "[c_attn]", None),
+        ("gemma3-images", None, None),
+    ],
+)
+def test_doctor_names_the_layers_that_adapters_can_be_put_on(sage, tmp_path, name, targets, said):
+    tokenizer = character_tokenizer(["<SOLUTION>", "</SOLUTION>"])
+    model = of_architecture(name, tokenizer, max_position_embeddings=96)
+    model.save_pretrained(tmp_path / "m")
+    tokenizer.save_pretrained(tmp_path / "m")
+    (tmp_path / "mine.jsonl").write_text(json.dumps({"question": "1+1=?", "gold": "2"}))
+    sets = ["--set", "evaluation.limit=3", "--set", "model.tuning=lora"]
+    if targets is not None:
+        sets += ["--set", f"model.lora.targets={targets}"]
+    typed = sage("doctor", "--init", tmp_path / "m", "--data", tmp_path / "mine.jsonl", *sets)
+    assert typed.code == (1 if said else 0)
+    assert said is None or said in typed.words
+    assert "the model's context has 96" in typed.words

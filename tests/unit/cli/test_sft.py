@@ -14,7 +14,7 @@ from sage_cli.cli import training_run
 from sage_cli.cli import training_run as workflow
 from sage_cli.cli.training_run import InitialPolicy
 from sage_cli.config.load import load
-from sage_cli.errors import BusyError, ConfigurationError
+from sage_cli.errors import BusyError, ConfigurationError, StoreError
 from sage_cli.models.planned import sft_run
 from sage_cli.models.scratch import save_scratch
 from sage_cli.progress import Silent
@@ -55,6 +55,21 @@ def config(folder, rows, *sets):
             "tracking.wandb=off", f"run.root={folder.parent}/runs", "prompt.system=null", *sets,
         ]
     ).config  # fmt: skip
+
+
+def test_a_run_that_began_with_another_prompt_is_not_resumed(tmp_path):
+    training = workflow.SftTraining.of(load().config)
+    run = Runs(tmp_path).at("sft", "toy", "1" * 64)
+    origin = {"kind": "sft", "parent": None, "seed": 0, "template": "of before"}
+
+    def interrupted(_run, _watch):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        training.train_here(run, origin, interrupted, Silent())
+    with pytest.raises(StoreError, match="began with prompt template of before") as refused:
+        training.train_here(run, {**origin, "template": "of now"}, interrupted, Silent())
+    assert "--fresh" in refused.value.next_step
 
 
 def test_the_length_that_counts_is_the_questions_or_the_conversations(folder, rows):

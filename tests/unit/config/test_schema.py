@@ -114,6 +114,7 @@ COSMETIC = {
 """Every other setting decides a result."""
 WHERE_SET = {
     "anchor.head_tokens",
+    "data.rl.fields.any_of", "data.sft.fields.any_of", "evaluation.fields.any_of",
     "grading.judge",
     "model.attention", "model.kernels",
     "rollout.vllm.importance_floor",

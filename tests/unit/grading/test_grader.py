@@ -11,8 +11,10 @@ import pytest
 
 from sage_cli.errors import ConfigurationError
 from sage_cli.grading import GRADING_VERSION, Grade, Grader, GraderIdentity, grade
+from sage_cli.grading.grader import check_golds
+from sage_cli.settings.judge_names import any_of
 
-SURD = (r"\sqrt{452}", r"<SOLUTION>2\sqrt{113}</SOLUTION>")  # equal, and only algebra can tell
+SURD = (r"\sqrt{452}", r"<SOLUTION>2\sqrt{113}</SOLUTION>")  # equal
 
 
 def tagged(answer):
@@ -205,7 +207,7 @@ def test_it_survives_being_stored():
 
 def test_another_math_verify_is_another_version():
     """Whoever raises the pin raises GRADING_VERSION, and then this line."""
-    assert (GRADING_VERSION, version("math-verify")) == (3, "0.9.0")
+    assert (GRADING_VERSION, version("math-verify")) == (4, "0.9.0")
 
 
 SCRIPT = """
@@ -232,3 +234,22 @@ def test_no_library_is_imported_and_setting_up_takes_milliseconds():
     assert said == "right wrong wrong wrong right [] right"
     assert float(seconds) < 0.05  # five milliseconds on an idle machine
     assert imported == ""
+
+
+@pytest.mark.parametrize(
+    ("golds", "answer", "expected"),
+    [
+        (["7", "seven"], "7", "right"),
+        (["seven", "7"], "7.0", "right"),
+        (["7", "seven"], "8", "wrong"),
+        (["7", r"\sqrt{452}"], r"2\sqrt{113}", "right"),
+        (["7", "8"], "", "unparseable"),
+    ],
+)
+def test_any_of_several_golds_is_right(golds, answer, expected):
+    gold = any_of(golds)
+    with Grader() as grader:
+        plain, several = grader.grade_many([("1", tagged("1")), (gold, tagged(answer))])
+    assert (plain.status, several.status) == ("right", expected)
+    assert check_golds([("id", gold)]) == []
+    assert check_golds([("id", any_of(["7", "$$"]))]) == ["id"]

@@ -10,7 +10,14 @@ import pytest
 
 from sage_cli.grading import Grader
 
-SURD = (r"\sqrt{452}", r"<SOLUTION>2\sqrt{113}</SOLUTION>")  # equal, and only algebra can tell
+
+def surd(number):
+    """Equal expressions; only algebra reads what is rounded down."""
+    answer = rf"<SOLUTION>\lfloor x+2\sqrt{{{number}}} \rfloor</SOLUTION>"
+    return rf"\lfloor x+\sqrt{{{4 * number}}} \rfloor", answer
+
+
+SURD = surd(113)
 ENDLESS = r"x^{x^{" * 30 + "x" + "}}" * 30
 
 
@@ -49,7 +56,7 @@ def test_time_is_bounded_and_the_next_grade_is_ordinary(running):
     assert statuses[1] == statuses[5] == "right"
     assert set(statuses) - {"right"} <= {"timeout", "error", "wrong"}
     assert statuses[0] == "timeout"
-    assert running.grade(r"\sqrt{8}", tagged(r"2\sqrt{2}")).status == "right"
+    assert running.grade(*surd(2)).status == "right"
 
 
 def test_a_worker_that_ignores_its_alarm_is_killed(running):
@@ -57,19 +64,17 @@ def test_a_worker_that_ignores_its_alarm_is_killed(running):
     stopped = running.pool.pids
     for pid in stopped:
         os.kill(pid, signal.SIGSTOP)
-    assert running.grade(r"\sqrt{8}", tagged(r"2\sqrt{2}")).status == "timeout"
+    assert running.grade(*surd(2)).status == "timeout"
     assert set(stopped) - set(running.pool.pids)
     for pid in set(stopped) & set(running.pool.pids):
         os.kill(pid, signal.SIGCONT)
-    assert running.grade(r"\sqrt{12}", tagged(r"2\sqrt{3}")).status == "right"
+    assert running.grade(*surd(3)).status == "right"
 
 
 def test_a_worker_that_dies_is_replaced(running):
     for pid in running.pool.pids:
         os.kill(pid, signal.SIGKILL)
-    statuses = [
-        running.grade(rf"\sqrt{{{4 * n}}}", tagged(rf"2\sqrt{{{n}}}")).status for n in (2, 3, 5)
-    ]
+    statuses = [running.grade(*surd(number)).status for number in (2, 3, 5)]
     assert set(statuses[:2]) <= {"right", "error"}  # at most one for each that was killed
     assert statuses[2] == "right"
 
@@ -99,12 +104,12 @@ def test_a_forked_process_leaves_its_parent_s_workers_alone(running):
     pids = running.pool.pids
     child = os.fork()
     if child == 0:
-        right = running.grade(r"\sqrt{8}", tagged(r"2\sqrt{2}")).status == "right"
+        right = running.grade(*surd(2)).status == "right"
         own = not set(running.pool.pids) & set(pids)
         running.close()
         os._exit(0 if right and own else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert running.grade(r"\sqrt{12}", tagged(r"2\sqrt{3}")).status == "right"
+    assert running.grade(*surd(3)).status == "right"
     assert running.pool.pids == pids
 
 

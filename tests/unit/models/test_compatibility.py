@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from peft import LoraConfig, get_peft_model
 from shown_runs import stored_run
 
 from sage_cli.cli.training_run import RlTraining, tags
@@ -17,6 +18,7 @@ from sage_cli.models.compatibility import (
     method_settings,
     refuse_several_methods,
     refuse_unfit_start,
+    refuse_unfit_tokenizer,
     unchecked,
 )
 from sage_cli.models.loading import attach_lora, load_model, load_tokenizer
@@ -129,13 +131,36 @@ def test_an_adapter_of_another_model_of_the_hub(run, tmp_path):
     assert "kind pretrained and scratch" in refusal(Policy(str(adapter)), config())
 
 
+def unfit(policy):
+    with pytest.raises(ConfigurationError) as caught:
+        refuse_unfit_tokenizer(policy)
+    return caught.value.cause
+
+
 def test_the_tokenizer_of_a_larger_vocabulary(run, tmp_path):
     copied = shutil.copytree(run.model, tmp_path / "copied")
     tokenizer = load_tokenizer(copied)
     tokenizer.add_tokens([f"<extra{number}>" for number in range(5)])
     tokenizer.save_pretrained(copied)
-    said = refusal(Policy(str(copied)), config())
+    said = unfit(Policy(str(copied)))
     assert "the tokenizer of copied has 106 entries, and its model 101" in said
+    # an adapter that brings embeddings of that size fits
+    model = load_model(run.model)
+    model.resize_token_embeddings(106)
+    model.name_or_path = str(run.model)
+    resized = get_peft_model(model, LoraConfig(target_modules=["q_proj"], task_type="CAUSAL_LM"))
+    resized.save_pretrained(tmp_path / "adapter")
+    tokenizer.save_pretrained(tmp_path / "adapter")
+    refuse_unfit_tokenizer(Policy(str(tmp_path / "adapter")))
+    assert len(load_model(tmp_path / "adapter").get_input_embeddings().weight) == 106
+
+
+def test_a_tokenizer_that_ends_no_text(run, tmp_path):
+    copied = shutil.copytree(run.model, tmp_path / "copied")
+    refuse_unfit_tokenizer(Policy(str(copied)))
+    file = copied / "tokenizer_config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"eos_token": None}))
+    assert "no end-of-sequence token" in unfit(Policy(str(copied)))
 
 
 def test_rl_refuses_before_it_writes(run, runs):

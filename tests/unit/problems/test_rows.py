@@ -21,11 +21,13 @@ from sage_cli.problems.rows import (
     is_number,
     value_at,
 )
+from sage_cli.settings.judge_names import each_gold
 from sage_cli.settings.sections.data import DataSection, FieldsSection
 
 USER = {"role": "user", "content": "2+2=?"}
 SYSTEM = {"role": "system", "content": "Be brief."}
 ANSWER = {"role": "assistant", "content": "4"}
+OTHER = {"role": "user", "content": "5+4=?"}
 
 
 def written(folder: Path, *rows: dict[str, Any]) -> Path:
@@ -67,10 +69,166 @@ def test_a_file_of_another_program_is_read_as_it_is(
 
 
 def test_named_columns_are_taken_as_they_are_named(tmp_path: Path) -> None:
-    row = {"prompt": [SYSTEM, USER], "extra": {"right": "5"}, "answer": "4"}
+    row = {"prompt": [OTHER, ANSWER, USER], "extra": {"right": "5"}, "answer": "4"}
     fields = FieldsSection(question="prompt.0.content", gold="extra.right")
     (problem,) = load_problems(str(written(tmp_path, row)), DataSection(), fields)
-    assert (problem.question, problem.gold) == ("Be brief.", "5")
+    assert (problem.question, problem.gold) == ("5+4=?", "5")
+
+
+def parts(*texts: str, **other: Any) -> dict[str, Any]:
+    """A user's turn in parts of type text, and perhaps one of another type."""
+    content = [{"type": "text", "text": text} for text in texts]
+    return {"role": "user", "content": [*content, *([other] if other else [])]}
+
+
+@pytest.mark.parametrize(
+    ("rows", "problems"),
+    [
+        # chat turns: the user's last one in each row, wherever it stands
+        (
+            [
+                {"messages": [SYSTEM, USER, ANSWER], "ground_truth": "4"},
+                {"messages": [SYSTEM, OTHER], "ground_truth": "9"},
+            ],
+            [("2+2=?", "4"), ("5+4=?", "9")],
+        ),
+        (
+            [
+                {"messages": [SYSTEM, USER], "ground_truth": "4"},
+                {"messages": [SYSTEM, OTHER, ANSWER], "ground_truth": "9"},
+            ],
+            [("2+2=?", "4"), ("5+4=?", "9")],
+        ),
+        (
+            [{"prompt": "2+2=?", "answer": 4}, {"prompt": [OTHER], "answer": 9}],
+            [("2+2=?", "4"), ("5+4=?", "9")],
+        ),
+        (
+            [{"prompt": "2+2=?", "answer": 4}, {"messages": [OTHER], "answer": 9}],
+            [("2+2=?", "4"), ("5+4=?", "9")],
+        ),
+        ([{"prompt": [parts("2+2", "=?")], "solution": "4"}], [("2+2=?", "4")]),
+        # a worked solution beside the answer, in whichever order
+        ([{"prompt": "2+2=?", "solution": r"So \boxed{4}.", "answer": "4"}], [("2+2=?", "4")]),
+        ([{"prompt": "2+2=?", "answer": None, "solution": "4"}], [("2+2=?", "4")]),
+        ([{"prompt": "2+2=?", "answer": float("nan"), "solution": "4"}], [("2+2=?", "4")]),
+        # texts, numbers, booleans
+        ([{"question": "q", "gold": True}], [("q", "True")]),
+        ([{"question": "q", "gold": 2.5}], [("q", "2.5")]),
+    ],
+)  # fmt: skip
+def test_each_row_is_read_by_its_own_form(
+    tmp_path: Path, rows: list[dict[str, Any]], problems: list[tuple[str, str]]
+) -> None:
+    loaded = load_problems(str(written(tmp_path, *rows)), DataSection())
+    assert [(problem.question, problem.gold) for problem in loaded] == problems
+
+
+@pytest.mark.parametrize(
+    ("row", "complaint"),
+    [
+        ({"question": "q", "gold": ["7", "seven"]}, "line 2: gold holds the list ['7', 'seven']"),
+        ({"question": "q", "gold": {"value": 7}}, "line 2: gold holds the dict {'value': 7}"),
+        ({"question": "q", "gold": [{"value": 7}]}, "gold holds the dict"),
+        ({"question": "q", "gold": [{"type": "text", "text": "7"}]}, "gold holds the dict"),
+        ({"question": "q", "gold": float("nan")}, "line 2 has no gold answer"),
+        ({"question": "q", "gold": float("inf")}, "line 2 has no gold answer"),
+        ({"question": "q", "gold": []}, "gold holds the list []"),
+        ({"question": ["a", "b"], "gold": "7"}, "line 2: question holds the list ['a', 'b']"),
+        ({"question": {"text": "a"}, "gold": "7"}, "question holds the dict {'text': 'a'}"),
+        ({"question": [SYSTEM, ANSWER], "gold": "7"}, "question holds no turn of the user"),
+        (
+            {"question": [parts("What?", type="image_url", image_url="x")], "gold": "7"},
+            "line 2: question.-1.content holds the list",
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_no_text_is_named_by_line_and_path(
+    tmp_path: Path, row: dict[str, Any], complaint: str
+) -> None:
+    file = written(tmp_path, {"question": "1+1=?", "gold": "2"}, row)
+    with pytest.raises(DataError) as refused:
+        load_problems(str(file), DataSection())
+    assert complaint in refused.value.cause
+
+
+def test_the_path_to_type_stands_beside_the_complaint(tmp_path: Path) -> None:
+    for gold, path in ((["7", "seven"], "gold.0"), ({"value": 7}, "gold.value")):
+        file = written(tmp_path, {"question": "q", "gold": gold})
+        with pytest.raises(DataError) as refused:
+            load_problems(str(file), DataSection())
+        assert path in (refused.value.next_step or "")
+        (problem,) = load_problems(str(file), DataSection(), FieldsSection(gold=path))
+        assert problem.gold == "7"
+
+
+@pytest.mark.parametrize("path", ["prompt.0.content", "prompt.-1.content"])
+def test_a_turn_of_another_role_is_never_the_question(tmp_path: Path, path: str) -> None:
+    file = written(tmp_path, {"prompt": [SYSTEM, USER, ANSWER], "gold": "4"})
+    with pytest.raises(DataError, match=f"{path} holds no turn of the user"):
+        load_problems(str(file), DataSection(), FieldsSection(question=path))
+    (problem,) = load_problems(str(file), DataSection(), FieldsSection(question="prompt"))
+    assert problem.question == "2+2=?"
+
+
+def test_turns_that_are_left_out_are_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    rows = ({"prompt": [SYSTEM, USER], "answer": "4"}, {"prompt": [OTHER], "answer": "9"})
+    load_problems(str(written(tmp_path, *rows)), DataSection())
+    assert "left out of the question: system in 1 of 2 rows" in caplog.text
+    assert "the question is prompt.-1.content, the gold answer" in caplog.text
+
+
+def test_rows_that_are_read_otherwise_are_another_file(tmp_path: Path) -> None:
+    """A run of before must not be taken for one on what is read now."""
+
+    def places(*rows: dict[str, Any]) -> Any:
+        file = written(tmp_path, *rows)
+        return problems_identity(str(file), DataSection())["problems"][0][0]["columns"][1]
+
+    last, before = {"messages": [USER], "answer": "4"}, {"messages": [USER, ANSWER], "answer": "4"}
+    assert places(last) == [["messages.-1.content"]]
+    assert places(last, before) == [["messages.-1.content"], ["messages.-2.content"]]
+    assert places({"messages": [parts("2+2=?")], "answer": "4"}) == [["messages.-1.content.*.text"]]
+
+
+def test_any_of_several_golds_is_right_where_the_user_says_so(tmp_path: Path) -> None:
+    rows = [{"question": q, "gold": g} for q, g in (("a", ["7", "\\frac{14}{2}, 7"]), ("b", ["9"]))]
+    rows += [{"question": "c", "gold": "9"}]
+    file, fields = str(written(tmp_path, *rows)), FieldsSection(any_of=True)
+    several, single, plain = load_problems(file, DataSection(), fields)
+    assert several.golds == ("7", "\\frac{14}{2}, 7")
+    assert (single.gold, plain.gold) == ("9", "9")
+    alone = problems_identity(file, DataSection())["problems"]
+    assert problems_identity(file, DataSection(), fields)["problems"] != alone
+    for bad in (["7", None], [], [["7"]]):
+        with pytest.raises(DataError, match="line 1"):
+            load_problems(
+                str(written(tmp_path, {"question": "a", "gold": bad})), DataSection(), fields
+            )
+
+
+@pytest.mark.parametrize(
+    "text", ["any of", "any of [7]", "any of [", 'any of {"a": "b"}', "any of []"]
+)
+def test_a_gold_that_only_begins_so_is_itself(text: str) -> None:
+    assert each_gold(text) == (text,)
+
+
+def test_a_json_array_is_read_and_so_are_lines(tmp_path: Path) -> None:
+    rows = [{"question": "2+2=?", "gold": "4"}, {"question": "5+4=?", "gold": 9}]
+    file = tmp_path / "rows.json"
+    for text in (json.dumps(rows, indent=1), "\n".join(map(json.dumps, rows))):
+        file.write_text(text)
+        assert [problem.gold for problem in load_problems(str(file), DataSection())] == ["4", "9"]
+    for text, complaint in (
+        (json.dumps([rows[0], 3]), "row 2, is a JSON int, not an object"),
+        ("[{", "isn't JSON"),
+        (json.dumps([rows[0], {"question": "q"}]), "row 2 has no column 'gold'"),
+    ):
+        file.write_text(text)
+        with pytest.raises(DataError) as refused:
+            load_problems(str(file), DataSection())
+        assert complaint in refused.value.cause
 
 
 def test_a_path_that_leads_nowhere_is_named(tmp_path: Path) -> None:

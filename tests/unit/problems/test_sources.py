@@ -17,7 +17,8 @@ from sage_cli.problems.load import (
     problems_identity,
     training_identity,
 )
-from sage_cli.problems.registry import _SHIPPED, data_set
+from sage_cli.problems.problem import problem_id
+from sage_cli.problems.registry import _SHIPPED, data_set, members
 from sage_cli.problems.rows import DataSet
 from sage_cli.problems.sources import open_source, read_hub
 from sage_cli.settings.sections.data import DataSection
@@ -146,6 +147,95 @@ def test_every_published_data_set_but_one_is_pinned_to_a_commit():
     sets = [entry for entry in _SHIPPED.values() if isinstance(entry, DataSet)]
     loose = [one.name for one in sets if not re.fullmatch("[0-9a-f]{40}", one.revision or "")]
     assert loose == ["openmathreasoning-mini"]
+
+
+@pytest.fixture
+def cached(tmp_path, monkeypatch):
+    """A function that puts rows into the Hub's local cache, as `hf download` leaves them."""
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr("datasets.config.HF_HUB_OFFLINE", True)
+
+    def put(name, **splits):
+        folder = tmp_path / f"hub/datasets--{name.replace('/', '--')}/snapshots/{COMMIT}"
+        folder.mkdir(parents=True)
+        for split, rows in splits.items():
+            text = "".join(json.dumps(row) + "\n" for row in rows)
+            (folder / f"{split}.jsonl").write_text(text)
+
+    return put
+
+
+ROW = {"q": "1+1=?", "a": "2"}
+COLUMNS = {"question": "q", "gold": "a"}
+
+
+def test_any_data_set_of_the_hub_is_read_by_its_columns(cached):
+    cached("my/sums", train=[ROW, {"q": "1+2=?", "a": 3}])
+    data = DataSection(rl={"name": "my/sums", "fields": COLUMNS})
+    assert [(p.question, p.gold) for p in load_training_problems(data)] == [
+        ("1+1=?", "2"), ("1+2=?", "3"),
+    ]  # fmt: skip
+    (first, _) = load_training_problems(data)
+    assert (first.benchmark, first.meta["origin"]) == ("my/sums", f"my/sums@{COMMIT}")
+    assert training_identity(data)["problems"][0][0]["commit"] == COMMIT
+    other = DataSection(rl={"name": "my/sums", "fields": COLUMNS | {"gold": "q"}})
+    assert training_identity(data) != training_identity(other)
+    pairs = DataSection(sft={"name": "my/sums", "fields": COLUMNS})
+    assert load_demonstrations(pairs, SftSection(steps=1))[0].working is None
+
+
+def test_a_split_of_several_is_named(cached):
+    cached("my/sums", train=[ROW], test=[{"q": "5+4=?", "a": 9}])
+    with pytest.raises(DataError, match="has the splits train, test") as refused:
+        load_training_problems(DataSection(rl={"name": "my/sums", "fields": COLUMNS}))
+    assert "ORG/NAME/CONFIGURATION:SPLIT" in (refused.value.next_step or "")
+    named = {"name": "my/sums:test"}, {"name": "my/sums", "split": "test"}
+    for source in named:
+        data = DataSection(rl={**source, "fields": COLUMNS})
+        (problem,) = load_training_problems(data)
+        assert (problem.gold, problem.id) == ("9", problem_id("my/sums", "5+4=?", "9"))
+        assert training_identity(data)["problems"][0][0]["splits"] == ["test"]
+
+
+def test_the_form_of_a_known_program_is_found_in_a_data_set_of_the_hub(cached):
+    turns = [{"role": "system", "content": "s"}, {"role": "user", "content": "1+1=?"}]
+    cached("my/chats", train=[{"prompt": turns, "answer": "2"}])
+    (problem,) = load_training_problems(DataSection(rl={"name": "my/chats"}))
+    assert (problem.question, problem.gold) == ("1+1=?", "2")
+
+
+def test_a_column_of_the_hub_that_is_not_there_is_named_with_those_that_are(cached):
+    cached("my/sums", train=[ROW])
+    with pytest.raises(
+        DataError, match="my/sums, train, row 1 has no column 'question'"
+    ) as refused:
+        load_training_problems(DataSection(rl={"name": "my/sums"}))
+    assert "its columns are q, a" in (refused.value.next_step or "")
+
+
+def test_without_the_hub_and_its_cache_the_panel_says_how_to_fill_it(cached):
+    with pytest.raises(
+        DataError, match="no local copy of my/sums, and my/sums couldn't"
+    ) as refused:
+        load_training_problems(DataSection(rl={"name": "my/sums", "fields": COLUMNS}))
+    assert "hf download --repo-type dataset my/sums" in (refused.value.next_step or "")
+
+
+def test_a_declared_data_set_is_named_by_its_own_name():
+    with pytest.raises(DataError, match=r"openai/gsm8k is known as gsm8k \(GSM8K, test\)"):
+        load_training_problems(DataSection(rl={"name": "openai/gsm8k"}))
+    (source,) = members("openai/gsm8k/main:train")
+    assert (source.hub, source.config, source.splits) == ("openai/gsm8k", "main", ("train",))
+
+
+def test_a_path_that_is_there_is_no_name_of_the_hub(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my").mkdir()
+    (tmp_path / "my/rows.txt").write_text("")
+    with pytest.raises(DataError, match=r"unknown benchmark 'my/rows\.txt'"):
+        load_training_problems(DataSection(rl={"name": "my/rows.txt"}))
 
 
 def test_a_files_parts_share_out_its_questions_whatever_their_order(tmp_path):

@@ -81,7 +81,7 @@ def test_a_source_without_worked_solutions_is_refused(tmp_path):
     path = tmp_path / "mine.jsonl"
     path.write_text('{"question": "q", "gold": "1", "steps": "w"}\n')
     with pytest.raises(DataError, match="no worked solutions"):
-        demonstrations(data(sft={"name": str(path)}))
+        demonstrations(data(sft={"name": "gsm8k"}))
     fields = {"question": "question", "gold": "gold", "working": "step"}
     with pytest.raises(DataError, match="did you mean 'steps'"):
         demonstrations(data(sft={"name": str(path), "fields": fields}))
@@ -91,6 +91,14 @@ def test_a_source_without_worked_solutions_is_refused(tmp_path):
     for name in ("kk-generated", "arithmetic-dev"):
         with pytest.raises(DataError, match=f"{name} has no worked solutions"):
             demonstrations(data(sft={"name": name}))
+
+
+def test_pairs_of_question_and_answer_are_learnt_and_that_is_said(tmp_path, caplog):
+    path = tmp_path / "pairs.jsonl"
+    path.write_text('{"question": "q", "gold": ["1", "one"], "steps": "w"}\n')
+    [made] = demonstrations(data(sft={"name": str(path), "fields": {"any_of": True}}))
+    assert (made.question, made.working, made.answer, made.text) == ("q", None, "1", "q\n1")
+    assert "names no column of worked solutions" in caplog.text
 
 
 def test_a_demonstration_without_working_is_named(tmp_path):

@@ -15,7 +15,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from peft import LoraConfig, get_peft_model
-from random_model import random_model
+from random_model import of_architecture, random_model
 from transformers import GenerationConfig, PreTrainedTokenizerBase
 from transformers.generation.logits_process import (
     LogitsProcessorList,
@@ -25,7 +25,7 @@ from transformers.generation.logits_process import (
     TopPLogitsWarper,
 )
 
-from sage_cli.errors import DivergedError, SamplingError
+from sage_cli.errors import DivergedError, RefusedPromptsError, SamplingError
 from sage_cli.models.scratch import bpe_tokenizer, character_tokenizer
 from sage_cli.models.signals import batches, completion_logits
 from sage_cli.sampling.decoder import (
@@ -595,3 +595,22 @@ def test_only_the_ends_of_a_models_generation_config_are_taken(
         assert list(after[key].token_ids or ()) == expected
         shortened += len(expected) < len(ids)
     assert shortened
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt2", "gemma3-images"])
+def test_a_prompt_beyond_the_context_is_refused_and_the_others_are_sampled(
+    name: str, tokenizer: PreTrainedTokenizerBase
+) -> None:
+    model = of_architecture(name, tokenizer, max_position_embeddings=32)
+    requests = [
+        SampleRequest("long", "1" * 25, (0, 1)),  # 25 + 8 tokens are one more than 32
+        SampleRequest("fits", "1" * 24, (0, 1)),
+        SampleRequest("longer", "1" * 40, (0,)),
+    ]
+    sampled: list[str] = []
+    parameters = SamplingParameters(1.0, 1.0, 0, 0.0, 8, None)
+    sampler = TransformersSampler(model, tokenizer, parameters)
+    with pytest.raises(RefusedPromptsError, match="more than the context of 32") as refusal:
+        sampled.extend(completion.problem_id for completion in sampler.sample(requests))
+    assert sampled == ["fits", "fits"]
+    assert set(refusal.value.reasons) == {"long", "longer"}

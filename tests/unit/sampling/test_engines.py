@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from answering import Answering, broken, slow, unable
+from safetensors.torch import save_file
 from transformers import PreTrainedTokenizerBase
 
 from sage_cli.config.load import load
@@ -48,13 +50,30 @@ class EngineArgs:
 
 
 @pytest.mark.parametrize(("rank", "rounded"), [(1, 8), (8, 8), (9, 16), (257, 320), (512, 512)])
-def test_ranks_are_rounded_up_to_what_vllm_has(rank: int, rounded: int) -> None:
-    assert lora_rank(rank) == rounded
+def test_ranks_are_rounded_up_to_what_vllm_has(rank: int, rounded: int, tmp_path: Path) -> None:
+    (tmp_path / "adapter_config.json").write_text(f'{{"r": {rank}, "modules_to_save": null}}')
+    assert lora_rank(tmp_path) == rounded
 
 
-def test_a_rank_above_all_of_them_is_to_be_merged() -> None:
-    with pytest.raises(SamplingError, match="rank 513") as no:
-        lora_rank(513)
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ('{"r": 513}', "rank 513"),
+        ('{"r": 8, "modules_to_save": ["lm_head"]}', "modules_to_save"),
+        ('{"r": 8, "target_parameters": ["mlp.experts.down_proj"]}', "target_parameters"),
+        ('{"r": 8, "use_dora": true}', "use_dora"),
+        ('{"r": 8}', "embeddings of its own"),
+    ],
+)
+def test_an_adapter_that_vllm_does_not_take_is_to_be_merged(
+    settings: str, why: str, tmp_path: Path
+) -> None:
+    (tmp_path / "adapter_config.json").write_text(settings)
+    if "embeddings" in why:
+        name = "base_model.model.model.embed_tokens.weight"
+        save_file({name: torch.zeros(3, 2)}, tmp_path / "adapter_model.safetensors")
+    with pytest.raises(SamplingError, match=why) as no:
+        lora_rank(tmp_path)
     assert "sage export" in str(no.value.next_step)
 
 

@@ -1,6 +1,7 @@
 """Every YAML that ships resolves, and the paper's presets are the paper's."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,8 @@ import pytest
 from sage_cli.config.layers import leaves
 from sage_cli.config.load import load
 from sage_cli.config.schema import SageConfig
-from sage_cli.settings.presets import preset_names, read_preset, shipped
+from sage_cli.errors import ConfigurationError
+from sage_cli.settings.presets import preset_layers, preset_names, read_preset, shipped
 from sage_cli.trials.search.read_space import guide_of, read_space
 from sage_cli.trials.search.space import Range
 
@@ -176,3 +178,52 @@ def test_the_papers_evaluation(facts):
     table = json.loads((facts / "paper_tables.json").read_text())["evaluation"]
     config = load(["qwen2.5-math-7b"]).config
     assert config.sampling.temperature == table["temperature"]
+
+
+@pytest.fixture
+def preset(tmp_path: Path) -> Callable[..., str]:
+    """A function that writes a preset and returns its path."""
+
+    def write(name: str, text: str) -> str:
+        file = tmp_path / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text)
+        return str(file)
+
+    return write
+
+
+def test_a_preset_is_laid_over_the_one_that_it_extends(preset: Callable[..., str]) -> None:
+    preset("below/base.yaml", "extends: tiny\nrl: {steps: 7, micro_batch: 32}\n")
+    own = preset("own.yaml", "extends: below/base.yaml\nrl: {steps: 9}\n")
+    loaded = load([own])
+    assert (loaded.config.rl.steps, loaded.config.rl.micro_batch) == (9, 32)
+    assert loaded.config.model == load(["tiny"]).config.model
+    assert loaded.origins["rl.steps"] == f"preset {own}"
+    assert load([own]).config.model_dump() == load(["tiny", own]).config.model_dump()
+    assert load(["qwen2.5-math-7b"], sets=[]).config != loaded.config
+
+
+def test_a_base_is_laid_once_and_what_is_typed_later_wins(preset: Callable[..., str]) -> None:
+    first = preset("first.yaml", "extends: tiny\nrl: {steps: 7}\n")
+    second = preset("second.yaml", "extends: tiny\nsft: {steps: 8}\n")
+    assert list(preset_layers([first, second])) == ["tiny", first, second]
+    assert load([first, second]).config.rl.steps == 7
+    assert list(preset_layers([first, "tiny"])) == [first, "tiny"]
+    assert load([first, "tiny"]).config.rl.steps == load(["tiny"]).config.rl.steps
+
+
+@pytest.mark.parametrize(
+    ("below", "complaint"),
+    [
+        ("own.yaml", "in a circle: .*own.yaml > .*own.yaml"),
+        ("other.yaml", "in a circle: .*own.yaml > .*other.yaml > .*own.yaml"),
+        ("tinny", "there is no preset 'tinny'"),
+        ("absent.yaml", "there is no file .*absent.yaml"),
+        ("[tiny]", "'extends' must be a section"),
+    ],
+)
+def test_what_cannot_be_extended(preset: Callable[..., str], below: str, complaint: str) -> None:
+    preset("other.yaml", "extends: own.yaml\n")
+    with pytest.raises(ConfigurationError, match=complaint):
+        load([preset("own.yaml", f"extends: {below}\n")])

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import copy
+import weakref
 from typing import Any
 
 import pytest
 import torch
 from scored_batch import TEMPERATURE, generated, log_probabilities, moved, of_tokens, prepared
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 from toy_policy import PROMPTS, adapted, timeless
 
 from sage_cli.errors import TrainingError
 from sage_cli.guides import BranchGuide, Guide, NoGuide, RapoGuide, Signals, TokenGuide
 from sage_cli.guides.guide import Guide as Base
 from sage_cli.models.loading import load_model
+from sage_cli.models.memory import TILE_STATES, TILES
+from sage_cli.training.anchor_signals import ExactHead
 
 BETA = 0.3
 
@@ -305,3 +309,41 @@ def test_what_does_not_fit_is_refused(bench: Any, configure: Any, monkeypatch: p
     model.config.final_logit_softcapping = 30.0
     with pytest.raises(TrainingError, match="final_logit_softcapping"):
         with_head(bench, configure, "none", model=model)
+
+
+class Vocabularies(TorchDispatchMode):
+    """Counts at every operation how many numbers live tensors over the vocabulary hold."""
+
+    def __init__(self, entries: int) -> None:
+        super().__init__()
+        self.entries, self.most = entries, 0
+        self._live: dict[int, weakref.ref[Any]] = {}
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None):
+        outputs = function(*args, **(kwargs or {}))
+        for tensor in outputs if isinstance(outputs, tuple | list) else (outputs,):
+            states = isinstance(tensor, torch.Tensor) and tensor.shape[-1:] == (self.entries,)
+            if states and tensor.shape[0] > 16:  # not the head itself, of 16 columns
+                storage = tensor.untyped_storage()
+                self._live[storage.data_ptr()] = weakref.ref(tensor)
+        alive = {place: held() for place, held in self._live.items() if held() is not None}
+        self._live = {place: self._live[place] for place in alive}
+        self.most = max(self.most, sum(tensor.numel() for tensor in alive.values()))
+        return outputs
+
+
+def test_the_head_is_never_there_as_a_whole(bench: Any):
+    """Of 4,000 states' vocabularies no more are there at once than of 1,024."""
+    model, entries = load_model(bench.base, trainable=True), len(bench.tokenizer)
+    head = ExactHead.__new__(ExactHead)
+    head._in_float32, head._tokens, head._temperature = False, HEAD, 0.7
+    ids = torch.randint(0, entries, (80, 51))
+    with Vocabularies(entries) as vocabularies:
+        with torch.no_grad(), head.of_reference(model, 50):
+            model.base_model(input_ids=ids)
+        expected, mine = head.logps_BTH, head.ids_BTH
+        with head.of_policy(model, mine):
+            model.base_model(input_ids=ids)
+        head.logps_BTH.sum().backward()
+    assert torch.equal(head.logps_BTH.detach(), expected)
+    assert 0 < vocabularies.most <= TILES * TILE_STATES * entries <= 1024 * entries

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 import torch
 from accelerate import Accelerator
 from peft import LoraConfig, get_peft_model
+from random_model import of_architecture
 from trl.generation import vllm_generation
 from trl.generation.vllm_generation import VLLMGeneration
 
@@ -135,6 +137,17 @@ def test_a_context_that_is_too_short_is_refused():
     assert caught.value.next_step == "use --set rollout.max_tokens=90"  # 110 - 20
     with pytest.raises(ConfigurationError, match="the model's context of 64"):
         context_length(rollout(), [70], 64)
+
+
+@pytest.mark.parametrize("backend", ["transformers", "sampler"])
+def test_a_context_that_is_too_short_is_refused_by_every_backend(
+    bench: Any, configure: Any, backend: str
+):
+    positions = load_model(bench.base).config.max_position_embeddings
+    fits = configure(rollout={"backend": backend, "max_tokens": positions - 20})
+    bench.trainer(fits)
+    with pytest.raises(ConfigurationError, match=f"the model's context of {positions}"):
+        bench.trainer(configure(rollout={"backend": backend, "max_tokens": positions - 1}))
 
 
 def test_the_engine_is_seeded_by_seed_rank_and_step(monkeypatch: pytest.MonkeyPatch):
@@ -342,3 +355,84 @@ def test_a_release_of_trl_that_merges_elsewhere_is_refused(
     monkeypatch.setattr(rollout_engine.inspect, "getsource", lambda _: "def other(self): ...")
     with pytest.raises(TrainingError, match="release of TRL"):
         merge_beside(generation(coarse(base), monkeypatch))
+
+
+QV = ["q_proj", "v_proj"]
+EXPERTS = ["mlp.experts.gate_up_proj", "mlp.experts.down_proj"]
+
+
+def adapted(name: str, folder: Path, tokenizer: Any, **settings: Any) -> Any:
+    """A policy with an adapter that says something, and TRL's copy of it for the reference."""
+    of_architecture(name, tokenizer).save_pretrained(folder)
+    tokens = settings.pop("tokens", 0)
+    model = load_model(folder)
+    if tokens:
+        model.resize_token_embeddings(len(tokenizer) + tokens)
+    model = get_peft_model(model, LoraConfig(r=2, **settings))
+    with torch.no_grad():
+        for parameter in (p for p in model.parameters() if p.requires_grad):
+            parameter.add_(torch.randn_like(parameter), alpha=0.2)
+    model.add_adapter("ref", model.peft_config["default"])
+    return model
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("qwen2", {"target_modules": [*QV, "embed_tokens"]}),
+        ("qwen2", {"target_modules": QV, "modules_to_save": ["embed_tokens", "lm_head"]}),
+        ("qwen2-tied", {"target_modules": QV}),
+        ("qwen3-moe", {"target_modules": QV, "target_parameters": EXPERTS}),
+        ("phi3", {"target_modules": ["qkv_proj", "down_proj"]}),
+        ("gpt2", {"target_modules": ["c_attn"]}),
+        ("gemma3-images", {"target_modules": r".*language_model.*q_proj"}),
+    ],
+)
+def test_an_engine_is_given_what_the_policy_is(
+    name: str, settings: Any, tmp_path: Path, tokenizer: Any, monkeypatch: pytest.MonkeyPatch
+):
+    model = adapted(name, tmp_path, tokenizer, **settings)
+    made = generation(model, monkeypatch)
+    merge_beside(made)
+    made.sync_weights()
+    ids = torch.arange(12).view(1, -1)
+    with torch.no_grad():
+        expected = model.eval()(input_ids=ids).logits
+        engine = load_model(tmp_path)
+        before = engine.eval()(input_ids=ids).logits
+        assert made.llm.weights.keys() == dict(engine.named_parameters()).keys()
+        engine.load_state_dict(made.llm.weights, strict=False)
+        torch.testing.assert_close(engine(input_ids=ids).logits, expected, atol=1e-4, rtol=1e-4)
+    assert (expected - before).abs().max() > 0.01
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "why"),
+    [
+        ("qwen2-tied", {"target_modules": ["embed_tokens"]}, "share their weights"),
+        ("qwen2-tied", {"target_modules": ["lm_head"]}, "share their weights"),
+        ("qwen2-tied", {"target_modules": QV, "modules_to_save": ["lm_head"]}, "share their"),
+        ("qwen2", {"target_modules": QV, "trainable_token_indices": [3]}, "embed_tokens"),
+        ("qwen2", {"target_modules": QV, "tokens": 4}, "another vocabulary"),
+    ],
+)
+def test_what_an_engine_cannot_be_given_is_refused(
+    name: str, settings: Any, why: str, tmp_path: Path, tokenizer: Any,
+    monkeypatch: pytest.MonkeyPatch,
+):  # fmt: skip
+    model = adapted(name, tmp_path, tokenizer, **settings)
+    with pytest.raises(TrainingError, match=why) as refusal:
+        merge_beside(generation(model, monkeypatch))
+    assert "sage export" in str(refusal.value.next_step)
+
+
+def test_a_weight_that_is_not_handed_over_is_missed(
+    tmp_path: Path, tokenizer: Any, monkeypatch: pytest.MonkeyPatch
+):
+    model = adapted("qwen2", tmp_path, tokenizer, target_modules=QV)
+    made = generation(model, monkeypatch)
+    theirs = made._iter_named_params
+    made._iter_named_params = lambda: (p for p in theirs() if "layers.1.self_attn.q" not in p[0])
+    merge_beside(made)
+    with pytest.raises(TrainingError, match=r"layers\.1\.self_attn\.q_proj\.weight"):
+        made.sync_weights()

@@ -1,0 +1,97 @@
+"""First and last tokens of prompts and completions under eight published tokenizers.
+
+`.ci/run` fetches their files; without them these tests are skipped by name.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from sage_cli.models.folders import tokenizer_facts
+from sage_cli.models.loading import load_tokenizer
+from sage_cli.problems.template import PromptTemplate
+from sage_cli.settings.sections.model import PromptSection
+from sage_cli.training.sft import IGNORED, Example, tokenized
+
+FOLDER = Path(__file__).resolve().parents[3] / ".tokenizers"
+BOS = {
+    "qwen2_5": None,
+    "qwen3": None,
+    "llama2": "<s>",
+    "llama3": None,  # its first release, which began no text with its token
+    "llama3_1": "<|begin_of_text|>",
+    "gemma3": "<bos>",
+    "deepseek_v3": "<\uff5cbegin\u2581of\u2581sentence\uff5c>",  # by tokenizer_config.json alone
+    "gptoss": None,
+}
+QUESTION = "Zo\u00eb has $12$ boxes. Find $x \\geq 0$."
+FORMATS = ("paper", "plain", "chat")
+
+
+@pytest.fixture(scope="module", params=BOS)
+def name(request):
+    if not (FOLDER / request.param / "tokenizer.json").is_file():
+        pytest.skip(f"the tokenizer {request.param} isn't in {FOLDER}")
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def tokenizer(name):
+    return load_tokenizer(FOLDER / name)
+
+
+def ids_of(tokenizer, text):
+    return tokenizer(text, add_special_tokens=False)["input_ids"]
+
+
+def templates(tokenizer):
+    """A template of each format that the tokenizer can serve."""
+    formats = FORMATS if tokenizer.chat_template else FORMATS[:2]
+    return [PromptTemplate.from_section(PromptSection(format=f), tokenizer) for f in formats]
+
+
+def test_prompts_begin_with_the_tokens_that_the_tokenizer_begins_every_text_with(name, tokenizer):
+    for template in templates(tokenizer):
+        prompt = template.render(QUESTION)
+        ids = ids_of(tokenizer, prompt)
+        in_chat = template.section.format == "chat"
+        expected = tokenizer.bos_token if BOS[name] or (in_chat and tokenizer.bos_token) else None
+        assert ids.count(tokenizer.bos_token_id) == (expected is not None)
+        assert QUESTION in tokenizer.decode(ids)
+        if not in_chat:
+            assert template.bos == (BOS[name] or "")
+            bare = prompt.removeprefix(template.bos)
+            assert ids == tokenizer(bare)["input_ids"]
+
+
+def test_files_tell_the_hash_that_the_tokenizer_has(name, tokenizer):
+    facts = tokenizer_facts(FOLDER / name)
+    for template in templates(tokenizer):
+        assert PromptTemplate.from_section(template.section, facts).hash == template.hash
+        without = PromptTemplate(template.section, template.eos, tokenizer).hash
+        assert (without != template.hash) == bool(template.bos)
+
+
+def test_a_saved_tokenizer_begins_texts_as_before(name, tokenizer, tmp_path):
+    tokenizer.save_pretrained(tmp_path)
+    again = load_tokenizer(tmp_path)
+    for template in templates(tokenizer):
+        of_saved = PromptTemplate.from_section(template.section, again)
+        assert of_saved.render(QUESTION) == template.render(QUESTION)
+        assert PromptTemplate.from_section(template.section, tokenizer_facts(tmp_path)).hash == (
+            of_saved.hash
+        )
+
+
+def test_demonstrations_hold_both_ends_once_and_the_loss_the_last_one(tokenizer):
+    for template in templates(tokenizer):
+        prompt, completion = template.render(QUESTION), template.complete("1+1", "2")
+        rows = tokenized([Example(prompt, completion)], tokenizer, 4096)
+        (ids,), (labels,) = rows["input_ids"], rows["labels"]
+        before = ids_of(tokenizer, prompt)
+        assert ids[: len(before)] == before
+        assert labels[: len(before)] == [IGNORED] * len(before)
+        assert labels[len(before) :] == ids[len(before) :]
+        assert ids[len(before) :].count(tokenizer.eos_token_id) == 1
+        assert ids[-1] == tokenizer.eos_token_id
+        assert tokenizer.bos_token_id is None or tokenizer.bos_token_id not in ids[1:]
