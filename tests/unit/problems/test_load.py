@@ -65,7 +65,7 @@ def test_problems_that_are_made_depend_on_their_settings(name, change):
         ("arithmetic", {"arithmetic": {"held_out": 60}}, "arithmetic:held_out=60"),
         ("arithmetic-dev", {"arithmetic": {"held_out": 60}}, "arithmetic-dev"),
         ("arithmetic-dev", {"arithmetic": {"validation": 6}}, "arithmetic-dev:validation=6"),
-        ("arithmetic", {"arithmetic": {"low": 2, "high": 20}}, "arithmetic:low=2:high=20"),
+        ("arithmetic", {"arithmetic": {"low": 2, "high": 50}}, "arithmetic:low=2:high=50"),
         ("arithmetic:held_out=60", {"arithmetic": {"held_out": 9}}, "arithmetic:held_out=60"),
         ("arithmetic:held_out=200", {"arithmetic": {"held_out": 9}}, "arithmetic"),
         ("kk-generated", {}, "kk-generated"),
