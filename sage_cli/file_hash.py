@@ -10,8 +10,11 @@ import contextlib
 import hashlib
 import json
 import os
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from sage_cli.json_value import json_value
 
@@ -23,16 +26,43 @@ def file_hash(path: Path) -> str:
     """The SHA-256 of a file's content in hexadecimal digits. Raises OSError as reading does."""
     status = path.stat()
     if status.st_size < _SMALL:
-        return _hash(path)
+        return content_hash(path)
     place = str(path.resolve())
     state = [status.st_size, status.st_mtime_ns]
     known = _remembered_in(cache_file())
     if place in known and known[place][:2] == state:
         return str(known[place][2])
-    digest = _hash(path)
+    digest = content_hash(path)
     known[place] = [*state, digest]
     _remember(place, known[place])
     return digest
+
+
+def sealed_hashes(
+    folder: Path, files: Iterable[Path], hash_of: Callable[[Path], str] = file_hash
+) -> dict[str, str]:
+    """Return the SHA-256 of files by their paths below `folder`, several read at once."""
+    paths = sorted(path for path in files if path.is_file())
+    with ThreadPoolExecutor() as threads:
+        hashes = list(threads.map(hash_of, paths))
+    names = (str(path.relative_to(folder)) for path in paths)
+    return dict(zip(names, hashes, strict=True))
+
+
+def changed_files(
+    folder: Path, sealed: Mapping[str, Any], hash_of: Callable[[Path], str] = file_hash
+) -> list[str]:
+    """Return the names in `sealed_hashes` of files that `folder` lacks or whose content differs."""
+
+    def differs(name: str) -> bool:
+        try:
+            return hash_of(folder / name) != str(sealed[name])
+        except OSError:
+            return True
+
+    with ThreadPoolExecutor() as threads:
+        differing = list(threads.map(differs, sealed))
+    return [name for name, is_other in zip(sealed, differing, strict=True) if is_other]
 
 
 def cache_file() -> Path:
@@ -41,7 +71,8 @@ def cache_file() -> Path:
     return Path(folder) / "sage" / "hashes.json"
 
 
-def _hash(path: Path) -> str:
+def content_hash(path: Path) -> str:
+    """Return the SHA-256 of a file's content, which is read. Raises OSError."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -42,6 +42,7 @@ HEAVY = (
     "cli/test_analyze.py",
     "cli/test_compare.py",
     "cli/test_consent.py",
+    "cli/test_damaged_files.py",
     "cli/test_doctor.py",
     "cli/test_export.py",
     "cli/test_fresh.py",

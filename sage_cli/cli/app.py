@@ -136,7 +136,7 @@ PANELS = {
     "Set up": {
         "demo": Entry(
             "demo",
-            "Train by SFT, then by DAPO without KL and with the branch guide, and plot pass@k.",
+            "Train by SFT, then by DAPO without KL and with the branch guide, and compare pass@k.",
         ),
         "init": Entry(
             "init",

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import shlex
 from typing import TYPE_CHECKING
 
-from sage_cli.cli.console import console, emit, show_plan, show_report
+from rich.markup import escape
+
+from sage_cli.cli.console import console, emit, show_plan
 from sage_cli.cli.live import Live
 from sage_cli.cli.options import DryRun, Json, Sets
-from sage_cli.progress import Progress
 
 if TYPE_CHECKING:
     from sage_cli.models.stages import Stage
-    from sage_cli.reports.document import Report
-    from sage_cli.store.run import Run
+    from sage_cli.trials.suites.report import SuiteReport
+    from sage_cli.trials.suites.trials import PlannedSuite
 
 
 def command(set_: Sets = None, dry_run: DryRun = False, json: Json = False) -> None:
-    """Train by SFT, then by DAPO without KL and with the branch guide, and plot pass@k."""
+    """Train by SFT, then by DAPO without KL and with the branch guide, and compare pass@k."""
     from sage_cli.models.stages import plan_of
 
     settings = tuple(set_ or ())
@@ -25,41 +26,49 @@ def command(set_: Sets = None, dry_run: DryRun = False, json: Json = False) -> N
     if dry_run:
         show_plan(lambda: plan_of(stages("tiny", settings)), json)
         return
-    with Live() as live:
-        result = demo("tiny", settings, live)
-    if json:
-        folders = [str(run.folder) for run in result.runs]
-        emit({"runs": folders, "curves": result.curves.as_json()})
-        return
-    show_report(result.curves)
-    console.print("runs:", *(f"  {run.folder}" for run in result.runs), sep="\n")
-    console.print(f"picture: [bold]{result.curves.folder / 'passk.png'}[/]", soft_wrap=True)
-
-
-@dataclass(frozen=True)
-class DemoResult:
-    """The base and both trained policies, and their curves."""
-
-    runs: tuple[Run, ...]
-    curves: Report
-
-
-def demo(preset: str, settings: tuple[str, ...], progress: Progress) -> DemoResult:
-    """Train the initial policy and both trials, and draw curves; nothing is done twice."""
-    from sage_cli.cli.named_models import NamedModels, measure_passk
-    from sage_cli.cli.suite_run import carry_out
+    from sage_cli.cli.suite_run import run_suite
     from sage_cli.trials.suites.trials import Overrides, planned
 
-    suite = planned("demo", Overrides((preset,), settings))
-    carry_out(suite, progress)
-    replicates = suite.parts[-1].replicates
-    runs = tuple(
-        replicate.policy.run for replicate in replicates if replicate.policy.run is not None
-    )
-    names = [str(run.folder) for run in runs]
-    return DemoResult(
-        runs, measure_passk(NamedModels.from_config(replicates[-1].config, names), progress)
-    )
+    overrides = Overrides(("tiny",), settings)
+    with Live() as live:
+        written = run_suite("demo", overrides, live)
+    plan = planned("demo", overrides)
+    if json:
+        runs = [replicate.policy.run for replicate in plan.parts[-1].replicates]
+        folders = [str(run.folder) for run in runs if run is not None]
+        emit({"runs": folders, **written.report.as_json(), "page": str(written.page)})
+        return
+    _show(written, plan)
+
+
+def _show(written: SuiteReport, plan: PlannedSuite) -> None:
+    """Print pass@k, what follows from it, where the picture is, and what to type next."""
+    from sage_cli.reports.terminal import print_table
+
+    (chapter,) = written.chapters
+    sections = {section.name: section for section in chapter.sections}
+    for table in sections["passk"].tables if "passk" in sections else ():
+        print_table(table, console)
+    sets = [word for setting in plan.overrides.sets for word in ("--set", setting)]
+    root = ["--runs", str(plan.config.run.root)] if sets else []
+    commands = {
+        "curves, problems and samples in a browser": ["view", plan.folder.name, *root],
+        "three trainings of each method": ["suite", "run", "demo", "--seeds", "3", *sets],
+        "a study of your own": ["init", "mystudy"],
+    }
+    lines = [
+        "\n[bold]What these policies show[/]",
+        *(f"  {escape(claim['sentence'])}" for claim in sections["claims"].data["claims"]),
+        "  [dim]one training of each: this compares these policies, not the methods[/]",
+    ]
+    if lost := written.facts.get("incomplete"):
+        lines.append(f"[yellow]incomplete[/]: {escape(lost)}")
+    picture = written.report.folder / "passk.png"
+    lines += [f"\npicture: [bold]{escape(str(picture))}[/]", "\n[bold]What to type next[/]"]
+    for why, words in commands.items():
+        lines.append(f"  {escape(shlex.join(['sage', *words]))}  [dim]# {why}[/]")
+    for line in lines:
+        console.print(line, soft_wrap=True, highlight=False)
 
 
 def stages(preset: str, settings: tuple[str, ...]) -> list[Stage]:

@@ -25,7 +25,7 @@ from sage_cli.reports.document import Report
 from sage_cli.reports.sweep_result import SweepResult, SweepTrial, Value
 from sage_cli.settings.presets import read_layer
 from sage_cli.settings.sections.sweep import ExecutorSection
-from sage_cli.store.files import read_object, write_json
+from sage_cli.store.files import read_object, write_object
 from sage_cli.store.locks import driver
 from sage_cli.store.mirrors import require_mirrors
 from sage_cli.store.run import Runs
@@ -200,7 +200,7 @@ def write_page(sweep: SweepFolder, root: Path, progress: Progress) -> None:
 
     trials = enumerate(reported(sweep).trials, 1)
     commands = {number: command_of(sweep, trial) for number, trial in trials if trial.runs}
-    write_json(sweep.path / COMMANDS, commands)
+    write_object(sweep.path / COMMANDS, commands)
     with progress.doing("writing the page"):
         write_page_file(root, sweep.page, "sweep", sweep.name)
 

@@ -27,7 +27,6 @@ from sage_cli.models.compatibility import (
     refuse_unfit_start,
     refuse_unfit_tokenizer,
     require_childless,
-    require_own_weights,
     require_same_parent,
 )
 from sage_cli.models.folders import (
@@ -557,7 +556,7 @@ class RlTraining(TrainingRun):
         refuse_adapter_in_full_tuning(start, config.model.tuning)
         if config.anchor.kl != "none":
             reference_policy(start, config)
-        require_own_weights(start)
+        start.require_own()
         if self.start.init:
             allowed = config.rl.allow_template_mismatch
             refuse_unfit_start(start, config.model, config.prompt, other_template=allowed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache, partial
 
 from sage_cli.grading.grades import (
@@ -20,8 +20,9 @@ from sage_cli.grading.grades import (
 from sage_cli.grading.judges import find_judge, label_of, package_of
 from sage_cli.grading.mathematics.notation import MAX_LENGTH, gold_text
 from sage_cli.grading.workers import WorkerPool, WorkerProcess
-from sage_cli.settings.judge_names import Extraction, each_gold
+from sage_cli.settings.judge_names import Extraction, Unfinished, each_gold
 from sage_cli.settings.own_code import names_code
+from sage_cli.thoughts import is_open
 
 _REMEMBERED = 65_536
 _MAX_TEXT = 100_000
@@ -39,7 +40,8 @@ class Grader:
 
     `judge` is the kind of answer, `mode` the strictness of mathematics (`strict` or `math-verify`),
     `tolerance` is relative and None where answers must be exact. `extract` is the place of the
-    answer (see `extract.py`); `boxed` is short for `extract="boxed"`. A pair has `timeout_s` whole
+    answer (see `extract.py`); `boxed` is short for `extract="boxed"`. `unfinished` says what a
+    completion is that ends inside a thought. A pair has `timeout_s` whole
     seconds, and a worker may grow by `memory_mb`. Workers start with the first pair that needs
     one. `identity` is all of that but the number of workers: the key of stored grades.
 
@@ -59,6 +61,7 @@ class Grader:
         answer_close: str = AnswerTags.close,
         boxed: bool = False,
         extract: Extraction | None = None,
+        unfinished: Unfinished = "wrong",
     ) -> None:
         place: Extraction = extract or ("boxed" if boxed else "tags")
         if place == "text" and judge != "math":
@@ -74,6 +77,7 @@ class Grader:
             extract=place,
             timeout_s=timeout_s,
             memory_mb=memory_mb,
+            unfinished=unfinished,
             version=f"{GRADING_VERSION}, {package}" if package else str(GRADING_VERSION),
         )
         self.pool = WorkerPool(workers, partial(WorkerProcess, memory_mb, judge, mode, place))
@@ -104,7 +108,7 @@ class Grader:
         grades = iter(self._graded([(gold, text) for golds, text in asked for gold in golds]))
         return [max((next(grades) for _ in golds), key=_credit) for golds, _ in asked]
 
-    def _graded(self, pairs: Iterable[tuple[str, object]]) -> list[Grade]:
+    def _graded(self, pairs: Sequence[tuple[str, object]]) -> list[Grade]:
         """Return a grade for each pair; equal (gold, answer) pairs are judged once."""
         read = [(gold, self._extracted(completion)) for gold, completion in pairs]
         judged: dict[Pair, Judged | None] = {}
@@ -117,13 +121,15 @@ class Grader:
             if status != "error":
                 self._remember(pair, status)
         return [
-            Grade("unparseable" if gold else "error", None)
+            Grade(
+                ("wrong" if self._is_cut(completion) else "unparseable") if gold else "error", None
+            )
             if answer is None
             # a whole text that was searched is no answer
             else Grade.from_judged(
                 _known(judged[gold, answer]), None if self._place == "text" else answer
             )
-            for gold, answer in read
+            for (gold, answer), (_, completion) in zip(read, pairs, strict=True)
         ]
 
     def grade(self, gold: object, completion: object) -> Grade:
@@ -131,9 +137,14 @@ class Grader:
         return self.grade_many([(gold, completion)])[0]
 
     def _extracted(self, completion: object) -> str | None:
-        if not isinstance(completion, str):
+        if not isinstance(completion, str) or self._is_cut(completion):
             return None
         return extract(completion, self._tags, self._place)
+
+    def _is_cut(self, completion: object) -> bool:
+        """Return True for a thought without an end, where no answer counts."""
+        wrong = self.identity.unfinished == "wrong"
+        return wrong and isinstance(completion, str) and is_open(completion)
 
     def _quick(self, gold: str, answer: str) -> Judged | None:
         if not gold or len(gold) > self._longest_gold:

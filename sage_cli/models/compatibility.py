@@ -18,6 +18,7 @@ from sage_cli.models.folders import (
     embedding_rows,
     facts_of_folder,
     facts_of_section,
+    fingerprint,
     is_adapter,
 )
 from sage_cli.models.policy import Policy
@@ -129,21 +130,7 @@ def _run_of_base(folder: Path) -> Run | None:
 
 def note_weights(run: Run) -> None:
     """Write down what the weights are that a training has just left."""
-    run.note(weights=Policy.of_run(run).fingerprint)
-
-
-def require_own_weights(policy: Policy) -> None:
-    """Raise StoreError where a run's final model isn't what its training left."""
-    if policy.run is None or policy.checkpoint is not None:
-        return
-    left = policy.run.manifest.get("weights")
-    if left not in (None, policy.fingerprint):
-        raise StoreError(
-            f"{policy.run.model} has been changed: its training left weights {left}, and "
-            f"{policy.fingerprint} are there now",
-            f"restore them, or train {policy.run.id} again with --fresh; a changed model can be "
-            "used from a folder of its own",
-        )
+    run.note(weights=fingerprint(run.model))
 
 
 def require_same_parent(run: Run, parent: Policy) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -290,6 +290,34 @@ class TokenizerFacts:
     bos_token: str | None = None
     begins_with_bos: bool = False
 
+    def apply_chat_template(
+        self, conversation: Sequence[Mapping[str, str]], *, tokenize: bool, **given: Any
+    ) -> str:
+        """Return a conversation as text, as Transformers renders it."""
+        assert not tokenize
+        from jinja2 import TemplateError
+        from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+        def refuse(message: str) -> None:
+            raise TemplateError(message)
+
+        def as_json(value: Any, **_: Any) -> str:
+            return json.dumps(value, ensure_ascii=False)
+
+        environment = ImmutableSandboxedEnvironment(
+            trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
+        )
+        environment.filters["tojson"] = as_json
+        named = self.chat_template
+        template = named["default"] if isinstance(named, dict) else named
+        # marks of what a training learns from, unknown to Jinja itself
+        template = re.sub(r"\{%-?\s*(?:end)?generation\s*-?%\}", "", template)
+        tokens = {"bos_token": self.bos_token, "eos_token": self.eos_token}
+        given |= {name: token for name, token in tokens.items() if token is not None}
+        return environment.from_string(template).render(
+            messages=conversation, raise_exception=refuse, **given
+        )
+
 
 def tokenizer_facts(folder: Path) -> TokenizerFacts | None:
     """Return the facts of the tokenizer in `folder`; None where its files don't tell."""
@@ -346,6 +374,22 @@ def shape(config: Mapping[str, Any]) -> Facts:
     """Return architecture, sizes and vocabulary, of the content of a config.json."""
     text = text_part(config)
     return {name: text[name] for name in _SHAPE if name in text}
+
+
+def attention_cap(path: str, revision: str | None = None) -> dict[str, float]:
+    """Return the cap on attention scores that a config.json tells, as part of an identity.
+
+    Empty without one, or where the file isn't here. Before the cap was kept, weights and scores of
+    such models were others.
+    """
+    try:
+        folder = model_files(path, revision)
+    except DataError:
+        return {}
+    if is_adapter(folder):
+        return attention_cap(adapter_base(folder))
+    cap = text_part(read_json(folder / "config.json")).get("attn_logit_softcapping")
+    return {"attention_cap": cap} if cap else {}
 
 
 def text_part(config: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -15,6 +15,7 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.models.folders import (
     adapter_base,
+    attention_cap,
     fingerprint,
     is_adapter,
     require_model,
@@ -99,6 +100,7 @@ def rl_run(
         "guide": guide.determinants() if guide.name != "none" else None,
         "grading": config.grading.determinants(),
         **({"kernels": kernels} if (kernels := kernel_arguments(config.model)) else {}),
+        **_attention(config.model),
         "data": training_identity(config.data) | ({"pool": dict(pool)} if pool else {}),
     }
     return runs.at("rl", rl_label(config), identity_of("rl", determinants))
@@ -111,7 +113,14 @@ def _start(model: PretrainedModel | ScratchModel) -> dict[str, Any]:
         return {key: v for key, v in settings.items() if key not in ("tuning", "lora")}
     require_model(model.path)
     require_whole_weights(model.path)
-    return {**settings, "path": None, "weights": fingerprint(model.path, model.revision)}
+    weights = fingerprint(model.path, model.revision)
+    return {**settings, "path": None, "weights": weights, **_attention(model)}
+
+
+def _attention(model: PretrainedModel | ScratchModel) -> dict[str, float]:
+    if isinstance(model, ScratchModel):
+        return {}
+    return attention_cap(model.path, model.revision)
 
 
 def run_facts(run: Run) -> dict[str, Any]:

@@ -11,9 +11,12 @@ from typing import Any
 
 from sage_cli.config.consent import HOW_TO_CONSENT, asks_for_code, consents
 from sage_cli.errors import AbsentModelError, ConfigurationError, StoreError
+from sage_cli.file_hash import changed_files
 from sage_cli.models.folders import (
     TokenizerFacts,
+    adapter_base,
     fingerprint,
+    is_adapter,
     is_hub_name,
     is_model_folder,
     model_files,
@@ -31,6 +34,8 @@ from sage_cli.store.manifest import IMPORTED
 from sage_cli.store.run import SEAL, Run, Runs, run_of
 
 SAGE_FILE = "sage.json"
+_LOADED = (".safetensors", ".json", ".jinja", ".model", ".txt")
+"""How the files of a checkpoint end that models and tokenizers are loaded from."""
 
 
 def settings_to_export(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -97,8 +102,9 @@ def stored_settings(run: Run) -> dict[str, Any]:
     """Return a run's stored configuration; the benchmark of an imported one is its own problems.
 
     They lie beside the configuration, so that a folder of runs may be moved, and the configuration
-    names no other file.
+    names no other file. Raises StoreError if it has been changed since the run ended.
     """
+    run.require_unchanged("config.json")
     settings = read_layer(run.folder / "config.json")
     if run.manifest.get("kind") != IMPORTED:
         return settings
@@ -256,8 +262,38 @@ class Policy:
 
     @cached_property
     def fingerprint(self) -> str:
-        """The fingerprint of its weights; read once."""
-        return fingerprint(self.path, self._revision)
+        """The fingerprint of its weights; read once. Raises StoreError as `require_own` does."""
+        if self.run is None:
+            return fingerprint(self.path, self._revision)
+        folder = Path(self.path)
+        if is_adapter(folder) and (base := run_of(Path(adapter_base(folder)))) is not None:
+            Policy.of_run(base).require_own()
+        if self.checkpoint is not None:
+            sealed = read_json(folder / SEAL).get("files", {})
+            loaded = {name: sealed[name] for name in sealed if name.endswith(_LOADED)}
+            if changed := changed_files(folder, loaded):
+                raise StoreError(
+                    f"{folder / changed[0]} isn't what the training saved",
+                    "restore it, or remove the checkpoint",
+                )
+            return fingerprint(folder, self._revision)
+        self.run.require_unchanged("config.json", "model")
+        left, there = self.run.manifest.get("weights"), fingerprint(folder, self._revision)
+        if left not in (None, there):
+            raise StoreError(
+                f"{folder} has been changed: its training left weights {left}, and {there} are "
+                "there now",
+                f"restore them, or train {self.run.id} again with --fresh",
+            )
+        return there
+
+    def require_own(self) -> None:
+        """Raise StoreError if the model of a run, or its configuration, isn't what it ended with.
+
+        So it does for a checkpoint that isn't what was saved, and for the run of an adapter's base.
+        """
+        if self.run is not None:
+            self.fingerprint  # noqa: B018
 
     @property
     def identity(self) -> str:
@@ -282,7 +318,8 @@ class Policy:
         return stored or configured
 
     def tokenizer(self) -> Any:
-        """Its tokenizer."""
+        """Its tokenizer. Raises StoreError as `require_own` does."""
+        self.require_own()
         from sage_cli.models.loading import load_tokenizer
 
         return load_tokenizer(self.path, **self.loading)
@@ -301,7 +338,11 @@ class Policy:
         trainable: bool = False,
         kernels: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Its weights, with the adapter where it has one; `kernels` are `kernel_arguments`."""
+        """Its weights, with the adapter where it has one; `kernels` are `kernel_arguments`.
+
+        Raises StoreError as `require_own` does.
+        """
+        self.require_own()
         from sage_cli.models.loading import load_model
 
         return load_model(

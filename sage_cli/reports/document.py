@@ -13,16 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from sage_cli import __version__
-from sage_cli.json_value import json_value
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.tables import Table, essential, to_csv, to_latex, to_markdown
-from sage_cli.store.files import json_text, write_text
+from sage_cli.store.files import TornError, json_text, read_object, with_checksum, write_text
 
 FIGURES_VERSION = 5
 """Raised when figures of the same data look different, so that stored ones are replaced."""
 
 
-RESERVED = frozenset({"name", "title", "provenance", "content", "folder"})
+RESERVED = frozenset({"name", "title", "provenance", "content", "checksum", "folder"})
 """Keys of the JSON that a document's data may not use."""
 
 
@@ -154,7 +153,7 @@ def latex(document: Document) -> str:
 
 
 FORMATS: Mapping[str, Callable[[Document], str]] = {
-    "json": lambda document: json_text(document.as_json()),
+    "json": lambda document: json_text(with_checksum(document.as_json())),
     "md": markdown,
     "tex": latex,
 }
@@ -162,9 +161,8 @@ FORMATS: Mapping[str, Callable[[Document], str]] = {
 
 
 def _stored(path: Path) -> dict[str, Any] | None:
-    """Return a document's JSON; None if it is absent or torn."""
+    """Return a document's JSON; None if it is absent, torn or was edited."""
     try:
-        stored = json_value(path.read_bytes())
-    except (OSError, ValueError):
+        return read_object(path, "")
+    except (OSError, TornError):
         return None
-    return stored if isinstance(stored, dict) else None

@@ -36,32 +36,34 @@ def print_document(document: Document, console: Console, *, details: bool = Fals
 
 
 def print_table(table: Table, console: Console) -> None:
-    """Print a table with its title and notes, in parts if it is wider than the console."""
+    """Print a table with its title and notes, tightly or in parts where the console is narrow."""
 
-    def fits(part: Table) -> bool:
-        rendered = console.render_lines(to_rich(part), pad=False)
+    def fits(part: Table, *, tight: bool = False) -> bool:
+        rendered = console.render_lines(to_rich(part, tight=tight), pad=False)
         lines = ["".join(segment.text for segment in line) for line in rendered]
         text = "\n".join(lines)
-        return lines[0].endswith(CORNERS) and all(word in text for word in _unbroken(part))
+        return lines[0].endswith(CORNERS) and all(word in text for word in _unbroken(part, tight))
 
+    tight = not fits(table) and fits(table, tight=True)
     # not rich's own title and caption, which would be as narrow as the table
-    for part in narrowed(table, fits):
+    for part in [table] if tight else narrowed(table, fits):
         console.print(Text(part.title, style="bold"))
-        console.print(to_rich(part))
+        console.print(to_rich(part, tight=tight))
         for note in part.notes:
             console.print(Text(note, style="dim"))
 
 
-def to_rich(table: Table) -> RichTable:
-    """Return the columns and rows as a rich table."""
-    rendered = RichTable()
+def to_rich(table: Table, *, tight: bool = False) -> RichTable:
+    """Return the columns and rows as a rich table, with fewer blanks if it is `tight`."""
+    rendered = RichTable(padding=(0, 1, 0, 0 if tight else 1))
     for place in range(len(table.columns)):
         words = is_text(table, place)
-        header = _header(table, place)
+        header = _header(table, place, tight)
         rendered.add_column(
             escape("\n".join(header)),
             justify="left" if words else "right",
             overflow="fold" if words else "ellipsis",
+            no_wrap=not words,  # rich narrows the other columns, to the widths that are left
             min_width=None if words else max(_widest_cell(table, place), *map(len, header)),
         )
     for place, row in enumerate(table.rows):
@@ -71,22 +73,24 @@ def to_rich(table: Table) -> RichTable:
     return rendered
 
 
-def _header(table: Table, place: int) -> list[str]:
+def _header(table: Table, place: int, tight: bool) -> list[str]:
     """Return a column's heading in lines; long ones, as names of runs, break at hyphens."""
     column = table.columns[place]
-    width = max(_widest_cell(table, place), HEADER_WIDTH)
-    return [line for part in (column.group, column.name) for line in wrap(part, width)]
+    width = max(_widest_cell(table, place), 1 if tight else HEADER_WIDTH)
+    parts = (part.replace("-", "-\0 ") for part in (column.group, column.name))
+    lines = [line for part in parts for line in wrap(part, width, break_long_words=False)]
+    return [line.replace("\0 ", "").replace("\0", "") for line in lines]
 
 
 def _widest_cell(table: Table, place: int) -> int:
     return max((len(str(row.cells[place])) for row in table.rows), default=0)
 
 
-def _unbroken(table: Table) -> Iterator[str]:
+def _unbroken(table: Table, tight: bool) -> Iterator[str]:
     """Yield what must stay on a line: numbers with intervals, words of usual length."""
     for place in range(len(table.columns)):
         if not is_text(table, place):
-            yield from _header(table, place)
+            yield from _header(table, place, tight)
         for row in table.rows:
             cell = str(row.cells[place])
             words = cell.split() if is_text(table, place) else [cell]

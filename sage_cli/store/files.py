@@ -9,7 +9,7 @@ import math
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from functools import cache
@@ -23,21 +23,32 @@ from sage_cli.json_value import json_value
 log = logging.getLogger(__name__)
 
 
+CHECKSUM = "checksum"
+"""The key of an object's checksum: `key_of` its other keys."""
+
+
 class TornError(StoreError):
     """A file of sage that cannot be read because it is torn or was edited."""
 
 
 def read_object(path: Path, remedy: str) -> dict[str, Any]:
-    """Return the JSON object in `path`.
+    """Return the JSON object in `path`, without the checksum that `write_object` gave it.
 
-    Raises FileNotFoundError, and TornError with `remedy` as the next step if the file is torn.
+    Raises FileNotFoundError, and TornError with `remedy` as the next step if the file is torn or
+    no longer has its checksum.
     """
     try:
-        content = json_value(path.read_bytes())
-        if not isinstance(content, dict):
-            raise ValueError("it holds no JSON object")
+        return checked(json_value(path.read_bytes()))
     except ValueError as error:
         raise TornError(f"{path} is torn or was edited: {error}", remedy) from None
+
+
+def checked(content: Any) -> dict[str, Any]:
+    """Return an object without its checksum. Raises ValueError if it isn't an object, or its."""
+    if not isinstance(content, dict):
+        raise ValueError("it holds no JSON object")
+    if content.pop(CHECKSUM, None) not in (None, key_of(content)):
+        raise ValueError("its content isn't that of its checksum")
     return content
 
 
@@ -160,6 +171,17 @@ def write_text(path: Path, text: str) -> None:
 def write_json(path: Path, value: Any) -> None:
     """Write `value` atomically as indented JSON."""
     write_text(path, json_text(value))
+
+
+def write_object(path: Path, value: Mapping[Any, Any]) -> None:
+    """Write an object atomically as JSON with its checksum, which `read_object` compares."""
+    write_json(path, with_checksum(value))
+
+
+def with_checksum(value: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return an object as plain JSON with its checksum, which `read_object` compares."""
+    plain: dict[str, Any] = json_value(json_text(value).encode())
+    return {**plain, CHECKSUM: key_of(plain)}
 
 
 def private(path: str, flags: int) -> int:

@@ -72,7 +72,8 @@ class Manifest(Origin, Surroundings):
 
     It was `created` at its first start, `started` at its last start or resumption, and `asked` for
     again when it was finished already. `seconds` sums all its parts, `weights` is the fingerprint
-    of the trained model, `imported` the origin of samples that another program took.
+    of the trained model, `files` the hashes of what a finished run ended with, `imported` the
+    origin of samples that another program took.
     """
 
     id: str
@@ -86,6 +87,7 @@ class Manifest(Origin, Surroundings):
     asked: NotRequired[str]
     seconds: NotRequired[float]
     weights: NotRequired[str]
+    files: NotRequired[dict[str, str] | None]
     imported: NotRequired[ImportedFrom]
 
 

@@ -5,9 +5,10 @@ rollouts.jsonl has the same form: some completions of some steps, each a record.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
 from itertools import takewhile
 from pathlib import Path
@@ -27,13 +28,19 @@ class MetricsFile:
     """Append-only except for `rewind`, by which a resumed training repeats no step."""
 
     def __init__(
-        self, path: Path, needs: Mapping[str, type] | None = None, lease: Lease | None = None
+        self,
+        path: Path,
+        needs: Mapping[str, type] | None = None,
+        lease: Lease | None = None,
+        sealed: Callable[[], str | None] = lambda: None,
     ) -> None:
         """`needs` are the keys, with the types of their values, without which a line is torn.
 
-        `lease` is that of the run, which every record requires.
+        `lease` is that of the run, which every record requires. `sealed` returns the SHA-256 that
+        the file of a finished run must have.
         """
         self.path, self._needs, self._lease = path, needs or {}, lease
+        self._sealed = sealed
 
     def append(self, record: Mapping[str, Any]) -> None:
         """Write one record as one line and flush it.
@@ -86,11 +93,17 @@ class MetricsFile:
                 write_text(self.path, text)
 
     def _lines(self) -> list[bytes]:
-        """Return the lines and the text after the last newline; none without a file."""
+        """Return the lines and the text after the last newline; none without a file.
+
+        A file that isn't what its training left is named once.
+        """
         try:
-            return self.path.read_bytes().split(b"\n")
+            content = self.path.read_bytes()
         except FileNotFoundError:
-            return []
+            content = b""
+        if self._sealed() not in (None, hashlib.sha256(content).hexdigest()):
+            warn_once(f"{self.path} has been changed since its training ended")
+        return content.split(b"\n") if content else []
 
     def _last_lines(self) -> list[bytes]:
         """Return the lines that end in the last END_BYTES of the file and begin there, too."""

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import Unpack
 
 from sage_cli.errors import BusyError, DivergedError, OutOfMemoryError, SageError, StoreError
-from sage_cli.store.files import TornError, name_once, read_object, write_json
+from sage_cli.file_hash import changed_files, sealed_hashes
+from sage_cli.store.files import TornError, name_once, read_object, write_json, write_object
 from sage_cli.store.locks import LAUNCHER, Lease, is_held, writer
 from sage_cli.store.manifest import (
     FAILED,
@@ -84,6 +85,8 @@ TORN = "torn"
 """The status of a run whose manifest or configuration cannot be read. It is never written."""
 STAGED = ".staged"
 """The folder below the folder of runs in which replacements are trained."""
+SEALED = ("config.json", "metrics.jsonl", "rollouts.jsonl", "model")
+"""The files and folders of a finished run whose hashes its manifest holds, as `files`."""
 SEAL = "sealed.json"
 """The mark of a checkpoint whose files are all on disk."""
 
@@ -123,12 +126,12 @@ class Run:
     @property
     def metrics(self) -> MetricsFile:
         """The run's metrics.jsonl."""
-        return MetricsFile(self.folder / "metrics.jsonl", {"step": int}, self.lease)
+        return self._records("metrics.jsonl")
 
     @property
     def rollouts(self) -> MetricsFile:
         """The run's rollouts.jsonl: some completions of RL with their grades."""
-        return MetricsFile(self.folder / "rollouts.jsonl", {"step": int}, self.lease)
+        return self._records("rollouts.jsonl")
 
     @property
     def ledger(self) -> TrainingLedger:
@@ -206,9 +209,31 @@ class Run:
         if (torn := self.torn) is not None:
             raise torn
 
+    def changed(self, *parts: str) -> list[str]:
+        """Return the files of these `SEALED` parts that aren't what the run ended with."""
+        sealed = self.known.get("files") or {}
+        wanted = {name: sealed[name] for name in sealed if name.partition("/")[0] in parts}
+        return changed_files(self.folder, wanted)
+
+    def require_unchanged(self, *parts: str) -> None:
+        """Raise StoreError if a file of these `SEALED` parts isn't what the run ended with."""
+        if changed := self.changed(*parts):
+            raise StoreError(
+                f"{self.folder / changed[0]} has been changed since {self.id} ended: what is "
+                "measured or trained from it would go by another model's name",
+                "restore the file, or train the run again with --fresh; a changed model can be "
+                "used from a folder of its own",
+            )
+
+    def _records(self, name: str) -> MetricsFile:
+        def sealed() -> str | None:
+            return (self.known.get("files") or {}).get(name) if self.lease is None else None
+
+        return MetricsFile(self.folder / name, {"step": int}, self.lease, sealed)
+
     def note(self, **fields: Any) -> None:
         """Add or change fields of the manifest, atomically."""
-        write_json(self.folder / "manifest.json", {**self.manifest, **fields})
+        write_object(self.folder / "manifest.json", {**self.manifest, **fields})
 
     def ask(self) -> None:
         """Note that the finished run was asked for again: it is now the latest, and of no sweep."""
@@ -283,6 +308,7 @@ class Run:
                 status=RUNNING,
                 reason=None,
                 error=None,
+                files=None,
                 **surroundings(),
                 **origin,
             )
@@ -298,6 +324,9 @@ class Run:
                 with suppress(OSError, StoreError):  # a full disk must not hide its error
                     close(*_end(error))
                 raise
+            parts = [self.folder / name for name in SEALED]
+            files = [path for part in parts for path in (part, *part.rglob("*"))]
+            self.note(files=sealed_hashes(self.folder, files))
             close(FINISHED)
 
     @property
@@ -452,7 +481,7 @@ def record_evaluation(
         earlier = _read(path)
         if earlier == figures or _counted(figures) < _counted(earlier):
             return False
-    write_json(path, figures)
+    write_object(path, figures)
     return True
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from difflib import get_close_matches
@@ -19,7 +20,7 @@ from sage_cli.config.catalogue import settings
 from sage_cli.config.layers import leaves, value_at
 from sage_cli.errors import ConfigurationError
 from sage_cli.json_value import json_value
-from sage_cli.store.files import storing, write_text
+from sage_cli.store.files import checked, storing, with_checksum, write_text
 from sage_cli.store.run import Run, evaluation_figures
 
 ABOUT = (
@@ -42,6 +43,13 @@ ABOUT = (
 
 OF_RL = ("rl", "rollout", "anchor", "guide")
 """Sections in the configuration of an initial policy that only RL reads."""
+
+SEEDS = ("rl.seed", "sft.seed")
+OF_NO_RESULT = ("run", "tracking", "executor")
+_OF_NO_TRAINING = (*OF_NO_RESULT, "evaluation", "sampling", "sweep")
+"""Sections that decide no result, and those that decide no training."""
+CHOICES = ("rl.algo", "guide.name", "model.kind")
+"""Settings by which others get their defaults."""
 
 OF_THE_METHOD = {
     "sft": ("data.sft.name", "sft.learning_rate", "sft.steps", "sft.epochs"),
@@ -150,6 +158,42 @@ def selected(runs: Sequence[RunFacts], where: Sequence[str]) -> list[RunFacts]:
     return [run for run in runs if all(_is(run.value(key), value) for key, value in conditions)]
 
 
+def replicated(runs: Sequence[RunFacts]) -> list[list[RunFacts]]:
+    """Return the runs in groups that differ in their seeds alone, in the order of first runs."""
+    groups: dict[str, list[RunFacts]] = {}
+    for run in runs:
+        trained = {name: run.settings[name] for name in _names([run]) if name not in SEEDS}
+        key = json.dumps([run.about["kind"], trained or run.run.id], default=str)
+        groups.setdefault(key, []).append(run)
+    return list(groups.values())
+
+
+def telling_apart(runs: Sequence[RunFacts], most: int = 6) -> list[str]:
+    """Return settings that differ among runs of one kind, first the choices of method and guide.
+
+    Others differ among runs of the same choices, and are no choice's defaults.
+    """
+    by_kind, by_choice = defaultdict(list), defaultdict(list)
+    for run in runs:
+        by_kind[run.about["kind"]].append(run)
+        by_choice[run.about["kind"], *map(run.settings.get, CHOICES)].append(run)
+
+    def differs(name: str) -> bool:
+        groups = (by_kind if name in CHOICES else by_choice).values()
+        values = ({json.dumps(run.settings.get(name)) for run in group} for group in groups)
+        return any(len(different) > 1 for different in values)
+
+    others = [name for name in _names(runs) if name not in (*CHOICES, *SEEDS)]
+    chosen = list(filter(differs, (*CHOICES, *others)))
+    return [*chosen[:most], *filter(differs, SEEDS)]
+
+
+def _names(runs: Sequence[RunFacts]) -> list[str]:
+    """Return the settings that decide what these runs trained."""
+    names = dict.fromkeys(name for run in runs for name in run.settings)
+    return [name for name in names if name.partition(".")[0] not in _OF_NO_TRAINING]
+
+
 def differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
     """Return the values that differ, by name; None for a name that only one run has."""
     return {
@@ -235,7 +279,7 @@ class SweepRuns:
 
     def append(self, entry: Entry) -> None:
         """Write one line. Raises StoreError if that fails."""
-        line = json.dumps(asdict(entry)).encode() + b"\n"
+        line = json.dumps(with_checksum(asdict(entry))).encode() + b"\n"
         with storing(self.path.parent):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self.path.open("ab") as file:
@@ -264,7 +308,8 @@ class SweepRuns:
 
 def _entry(line: bytes) -> Entry | None:
     try:
-        entry = Entry(**json_value(line))
+        content = checked(json_value(line))
+        entry = Entry(**content)
     except (ValueError, TypeError):
         return None
     whole = isinstance(entry.point, dict) and type(entry.seed) is int and isinstance(entry.run, str)

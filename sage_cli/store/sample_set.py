@@ -22,7 +22,17 @@ import numpy as np
 from sage_cli.errors import StoreError
 from sage_cli.json_value import json_value
 from sage_cli.store.arrow_tables import as_column
-from sage_cli.store.files import key_of, storing, write_json, write_text
+from sage_cli.store.files import (
+    TornError,
+    key_of,
+    name_once,
+    read_object,
+    storing,
+    warn_once,
+    write_json,
+    write_object,
+    write_text,
+)
 from sage_cli.store.locks import HeldError, Holder, Lease, is_locked, locked
 from sage_cli.store.sample_parts import FILE as INDEX
 from sage_cli.store.sample_parts import (
@@ -320,6 +330,8 @@ class SampleSet:
             name_strangers(self.folder, OWN_NAMES)
         earlier = self._known or load_index(self.folder)
         self._known = refreshed(self.folder, earlier)
+        for name in self._known.damaged:
+            warn_once(f"{self.folder / name} is damaged: its samples count as missing")
         if self._known.parts != earlier.parts and not self.read_only:
             write_index(self.folder, self._known)
         return self._known
@@ -411,7 +423,7 @@ class SampleSet:
                     write_json(self.folder / DESCRIPTION, asdict(self.identity))
                 engines = engines_of(self.folder)
                 if dict(provenance) not in engines:
-                    write_json(self.folder / ENGINES, [*engines, dict(provenance)])
+                    write_object(self.folder / ENGINES, {"engines": [*engines, dict(provenance)]})
             earlier = self.inventory()
             writer = SampleWriter(self.folder, claims, earlier, provenance, on_stored, chunk)
             try:
@@ -424,9 +436,12 @@ class SampleSet:
 
 
 def engines_of(folder: Path) -> list[dict[str, str]]:
-    """Return the list in `engines.json`; empty if it is absent or torn, as parts record it too."""
+    """Return the engines in `engines.json`; none if it is absent, or torn, which is named."""
     try:
-        engines = json_value((folder / ENGINES).read_bytes())
-    except (OSError, ValueError):
+        engines = read_object(folder / ENGINES, "remove it: the parts name their engines, too")
+    except FileNotFoundError:
         return []
-    return [e for e in engines if isinstance(e, dict)] if isinstance(engines, list) else []
+    except TornError as error:
+        name_once(error)
+        return []
+    return list(engines.get("engines", ()))

@@ -5,12 +5,14 @@ The seal says which run wrote them, so that another run's are refused rather tha
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 from pathlib import Path
 from typing import Any
 
 from sage_cli.errors import Interrupted, StoreError
+from sage_cli.file_hash import changed_files, content_hash, sealed_hashes
 from sage_cli.json_value import json_value
 from sage_cli.methods.method import Method
 from sage_cli.models.folders import differences, facts_of_folder, facts_of_path, shape
@@ -18,35 +20,37 @@ from sage_cli.store.files import write_json
 from sage_cli.store.locks import Lease
 from sage_cli.store.run import SEAL, Run
 
+log = logging.getLogger(__name__)
+
 
 def seal(checkpoint: Path, lease: Lease | None = None) -> None:
-    """Flush every file to the disk, then write down sizes and run: from now on it counts.
+    """Flush every file to the disk, then write down hashes and run: from now on it counts.
 
     Raises StoreError if another process has taken the run over, as `lease` shows.
     """
     if lease is not None:
         lease.require()
-    sizes = {}
-    for file in sorted(path for path in checkpoint.rglob("*") if path.is_file()):
+    files = [path for path in checkpoint.rglob("*") if path.is_file()]
+    for file in files:
         with file.open("rb") as handle:
             os.fsync(handle.fileno())
-        sizes[str(file.relative_to(checkpoint))] = file.stat().st_size
-    write_json(checkpoint / SEAL, {"run": _run(checkpoint.parent), "files": sizes})
+    hashes = sealed_hashes(checkpoint, files, content_hash)
+    write_json(checkpoint / SEAL, {"run": _run(checkpoint.parent), "files": hashes})
 
 
 def newest_sealed(folder: Path, model: Any = None) -> Path | None:
     """Return the last whole checkpoint below `folder`; torn ones, as a kill leaves them, go.
 
-    Raises StoreError where one isn't this run's, or isn't of `model` as far as files show.
+    So do later ones whose files are no longer what was saved, each with a warning. Raises
+    StoreError where one isn't this run's, or isn't of `model` as far as files show.
     """
     refuse_foreign(folder)
-    whole = []
-    for checkpoint in folder.glob("checkpoint-*"):
-        if _is_whole(checkpoint):
-            whole.append(checkpoint)
-        else:
+    newest = None
+    for checkpoint in sorted(folder.glob("checkpoint-*"), key=step_of, reverse=True):
+        if newest is None and _is_whole(checkpoint):
+            newest = checkpoint
+        elif newest is None or not _hashes(checkpoint):
             shutil.rmtree(checkpoint)
-    newest = max(whole, key=step_of, default=None)
     if newest is not None and model is not None:
         _refuse_other_model(newest, model)
     return newest
@@ -54,9 +58,7 @@ def newest_sealed(folder: Path, model: Any = None) -> Path | None:
 
 def saved_step(folder: Path) -> int:
     """Return the optimiser step of the last whole checkpoint below `folder`, 0 without one."""
-    return max(
-        (step_of(path) for path in folder.glob("checkpoint-*") if _is_whole(path)), default=0
-    )
+    return max((step_of(path) for path in folder.glob("checkpoint-*") if _hashes(path)), default=0)
 
 
 def interrupted(number: int, run: Run) -> Interrupted:
@@ -145,12 +147,23 @@ def step_of(checkpoint: Path) -> int:
 
 
 def _is_whole(checkpoint: Path) -> bool:
-    try:
-        sizes = _sealed(checkpoint).get("files", {})
-        fitting = [(checkpoint / name).stat().st_size == size for name, size in sizes.items()]
-    except OSError:
-        return False
-    return bool(fitting) and all(fitting)
+    """Return True if a checkpoint's files, which are read, are what its seal says; warn if not."""
+    hashes = _hashes(checkpoint)
+    changed = changed_files(checkpoint, hashes, content_hash)
+    if not hashes and (checkpoint / SEAL).is_file():
+        changed = [SEAL]
+    if changed:
+        log.warning(
+            "%s is damaged (%s isn't what was saved): it is removed, and the one before it counts",
+            checkpoint, ", ".join(changed),
+        )  # fmt: skip
+    return bool(hashes) and not changed
+
+
+def _hashes(checkpoint: Path) -> dict[str, str]:
+    """Return the hashes in a checkpoint's seal; empty if it has none."""
+    hashes = _sealed(checkpoint).get("files")
+    return hashes if isinstance(hashes, dict) else {}
 
 
 def _sealed(checkpoint: Path) -> dict[str, Any]:

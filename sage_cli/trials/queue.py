@@ -21,9 +21,8 @@ from rich.markup import escape
 
 from sage_cli import errors
 from sage_cli.errors import EXIT_BUSY, SageError
-from sage_cli.json_value import json_value
 from sage_cli.progress import Progress, RunningTask, TaskStatus
-from sage_cli.store.files import read_object, write_json
+from sage_cli.store.files import TornError, read_object, write_json, write_object
 from sage_cli.store.locks import is_held, writer_of
 from sage_cli.trials.executors.executor import Command, End, Executor, Fate
 from sage_cli.trials.task import DONE, FAILED, Task
@@ -129,17 +128,16 @@ def all_failed(reasons: Iterable[str], logs: Path) -> errors.TrainingError:
 
 def write_failures(file: Path, failures: Mapping[str, Failure]) -> None:
     """Write by task why it was given up."""
-    write_json(file, {name: asdict(why) for name, why in failures.items()})
+    write_object(file, {name: asdict(why) for name, why in failures.items()})
 
 
 def stored_failures(file: Path) -> dict[str, str]:
     """Return the stored failures by task; {} if the file is missing or torn."""
     try:
         return {
-            name: f"{why['kind']}: {why['reason']}"
-            for name, why in json_value(file.read_bytes()).items()
+            name: f"{why['kind']}: {why['reason']}" for name, why in read_object(file, "").items()
         }
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+    except (OSError, TornError, TypeError, KeyError):
         return {}
 
 

@@ -20,7 +20,7 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.errors import SageError
 from sage_cli.models.planned import planned_base, rl_run, state
 from sage_cli.models.policy import Policy, checkpoint_steps, named_policies
-from sage_cli.store.files import TornError, identity_of, read_object, write_json
+from sage_cli.store.files import TornError, identity_of, name_once, read_object, write_object
 from sage_cli.store.run import Run, Runs
 from sage_cli.trials.executors.build import local_places, task_resources
 from sage_cli.trials.executors.executor import Command, Resources
@@ -267,14 +267,17 @@ class TaskStates:
             self._write()
 
     def _write(self) -> None:
-        write_json(self._file, {"tasks": list(self._tasks.values())})
+        write_object(self._file, {"tasks": list(self._tasks.values())})
 
 
 def stored_states(folder: Path) -> list[TaskState]:
-    """Return the tasks as they were last noted; none if the file is missing or torn."""
+    """Return the tasks as they were last noted; none if the file is missing, or torn (named)."""
     try:
         tasks: list[TaskState] = read_object(folder / FILE, "run the suite again")["tasks"]
-    except (FileNotFoundError, TornError, KeyError):
+    except (FileNotFoundError, KeyError):
+        return []
+    except TornError as error:
+        name_once(error)
         return []
     return tasks
 

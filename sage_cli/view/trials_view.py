@@ -13,7 +13,6 @@ from typing import Any, cast
 from typing_extensions import TypedDict
 
 from sage_cli.errors import SageError, StoreError
-from sage_cli.json_value import json_value
 from sage_cli.reports.chapters import SHOWN, ShownReport, ShownSection, ShownTable, shown_table
 from sage_cli.reports.sweep_result import SweepResult, sweep_tables
 from sage_cli.store.files import TornError, read_object
@@ -227,10 +226,10 @@ def _method_policies(report: ShownReport | None) -> Iterator[tuple[str, str]]:
 
 def _failures(suite: StoredSuite) -> Iterator[TaskRow]:
     try:
-        stored = json_value((suite.folder / FAILURES).read_bytes())
-    except (OSError, ValueError):
+        stored = read_object(suite.folder / FAILURES, _AGAIN)
+    except (OSError, TornError):
         return
-    for name, why in stored.items() if isinstance(stored, dict) else ():
+    for name, why in stored.items():
         yield {
             "name": name,
             "kind": str(why.get("kind")) if isinstance(why, dict) else "",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.tables import Estimate, Row, Table, columns
 from sage_cli.store.annotations import GradeStore
-from sage_cli.store.files import write_json
+from sage_cli.store.files import write_object
 from sage_cli.store.ledger import PromptRow
 from sage_cli.store.run import Run, Runs, record_evaluation
 from sage_cli.store.sample_parts import Completion
@@ -187,12 +186,12 @@ def sweep(root: Path, runs: Sequence[str], name: str = "tau-rho-12345678") -> Pa
         "about": "models", "rankings": {}, "importances": {},
         "front": {"best": [3], "indistinguishable": [0, 1, 2, 3]}, "selected_on_reported": None,
     }  # fmt: skip
-    (folder / "sweep.json").write_text(json.dumps(report))
+    write_object(folder / "sweep.json", report)
     (folder / "config.json").write_text("{}")
-    (folder / "commands.json").write_text('{"1": "sage rl --guide branch --set guide.tau=0.3"}')
+    write_object(folder / "commands.json", {"1": "sage rl --guide branch --set guide.tau=0.3"})
     state = {"name": folder.name, "sampler": "grid", "objectives": ["pass@1", "pass@8"],
              "trials": {"done": 4, "failed": 1, "left": 1}, "best": "tau 0.5, rho 1"}  # fmt: skip
-    (folder / "state.json").write_text(json.dumps(state))
+    write_object(folder / "state.json", state)
     return folder
 
 
@@ -229,13 +228,13 @@ def suite(root: Path, *runs: str) -> Path:
     chapters = [Chapter("demo", "Demo", sections, "two methods")]
     document = join_chapters("demo", "Demo", chapters, Provenance(commit="abc"), {})
     written = document.write(folder / "report").folder
-    write_json(written / SHOWN, shown_report(document, chapters, {"preset": "tiny"}))
+    write_object(written / SHOWN, shown_report(document, chapters, {"preset": "tiny"}))
     tasks = [
         {"name": name, "title": name, "command": f"sage rl {name}", "needs": None, "state": state}
         for name, state in (("one", "done"), ("two", "failed"), ("three", "to do"))
     ]
-    (folder / "state.json").write_text(json.dumps({"tasks": tasks}))
+    write_object(folder / "state.json", {"tasks": tasks})
     failures = {"two": {"kind": "killed", "reason": "SIGKILL"}}
-    (folder / "failures.json").write_text(json.dumps(failures))
+    write_object(folder / "failures.json", failures)
     (folder / "tasks" / "two.log").write_text("step 1\n<img src=x onerror=alert(1)>\n")
     return folder

@@ -31,7 +31,7 @@ def fail(_):
 
 def test_a_file_is_read_once(file, monkeypatch):
     assert file_hash(file) == hashlib.sha256(LARGE).hexdigest()
-    monkeypatch.setattr(content, "_hash", fail)
+    monkeypatch.setattr(content, "content_hash", fail)
     assert file_hash(file) == hashlib.sha256(LARGE).hexdigest()
     content._remembered_in.cache_clear()  # as another process
     assert file_hash(file) == hashlib.sha256(LARGE).hexdigest()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from html import unescape
 from itertools import pairwise
 from unicodedata import normalize
 
@@ -147,6 +148,26 @@ MAX_LENGTH = 2000
 _DOLLARS = re.compile(r"(?:\\\$|^\$(?=[^$]*$))\s*(\d++(?:(?:[,.]|\{,\})\d++)*+)(?!\s*[A-Za-z])")
 r"""\$5, and a $ before a number that no other closes: money, not LaTeX."""
 _POINTED = re.compile(r"<([^<>≤≥=]*,[^<>≤≥=]*)>")
+_CURRENCIES = {"€": "euro", "£": "pound", "₹": "rupee", "¥": "yen", "₩": "won", "¢": "cent"}
+_AMOUNT = r"\d++(?:[ ,.]\d++)*+"
+_MONEY = re.compile(rf"([€£₹¥₩¢])\s*({_AMOUNT})|({_AMOUNT})\s*\$?([€£₹¥₩¢])")
+_WRAPPERS = [
+    re.compile(rf"\s*{wrapper}\s*", re.DOTALL | re.IGNORECASE)
+    for wrapper in (
+        r"```\w*\n(.*?)\n?\s*```",
+        r"`([^`]*)`",
+        r"""\{\s*["'](?:final_?)?(?:answer|ans|result|solution|output|value)["']\s*:([^{}\[\],]+)\}""",
+        r'"([^"]*)"',
+        r"'([^']*)'",
+        r"“([^”]*)”",
+    )
+]
+"""What is put around an answer: code, JSON of one field, quotes."""
+_TAG = re.compile(r"</?(?:b|i|em|strong|code|p|span|u)\s*/?>", re.IGNORECASE)
+_RAISED, _LOWERED = (
+    re.compile(rf"<{tag}>([^<>]*)</{tag}>", re.IGNORECASE) for tag in ("sup", "sub")
+)
+_ENTITY = re.compile(r"&(?:nbsp|lt|gt|le|ge|ne|amp|quot|times|minus|#\d+);")
 _COMMAND = re.compile(r"\\(?:\\|([A-Za-z]+)\s*|([(){}\[\],:; !$%]))")
 _WORD = re.compile(r"(?<![\\A-Za-z])(?:np\.|math\.)?([A-Za-z]+)(?![A-Za-z])")
 _SUPERSCRIPT = re.compile(r"[⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺⁽⁾ⁿⁱˣ]+")
@@ -177,6 +198,7 @@ _OR = re.compile(r"\\text\{\s*or\s*\}|(?<![A-Za-z\\])or(?![A-Za-z])")
 _AND = re.compile(r",?\s*(?:\\text\{\s*and\s*\}|(?<![A-Za-z\\])and(?![A-Za-z]))")
 _GROUPED = re.compile(r"(?<![\d.,A-Za-z^_{}])[1-9]\d{0,2}(?:,\d{3})+(?![\d{}]|,\d)")
 _SPACED = re.compile(r"(?<![\d.A-Za-z^_])[1-9]\d{0,2}(?: \d{3})+(?!\d| \d)")
+_APOSTROPHES = re.compile(r"(?<![\d.'A-Za-z^_])[1-9]\d{0,2}(?:'\d{3})+(?![\d'])")
 _IMAGINARY = re.compile(r"(?<![A-Za-z\\_])(?<!_\{)i(?![A-Za-z])")
 """Set apart, because Math-Verify takes the i of 5i for a variable and that of 5 i for a number."""
 _SUBSCRIPT = re.compile(r"_(\d+|[A-Za-z])(?![A-Za-z])")
@@ -194,6 +216,7 @@ def gold_text(gold: object) -> str:
 @lru_cache(maxsize=8192)
 def normalise(text: str) -> str:
     """Return the normal form of a gold or an answer of at most MAX_LENGTH characters."""
+    text = _without_markup(text)
     if "\\" in text or not text.isascii():
         text = _special_notation(text)
     text = (text if text.isascii() else _ascii(text)).replace(";", ", ")
@@ -211,6 +234,8 @@ def normalise(text: str) -> str:
         text = _DOLLARS.sub(r"\1\\text{ dollars}", text)
     text = _COMMAND.sub(_one_command, text).replace("$", "").replace("~", " ")
     text = unwrapped(_trimmed(text))
+    if "'" in text:
+        text = _APOSTROPHES.sub(lambda m: m[0].replace("'", ""), text)
     if "," in text and not any(bracket in text for bracket in ("(", "[", r"\{", r"\langle")):
         text = _GROUPED.sub(lambda m: m[0].replace(",", ""), text)  # 100, 200 stay two numbers
     text = _TEXT_OF_FUNCTION.sub(_one_function, text)
@@ -230,7 +255,20 @@ def normalise(text: str) -> str:
     return _trimmed(_SPACED.sub(lambda m: m[0].replace(" ", ""), text))
 
 
+def _without_markup(text: str) -> str:
+    """`text` without code, quotes, JSON and HTML around the answer."""
+    for wrapper in _WRAPPERS:
+        if match := wrapper.fullmatch(text):
+            text = match[1]
+    if "&" in text:
+        text = _ENTITY.sub(lambda m: unescape(m[0]).replace("\u00a0", " "), text)
+    if "<" in text:
+        text = _RAISED.sub(r"^{\1}", _LOWERED.sub(r"_{\1}", _TAG.sub("", text)))
+    return text
+
+
 def _ascii(text: str) -> str:
+    text = _MONEY.sub(lambda m: rf"{m[2] or m[3]}\text{{ {_CURRENCIES[m[1] or m[4]]}s}}", text)
     text = _SUPERSCRIPT.sub(lambda m: "^{" + m[0].translate(RAISED) + "}", text)
     text = _LOW.sub(lambda m: "_{" + m[0].translate(LOWERED) + "}", text)
     text = _OVERLINED.sub(lambda m: rf"\overline{{{m[0][::2]}}}", text)

@@ -14,7 +14,7 @@ from sage_cli.config.load import with_layers
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.reports.sweep_result import SweepResult, from_data
-from sage_cli.store.files import read_object, write_json, write_text
+from sage_cli.store.files import read_object, write_json, write_object, write_text
 from sage_cli.store.locks import DRIVER, driver, holder_of
 from sage_cli.store.run import full_name
 from sage_cli.store.run_facts import Entry, SweepRuns, Value
@@ -85,7 +85,7 @@ class SweepFolder:
                 f"the study {self.name} is of another sweep: {'; '.join(changes)}{more}",
                 "give this sweep another name with --study, or leave the option out",
             )
-        write_json(self.path / SETTINGS, dict(settings))
+        write_object(self.path / SETTINGS, dict(settings))
 
     def require_storage(self, storage: str | None) -> None:
         """Raise ConfigurationError if the study is in a database and none is named.
@@ -123,7 +123,7 @@ class SweepFolder:
 
     def write_state(self, state: SweepState) -> None:
         """Write how far the sweep is."""
-        write_json(self.path / STATE, state)
+        write_object(self.path / STATE, state)
 
     def remember(self, point: Mapping[str, Value], seed: int, run: str) -> None:
         """Enter a replicate's run in the list, unless it is there."""

@@ -31,7 +31,8 @@ from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import draw_dot_plot
 from sage_cli.reports.published import evaluation_tables, published_scores
 from sage_cli.reports.tables import UNDEFINED, Estimate, Row, Table, columns, to_records
-from sage_cli.trials.suites.declaration import ALPHA, Claim, Verdict
+from sage_cli.trials.suites.declaration import ALPHA, BASE, Claim, Verdict
+from sage_cli.trials.suites.names import INITIAL
 from sage_cli.trials.suites.results import MethodResult, Pair, PartResult
 
 
@@ -51,6 +52,19 @@ class Decided:
     verdict: Verdict
     about: About | None
     subject: str
+
+    @property
+    def sentence(self) -> str:
+        """Return which side is above, or that they are indistinguishable, with the difference."""
+        a, b = (
+            f"the {INITIAL}" if label == BASE else label for label in (self.claim.a, self.claim.b)
+        )
+        at = f"at pass@{self.k}" + (f" on {self.claim.benchmark}" if self.claim.benchmark else "")
+        if self.verdict is Verdict.UNKNOWN:
+            return f"{a} and {b} {at}: {self.verdict}"
+        is_open = self.verdict in (Verdict.OPEN, Verdict.OPEN_MODELS)
+        sign = "above" if self.difference.value > 0 else "below"
+        return f"{a} is {'indistinguishable from' if is_open else sign} {b} {at}: {self.difference}"
 
 
 def decide(result: PartResult, by_pair: Mapping[Pair, Mapping[str, Contrast]]) -> list[Decided]:
@@ -109,10 +123,12 @@ def _turned(gap: Estimate) -> Estimate:
 
 
 def claims_table(claims: Sequence[Decided], result: PartResult) -> Table:
-    """Return a row per claim: verdict, subject, difference, and the published difference."""
-    heads = columns("claim, here, about, difference, detectable, p (Holm), paper")
+    """Return a row per claim: verdict, subject, difference, and the published one if any is."""
+    published = [_published(decided.claim, result) for decided in claims]
+    on_paper = any(isinstance(printed, Estimate) for printed in published)
+    heads = columns("claim, here, about, difference, detectable, p (Holm)")
     rows = []
-    for decided in claims:
+    for decided, printed in zip(claims, published, strict=True):
         other_k = "" if decided.k == decided.claim.k else f" (here pass@{decided.k})"
         numbers = (Estimate(decided.detectable), Estimate(decided.p_holm, digits=4, tiny=True))
         verdict = (
@@ -121,7 +137,8 @@ def claims_table(claims: Sequence[Decided], result: PartResult) -> Table:
             decided.subject,
             decided.difference,
         )
-        rows.append(Row((*verdict, *numbers, _published(decided.claim, result))))
+        rows.append(Row((*verdict, *numbers, *([printed] if on_paper else []))))
+    heads += columns("paper") if on_paper else ()
     return Table("Claims", heads, tuple(rows))
 
 
@@ -149,6 +166,7 @@ def claim_json(decided: Decided) -> dict[str, Any]:
     """Return a claim as JSON; `about` is null without a measurement."""
     return {
         "claim": decided.claim.text,
+        "sentence": decided.sentence,
         "k": decided.k,
         "verdict": decided.verdict.value,
         "about": decided.about,
@@ -238,7 +256,7 @@ def differences(result: PartResult) -> Document:
     }
     return Document(
         name="claims",
-        title="What the paper claims, and what was found" if claims else "Differences",
+        title="Claims, and what was found" if claims else "Differences",
         data={
             "claims": [claim_json(claim) for claim in claims],
             "differences": [

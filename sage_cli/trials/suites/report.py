@@ -14,7 +14,7 @@ from sage_cli.reports.chapters import SHOWN, Chapter, join_chapters, shown_repor
 from sage_cli.reports.document import Document, Report
 from sage_cli.reports.provenance import PolicyUsed, Provenance, SamplesUsed
 from sage_cli.reports.published import other_table
-from sage_cli.store.files import compact_json, write_text
+from sage_cli.store.files import compact_json, with_checksum, write_text
 from sage_cli.store.manifest import surroundings
 from sage_cli.trials.suites.claims import differences
 from sage_cli.trials.suites.declaration import BASE
@@ -99,9 +99,8 @@ def write_report(
     at_the_top = _facts(plan, part_results, all_chapters)
     if sampled := document.provenance.sampled:
         at_the_top["measured"] = sampled
-    write_text(
-        report.folder / SHOWN, compact_json(shown_report(document, all_chapters, at_the_top)) + "\n"
-    )
+    shown = with_checksum(shown_report(document, all_chapters, at_the_top))
+    write_text(report.folder / SHOWN, compact_json(shown) + "\n")
     return SuiteReport(report, all_chapters, at_the_top)
 
 

@@ -167,7 +167,8 @@ class Part:
 
     def want(self, tasks: TaskList) -> None:
         """Add the tasks of the suite to the list, each after what it needs."""
-        for trial in self.trials:
+        # trainings take longest: none waits for the measurement of the initial policy
+        for trial in sorted(self.trials, key=lambda trial: trial.is_initial):
             for replicate in trial.replicates:
                 for task in self._wanted(trial, replicate, tasks):
                     if self.suite.name not in task.wanted_by:

@@ -178,6 +178,7 @@ def test_grades_of_an_own_judge_are_read_where_it_is_named(root, tmp_path):
     run = open_runs(root)["rl-dapo"].run
     config = run.config | {"grading": run.config["grading"] | {"judge": judge}}
     (run.folder / "config.json").write_text(json.dumps(config))
+    run.note(files=None)  # as if it had been trained so
     opened = open_runs(root)
     with pytest.raises(ConfigurationError, match="is graded by ") as refused:
         opened["rl-dapo"].samples()

@@ -1,14 +1,19 @@
 """What commands print: settings with their origins, plans, runs."""
 
 import json
+from pathlib import Path
 
 import pytest
+from suite_results import result
 from typer.testing import CliRunner
 
 from sage_cli import __version__
 from sage_cli.cli.app import app
 from sage_cli.settings.presets import preset_names
 from sage_cli.store.run import Runs, record_evaluation
+from sage_cli.trials.suites.report import chapters, write_report
+from sage_cli.trials.suites.trials import planned
+from sage_cli.view.api import Api
 
 
 @pytest.fixture
@@ -92,6 +97,49 @@ def test_the_demos_plan_has_both_arms(sage):
     ]
 
 
+RIGHT = {
+    "base": {"arithmetic": [[0, 0, 1, 3] * 5]},
+    "dapo-no-kl": {"arithmetic": [[1, 2, 3, 4] * 5]},
+    "dapo-branch": {"arithmetic": [[1, 2, 3, 4] * 5]},
+}
+
+
+@pytest.mark.parametrize(("missing", "sets"), [(None, ()), ("dapo-branch", ("rl.seed=4",))])
+def test_the_demo_ends_with_what_it_shows_and_what_to_type(sage, monkeypatch, missing, sets):
+    def reported(name, overrides, progress):
+        plan = planned(name, overrides)
+        right = {label: counts for label, counts in RIGHT.items() if label != missing}
+        found = result(plan.suite, right)
+        return write_report(plan, [found], chapters(plan, [found], {}))
+
+    monkeypatch.setattr("sage_cli.cli.suite_run.run_suite", reported)
+    typed = sage("demo", *(word for one in sets for word in ("--set", one)))
+    assert typed.code == 0
+    lines = [line.strip() for line in typed.stdout.splitlines()]
+    (first,) = [line for line in lines if "dapo-no-kl is above the initial policy at" in line]
+    assert first.startswith("dapo-no-kl is above the initial policy at pass@1: +0.375 [")
+    second = "dapo-branch is indistinguishable from dapo-no-kl at pass@4: +0.000 [-0."
+    assert any(line.startswith(second) for line in lines) == (missing is None)
+    assert ("incomplete: dapo-branch (out of memory" in typed.stdout) == (missing is not None)
+    heads = next(line for line in lines if "initial policy ┃" in line)
+    assert "dapo-no-kl" in heads
+    assert "rl-dapo" not in typed.stdout  # labels in the place of ids
+    picture = Path(next(line for line in lines if line.startswith("picture:"))[len("picture: ") :])
+    assert picture.is_file()
+    commands = [line.partition("  #")[0] for line in lines if line.startswith("sage ")]
+    typed_sets = "".join(f" --set {one}" for one in sets)
+    root = " --runs runs" if sets else ""
+    assert commands == [
+        f"sage view {picture.parent.parent.name}{root}",
+        f"sage suite run demo --seeds 3{typed_sets}",
+        "sage init mystudy",
+    ]
+    assert sage(*commands[1].split()[1:], "--dry-run").code == 0
+    assert sage(*commands[2].split()[1:]).code == 0
+    shown = Api(Path("runs")).answer("suite", {"suite": picture.parent.parent.name})
+    assert shown["report"]["facts"]["claims"]
+
+
 def test_a_plans_arithmetic(sage):
     tiny = {
         "rl.prompts_per_step": 16, "rl.rollouts_per_prompt": 16, "rl.micro_batch": 64,
@@ -112,7 +160,7 @@ def test_a_plans_arithmetic(sage):
 def test_runs_list_and_show(sage, made):
     base, trained = made
     typed = sage("runs", "list")
-    assert f"{trained.id} rl finished 2" in typed.words
+    assert f"{trained.id} finished 2" in typed.words
     listed = json.loads(sage("runs", "list", "--json").stdout)["runs"]
     assert [(run["id"], run["parent"]) for run in listed] == [
         (base.id, None), (trained.id, base.id),
@@ -229,7 +277,7 @@ def test_a_line_of_the_records_that_is_torn_costs_itself(sage, made):
     torn = (b"\xff", b"[" * 100_000, b'{"reward": 1}')
     with made[1].metrics.path.open("ab") as records:
         records.writelines(line + b"\n" for line in torn)
-    assert f"{made[1].id} rl finished 2" in sage("runs", "list").words
+    assert f"{made[1].id} finished 2" in sage("runs", "list").words
     shown = json.loads(sage("runs", "show", "rl", "--json").stdout)
     assert shown["last"] == {"step": 2, "reward": 0.5}
 

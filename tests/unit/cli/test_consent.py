@@ -117,6 +117,7 @@ def test_a_model_that_cannot_do_without_its_code_says_what_to_type(sage, runs, r
     config |= {"model_type": "unheard_of", "architectures": ["Model"],
                "auto_map": {**config["auto_map"], "AutoConfig": "modeling.Config"}}  # fmt: skip
     (folder / "config.json").write_text(json.dumps(config))
+    Runs(runs).find("sft-silent").note(files=None, weights=None)
     said = sage("export", str(folder), "exported", "--runs", runs)
     assert said.code == 2
     assert "add --set model.trust_remote_code=true if it may be run here" in said.words
@@ -133,6 +134,7 @@ def test_a_stored_judge_of_ones_own_is_not_run(sage, runs, tmp_path):
     stored = json.loads(file.read_text())
     judge = f"{tmp_path}/mine.py:close"
     file.write_text(json.dumps(stored | {"grading": {"judge": judge}}))
+    Runs(runs).find("sft-silent").note(files=None)  # whoever edits a run may edit this, too
     for command in (("passk", "sft-silent", *ONE, "--k", "1"), ("eval", "sft-silent", *ONE)):
         said = sage(*command, "--runs", runs)
         assert said.code == 2
@@ -148,5 +150,6 @@ def test_stored_rewards_of_ones_own_hinder_no_measurement(sage, runs):
     stored = json.loads(file.read_text())
     rewards = [{"name": "no/such/file.py:brief"}]
     file.write_text(json.dumps(stored | {"rl": {**stored["rl"], "rewards": rewards}}))
+    Runs(runs).find("sft-silent").note(files=None)
     said = sage("passk", "sft-silent", *ONE, "--k", "1", "--runs", runs)
     assert said.code == 0, said.words

@@ -150,7 +150,7 @@ def test_a_base_with_other_weights_than_its_own_is_refused(tmp_path):
     base = planned_base(settings, Runs(settings.run.root)).run
     finish(base)
     (base.model / "model.safetensors").write_text("others")
-    with pytest.raises(StoreError, match="has been changed: its training left weights"):
+    with pytest.raises(StoreError, match="safetensors has been changed"):
         RlTraining.of(settings).carry_out(Silent())
     assert not RlTraining.of(settings).planned.folder.exists()
 

@@ -159,6 +159,7 @@ def test_a_guide_of_the_reference_reads_the_parents_signals(made, base, tmp_path
                 weight.fill_(1.0)
     adapted.save_pretrained(policy.run.model)
     load_tokenizer(base).save_pretrained(policy.run.model)
+    policy.run.note(files=None)  # as if it had been trained so
     problems = asked(config)
     store(policy, config, problems, ["12*3"] * 3)
     store(Policy(str(base)), config, problems, ["12*3"] * 3)

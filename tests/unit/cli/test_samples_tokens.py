@@ -91,9 +91,10 @@ def test_mistakes_are_named(sage, run):
 
 
 def test_a_guide_whose_package_is_missing_is_named(sage, run):
-    file = run("guide.name=token").folder / "config.json"
-    settings = json.loads(file.read_text())
-    file.write_text(json.dumps({**settings, "guide": {"name": "gone"}}))
+    trained = run("guide.name=token")
+    settings = trained.config | {"guide": {"name": "gone"}}
+    (trained.folder / "config.json").write_text(json.dumps(settings))
+    trained.note(files=None)  # as if it had been trained so
     typed = sage("samples", "tokens", "rl-x", "--limit", "1")
     assert typed.code == 2
     assert "no installed package registers the guide 'gone'" in typed.words

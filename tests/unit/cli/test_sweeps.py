@@ -12,7 +12,7 @@ import pytest
 from sweep_cells import BOTH, GRID, at, done
 from sweep_folder import TRIALS, sweep_folder
 
-from sage_cli.store.files import write_json
+from sage_cli.store.files import read_object, write_json, write_object
 from sage_cli.store.locks import driver
 
 
@@ -125,11 +125,11 @@ def test_a_sweep_without_results_has_no_best(sweeps, tmp_path):
 
 def test_show_has_the_importance_of_the_parameters(sweeps, folder):
     file = folder / "sweep.json"
-    report = json.loads(file.read_text())
+    report = read_object(file, "")
     assert "importance of the parameters" not in sweeps("show", "0123").words
     effect = {"share": 0.75, "low": 0.5, "high": 0.9, "p": 0.01}
     known = {"pass@1": {"tau": effect, "rho": {**effect, "share": 0.0, "low": 0.0, "p": 0.4}}}
-    file.write_text(json.dumps(report | {"importances": known}))
+    write_object(file, report | {"importances": known})
     words = sweeps("show", "0123").words
     assert "tau 0.750 [0.500, 0.900] 0.010 seen" in words
     assert "rho 0.000 [0.000, 0.900] 0.400 no effect seen" in words

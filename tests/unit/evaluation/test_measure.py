@@ -91,7 +91,7 @@ def test_a_policy_is_loaded_and_hashed_once(policies, config, tmp_path, built, m
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     content._remembered_in.cache_clear()
     hashed, fingerprints = [], []
-    monkeypatch.setattr(content, "_hash", lambda path: hashed.append(path.name) or "ab" * 32)
+    monkeypatch.setattr(content, "content_hash", lambda path: hashed.append(path.name) or "ab" * 32)
     whole = folders.fingerprint
     monkeypatch.setattr(
         "sage_cli.models.policy.fingerprint",

@@ -16,7 +16,7 @@ from sage_cli.cli.training_run import tags
 from sage_cli.config.consent import consents
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError, DataError, StoreError
-from sage_cli.models.compatibility import note_weights, require_own_weights, require_same_parent
+from sage_cli.models.compatibility import note_weights, require_same_parent
 from sage_cli.models.folders import fingerprint
 from sage_cli.models.loading import attach_lora, load_model, load_tokenizer
 from sage_cli.models.planned import (
@@ -150,10 +150,12 @@ def test_a_checkpoint_is_another_parent_than_the_end(runs):
 def test_changed_weights_are_refused_by_name(runs):
     run = sft_run(config(), runs)
     finish(run)
-    require_own_weights(Policy.of_run(run))
+    assert Policy.of_run(run).fingerprint == run.manifest["weights"]
     (run.model / "model.safetensors").write_text("others")
-    with pytest.raises(StoreError, match=f"{run.model} has been changed"):
-        require_own_weights(Policy.of_run(run))
+    changed = Policy.of_run(run)
+    for use in (changed.require_own, changed.tokenizer, changed.model):
+        with pytest.raises(StoreError, match=f"{run.model}/model.safetensors has been changed"):
+            use()
 
 
 def test_a_child_that_meets_other_weights_of_its_parent_refuses(runs):

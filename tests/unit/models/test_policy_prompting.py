@@ -183,6 +183,7 @@ def test_neither_a_model_nor_a_run_names_servers(runs, tmp_path):
     run = runs.find("rl-dapo")
     stored = run.config
     (run.folder / "config.json").write_text(json.dumps(stored | {"sampling": evil}))
+    run.note(files=None)  # as in a folder that somebody made
     for found in (settings(ours), settings("rl-dapo"), settings(), settings(ours, "rl-dapo")):
         assert found.sampling.top_p == 0.5
         assert (found.sampling.backend, found.sampling.servers) == ("auto", ())

@@ -124,6 +124,7 @@ def test_grades_of_an_own_judge_need_its_name(root: Path, tmp_path: Path) -> Non
     evaluation = run.config["evaluation"] | {"allow_template_mismatch": True}
     own = {"grading": {"judge": judge}, "evaluation": evaluation}
     write_json(run.folder / "config.json", run.config | own)
+    run.note(files=None)  # as if it had been trained so
     flags = {"run": {"root": root}, "tracking": {"wandb": "off"}, "grading": {"judge": judge}}
     config = load(flags=flags, stored=run.config).config
     Evaluation(config).measure([Policy.of_run(run)], Silent())

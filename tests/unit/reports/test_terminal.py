@@ -1,17 +1,19 @@
 from __future__ import annotations
 
 import io
+import math
 from dataclasses import replace
 
 import pytest
 from rich.console import Console
 from sweep_cells import BOTH, GRID, MEMORY, at, done
 
+from sage_cli.reports.comparison_report import DIFFERENCE_COLUMNS
 from sage_cli.reports.document import Document
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.sweep_report import sweep_document
 from sage_cli.reports.sweep_result import SweepTrial
-from sage_cli.reports.tables import Column, Detail, Estimate, Row, Table
+from sage_cli.reports.tables import Column, Detail, Estimate, Row, Table, columns
 from sage_cli.reports.terminal import print_document
 
 TABLE = Table(
@@ -39,10 +41,10 @@ def test_everything_is_shown_and_names_are_no_markup() -> None:
 
 
 def test_where_it_does_not_fit_each_group_is_a_table() -> None:
-    narrow = shown(56)
+    narrow = shown(52)
     assert narrow.count("model") == 2
     assert "A_1 & more: aime" in narrow
-    assert max(map(len, narrow.splitlines())) <= 56
+    assert max(map(len, narrow.splitlines())) <= 52
     assert "…" not in narrow
     assert narrow.count("5 % noise") == 1
 
@@ -89,8 +91,48 @@ def test_a_comparison_of_two_runs_is_read_at_usual_widths(width: int) -> None:
     assert lines[-1] == note  # as wide as the terminal, also below a narrow table
     assert not any("…" in line for line in lines)
     assert any("+0.045 [-0.073, 0.164]" in line for line in lines)
-    for part in ("rl-grpo-", "branch-", "seed1-4f3a", "rl-dapo-", "none-", "seed1-77aa"):
-        assert any(part in line for line in lines[2:6])
+    for part in ("grpo-", "branch-", "seed1-", "4f3a", "dapo-", "none-", "77aa"):
+        assert any(part in line for line in lines[2:7])
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ("rl-dapo-branch", "sft"),
+        ("rl-dapo-branch-c080ac8b", "sft-arithmetic-533acbe5"),
+        ("rl-grpo-branch-a325f721", "rl-grpo-branch-8692e2e6"),
+        RUNS,
+    ],
+)
+def test_a_comparison_with_all_columns_is_one_table_of_100_columns(a: str, b: str) -> None:
+    low, p = Estimate(0.019, interval=(-0.005, 0.042), signed=True), Estimate(0.1209, digits=4)
+    safe = Estimate(math.nan, interval=(-0.012, 0.051))
+    means = (Estimate(0.765), Estimate(0.747))
+    row = Row((256, *means, low, safe, Estimate(0.033), p, p))
+    heads = tuple(map(Column, ("k", a, b)))
+    table = Table(f"{a} against {b}", (*heads, *columns(DIFFERENCE_COLUMNS)), (row,))
+    lines = printed(table, 100)
+    assert sum(line.startswith("┏") for line in lines) == 1
+    assert max(map(len, lines)) <= 100
+    for part in (*a.split("-"), *b.split("-"), "+0.019 [-0.005, 0.042]", "[-0.012, 0.051]"):
+        assert any(part in line for line in lines[1:])
+
+
+@pytest.mark.parametrize("label", ["dapo-no-kl > initial policy at pass@1", "a > b at pass@256"])
+def test_claims_are_one_table_of_100_columns(label: str) -> None:
+    gap = Estimate(-0.015, interval=(-0.045, 0.015), signed=True)
+    rest = ("these models: indistinguishable", "two models", gap, Estimate(0.042))
+    rows = (Row((label, *rest, Estimate(0.3158, digits=4))),)
+    heads = columns("claim, here, about, difference, detectable, p (Holm)")
+    lines = printed(Table("Claims", heads, rows), 100)
+    assert sum(line.startswith("┏") for line in lines) == 1
+    assert not any("continued" in line or "…" in line for line in lines)
+
+
+def printed(table: Table, width: int) -> list[str]:
+    console = Console(file=io.StringIO(), width=width, color_system=None)
+    print_document(Document("x", "x", {}, tables=(table,)), console)
+    return console.file.getvalue().splitlines()  # type: ignore[attr-defined, no-any-return]
 
 
 def sweep_shown(width: int) -> list[str]:
@@ -108,7 +150,7 @@ def sweep_shown(width: int) -> list[str]:
     return console.file.getvalue().splitlines()  # type: ignore[attr-defined, no-any-return]
 
 
-@pytest.mark.parametrize(("width", "parts"), [(140, 1), (80, 2), (60, 3)])
+@pytest.mark.parametrize(("width", "parts"), [(140, 1), (80, 1), (60, 3)])
 def test_a_sweep_is_read_at_any_width(width: int, parts: int) -> None:
     lines = sweep_shown(width)
     assert sum("sweep over tau, rho" in line for line in lines) == parts

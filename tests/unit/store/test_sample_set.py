@@ -417,9 +417,12 @@ def test_stray_files_are_named_once_and_passed_over(
     with samples.writing({}) as writer:  # which leaves all of a set's own files
         writer.claim(["a"], 1)
         writer.add(completion("a", 0))
-    damage(put(samples, completion("a", 1)))
+    damaged = put(samples, completion("a", 1))
+    damage(damaged)
     with pytest.raises(StoreError, match="torn or was altered"):
         list(again(samples).completions())
+    assert caplog.messages == [f"{damaged} is damaged: its samples count as missing"]
+    caplog.clear()
     (part,) = samples.folder.glob("*.parquet")
     for name in (*STRAYS, f"{part.name}.bak"):
         shutil.copy(part, part.with_name(name))

@@ -279,6 +279,39 @@ def test_every_method_is_compared_with_those_that_a_suite_names() -> None:
     assert str(table.rows[0].cells[6]).startswith("+0.56")  # 1 less .4375 at k = 1
 
 
+@pytest.mark.parametrize(
+    ("claim", "sentence"),
+    [
+        ("grpo-branch > grpo at pass@1", "grpo-branch is above grpo at pass@1: +0.562"),
+        ("grpo-branch < grpo at pass@1", "grpo is below grpo-branch at pass@1: -0.562"),
+        ("same > grpo at pass@4", "same is indistinguishable from grpo at pass@4: +0.000 ["),
+        (
+            "grpo > base at pass@1 on arithmetic",
+            "above the initial policy at pass@1 on arithmetic: +",
+        ),
+        (
+            "grpo > base at pass@1 on kk",
+            "grpo and the initial policy at pass@1 on kk: not measured",
+        ),
+    ],
+)
+def test_a_claim_is_answered_in_a_sentence(claim: str, sentence: str) -> None:
+    methods = {**METHODS, "same": {"of": "grpo", "settings": {"rl.learning_rate": 1e-3}}}
+    same = {"same": GRPO["grpo"]}
+    asked = suite(claims=claim, against=["grpo", "base"], methods=methods)
+    found = result(asked, {**NEVER, **GRPO, **BRANCH, **same})
+    (answered,) = differences(found).data["claims"]
+    assert sentence in answered["sentence"]
+
+
+@pytest.mark.parametrize(("published", "paper"), [(None, False), ("table1", True)])
+def test_a_papers_column_is_where_a_paper_has_the_number(published: str | None, paper: bool):
+    claims = "grpo-branch > grpo at pass@256"
+    document = differences(result(suite(claims=claims, published=published), {**GRPO, **BRANCH}))
+    assert document.title == "Claims, and what was found"
+    assert ("paper" in [column.name for column in document.tables[0].columns]) == paper
+
+
 def test_claims_that_name_a_pair_both_ways_are_one_family() -> None:
     claims = ("grpo-branch > grpo at pass@1", "grpo-branch < grpo at pass@1")
     found = result(suite(claims=claims, against="grpo"), {**NEVER, **GRPO, **BRANCH})

@@ -1,0 +1,194 @@
+"""Words: answers that are words, words around an answer, and words that change what they join."""
+
+from __future__ import annotations
+
+import re
+from math import gcd
+
+from sage_cli.grading.mathematics.notation import words
+
+_SMALL = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
+    "sixteen seventeen eighteen nineteen"
+)
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
+SMALL = {word: number for number, word in enumerate(_SMALL.split())}
+TENS = {word: 10 * number for number, word in enumerate(_TENS.split(), start=2)}
+
+_DENYING = (
+    "not no never none neither nor cannot isn aren wasn doesn if unless except without maybe "
+    "perhaps possibly probably wrong incorrect false untrue invalid impossible rejected negative "
+    "opposite reciprocal inverse half twice double triple guess"
+)
+_COUNTING = (
+    "or and but only when is are was were be been am minus plus times over under than less more "
+    "fewer greater least most below above between before after by to from into out about around "
+    "approximately almost nearly roughly halves quarter dozen pair couple score gross lakh crore "
+    "bn mil mio hundred thousand myriad [a-z]*illion permille ppm fold micro mod modulo remainder "
+    "binary octal hexadecimal factorial choose root power conjugate added subtracted multiplied "
+    "divided pi infinity [a-z]*(?:third|fourth|fifth|sixth|seventh|eighth|ninth|tenth|eleventh|"
+    "twelfth|teenth|tieth|hundredth|thousandth|illionth)"
+)
+
+
+def _any_of(*alternatives: str) -> re.Pattern[str]:
+    """Return the pattern of any of these words, which are separated by spaces."""
+    either = "|".join(" ".join(alternatives).split())
+    return re.compile(rf"(?<![A-Za-z])(?:{either})s?(?![A-Za-z])", re.IGNORECASE)
+
+
+_DENIES = _any_of(_DENYING)
+CHANGES = _any_of(_DENYING, _COUNTING, _SMALL, _TENS)
+"""Words that alter, count or deny what stands beside them."""
+_LETTERS = re.compile(r"[^\W\d_π]+(?:[ .'-]+[^\W\d_π]+)*\.?")
+_PRODUCT = re.compile(r"[b-df-hj-np-tv-z]{1,4}|[abcxyz]{1,3}")
+"""Variables side by side, as in xy and mgh; other bare letters are a word."""
+_TEXT = re.compile(r"\\text ?\{([^{}]*)\}")
+_CODE = re.compile(r"(?=\w*[A-Z])(?!0[xbo])[A-Za-z\d]*[A-Za-z]\d[A-Za-z\d]*", re.ASCII)
+"""Letters and digits in an order that counts: 1A2B, H2O."""
+_ARTICLE = re.compile(r"(?:the|an?) ", re.IGNORECASE)
+
+
+def is_word(text: str) -> bool:
+    """Return True if bare letters are a word or several, and no product of variables."""
+    if not _LETTERS.fullmatch(text):
+        return False
+    parts = re.findall(r"[^\W\d_]+", text)
+    if "-" in text or "'" in text:  # AB-CD and kx-a are differences
+        return not any(part.isupper() or _PRODUCT.fullmatch(part) for part in parts)
+    letters = "".join(parts)
+    return len(letters) > 1 and not _PRODUCT.fullmatch(letters)
+
+
+_RELATION = re.compile(r"[<>=≤≥≠≈]+")
+_CHOICE = re.compile(r"\(?([A-Z])\)?")
+_CHOSEN = re.compile(
+    r"(?:(?:[Oo]ption|[Cc]hoice|[Aa]nswer) ?)?\(?([A-Z])(?:\)|:|\.(?!\d)|(?<=[a-z] [A-Z]))(.*)"
+)
+_OTHER_CHOICE = re.compile(
+    r"(?<![A-Za-z\\])[A-J](?![A-Za-z])|^ ?(?:is|are|was|isn|can|could|may|might|seems)\b"
+    r"|\b(?:wrong|incorrect)\b|∨"
+)
+_DATE = re.compile(r"\d{4}-\d\d?-\d\d?|\d\d?([-/.])\d\d?\1\d{4}")
+_TIME = re.compile(r"(\d\d?)(?::([0-5]\d)(?::([0-5]\d))?)?(am|pm|noon|midnight)?", re.ASCII)
+_BASED = re.compile(
+    r"(\d\w*|[A-F]+\w*(?=_\{1[1-6]\}))(?:_\{(?:\\text\{)?(\d+)\}?\}"
+    r"| ?(?:\\text ?\{)? ?\(?base (\d+)\)?\}?)"
+)
+_IN_PARENTHESES = re.compile(r"\((\w+)\)(?=_)")
+_PREFIXED = re.compile(r"0(?:(b)|(o)|x)([\dA-Fa-f]+)")
+_POINTS = re.compile(r"(\\(?:angle|triangle) )([A-Z]{2,})")
+
+
+def same_wording(gold: str, answer: str) -> bool | None:
+    """Return True or False if the normalised gold is no formula; None if it is one."""
+    if choice := _CHOICE.fullmatch(_TEXT.sub(r"\1", gold).strip()):
+        return choice[1] == _chosen(answer)
+    numerals = _digits(gold), _digits(answer)
+    if numerals[0] or (numerals[1] and not _PREFIXED.fullmatch(answer)):
+        return numerals[0] == numerals[1]
+    if (text := _TEXT.fullmatch(gold)) and re.search(r"\d", gold):
+        return text[1] == answer
+    if (time := _time_of_day(gold)) and not _may_be_ratio(gold):
+        return time == _time_of_day(answer)
+    if _RELATION.fullmatch(gold) or _DATE.fullmatch(gold):
+        return gold == answer
+    if points := _POINTS.fullmatch(gold):
+        return answer in (gold, f"{points[1]}{points[2][::-1]}")
+    if _CODE.fullmatch(gold):
+        return _plain_word(gold) == _plain_word(re.sub(r"[_{}]", "", _TEXT.sub(r"\1", answer)))
+    if text or is_word(_TEXT.sub(r" \1 ", gold).strip()):
+        return _plain_word(gold) == _plain_word(answer)
+    # words beside digits, as in a date
+    return True if r"\text" in gold and _plain_word(gold) == _plain_word(answer) else None
+
+
+def _plain_word(text: str) -> str:
+    """Words lose their case, their article and their spaces; a single letter keeps its case."""
+    text = _ARTICLE.sub("", _TEXT.sub(r"\1", text).strip(" {}"), count=1)
+    return text if len(text) == 1 else re.sub(r"\s|\.(?!\d)", "", text).casefold()
+
+
+def _chosen(answer: str) -> str | None:
+    """Return the letter of a choice, with its text or without; None for several or none."""
+    text = " ".join(_TEXT.sub(r" \1 ", answer).split()).replace("( ", "(")
+    if alone := _CHOICE.fullmatch(text):
+        return alone[1]
+    chosen = _CHOSEN.fullmatch(text)
+    return chosen[1] if chosen and not _OTHER_CHOICE.search(chosen[2]) else None
+
+
+def _digits(text: str) -> tuple[str, str] | None:
+    """Return the digits and the base of 52_8, (52)_8, 52 (base 8) and 0x2A."""
+    if prefixed := _PREFIXED.fullmatch(text):
+        digits, base = prefixed[3], "2" if prefixed[1] else "8" if prefixed[2] else "16"
+    elif numeral := _BASED.fullmatch(_IN_PARENTHESES.sub(r"\1", text)):
+        digits, base = numeral[1], numeral[2] or numeral[3]
+    else:
+        return None
+    return digits.lstrip("0").upper() or "0", base
+
+
+def _time_of_day(text: str) -> tuple[int, ...] | None:
+    """Return hours, minutes and seconds; 4:30 is before noon, as 4:30 a.m. is."""
+    plain = re.sub(r"[\s.]", "", _TEXT.sub(r"\1", text)).lower()
+    match = _TIME.fullmatch({"noon": "12noon", "midnight": "12midnight"}.get(plain, plain))
+    if match is None or not (match[2] or match[4]):
+        return None
+    hours, *others = (int(part or 0) for part in match.groups()[:3])
+    if match[4]:
+        hours = hours % 12 + (12 if match[4] in ("pm", "noon") else 0)
+    return hours, *others
+
+
+def _may_be_ratio(text: str) -> bool:
+    """3:10 may be a ratio; 3:05, 12:10 and 03:10 may not."""
+    hours, _, minutes = text.partition(":")
+    if not minutes.isdigit() or "0" in (text[0], minutes[0]):
+        return False
+    return gcd(int(hours), int(minutes)) == 1
+
+
+_SPOKEN = re.compile(r"[A-Za-z][ ,:'(}]|^[#=]|\(")
+_REMARK = re.compile(
+    r" ?(?:\\text ?\{ ?)?(?<!^)\((?:since|because|about|approximately|roughly|i\.e\.)[ ,}][^()]*\)$"
+)
+_OPENING = re.compile(
+    r"^(?:(?:so|thus|hence|therefore|finally|then)\b[ ,]*|#+ ?|=(?=.)|(?:in )?the year (?=\d)"
+    r"|(?:we|i) (?:get|have|find|obtain) |there (?:is|are|were|will be) )+",
+    re.IGNORECASE,
+)
+_SENTENCE = re.compile(
+    r"(?P<subject>[A-Za-z][A-Za-z -]*?)"
+    r"(?:(?:'s| (?:is|are|was|were|equals)(?![A-Za-z']))(?: equal to)?:? ?|(?P<label>: ?))"
+    r"(?P<answer>.+)"
+)
+_PREDICATE = re.compile(r"(?P<answer>\S+) (?:is|was) (?:the|an?|my|our) (?P<rest>[A-Za-z -]+)")
+_LABELS = words("answer ans result solution total sum value number amount conclusion")
+_SUBJECTS = _LABELS | words("it this that he she they")
+
+
+def stated(text: str) -> str:
+    """Return the answer that a normalised sentence gives, as 27 for `The answer is 27`.
+
+    Text that is no such sentence is returned as it is, and so is one with a word that changes
+    the answer, as in `The wrong answer is 27`.
+    """
+    if not _SPOKEN.search(text):
+        return text
+    text = _OPENING.sub("", _REMARK.sub("", text), count=1)
+    plain = text
+    if text.startswith(r"\text{"):
+        plain = " ".join(_TEXT.sub(r" \1 ", text, count=1).split())
+    predicate = _PREDICATE.fullmatch(plain)
+    if predicate and predicate["answer"].lower() not in _SUBJECTS:
+        return text if CHANGES.search(predicate["rest"]) else predicate["answer"]
+    sentence = _SENTENCE.fullmatch(plain)
+    if sentence is None:
+        return text
+    subject, _, measure = sentence["subject"].partition(" in ")
+    if _DENIES.search(subject) or CHANGES.search(measure):
+        return text
+    if sentence["label"] and _LABELS.isdisjoint(subject.lower().split()):
+        return text
+    return (f"{subject}=" if len(subject) == 1 else "") + sentence["answer"]
