@@ -135,7 +135,7 @@ def test_typed_again_it_ends_at_once(config, policy, tmp_path):
 def test_the_last_validation_finds_what_the_measurement_finds(config, base, monkeypatch):
     """Same weights, same seeds: the samples in memory are those of the model that was saved."""
 
-    def by_length(rows, *_):
+    def by_length(rows, *_, **__):
         return [Grade("right" if len(row.text) % 3 else "wrong", None) for row in rows]
 
     monkeypatch.setattr("sage_cli.evaluation.measure.grade_rows", by_length)
