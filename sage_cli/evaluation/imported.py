@@ -133,7 +133,7 @@ def choose_score(
     beyond = {name: value for name, value in numbers if verdict(value) is None}
     if asked in beyond:
         raise DataError(
-            f"{location}: {asked} is {beyond[asked]} for a sample, which is neither right nor wrong",
+            f"{location}: {asked} is {beyond[asked]} for a sample, neither right nor wrong",
             "a verdict is between -1 and 1: name another score, or leave out --score",
         )
     scores = [name for name in names if name not in beyond]

@@ -6,6 +6,7 @@ import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import lru_cache, partial
 
 from sage_cli.grading.grades import (
@@ -100,9 +101,16 @@ class Grader:
 
         Of several golds, of which any is right, the best grade counts.
         """
+        pairs = list(pairs)
         asked = [(each_gold(gold_text(gold)), completion) for gold, completion in pairs]
         grades = iter(self._graded([(gold, text) for golds, text in asked for gold in golds]))
-        return [max((next(grades) for _ in golds), key=_credit) for golds, _ in asked]
+        best = [max((next(grades) for _ in golds), key=_credit) for golds, _ in asked]
+        return [
+            replace(grade, reason=self._reason(*pair, grade))
+            if grade.status in ("unparseable", "timeout", "error")
+            else grade
+            for pair, grade in zip(pairs, best, strict=True)
+        ]
 
     def _graded(self, pairs: Iterable[tuple[str, object]]) -> list[Grade]:
         """Return a grade for each pair; equal (gold, answer) pairs are judged once."""
@@ -134,6 +142,32 @@ class Grader:
         if not isinstance(completion, str):
             return None
         return extract(completion, self._tags, self._place)
+
+    def _reason(self, gold: object, completion: object, grade: Grade) -> str:
+        """Return why the answer is neither right nor wrong."""
+        if grade.status == "timeout":
+            return f"the comparison took more than {self.identity.timeout_s} s"
+        if grade.status == "error":
+            if not isinstance(gold, str | int | float):
+                return f"the gold is no text or number: {str(gold)[:100]}"
+            if not gold_text(gold):
+                return "the gold is blank"
+            if len(gold_text(gold)) > self._longest_gold:
+                return f"the gold has more than {self._longest_gold:,} characters"
+            return (
+                f"judge '{self.identity.judge}' fails: it can't read the gold, or ran out of memory"
+            )
+        if not isinstance(completion, str):
+            return "the completion is no text"
+        if grade.extracted is None and self._place != "text":
+            box, tags = r"\boxed{}", f"{self._tags.open} ... {self._tags.close}"
+            return f"nothing closed stands in {box if self._place == 'boxed' else tags}"
+        answer = grade.extracted or completion
+        if answer.isspace() or grade.extracted == "":
+            return "the answer is blank"
+        if len(answer) > self._longest:
+            return f"the answer has more than {self._longest:,} characters"
+        return f"judge '{self.identity.judge}' can't read the answer"
 
     def _quick(self, gold: str, answer: str) -> Judged | None:
         if not gold or len(gold) > self._longest_gold:
