@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -55,7 +56,7 @@ def list_(
     as_csv: Annotated[bool, typer.Option("--csv", help="CSV on stdout, nothing else.")] = False,
     json: Json = False,
 ) -> None:
-    """List all runs, oldest first."""
+    """List all runs, oldest first, those together that differ in their seeds alone."""
     store = _runs(runs)
     listed = store.all()
     if columns or where or as_csv:
@@ -64,23 +65,27 @@ def list_(
     if json:
         emit({"runs": [_listed(run) for run in listed]})
         return
+    from sage_cli.store.run_facts import RunFacts, replicated, telling_apart
+
+    all_facts = [RunFacts.listed(run) for run in listed]
+    names = telling_apart(all_facts)
     ids = name_column("run", (run.id for run in listed))
-    table = Table(ids, "kind", "status", "steps", "time", "parent", box=None)
-    for run in listed:
-        manifest = run.known
+    table = Table(ids, "status", "steps", "time", "parent", "settings that differ", box=None)
+    for facts in chain.from_iterable(replicated(all_facts)):
+        run, values = facts.run, {name: facts.settings.get(name) for name in names}
         table.add_row(
             run.id,
-            str(manifest.get("kind") or ""),
             run.status + (f"; replacement: {new}" if (new := _replacement(run)) else ""),
             str(_steps(run)),
-            f"{manifest.get('seconds', 0):.0f} s",
-            escape(str(manifest.get("parent") or "")),
+            f"{facts.about['seconds'] or 0:.0f} s",
+            escape(str(facts.about["parent"] or "")),
+            escape(" ".join(f"{key}={_cell(v)}" for key, v in values.items() if v is not None)),
         )
     if not listed:
         console.print(f"no runs yet in {store.root.resolve()}: `sage rl` trains one")
         return
     console.print(table)
-    console.print("to see how they differ: --columns guide.tau,rl.seed,pass@1", style="dim")
+    console.print("for other columns: --columns guide.tau,rl.seed,pass@1", style="dim")
 
 
 def _listed(run: Run) -> dict[str, Any]:

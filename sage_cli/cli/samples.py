@@ -495,11 +495,11 @@ def token_report(
         judge = config.grading.judge
         benchmark = load_benchmarks(config.evaluation, config.data, judge)[0]
     completions = _completions(policy, benchmark, config, progress)
-    grading = grader_for(benchmark.name, config.grading, config.prompt)
-    with progress.doing(f"grading {len(completions)} completions"), grading as grader:
-        grades = grade_rows(completions, benchmark, grader)
     tokenizer = policy.tokenizer()
     template = PromptTemplate.from_section(config.prompt, tokenizer)
+    grading = grader_for(benchmark.name, config.grading, config.prompt)
+    with progress.doing(f"grading {len(completions)} completions"), grading as grader:
+        grades = grade_rows(completions, benchmark, grader, template.opened)
     ids = [
         (
             tokenizer(template.render(problem.question), add_special_tokens=False)["input_ids"],

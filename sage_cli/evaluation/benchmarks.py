@@ -150,6 +150,7 @@ def grader_of(
         answer_open=prompt.answer_open,
         answer_close=prompt.answer_close,
         extract=grading.extract or prompt.answer,
+        unfinished=grading.unfinished,
     )
 
 

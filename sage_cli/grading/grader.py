@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 
@@ -21,8 +21,9 @@ from sage_cli.grading.grades import (
 from sage_cli.grading.judges import find_judge, label_of, package_of
 from sage_cli.grading.mathematics.notation import MAX_LENGTH, gold_text
 from sage_cli.grading.workers import WorkerPool, WorkerProcess
-from sage_cli.settings.judge_names import Extraction, each_gold
+from sage_cli.settings.judge_names import Extraction, Unfinished, each_gold
 from sage_cli.settings.own_code import names_code
+from sage_cli.thoughts import is_open
 
 _REMEMBERED = 65_536
 _MAX_TEXT = 100_000
@@ -40,7 +41,8 @@ class Grader:
 
     `judge` is the kind of answer, `mode` the strictness of mathematics (`strict` or `math-verify`),
     `tolerance` is relative and None where answers must be exact. `extract` is the place of the
-    answer (see `extract.py`); `boxed` is short for `extract="boxed"`. A pair has `timeout_s` whole
+    answer (see `extract.py`); `boxed` is short for `extract="boxed"`. `unfinished` says what a
+    completion is that ends inside a thought. A pair has `timeout_s` whole
     seconds, and a worker may grow by `memory_mb`. Workers start with the first pair that needs
     one. `identity` is all of that but the number of workers: the key of stored grades.
 
@@ -60,6 +62,7 @@ class Grader:
         answer_close: str = AnswerTags.close,
         boxed: bool = False,
         extract: Extraction | None = None,
+        unfinished: Unfinished = "wrong",
     ) -> None:
         place: Extraction = extract or ("boxed" if boxed else "tags")
         if place == "text" and judge != "math":
@@ -75,6 +78,7 @@ class Grader:
             extract=place,
             timeout_s=timeout_s,
             memory_mb=memory_mb,
+            unfinished=unfinished,
             version=f"{GRADING_VERSION}, {package}" if package else str(GRADING_VERSION),
         )
         self.pool = WorkerPool(workers, partial(WorkerProcess, memory_mb, judge, mode, place))
@@ -112,7 +116,7 @@ class Grader:
             for pair, grade in zip(pairs, best, strict=True)
         ]
 
-    def _graded(self, pairs: Iterable[tuple[str, object]]) -> list[Grade]:
+    def _graded(self, pairs: Sequence[tuple[str, object]]) -> list[Grade]:
         """Return a grade for each pair; equal (gold, answer) pairs are judged once."""
         read = [(gold, self._extracted(completion)) for gold, completion in pairs]
         judged: dict[Pair, Judged | None] = {}
@@ -125,13 +129,15 @@ class Grader:
             if status != "error":
                 self._remember(pair, status)
         return [
-            Grade("unparseable" if gold else "error", None)
+            Grade(
+                ("wrong" if self._is_cut(completion) else "unparseable") if gold else "error", None
+            )
             if answer is None
             # a whole text that was searched is no answer
             else Grade.from_judged(
                 _known(judged[gold, answer]), None if self._place == "text" else answer
             )
-            for gold, answer in read
+            for (gold, answer), (_, completion) in zip(read, pairs, strict=True)
         ]
 
     def grade(self, gold: object, completion: object) -> Grade:
@@ -139,7 +145,7 @@ class Grader:
         return self.grade_many([(gold, completion)])[0]
 
     def _extracted(self, completion: object) -> str | None:
-        if not isinstance(completion, str):
+        if not isinstance(completion, str) or self._is_cut(completion):
             return None
         return extract(completion, self._tags, self._place)
 
@@ -154,9 +160,7 @@ class Grader:
                 return "the gold is blank"
             if len(gold_text(gold)) > self._longest_gold:
                 return f"the gold has more than {self._longest_gold:,} characters"
-            return (
-                f"judge '{self.identity.judge}' fails: it can't read the gold, or ran out of memory"
-            )
+            return f"judge '{self.identity.judge}' can't read the gold, or failed"
         if not isinstance(completion, str):
             return "the completion is no text"
         if grade.extracted is None and self._place != "text":
@@ -168,6 +172,11 @@ class Grader:
         if len(answer) > self._longest:
             return f"the answer has more than {self._longest:,} characters"
         return f"judge '{self.identity.judge}' can't read the answer"
+
+    def _is_cut(self, completion: object) -> bool:
+        """Return True for a thought without an end, where no answer counts."""
+        wrong = self.identity.unfinished == "wrong"
+        return wrong and isinstance(completion, str) and is_open(completion)
 
     def _quick(self, gold: str, answer: str) -> Judged | None:
         if not gold or len(gold) > self._longest_gold:

@@ -74,6 +74,7 @@ class GraderIdentity:
     answer_open: str
     answer_close: str
     extract: str
+    unfinished: str
     timeout_s: int
     memory_mb: int
     version: str

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -249,6 +249,34 @@ class TokenizerFacts:
     name_or_path: str = ""
     bos_token: str | None = None
     begins_with_bos: bool = False
+
+    def apply_chat_template(
+        self, conversation: Sequence[Mapping[str, str]], *, tokenize: bool, **given: Any
+    ) -> str:
+        """Return a conversation as text, as Transformers renders it."""
+        assert not tokenize
+        from jinja2 import TemplateError
+        from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+        def refuse(message: str) -> None:
+            raise TemplateError(message)
+
+        def as_json(value: Any, **_: Any) -> str:
+            return json.dumps(value, ensure_ascii=False)
+
+        environment = ImmutableSandboxedEnvironment(
+            trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
+        )
+        environment.filters["tojson"] = as_json
+        named = self.chat_template
+        template = named["default"] if isinstance(named, dict) else named
+        # marks of what a training learns from, unknown to Jinja itself
+        template = re.sub(r"\{%-?\s*(?:end)?generation\s*-?%\}", "", template)
+        tokens = {"bos_token": self.bos_token, "eos_token": self.eos_token}
+        given |= {name: token for name, token in tokens.items() if token is not None}
+        return environment.from_string(template).render(
+            messages=conversation, raise_exception=refuse, **given
+        )
 
 
 def tokenizer_facts(folder: Path) -> TokenizerFacts | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
+from sage_cli.problems.template import PromptTemplate
 from sage_cli.settings.own_code import in_words, load_plugin
 from sage_cli.settings.sections.model import PromptSection
 from sage_cli.settings.sections.sampling import SAMPLER_GROUP, DecodingSection, SamplingSection
@@ -22,7 +23,8 @@ class SamplingParameters:
     """All that decides a completion's distribution besides model and prompt.
 
     `temperature` 0 is greedy; `top_k` 0 and `min_p` 0 are off; `stop` is the text that ends a
-    completion and stays in it (None: only the end-of-sequence token does).
+    completion and stays in it (None: only the end-of-sequence token does). `opened` is the
+    template's (`PromptTemplate.opened`): inside a thought the stop text ends nothing.
     """
 
     temperature: float
@@ -31,17 +33,29 @@ class SamplingParameters:
     min_p: float
     max_tokens: int
     stop: str | None
+    opened: str | None = None
+
+    @property
+    def engine_stop(self) -> str | None:
+        """The stop text for an engine that knows of no thoughts; None where there may be one."""
+        return self.stop if self.opened is None else None
 
     @classmethod
-    def from_section(cls, section: DecodingSection, *, stop: str | None) -> SamplingParameters:
-        """Return the settings of `sampling` or `rollout` that decide the distribution."""
+    def from_section(
+        cls, section: DecodingSection, template: PromptTemplate | None = None
+    ) -> SamplingParameters:
+        """Return the settings of `sampling` or `rollout` that decide the distribution.
+
+        Completions end at the stop text of `template`, if it is given.
+        """
         return cls(
             temperature=section.temperature,
             top_p=section.top_p,
             top_k=section.top_k,
             min_p=section.min_p,
             max_tokens=section.max_tokens,
-            stop=stop,
+            stop=template.stop if template else None,
+            opened=template.opened if template else None,
         )
 
 

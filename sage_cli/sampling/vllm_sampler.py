@@ -20,6 +20,7 @@ from sage_cli.sampling.engines import (
     refuse_unknown,
 )
 from sage_cli.sampling.sampler import Sampler, SampleRequest, SamplerSetup, sample_seed, too_long
+from sage_cli.sampling.stopping import Stopping
 from sage_cli.settings.own_code import in_words
 from sage_cli.store.sample_parts import Completion
 
@@ -103,7 +104,11 @@ class VllmSampler(Sampler):
             options = {"enable_lora": True, "max_lora_rank": lora_rank(model)}
         self._tokenizer, self._parameters = setup.tokenizer(), setup.parameters
         self._adapter, self._rows = adapter, setup.section.batch_rows
-        self._ends = _ends(base, setup.revision)
+        # the engine knows the end of its own tokenizer, which an adapter may have changed
+        ends = {*_ends(base, setup.revision), self._tokenizer.eos_token_id}
+        self._stopping = Stopping(
+            self._tokenizer, sorted(ends - {None}), len(self._tokenizer), self._parameters
+        )
         try:
             self._engine: Any = LLM(
                 base,
@@ -170,7 +175,7 @@ class VllmSampler(Sampler):
                 break
             for output in self._engine.step():
                 if output.finished:
-                    yield _completion(output.outputs[0], *running.pop(output.request_id))
+                    yield self._completion(output.outputs[0], *running.pop(output.request_id))
         if refused:
             raise RefusedPromptsError(refused)
 
@@ -197,9 +202,10 @@ class VllmSampler(Sampler):
             presence_penalty=0.0,
             frequency_penalty=0.0,
             max_tokens=p.max_tokens,
-            stop=p.stop,
-            stop_token_ids=self._ends,
+            stop=p.engine_stop,
+            stop_token_ids=self._stopping.eos_ids,
             include_stop_str_in_output=True,
+            skip_special_tokens=False,  # a tag may be one
             seed=sample_seed(request.seed, request.problem_id, index),
         )
         self._engine.add_request(
@@ -207,8 +213,8 @@ class VllmSampler(Sampler):
         )
         return name
 
-
-def _completion(output: Any, request: SampleRequest, index: int) -> Completion:
-    reason = "length" if output.finish_reason == "length" else "stop"
-    ids = tuple(output.token_ids)
-    return Completion(request.problem_id, index, request.seed, output.text, len(ids), reason, ids)
+    def _completion(self, output: Any, request: SampleRequest, index: int) -> Completion:
+        reason = "length" if output.finish_reason == "length" else "stop"
+        ids, ending = self._stopping.cut(tuple(output.token_ids), reason)
+        seed, text, reason = request.seed, ending.text, ending.reason
+        return Completion(request.problem_id, index, seed, text, len(ids), reason, tuple(ids))

@@ -18,6 +18,9 @@ there are no such tags; or Math-Verify looks for it in the whole completion."""
 
 EXTRACTIONS: tuple[Extraction, ...] = get_args(Extraction)
 
+Unfinished = Literal["wrong", "graded"]
+"""What a completion is that ends inside a thought."""
+
 MODES: tuple[GradingMode, ...] = get_args(GradingMode)
 
 BUILT_IN_JUDGES = ("math", "roles")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from difflib import get_close_matches
@@ -42,6 +43,13 @@ ABOUT = (
 
 OF_RL = ("rl", "rollout", "anchor", "guide")
 """Sections in the configuration of an initial policy that only RL reads."""
+
+SEEDS = ("rl.seed", "sft.seed")
+OF_NO_RESULT = ("run", "tracking", "executor")
+_OF_NO_TRAINING = (*OF_NO_RESULT, "evaluation", "sampling", "sweep")
+"""Sections that decide no result, and those that decide no training."""
+CHOICES = ("rl.algo", "guide.name", "model.kind")
+"""Settings by which others get their defaults."""
 
 OF_THE_METHOD = {
     "sft": ("data.sft.name", "sft.learning_rate", "sft.steps", "sft.epochs"),
@@ -148,6 +156,42 @@ def selected(runs: Sequence[RunFacts], where: Sequence[str]) -> list[RunFacts]:
             )
         conditions.append((_known_name(key.strip(), runs, "setting"), value.strip()))
     return [run for run in runs if all(_is(run.value(key), value) for key, value in conditions)]
+
+
+def replicated(runs: Sequence[RunFacts]) -> list[list[RunFacts]]:
+    """Return the runs in groups that differ in their seeds alone, in the order of first runs."""
+    groups: dict[str, list[RunFacts]] = {}
+    for run in runs:
+        trained = {name: run.settings[name] for name in _names([run]) if name not in SEEDS}
+        key = json.dumps([run.about["kind"], trained or run.run.id], default=str)
+        groups.setdefault(key, []).append(run)
+    return list(groups.values())
+
+
+def telling_apart(runs: Sequence[RunFacts], most: int = 6) -> list[str]:
+    """Return settings that differ among runs of one kind, first the choices of method and guide.
+
+    Others differ among runs of the same choices, and are no choice's defaults.
+    """
+    by_kind, by_choice = defaultdict(list), defaultdict(list)
+    for run in runs:
+        by_kind[run.about["kind"]].append(run)
+        by_choice[run.about["kind"], *map(run.settings.get, CHOICES)].append(run)
+
+    def differs(name: str) -> bool:
+        groups = (by_kind if name in CHOICES else by_choice).values()
+        values = ({json.dumps(run.settings.get(name)) for run in group} for group in groups)
+        return any(len(different) > 1 for different in values)
+
+    others = [name for name in _names(runs) if name not in (*CHOICES, *SEEDS)]
+    chosen = list(filter(differs, (*CHOICES, *others)))
+    return [*chosen[:most], *filter(differs, SEEDS)]
+
+
+def _names(runs: Sequence[RunFacts]) -> list[str]:
+    """Return the settings that decide what these runs trained."""
+    names = dict.fromkeys(name for run in runs for name in run.settings)
+    return [name for name in names if name.partition(".")[0] not in _OF_NO_TRAINING]
 
 
 def differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:

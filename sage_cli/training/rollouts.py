@@ -18,6 +18,7 @@ from sage_cli.models.planned import reference_policy
 from sage_cli.models.policy import Policy
 from sage_cli.problems.problem import Problem
 from sage_cli.progress import Progress
+from sage_cli.sampling.sampler import SamplingParameters
 from sage_cli.settings.passwords import secrets_of
 from sage_cli.settings.sections.sampling import NO_SERVER, LogprobsMode, RolloutSection
 from sage_cli.store.sample_parts import Completion
@@ -53,16 +54,13 @@ def require_rollouts(rollout: RolloutSection, start: Policy, processes: int) -> 
             _require_logprobs(vllm.server_url, settled.logprobs_mode)
 
 
-def sampled_rollouts(rollout: RolloutSection, seed: int, tokenizer: Any) -> SampleRollouts:
+def sampled_rollouts(parameters: SamplingParameters, seed: int, tokenizer: Any) -> SampleRollouts:
     """Return what samples rollouts of the policy in training: the loop that samples evaluations.
 
-    They end where Transformers' `generate` ends them: at end-of-sequence alone. Raises
-    TrainingError for a model that the loop can't compute.
+    Raises TrainingError for a model that the loop can't compute.
     """
     from sage_cli.sampling.decoder import TransformersSampler
-    from sage_cli.sampling.sampler import SampleRequest, SamplingParameters
-
-    parameters = SamplingParameters.from_section(rollout, stop=None)
+    from sage_cli.sampling.sampler import SampleRequest
 
     def sample(
         model: Any, prompts: Sequence[list[int]], batch: str, sampled: int

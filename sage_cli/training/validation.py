@@ -64,7 +64,8 @@ class Validation:
         pass_BK = []
         for benchmark in self.benchmarks:
             rows = sampled[benchmark.name]
-            grades = grade_rows(rows, benchmark, self._grader(benchmark))
+            opened = PromptTemplate.from_section(self.config.prompt, tokenizer).opened
+            grades = grade_rows(rows, benchmark, self._grader(benchmark), opened)
             right = dict.fromkeys(benchmark.golds, 0)
             for row, grade in zip(rows, grades, strict=True):
                 right[row.problem_id] += grade.status == "right"
@@ -84,8 +85,9 @@ class Validation:
 
         sampling, seed = self.config.sampling, self.config.evaluation.seed
         template = PromptTemplate.from_section(self.config.prompt, tokenizer)
-        stop = template.stop if sampling.stop_at_answer else None
-        parameters = SamplingParameters.from_section(sampling, stop=stop)
+        parameters = SamplingParameters.from_section(
+            sampling, template if sampling.stop_at_answer else None
+        )
         sampled: dict[str, list[Completion]] = {problem.name: [] for problem in self.benchmarks}
         done, total = 0, n * sum(len(problem.problems) for problem in self.benchmarks)
         with TransformersSampler(model, tokenizer, parameters, sampling.batch_rows) as sampler:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,15 @@ from sage_cli.errors import SageError
 from sage_cli.settings.presets import DEFAULT_PRESET
 from sage_cli.store.manifest import Manifest
 from sage_cli.store.run import SEALED, Run
-from sage_cli.store.run_facts import ABOUT, OF_RL, RunFacts, speed_figures
+from sage_cli.store.run_facts import (
+    ABOUT,
+    CHOICES,
+    OF_NO_RESULT,
+    RunFacts,
+    replicated,
+    speed_figures,
+    telling_apart,
+)
 from sage_cli.view.stored_runs import Look, Policies, RunsRead, look_of, looks_of, policies_of
 from sage_cli.view.stored_samples import AskedProblem, asked_problems
 
@@ -26,9 +34,13 @@ FIRST, LAST = ("id", "status", "step", "of"), ("reward", "started", "seconds", "
 
 
 class RunRow(TypedDict):
-    """A run of the table: a value for each of the columns, null for none."""
+    """A run of the table: a value for each of the columns, null for none.
+
+    Runs of one `group` differ in their seeds alone; the group with the latest run is the last.
+    """
 
     look: Look
+    group: int
     values: dict[str, Any]
 
 
@@ -42,13 +54,16 @@ class RunsView(TypedDict):
 
 
 def runs_view(runs: RunsRead, asked: Sequence[str]) -> RunsView:
-    """Return every run with the usual columns, `asked`, and pass@k on each benchmark.
+    """Return every run with the usual columns, `asked`, settings that differ, and pass@k.
 
     A name that no run knows is a column of nulls.
     """
     facts_of_runs = runs.all()
     looks = looks_of(facts_of_runs)
-    columns = list(dict.fromkeys([*FIRST, *asked, *_passk_columns(facts_of_runs), *LAST]))
+    apart, passk = telling_apart(facts_of_runs), _passk_columns(facts_of_runs)
+    columns = list(dict.fromkeys([*FIRST, *asked, *apart, *passk, *LAST]))
+    groups = sorted(replicated(facts_of_runs), key=lambda group: facts_of_runs.index(group[-1]))
+    group_of = {run.run.id: number for number, group in enumerate(groups) for run in group}
     return {
         "root": str(runs.root.resolve()),
         "columns": columns,
@@ -56,6 +71,7 @@ def runs_view(runs: RunsRead, asked: Sequence[str]) -> RunsView:
         "runs": [
             {
                 "look": look_of(facts.run.id, looks),
+                "group": group_of[facts.run.id],
                 "values": {name: facts.value(name) for name in columns},
             }
             for facts in facts_of_runs
@@ -86,8 +102,6 @@ def _column_names(runs: Sequence[RunFacts]) -> list[str]:
 
 MOST_FILES = 500
 SHOWN_CHARACTERS = 20_000
-_CHOICES = ("rl.algo", "guide.name", "model.kind")
-"""Settings by which others get their defaults."""
 
 
 class Differing(TypedDict):
@@ -269,7 +283,7 @@ def differing(facts: RunFacts, preset: str) -> list[Differing]:
     """
     has = facts.settings
     flags: dict[str, dict[str, Any]] = {"rl": {}, "guide": {}, "model": {}}
-    for name in _CHOICES:
+    for name in CHOICES:
         section, _, key = name.partition(".")
         if name in has:
             flags[section][key] = has[name]
@@ -278,11 +292,13 @@ def differing(facts: RunFacts, preset: str) -> list[Differing]:
         chosen = dict(leaves(load([preset], flags).config.model_dump(mode="json")))
     except SageError:
         return []
-    names = [name for name in _CHOICES if name in has and has[name] != plain.get(name)]
+    names = [name for name in CHOICES if name in has and has[name] != plain.get(name)]
     changed = [
         name
         for name in has
-        if name not in names and has[name] != chosen.get(name) and _decides(name, facts.about)
+        if name not in names
+        and has[name] != chosen.get(name)
+        and name.partition(".")[0] not in OF_NO_RESULT
     ]
     return [
         {"name": name, "value": has[name], "preset": (plain if name in names else chosen).get(name)}
@@ -299,13 +315,6 @@ def files_of(folder: Path) -> list[FileRow]:
         if path.is_file():
             rows.append({"path": str(path.relative_to(folder)), "bytes": path.stat().st_size})
     return rows
-
-
-def _decides(name: str, about: Mapping[str, Any]) -> bool:
-    section = name.partition(".")[0]
-    if section in ("run", "tracking", "executor"):
-        return False
-    return about.get("kind") != "sft" or section not in OF_RL
 
 
 def _benchmarks(id_: str, policies: Policies) -> list[str]:

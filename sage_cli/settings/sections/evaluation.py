@@ -12,6 +12,7 @@ from sage_cli.settings.judge_names import (
     JUDGES_GROUP,
     Extraction,
     GradingMode,
+    Unfinished,
 )
 from sage_cli.settings.own_code import OwnFunction, names_code, require_name
 from sage_cli.settings.section import COSMETIC, WHERE_SET, Section
@@ -63,6 +64,9 @@ class GradingSection(Section):
     extract: Extraction | None = None
     """Where a completion's answer stands; null takes the prompt's (`prompt.answer`). `text` has
     Math-Verify search the whole completion, as the authors do, and needs its mode."""
+    unfinished: Unfinished = Field("wrong", json_schema_extra=WHERE_SET)
+    """A completion that ends inside a thought, after `<think>` without `</think>`: `wrong`, or
+    `graded` like any other."""
     workers: int = Field(1, ge=1, json_schema_extra=COSMETIC)
     """Processes that grade."""
     timeout_s: int = Field(5, ge=1, le=86_400)

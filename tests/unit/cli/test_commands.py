@@ -160,7 +160,7 @@ def test_a_plans_arithmetic(sage):
 def test_runs_list_and_show(sage, made):
     base, trained = made
     typed = sage("runs", "list")
-    assert f"{trained.id} rl finished 2" in typed.words
+    assert f"{trained.id} finished 2" in typed.words
     listed = json.loads(sage("runs", "list", "--json").stdout)["runs"]
     assert [(run["id"], run["parent"]) for run in listed] == [
         (base.id, None), (trained.id, base.id),
@@ -277,7 +277,7 @@ def test_a_line_of_the_records_that_is_torn_costs_itself(sage, made):
     torn = (b"\xff", b"[" * 100_000, b'{"reward": 1}')
     with made[1].metrics.path.open("ab") as records:
         records.writelines(line + b"\n" for line in torn)
-    assert f"{made[1].id} rl finished 2" in sage("runs", "list").words
+    assert f"{made[1].id} finished 2" in sage("runs", "list").words
     shown = json.loads(sage("runs", "show", "rl", "--json").stdout)
     assert shown["last"] == {"step": 2, "reward": 0.5}
 

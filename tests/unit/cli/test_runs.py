@@ -8,6 +8,7 @@ import json
 
 import pytest
 
+from sage_cli.cli.console import console
 from sage_cli.store.run import Runs, record_evaluation
 
 
@@ -44,6 +45,22 @@ def test_columns_are_settings_and_figures(sage, made):
         "pass@1 on amc23": "", "reward": "0.25",
     }  # fmt: skip
     assert (second["guide.tau"], second["pass@1 on amc23"]) == ("1.2", "0.375")
+
+
+def test_the_list_says_how_runs_differ_on_100_columns(sage, made, monkeypatch):
+    monkeypatch.setattr(console, "width", 100)
+    lines = sage("runs", "list").stdout.splitlines()
+    assert max(map(len, lines)) <= 100
+    for run, guide, rate in ((made[0], "none", "1e-05"), (made[1], "branch", "2e-05")):
+        (line,) = [line for line in lines if run.id in line]
+        assert f"guide.name={guide}" in line
+        assert rate not in line  # the guide tells them apart
+    again = {"guide": {"name": "none"}, "rl": {"learning_rate": 1e-5, "steps": 2, "seed": 2}}
+    second = Runs(made[0].folder.parent).at("rl", "dapo", "3" * 8)
+    with second.recording(again, kind="rl", parent=None, seed=2, template="0"):
+        pass
+    ids = [line.split()[0] for line in sage("runs", "list").stdout.splitlines()[1:4]]
+    assert ids == [made[0].id, second.id, made[1].id]  # replicates stand together
 
 
 def test_no_cell_of_the_csv_is_a_formula(sage, made):

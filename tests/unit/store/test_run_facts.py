@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sage_cli.store.run_facts import Entry, SweepRuns, speed_figures
+from sage_cli.store.run import Runs
+from sage_cli.store.run_facts import (
+    Entry,
+    RunFacts,
+    SweepRuns,
+    replicated,
+    speed_figures,
+    telling_apart,
+)
 
 ENTRIES = [Entry({"guide.tau": 0.1 * place}, place, f"rl-{place}") for place in range(3)]
 
@@ -84,3 +92,61 @@ def test_medians_shares_and_the_highest_peak():
 def test_records_without_times_say_nothing():
     assert speed_figures([]) == {}
     assert speed_figures([{"step": 1, "loss": 0.5}]) == {}
+
+
+def facts(tmp_path, *settings):
+    """Facts of runs, each by `kind` and settings by dotted name."""
+    for place, (kind, values) in enumerate(settings):
+        config: dict[str, dict[str, object]] = {}
+        for name, value in values.items():
+            section, _, key = name.partition(".")
+            config.setdefault(section, {})[key] = value
+        run = Runs(tmp_path / "runs").at(kind, f"run{place}", f"{place}" * 8)
+        with run.recording(config, kind=kind, parent=None, seed=1, template="0"):
+            pass
+    return [RunFacts.from_run(run) for run in Runs(tmp_path / "runs").all()]
+
+
+BRANCH, PLAIN = {"guide.name": "branch", "guide.tau": 0.5}, {"guide.name": "none"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "names", "groups"),
+    [
+        ([("rl", PLAIN)], [], [[0]]),
+        # what a guide brings along tells nothing more
+        ([("rl", PLAIN), ("rl", BRANCH)], ["guide.name"], [[0], [1]]),
+        (
+            [("rl", BRANCH), ("rl", {**BRANCH, "guide.tau": 0.9}), ("rl", PLAIN)],
+            ["guide.name", "guide.tau"], [[0], [1], [2]],
+        ),
+        # seeds, the second of the first method begun last
+        (
+            [("rl", {**PLAIN, "rl.seed": 1}), ("rl", {**BRANCH, "rl.seed": 1}),
+             ("rl", {**PLAIN, "rl.seed": 2})],
+            ["guide.name", "rl.seed"], [[0, 2], [1]],
+        ),
+        (
+            [("sft", {"sft.seed": 0}), ("rl", {"sft.seed": 0, **PLAIN}),
+             ("rl", {"sft.seed": 1, **PLAIN})],
+            ["sft.seed"], [[0], [1, 2]],
+        ),
+        # where and how often is measured trains nothing
+        (
+            [("rl", {**PLAIN, "evaluation.samples": 8}), ("rl", {**PLAIN, "run.root": "x"})],
+            [], [[0, 1]],
+        ),
+        ([("rl", {"data.names": [1]}), ("rl", {"data.names": [2]})], ["data.names"], [[0], [1]]),
+        ([("sft", {"model.x": 1}), ("rl", {"model.x": 2})], [], [[0], [1]]),  # of one kind alone
+        ([("rl", {}), ("rl", {})], [], [[0], [1]]),  # nothing is known of them
+    ],
+)  # fmt: skip
+def test_runs_are_told_apart_by_the_settings_that_differ(tmp_path, settings, names, groups):
+    runs = facts(tmp_path, *settings)
+    assert telling_apart(runs) == names
+    assert [[runs.index(run) for run in group] for group in replicated(runs)] == groups
+
+
+def test_columns_that_tell_apart_are_few_and_seeds_are_among_them(tmp_path):
+    many = [("rl", {f"rl.s{n}": place for n in range(20)} | {"rl.seed": place}) for place in (1, 2)]
+    assert telling_apart(facts(tmp_path, *many)) == [*(f"rl.s{n}" for n in range(6)), "rl.seed"]

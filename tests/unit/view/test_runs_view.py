@@ -94,3 +94,15 @@ def test_a_run_that_is_not_there(api):
 )
 def test_the_preset_of_a_command(command, preset):
     assert preset_of(command) == preset
+
+
+def test_the_table_has_the_settings_that_differ_and_groups_of_seeds(tmp_path):
+    dapo = {"rl": {"algo": "dapo"}}
+    for place, (label, settings) in enumerate(
+        [("dapo", dapo), ("grpo", {}), ("dapo", {"rl": {"algo": "dapo", "seed": 2}})]
+    ):
+        stored_run(tmp_path, label, f"{place}", settings=settings)
+    table = Api(tmp_path).answer("runs", {})
+    assert [name for name in table["columns"] if name.startswith("rl.")] == ["rl.algo", "rl.seed"]
+    # the group with the latest run is the last
+    assert [row["group"] for row in table["runs"]] == [1, 0, 1]

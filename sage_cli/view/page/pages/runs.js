@@ -6,7 +6,7 @@ import { number, seconds, shown, time } from "../format.js";
 import { adjust, change, href, listed, state } from "../state.js";
 import { table } from "../table.js";
 
-const HIDDEN = new Set(["step", "of"]);
+const HIDDEN = new Set(["step", "of", "kind"]);
 const CONDITION = /^([^=<>!]+)(!=|<=|>=|=|<|>)(.*)$/;
 
 export const runs = {
@@ -19,14 +19,21 @@ export const runs = {
     const columns = data.columns.filter((name) => !HIDDEN.has(name));
     return [controls(data, params, rows.length), bar(chosen),
       table({
-        id: "runs", label: "runs", rows, sort: params.sort ?? "-started", most: 100,
+        id: "runs", label: "runs", rows: params.sort ? rows : grouped(rows), sort: params.sort, most: 100,
         empty: "no run fits the filter",
-        columns: [pick(chosen), ...columns.map((name) => column(name))],
-        row: (row) => ({ class: chosen.includes(row.values.id) ? "chosen" : null }),
+        columns: [pick(chosen), ...columns.map((name) => column(name, rows))],
+        row: (row) => ({ class: [chosen.includes(row.values.id) ? "chosen" : "", row.rule ? "rule" : ""].join(" ").trim() || null }),
         provenance: { runs: data.root },
       })];
   },
 };
+
+/** Return runs with those together that differ in their seeds alone, the latest first. */
+function grouped(rows) {
+  const sorted = [...rows].sort((a, b) => b.group - a.group);
+  const several = new Set(rows.map((row) => row.group)).size < rows.length;
+  return sorted.map((row, place) => ({ ...row, rule: several && place > 0 && row.group !== sorted[place - 1].group }));
+}
 
 function nothing(data) {
   return h("div", { class: "notice" }, h("p", {}, "No runs yet in ", h("code", {}, visible(data.root)), "."),
@@ -77,9 +84,9 @@ function pick(chosen) {
   };
 }
 
-function column(name) {
+function column(name, rows) {
   const value = (row) => row.values[name];
-  const base = { key: name, title: name, value, number: !["id", "kind", "status", "started", "parent", "command", "host"].includes(name) };
+  const base = { key: name, title: name, value, number: rows.every((row) => typeof value(row) !== "string") };
   if (name === "id") return { ...base, title: "run", cell: (row) => h("a", { class: "run", href: href("run", { run: value(row) }) }, swatch(row.look), visible(value(row))) };
   if (name === "status") return { ...base, cell: (row) => [status(value(row)), progress(row.values)] };
   if (name === "started") return { ...base, cell: (row) => h("span", { class: "nowrap" }, time(value(row))) };
