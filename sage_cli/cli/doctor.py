@@ -18,10 +18,12 @@ from sage_cli.cli.options import (
     Algo,
     ConfigFile,
     Data,
+    GoldField,
     Guide,
     Init,
     Json,
     Presets,
+    QuestionField,
     RunRoot,
     Sets,
     load_config,
@@ -43,6 +45,8 @@ def command(
     guide: Guide = None,
     init: Init = None,
     data: Data = None,
+    question_field: QuestionField = None,
+    gold_field: GoldField = None,
     runs: RunRoot = None,
     json: Json = False,
 ) -> None:
@@ -58,7 +62,7 @@ def command(
         rl={"algo": algo},
         guide={"name": guide},
         run={"root": runs},
-        data={"rl": {"name": data}},
+        data={"rl": {"name": data, "fields": {"question": question_field, "gold": gold_field}}},
     ).config
     with doing("loading libraries"):
         pass
@@ -141,6 +145,8 @@ def checks(config: SageConfig, init: str | None = None) -> Iterator[Check]:
     if start.is_trained_here:
         yield Check(f"SFT data {config.data.sft.name}", lambda: _demonstrations(config))
     yield Check(f"RL data {config.data.rl.name}", lambda: _problems(config))
+    yield Check("golds", lambda: _golds(config), needed=False)
+    yield Check("characters", lambda: _characters(start, config), needed=False)
     yield Check("lengths", lambda: _lengths(start, config), needed=False)
     yield Check(f"benchmark {config.evaluation.benchmark}", lambda: _benchmarks(config))
     yield Check("device", lambda: _device(config))
@@ -211,6 +217,46 @@ def _problems(config: SageConfig) -> str:
     problems = len(training_problems(config, config.run.root))
     configured_validation(config)  # refuses to validate on what is trained on
     return f"{problems:,} problems"
+
+
+def _asked(config: SageConfig) -> list[Problem]:
+    """Return the problems that are trained on and those that are measured."""
+    from sage_cli.evaluation.training_pool import training_problems
+    from sage_cli.problems.load import load_problems
+
+    measured = config.evaluation
+    return [
+        *training_problems(config, config.run.root),
+        *load_problems(measured.benchmark, config.data, measured.fields, measured.limit),
+    ]
+
+
+def _golds(config: SageConfig) -> str:
+    """Return the kinds of golds; those of other judges than mathematics are theirs to read."""
+    from sage_cli.evaluation.benchmarks import described_golds, judge_of
+
+    judge = config.grading.judge
+    asked = _asked(config)
+    compared = [p for p in asked if judge_of(p.benchmark, judge)[0] == "math"]
+    return described_golds(compared) or "read by a judge of their own"
+
+
+def _characters(start: InitialPolicy, config: SageConfig) -> str:
+    """Raise ConfigurationError for characters that vanish from questions and golds."""
+    asked, tokenizer = _asked(config), _tokenizer(start)
+    used = sorted({c for p in asked for c in p.question + p.gold if not c.isspace()})
+    tokens = tokenizer(used, add_special_tokens=False)["input_ids"]
+    lost = [
+        c for c, ids in zip(used, tokens, strict=True) if not ids or tokenizer.unk_token_id in ids
+    ]
+    if lost:
+        affected = sum(not set(lost).isdisjoint(p.question + p.gold) for p in asked)
+        raise ConfigurationError(
+            f"the tokenizer has no tokens for {' '.join(lost[:20])}: {affected:,} of "
+            f"{len(asked):,} problems are read without them",
+            "rewrite these questions, or take a model whose tokenizer knows the characters",
+        )
+    return f"the tokenizer has tokens for all {len(used)} of questions and golds"
 
 
 def _benchmarks(config: SageConfig) -> str:
@@ -301,19 +347,10 @@ def _counts(tokenizer: Any, texts: list[str]) -> list[int]:
 
 def _tokenizer(start: InitialPolicy) -> Any:
     """Return the tokenizer of the policy that RL starts from, trained already or not."""
-    from sage_cli.cli.training_run import tags
-    from sage_cli.problems.load import load_demonstrations
-    from sage_cli.settings.sections.model import ScratchModel
+    from sage_cli.cli.training_run import sft_inputs
 
-    section, config = start.config.model, start.config
-    if (policy := _with_files(start)) is not None:
-        return policy.tokenizer()
-    assert isinstance(section, ScratchModel)
-    from sage_cli.models.scratch import build_tokenizer
-
-    shown = load_demonstrations(config.data, config.sft)
-    texts = (demonstration.text for demonstration in shown)
-    return build_tokenizer(section, tags(config.prompt), texts)
+    policy = _with_files(start)
+    return sft_inputs(start.config)[0] if policy is None else policy.tokenizer()
 
 
 def _positions(start: InitialPolicy) -> int | None:

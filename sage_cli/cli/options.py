@@ -118,9 +118,15 @@ Data = Annotated[
     str | None,
     option(
         TRAINING,
-        "Problems of RL: a name of `sage data list`, or a JSONL, CSV or Parquet file.",
+        "Problems of RL: a name of `sage data list`, ORG/NAME of the Hub, or a file.",
         completed=completions.benchmarks,
     ),
+]
+QuestionField = Annotated[
+    str | None, option(TRAINING, "The column of questions in a file.", "--question-field")
+]
+GoldField = Annotated[
+    str | None, option(TRAINING, "The column of gold answers in a file.", "--gold-field")
 ]
 Init = Annotated[
     str | None,

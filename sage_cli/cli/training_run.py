@@ -39,11 +39,7 @@ from sage_cli.models.planned import (
 )
 from sage_cli.models.policy import Policy, named_policy, named_run
 from sage_cli.models.stages import Described, Gpu, Stage, rl_hours, rl_memory, sft_memory
-from sage_cli.problems.load import (
-    check_demonstrations,
-    check_training_problems,
-    load_demonstrations,
-)
+from sage_cli.problems.load import check_rows, load_demonstrations
 from sage_cli.problems.problem import Demonstration
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress, Silent
@@ -216,7 +212,7 @@ class SftTraining(TrainingRun):
 
     def describe(self) -> Described:
         """Describe the training, and how far the run is."""
-        check_demonstrations(self.config.data, self.config.sft)
+        check_rows(self.config.data, self.config.sft)
         return Described(
             "base: supervised warm-up", {**run_facts(self.planned), **sft_facts(self.config)}
         )
@@ -453,7 +449,7 @@ class RlTraining(TrainingRun):
 
     def describe(self) -> Described:
         """Describe the training, how far the run is, and which reference samples are stored."""
-        check_training_problems(self.config.data)
+        check_rows(self.config.data)
         configured_validation(self.config)
         facts = {
             **run_facts(self.planned),

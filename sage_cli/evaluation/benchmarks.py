@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from textwrap import shorten
 
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, DataError
@@ -105,6 +108,43 @@ def refuse_unnamed(config: SageConfig, setting: str) -> None:
         "task",
         remedy,
     )
+
+
+_READABLE = {
+    "number": r"[-+]?\\?\$?[\d,]*\.?\d+(?:[eE][-+]?\d+)?\s*\\?%?",
+    "choice": r"(?:\\text\w*\{)?\(?[A-Z]\)?\}?",
+    "assignment": r"[^=<>]*[^\W\d_]\S*\s*=.+",
+    "word": r"(?:\\text\w*\{)?(?:[^\W\d_]{2,}['’.-]*\w*\s*){1,4}\}?",
+    "formula": r".*[\d\\^_+*/=<>(\[|-].*|[^\W_]{1,4}",
+}
+_DOUBTFUL = {
+    "Python or JSON": r"""[\[{(].*['"].*[\])}]|(?:array|dict|set|tuple)\(.*""",
+    "a missing value": r"(?i:nan|<na>|nat|none|null|n/a|not ?found|proof)",
+    "a worked solution": r".*(?:####|\\boxed|\n).*",
+    "a sentence": r"(?:[^\W\d_]+['’,;:-]?\w*\s+){4,}\S.*|.*\banswer\b.*",
+    "a long text": r".{301,}",
+}
+
+
+def described_golds(problems: Sequence[Problem]) -> str:
+    """Count golds by the kind of answer that each reads as.
+
+    Raises DataError for those that are hardly answers, although each is equal to itself.
+    """
+    kinds, doubtful = Counter[str](), []
+    for gold in (gold for problem in problems for gold in problem.golds):
+        forms = (_DOUBTFUL | _READABLE).items()
+        kind = next((kind for kind, form in forms if re.fullmatch(form, gold, re.S)), "a text")
+        kinds[kind] += 1
+        if kind not in _READABLE:
+            doubtful.append(f"{shorten(gold, 60)} ({kind})")
+    if doubtful:
+        raise DataError(
+            f"{len(doubtful):,} of {kinds.total():,} golds are hardly answers that mathematics "
+            f"compares: {'; '.join(doubtful[:3])}",
+            "name the column or the path of the answer alone, or a judge: grading.judge",
+        )
+    return ", ".join(f"{n:,} {kind}{'s' * (n > 1)}" for kind, n in kinds.most_common())
 
 
 def refuse_two_golds(name: str, problems: Sequence[Problem]) -> None:

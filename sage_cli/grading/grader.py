@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
+from operator import attrgetter
 
 from sage_cli.grading.grades import (
     GRADING_VERSION,
@@ -108,7 +109,7 @@ class Grader:
         pairs = list(pairs)
         asked = [(each_gold(gold_text(gold)), completion) for gold, completion in pairs]
         grades = iter(self._graded([(gold, text) for golds, text in asked for gold in golds]))
-        best = [max((next(grades) for _ in golds), key=_credit) for golds, _ in asked]
+        best = [max((next(grades) for _ in golds), key=attrgetter("reward")) for golds, _ in asked]
         return [
             replace(grade, reason=self._reason(*pair, grade))
             if grade.status in ("unparseable", "timeout", "error")
@@ -232,11 +233,6 @@ class Grader:
                 self._known.popitem(last=False)
 
 
-def _credit(grade: Grade) -> tuple[float, bool]:
-    """Order the grades by several golds: what ran out of time might have been right."""
-    return grade.reward, grade.status == "timeout"
-
-
 def _known(judged: Judged | None) -> Judged:
     return "error" if judged is None else judged
 
@@ -272,13 +268,8 @@ def check_golds(
     tags = AnswerTags()
     with Grader(judge=judge, mode=mode, tolerance=tolerance) as grader:
         grades = grader.grade_many((gold, f"{tags.open}{gold}{tags.close}") for _, gold in golds)
-    return list(
-        dict.fromkeys(
-            id_
-            for (id_, _), grade in zip(golds, grades, strict=True)
-            if _is_unfit(grade, is_function)
-        )
-    )
+    pairs = zip(golds, grades, strict=True)
+    return list(dict.fromkeys(id_ for (id_, _), g in pairs if _is_unfit(g, is_function)))
 
 
 def _is_unfit(grade: Grade, is_function: bool) -> bool:

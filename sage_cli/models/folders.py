@@ -336,25 +336,32 @@ def shape(config: Mapping[str, Any]) -> Facts:
     return {name: text[name] for name in _SHAPE if name in text}
 
 
-def attention_cap(path: str, revision: str | None = None) -> dict[str, float]:
-    """Return the cap on attention scores that a config.json tells, as part of an identity.
+def text_part(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the content of a config.json with what it says of the text model on top."""
+    return {**config, **(config.get("text_config") or {})}
 
-    Empty without one, or where the file isn't here. Before the cap was kept, weights and scores of
-    such models were others.
+
+def model_config(path: str, revision: str | None = None) -> Mapping[str, Any]:
+    """Return what a model's config.json, an adapter's base's, says of the text model.
+
+    Empty where it isn't here.
     """
     try:
         folder = model_files(path, revision)
     except DataError:
         return {}
     if is_adapter(folder):
-        return attention_cap(adapter_base(folder))
-    cap = text_part(read_json(folder / "config.json")).get("attn_logit_softcapping")
+        return model_config(adapter_base(folder), revision)
+    return text_part(read_json(folder / "config.json"))
+
+
+def attention_cap(path: str, revision: str | None = None) -> dict[str, float]:
+    """Return the cap on a model's attention scores, as part of an identity; empty without one.
+
+    Before the cap was kept, weights and scores of such models were others.
+    """
+    cap = model_config(path, revision).get("attn_logit_softcapping")
     return {"attention_cap": cap} if cap else {}
-
-
-def text_part(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the content of a config.json with what it says of the text model on top."""
-    return {**config, **(config.get("text_config") or {})}
 
 
 def facts_of_folder(folder: Path) -> Facts:

@@ -73,19 +73,15 @@ def read_problems(
 def worked_rows(source: SourceSection, data: DataSection) -> Iterator[tuple[Problem, str | None]]:
     """Yield each row's problem and its working-out, None where the user named no column of them."""
     for member in members(source.name, source.split):
-        is_named = isinstance(member, Path) or (isinstance(member, DataSet) and not member.question)
-        if not is_named and not getattr(member, "working", None):
+        declared = member if isinstance(member, DataSet) and member.question else None
+        if isinstance(member, Generated) or (declared and not declared.working):
             raise DataError(
                 f"{source.name} has no worked solutions to learn from",
                 "name a source that has (arithmetic, openmathreasoning-mini, asdiv, svamp), or a "
                 "file, and its column with data.sft.fields.working",
             )
-        if is_named and source.fields.working is None:
-            log.warning(
-                "%s: data.sft.fields.working names no column of worked solutions, so SFT learns "
-                "the golds alone", source.name,
-            )  # fmt: skip
-        assert not isinstance(member, Generated)
+        if not declared and source.fields.working is None:
+            log.warning("%s: SFT learns golds alone: data.sft.fields.working is null", source.name)
         yield from open_source(member, data, source.fields).worked()
 
 
@@ -167,16 +163,11 @@ def is_here(name: str, data: DataSection, split: str | None = None) -> bool:
     return all(not isinstance(source, DataSet) or local_files(source, data) for source in sources)
 
 
-def check_training_problems(data: DataSection) -> None:
-    """Read the problems of `data.rl`, unless the Hub has them. Raises what training would raise."""
-    if generated(data.rl.name) is None and is_here(data.rl.name, data, data.rl.split):
-        load_training_problems(data)
-
-
-def check_demonstrations(data: DataSection, sft: SftSection) -> None:
-    """Read the rows of `data.sft`, unless the Hub has them. Raises what training would raise."""
-    if demonstrator(data) is None and is_here(data.sft.name, data, data.sft.split):
-        load_demonstrations(data, sft)
+def check_rows(data: DataSection, sft: SftSection | None = None) -> None:
+    """Read files of `data.rl`, or of `data.sft` for `sft`. Raises what training would raise."""
+    source = data.rl if sft is None else data.sft
+    if generated(source.name) is None and is_here(source.name, data, source.split):
+        _ = load_training_problems(data) if sft is None else load_demonstrations(data, sft)
 
 
 N = 13

@@ -197,7 +197,7 @@ def find(name: str) -> Entry:
     if name in by_name:
         return by_name[name]
     if not Path(name).exists() and (named := _HUB_NAME.fullmatch(name)):
-        return _on_hub(by_name, name, *named.groups())
+        return _on_hub(name, *named.groups())
     near = get_close_matches(name, by_name, n=1, cutoff=0.5)
     raise DataError(
         f"unknown benchmark '{name}'" + (f"; did you mean '{near[0]}'?" if near else ""),
@@ -206,18 +206,15 @@ def find(name: str) -> Entry:
     )
 
 
-def _on_hub(
-    by_name: Mapping[str, Entry], name: str, hub: str, config: str | None, split: str | None
-) -> DataSet:
+def _on_hub(name: str, hub: str, config: str | None, split: str | None) -> DataSet:
     """Return a data set of the Hub that nobody declared: its columns are those that a user names.
 
     Raises DataError for one that is declared, unless its configuration or split is named.
     """
-    known = [entry for entry in by_name.values() if isinstance(entry, DataSet) and entry.hub == hub]
+    known = [f"{e.name} ({e.title})" for e in _ENTRIES if isinstance(e, DataSet) and e.hub == hub]
     if known and not (config or split):
         raise DataError(
-            f"{hub} is known as "
-            + " and ".join(f"{entry.name} ({entry.title})" for entry in known),
+            f"{hub} is known as {' and '.join(known)}",
             f"name it so; or, to read columns of your choice, as {hub}/CONFIGURATION:SPLIT",
         )
     splits = (split,) if split else ()

@@ -139,7 +139,7 @@ class RlTrainer(SealedCheckpoints, AnchoredTrainer):
         steps = (batches[begin : begin + calls] for begin in range(0, len(batches), calls))
         micro_batches = [batch for step in steps for batch in regrouped(step)]
         self._buffered_inputs = micro_batches
-        return micro_batches[self._step % self.args.steps_per_generation]
+        return micro_batches[int(self._step % self.args.steps_per_generation)]
 
     def _generate_and_score_completions(self, inputs: list[Row]) -> Batch:
         self._count = [0, 0]
