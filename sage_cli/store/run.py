@@ -17,8 +17,15 @@ from typing_extensions import Unpack
 
 from sage_cli.errors import BusyError, DivergedError, OutOfMemoryError, SageError, StoreError
 from sage_cli.file_hash import changed_files, sealed_hashes
-from sage_cli.store.files import TornError, name_once, read_object, write_json, write_object
-from sage_cli.store.locks import LAUNCHER, Lease, is_held, writer
+from sage_cli.store.files import (
+    TornError,
+    name_once,
+    read_object,
+    sweep,
+    write_json,
+    write_object,
+)
+from sage_cli.store.locks import LAUNCHER, Lease, is_held, now_s, writer
 from sage_cli.store.manifest import (
     FAILED,
     FINISHED,
@@ -404,6 +411,7 @@ class Runs:
     def remove(self, run: Run) -> None:
         """Delete a run. Raises StoreError while a process writes it, or if it has children."""
         self.refuse_parent(run)
+        sweep(self.root.glob(".*.old"), now_s(self.root))
         run.replacement.clear()
         run.clear()
 

@@ -29,7 +29,7 @@ from sage_cli.problems.registry import shown_name
 from sage_cli.reports.figures import COLOURS
 from sage_cli.settings.judge_names import IMPORTED_JUDGE
 from sage_cli.store.annotations import GradeStore
-from sage_cli.store.files import key_of
+from sage_cli.store.files import key_of, warn_once
 from sage_cli.store.manifest import RUNNING
 from sage_cli.store.run import COUNTED, FOLDER, Run, Runs, evaluation_figures
 from sage_cli.store.run_facts import RunFacts
@@ -358,7 +358,8 @@ def _specs(run: Run) -> dict[str, SageConfig]:
                 flags.setdefault(section, {})[setting] = figures[name]
         try:
             config = load(flags=flags, stored=stored).config
-        except SageError:  # recorded by another version, or a file that is not there any more
+        except SageError as error:  # another version's, a file that is gone, or edited
+            warn_once(f"the measurement {run.id}/{FOLDER}/{file}.json isn't shown: {error.cause}")
             continue
         config_by_benchmark[config.evaluation.benchmark] = config
     if config_by_benchmark:

@@ -36,7 +36,7 @@ class ArithmeticSection(Section):
 
     low: int = Field(11, ge=1)
     """Smallest factor."""
-    high: int = Field(99, ge=1)
+    high: int = Field(99, ge=1, le=999)
     """Largest factor."""
     familiar_share: float = Field(0.6, gt=0, le=1)
     """Share of the numbers that demonstrations are made of."""
