@@ -488,7 +488,7 @@ def token_report(
     """
     import torch
 
-    from sage_cli.evaluation.benchmarks import grader_for, load_benchmarks
+    from sage_cli.evaluation.benchmarks import load_benchmarks
     from sage_cli.evaluation.measure import grade_rows
     from sage_cli.guides.token_values import token_values
     from sage_cli.methods.method import batch_of
@@ -506,11 +506,11 @@ def token_report(
         judge = config.grading.judge
         benchmark = load_benchmarks(config.evaluation, config.data, judge)[0]
     completions = _completions(policy, benchmark, config, progress)
-    grading = grader_for(benchmark.name, config.grading, config.prompt)
-    with progress.doing(f"grading {len(completions)} completions"), grading as grader:
-        grades = grade_rows(completions, benchmark, grader)
     tokenizer = policy.tokenizer()
     template = PromptTemplate.from_section(config.prompt, tokenizer)
+    grading = benchmark.grader(config.grading, config.prompt)
+    with progress.doing(f"grading {len(completions)} completions"), grading as grader:
+        grades = grade_rows(completions, benchmark, grader, template.opened)
     ids = [
         (
             tokenizer(template.render(problem.question), add_special_tokens=False)["input_ids"],

@@ -18,7 +18,6 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.errors import TrainingError
 from sage_cli.evaluation.benchmarks import (
     Benchmark,
-    grader_for,
     load_benchmarks,
     refuse_trained,
     refuse_unnamed,
@@ -64,7 +63,8 @@ class Validation:
         pass_BK = []
         for benchmark in self.benchmarks:
             rows = sampled[benchmark.name]
-            grades = grade_rows(rows, benchmark, self._grader(benchmark))
+            opened = PromptTemplate.from_section(self.config.prompt, tokenizer).opened
+            grades = grade_rows(rows, benchmark, self._grader(benchmark), opened)
             right = dict.fromkeys(benchmark.golds, 0)
             for row, grade in zip(rows, grades, strict=True):
                 right[row.problem_id] += grade.status == "right"
@@ -84,8 +84,9 @@ class Validation:
 
         sampling, seed = self.config.sampling, self.config.evaluation.seed
         template = PromptTemplate.from_section(self.config.prompt, tokenizer)
-        stop = template.stop if sampling.stop_at_answer else None
-        parameters = SamplingParameters.from_section(sampling, stop=stop)
+        parameters = SamplingParameters.from_section(
+            sampling, template if sampling.stop_at_answer else None
+        )
         sampled: dict[str, list[Completion]] = {problem.name: [] for problem in self.benchmarks}
         done, total = 0, n * sum(len(problem.problems) for problem in self.benchmarks)
         with TransformersSampler(model, tokenizer, parameters, sampling.batch_rows) as sampler:
@@ -113,7 +114,7 @@ class Validation:
     def _grader(self, benchmark: Benchmark) -> Grader:
         """Return the grader of a benchmark, made once: its workers take a second to start."""
         if benchmark.name not in self._graders:
-            grader = grader_for(benchmark.name, self.config.grading, self.config.prompt)
+            grader = benchmark.grader(self.config.grading, self.config.prompt)
             self._graders[benchmark.name] = self._open.enter_context(grader)
         return self._graders[benchmark.name]
 

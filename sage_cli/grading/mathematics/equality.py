@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,13 +23,15 @@ from sage_cli.grading.mathematics.structure import (
     Solutions,
     Structure,
     all_true,
+    read_region,
     read_solutions,
     read_structure,
     same_items,
+    same_region,
     split,
 )
 from sage_cli.grading.mathematics.units import read_unit, same_unit
-from sage_cli.grading.mathematics.values import close
+from sage_cli.grading.mathematics.values import close, is_real
 from sage_cli.grading.mathematics.wording import same_wording, stated
 
 Prove = Callable[[str, str], bool]
@@ -37,10 +40,18 @@ Prove = Callable[[str, str], bool]
 _NAMES = re.compile(r"\\text ?\{[^{}]*\}|\\[A-Za-z]+|[A-Z]")
 _ANGULAR = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc|cis)")
 _EMPTY = r"\emptyset"
+_NOTHING = re.compile(r"(?:\\text ?\{)? ?no (?:real )?solutions? ?\}?\Z", re.IGNORECASE)
 _UNORDERED = ("set", "list", "either")
 _ACCEPTED = {**dict.fromkeys(_UNORDERED, _UNORDERED), "()": ("list",)}
 """Kinds of answer that a kind of gold accepts: brackets may be left out, not exchanged."""
-_REGION = re.compile(r"[<>≤≥≠∪∞]|\\(?:setminus|mathbb|cap|emptyset|backslash)")
+_RATIO = re.compile(r"(\d{1,9}):(\d{1,9})")
+_OPPOSITE = str.maketrans("+-", "-+")
+_MODULUS = re.compile(r"\(?\\(?:p|b)?mod ?\{?(\d{1,9})\}?\)?\Z|\(mod (\d{1,9})\)\Z")
+_DECIMAL = re.compile(r"(-?\d+(?:\.(\d+))?)(?:\.\.\.|\\ldots)?")
+_ARGUMENT = re.compile(r"([A-Za-z])\(([a-z])\)")
+_INVERSE = re.compile(r"[A-Z]\^(?:\{-1\}|\{?[Tn\d]\}?)")
+_POINT = re.compile(r"[A-Z]'?(\(.*\))")
+_REGION = re.compile(r"[<>≤≥≠∪∞]|\\(?:setminus|mathbb|cap|emptyset|backslash|notin)|real")
 
 _MISREAD = re.compile(
     r"[°:'⨯⋀⋁‖¬≈…]|!!|\.\.|f\(|\^\{?(?:\*|\\(?:dagger|star|top|ast))"
@@ -79,8 +90,14 @@ class Equality:
         """
         if not answer or not gold:
             return False
+        if ":" in gold:
+            answer = re.sub(r"(?<=\d) ?(?:\\text ?\{ ?to ?\}|to) ?(?=\d)", ":", answer)
         if answer == gold or answer.lstrip("+") == gold.lstrip("+"):
             return True
+        if _MODULUS.search(gold) or _MODULUS.search(answer):
+            return self._same_residue(gold, answer)
+        if "≈" in gold or "≈" in answer:
+            return self._same_rounded(gold, answer)
         name, number = _named_number(gold)
         if number is not None:
             is_right = self._is_number(name, number, answer)
@@ -89,6 +106,12 @@ class Equality:
                 return is_right
         if (same := same_wording(gold, answer)) is not None:
             return same
+        if _REGION.search(gold) or _REGION.search(answer):
+            gold, answer = (_NOTHING.sub(r"\\emptyset", text) for text in (gold, answer))
+            regions = read_region(gold), read_region(answer)
+            if regions[0] and regions[1]:
+                names = regions[0][1] | regions[1][1]
+                return len(names) < 2 and same_region(regions[0][0], regions[1][0])
         assigned = read_solutions(gold) if "=" in gold else None
         answered = read_solutions(answer) if "=" in answer else None
         if assigned and (answered or "=" not in answer or "∨" in answer):
@@ -109,6 +132,30 @@ class Equality:
             return all_true(self.equal(gold, item) for item in answer_structure.items)
         return same
 
+    def _same_residue(self, gold: str, answer: str) -> bool | None:
+        r"""Compare 5 \pmod 7 with another residue of 7; the modulus may be left out."""
+        (gold, modulus), (answer, other) = map(_residue, (gold, answer))
+        if modulus == other:
+            numbers = [read_number(split(text, "=")[-1]) for text in (gold, answer)]
+            values = [number.value for number in numbers if number]
+            if len(values) == 2 and (values[0] - values[1]) % modulus == 0:
+                answer = answer[: answer.rfind("=") + 1] + str(values[0])
+        elif (number := read_number(answer)) is None or not 0 <= number.value < (modulus or other):
+            return False
+        return not (modulus and other and modulus != other) and self.equal(gold, answer)
+
+    def _same_rounded(self, gold: str, answer: str) -> bool | None:
+        """Compare a value that stands before ≈ and its decimal, or a decimal alone."""
+        exact, rounded = _exact_and_rounded(gold)
+        value, decimal = _exact_and_rounded(answer)
+        if rounded:
+            return self.equal(rounded, value or decimal) or (
+                bool(exact) and self.equal(exact, value)
+            )
+        if value or self.tolerance is None:
+            return bool(decimal and value) and self.equal(gold, value)
+        return self.equal(gold, decimal)
+
     def _is_number(self, name: str, gold: Number, answer: str) -> bool:
         """Return True if the answer is the number, once or repeated."""
         shape = read_structure(answer)
@@ -121,10 +168,11 @@ class Equality:
         )
 
     def _is_one_number(self, name: str, gold: Number, answer: str) -> bool:
-        if self.tolerance is not None:
-            answer = answer.replace("≈", "=")
         *before, last = split(answer, "=")
-        number = read_number(last, spoken=True)
+        if name and len(before) == 1 and (solved := _solved(name, before[0], last)):
+            before, last = [name], solved
+        written = _as_fraction(last) if gold.value.denominator > 1 else last
+        number = read_number(written, spoken=True)
         if number is None or not same_unit(gold.unit, number.unit):
             return False
         # the percent sign may be left out: 25 beside 25%
@@ -161,6 +209,13 @@ class Equality:
             return self._same_leaf(gold.items[0], answer.items[0])
         if gold.kind != answer.kind and answer.kind not in _ACCEPTED.get(gold.kind, ()):
             return False
+        if gold.kind == ":":
+            return len(gold.items) == len(answer.items) and all_true(
+                self._same_expression(
+                    f"({part})*({answer.items[0]})", f"({gold.items[0]})*({other})"
+                )
+                for part, other in zip(gold.items, answer.items, strict=True)
+            )
         if gold.ordered:
             same_length = len(gold.items) == len(answer.items)
             return same_length and all_true(map(self.equal, gold.items, answer.items))
@@ -176,9 +231,15 @@ class Equality:
             return self.equal(gold_structure.items[0], answer)
         if answer_structure.kind == "set" and len(answer_structure.items) == 1:
             return self.equal(gold, answer_structure.items[0])
+        if (named := _POINT.fullmatch(answer)) and gold_structure.kind == "()":
+            return self.equal(gold, named[1])
         for leaf, whole in ((gold, answer), (answer, gold)):
             *names, last = split(leaf, "=")
-            if names and all(map(is_name, names)) and read_structure(last).kind != "leaf":
+            if (
+                names
+                and all(is_name(n) or _INVERSE.fullmatch(n) for n in names)
+                and read_structure(last).kind != "leaf"
+            ):
                 return self.equal(last, whole) if leaf is gold else self.equal(whole, last)
         if _REGION.search(gold) and _REGION.search(answer):
             return self._ask(gold, answer)
@@ -198,6 +259,8 @@ class Equality:
         *names, last = split(answer, "=")
         if gold_names:
             name = gold_names[0]
+            if names and (renamed := _with_argument_of(name, names[0], answer, letters(gold))):
+                return self._same_leaf(gold, renamed)
             if names and (len(letters(gold)) > 1 or not is_symbol(name)):
                 return self._same_equation(gold, answer)
             if names and name != names[0]:
@@ -249,6 +312,60 @@ def _named_number(gold: str) -> tuple[str, Number | None]:
     """Return the number that a gold is, and the name that it assigns it to."""
     name, equals, value = gold.rpartition("=")
     return ("", None) if equals and not is_quantity(name) else (name, read_number(value))
+
+
+def _with_argument_of(name: str, other: str, answer: str, taken: frozenset[str]) -> str | None:
+    """Return f(y)=y, whose left side is `other`, as f(x)=x where `name` is f(x)."""
+    function, same = _ARGUMENT.fullmatch(name), _ARGUMENT.fullmatch(other)
+    if not function or not same or function[1] != same[1] or same[2] in taken:
+        return None
+    if function[2] in letters(answer):
+        return None
+    return re.sub(rf"(?<![\\A-Za-z]){same[2]}(?![A-Za-z])", function[2], answer)
+
+
+def _residue(text: str) -> tuple[str, int]:
+    r"""Return n\equiv5 of n\equiv5\pmod 7 as n=5, and 7; 0 without a modulus."""
+    modulus = _MODULUS.search(text)
+    text = text[: modulus.start()] if modulus else text
+    return re.sub(r"\\equiv ?", "=", text).strip(), int(modulus[1] or modulus[2]) if modulus else 0
+
+
+def _exact_and_rounded(text: str) -> tuple[str, str]:
+    """Return the value before ≈ and the decimal behind it, "" where it isn't the value's.
+
+    A name is no value: x≈5 is the decimal x=5.
+    """
+    exact, mark, rounded = text.rpartition("≈")
+    value = split(exact, "=")[-1]
+    if not mark:
+        return text, ""
+    if not value or is_name(value):
+        return "", f"{exact}={rounded}".lstrip("=")
+    number, decimal = constant(value), _DECIMAL.fullmatch(rounded)
+    if decimal is None or number is None or not is_real(number):
+        return exact, ""
+    unit, excess = 10.0 ** -len(decimal[2] or ""), abs(float(number)) - abs(float(decimal[1]))
+    return exact, decimal[1] if -0.501 * unit <= excess < unit else ""
+
+
+def _solved(name: str, left: str, right: str) -> str | None:
+    """Return the value of `name` in 5=x, x-5=0 and 5-x=0, and None of any other equation."""
+    if right == name:
+        return left
+    difference = left if right == "0" else right if left == "0" else ""
+    if difference.endswith(f"-{name}"):
+        return difference.removesuffix(f"-{name}")
+    value = difference.removeprefix(name)
+    return value.translate(_OPPOSITE) if value != difference and value[:1] in ("+", "-") else None
+
+
+def _as_fraction(text: str) -> str:
+    """Return a ratio in lowest terms as a fraction, and anything else as it is."""
+    ratio = _RATIO.fullmatch(text)
+    return (
+        f"{ratio[1]}/{ratio[2]}" if ratio and math.gcd(int(ratio[1]), int(ratio[2])) == 1 else text
+    )
 
 
 def _without_unit(text: str) -> tuple[str, str]:

@@ -20,7 +20,9 @@ _TOP = rf"(?:\{{ ?({_SIGNED}) ?\}}|(\d))"
 _FRACTION = re.compile(rf"\\frac ?{_TOP} ?{_TOP}", re.ASCII)
 _SLASHED = re.compile(rf"({_DECIMAL}) ?/ ?({_DECIMAL})", re.ASCII)
 _MIXED_SLASHED = re.compile(r"(\d+) (\d+) ?/ ?(\d+)", re.ASCII)
-_REPEATING = re.compile(r"(\d*)\.(\d*)\\(?:overline|bar|dot) ?(?:\{(\d+)\}|(\d))", re.ASCII)
+_REPEATING = re.compile(
+    r"(\d*)\.(\d*)(?:\\(?:overline|bar|dot) ?(?:\{(\d+)\}|(\d))|\((\d+)\))", re.ASCII
+)
 _DOTTED = re.compile(r"(\d*)\.(\d*)\\dot ?\{?(\d)\}?(\d*)\\dot ?\{?(\d)\}?", re.ASCII)
 _GOES_ON = re.compile(r"(\d*)\.(\d{1,40})(?:\.\.\.|\\[lc]?dots)", re.ASCII)
 _PERIOD = re.compile(r"(\d*?)(?:(\d)\2{2,}|(\d{2,}?)\3+)", re.ASCII)
@@ -83,10 +85,10 @@ def read_number(text: str, *, spoken: bool = False) -> Number | None:
 
 def _without_parentheses(text: str) -> str:
     text = unwrapped(text)
+    if text.startswith(r"\text{") and closing(text, 5) == len(text) - 1:
+        text = text[6:-1].strip()
     while text[:1] == "(" and closing(text, 0) == len(text) - 1:
         text = unwrapped(text[1:-1].strip())
-    if text.startswith(r"\text{") and closing(text, 5) == len(text) - 1:
-        return text[6:-1].strip()
     return text
 
 
@@ -98,7 +100,7 @@ def _unsigned(text: str) -> tuple[Fraction, str] | None:
     if match := _DOTTED.match(text):
         return _repeated(match[1], match[2], match[3] + match[4] + match[5]), text[match.end() :]
     if match := _REPEATING.match(text):
-        return _repeated(match[1], match[2], match[3] or match[4]), text[match.end() :]
+        return _repeated(match[1], match[2], match[3] or match[4] or match[5]), text[match.end() :]
     if (match := _GOES_ON.match(text)) and (digits := _PERIOD.fullmatch(match[2])):
         period = digits[2] or digits[3]
         return _repeated(match[1], digits[1], period), text[match.end() :]

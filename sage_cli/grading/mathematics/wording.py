@@ -37,7 +37,7 @@ def _any_of(*alternatives: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![A-Za-z])(?:{either})s?(?![A-Za-z])", re.IGNORECASE)
 
 
-_DENIES = _any_of(_DENYING)
+DENIES = _any_of(_DENYING)
 CHANGES = _any_of(_DENYING, _COUNTING, _SMALL, _TENS)
 """Words that alter, count or deny what stands beside them."""
 _LETTERS = re.compile(r"[^\W\d_π]+(?:[ .'-]+[^\W\d_π]+)*\.?")
@@ -71,7 +71,12 @@ _OTHER_CHOICE = re.compile(
 )
 _DATE = re.compile(r"\d{4}-\d\d?-\d\d?|\d\d?([-/.])\d\d?\1\d{4}")
 _TIME = re.compile(r"(\d\d?)(?::([0-5]\d)(?::([0-5]\d))?)?(am|pm|noon|midnight)?", re.ASCII)
-_BASED = re.compile(r"(\d\w*|[A-F]+\w*(?=_\{1[1-6]\}))_\{(?:\\text\{)?(\d+)\}?\}")
+_BASED = re.compile(
+    r"(\d\w*|[A-F]+\w*(?=_\{1[1-6]\}))(?:_\{(?:\\text\{)?(\d+)\}?\}"
+    r"| ?(?:\\text ?\{)? ?\(?base (\d+)\)?\}?)"
+)
+_IN_PARENTHESES = re.compile(r"\((\w+)\)(?=_)")
+_PREFIXED = re.compile(r"0(?:(b)|(o)|x)([\dA-Fa-f]+)")
 _POINTS = re.compile(r"(\\(?:angle|triangle) )([A-Z]{2,})")
 
 
@@ -79,9 +84,9 @@ def same_wording(gold: str, answer: str) -> bool | None:
     """Return True or False if the normalised gold is no formula; None if it is one."""
     if choice := _CHOICE.fullmatch(_TEXT.sub(r"\1", gold).strip()):
         return choice[1] == _chosen(answer)
-    numerals = _BASED.fullmatch(gold), _BASED.fullmatch(answer)
-    if numerals[0] or numerals[1]:
-        return _digits(numerals[0]) == _digits(numerals[1])
+    numerals = _digits(gold), _digits(answer)
+    if numerals[0] or (numerals[1] and not _PREFIXED.fullmatch(answer)):
+        return numerals[0] == numerals[1]
     if (text := _TEXT.fullmatch(gold)) and re.search(r"\d", gold):
         return text[1] == answer
     if (time := _time_of_day(gold)) and not _may_be_ratio(gold):
@@ -113,8 +118,15 @@ def _chosen(answer: str) -> str | None:
     return chosen[1] if chosen and not _OTHER_CHOICE.search(chosen[2]) else None
 
 
-def _digits(numeral: re.Match[str] | None) -> tuple[str, str] | None:
-    return (numeral[1].lstrip("0").upper() or "0", numeral[2]) if numeral else None
+def _digits(text: str) -> tuple[str, str] | None:
+    """Return the digits and the base of 52_8, (52)_8, 52 (base 8) and 0x2A."""
+    if prefixed := _PREFIXED.fullmatch(text):
+        digits, base = prefixed[3], "2" if prefixed[1] else "8" if prefixed[2] else "16"
+    elif numeral := _BASED.fullmatch(_IN_PARENTHESES.sub(r"\1", text)):
+        digits, base = numeral[1], numeral[2] or numeral[3]
+    else:
+        return None
+    return digits.lstrip("0").upper() or "0", base
 
 
 def _time_of_day(text: str) -> tuple[int, ...] | None:
@@ -175,7 +187,7 @@ def stated(text: str) -> str:
     if sentence is None:
         return text
     subject, _, measure = sentence["subject"].partition(" in ")
-    if _DENIES.search(subject) or CHANGES.search(measure):
+    if DENIES.search(subject) or CHANGES.search(measure):
         return text
     if sentence["label"] and _LABELS.isdisjoint(subject.lower().split()):
         return text
