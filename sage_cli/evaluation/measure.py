@@ -6,12 +6,13 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 
 from rich.markup import escape
 
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import RefusedPromptsError, StoreError
-from sage_cli.evaluation.benchmarks import Benchmark, grader_for
+from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.stored import PolicySamples, counts_of
 from sage_cli.grading import Grade, Grader
 from sage_cli.problems.problem import Problem
@@ -52,6 +53,11 @@ class PolicySampler:
     def label(self) -> str:
         """The policy's label."""
         return self._samples.policy.label
+
+    @property
+    def opened(self) -> str | None:
+        """The thought that its prompts open (`PromptTemplate.opened`)."""
+        return self._samples.template.opened
 
     def samples_at(self, seed: int) -> SampleSet:
         """The set of `seed`, as it is."""
@@ -146,7 +152,7 @@ def measure(
     seeds = range(evaluation.seed, evaluation.seed + evaluation.seeds)
     with ExitStack() as open_graders:
         graders = [  # kept for all policies: their workers take a second to start
-            open_graders.enter_context(grader_for(benchmark.name, config.grading, config.prompt))
+            open_graders.enter_context(benchmark.grader(config.grading, config.prompt))
             for benchmark in benchmarks
         ]
         for samples in policies:
@@ -200,20 +206,25 @@ def sample_and_grade(
 ) -> GradeStore:
     """Sample and grade what a sample set lacks, and return its grades."""
     grades = GradeStore(sampler.samples_at(seed), grader.identity.mapping())
+    graded = partial(grade_rows, benchmark=benchmark, grader=grader, opened=sampler.opened)
     with ExitStack() as grading:
-        with _BackgroundGrading(grades, benchmark, grader) as background:
+        with _BackgroundGrading(grades, graded) as background:
             sampler.sample(seed, benchmark.problems, n, background.submit)
             doing = sampler.progress.doing(f"grading {sampler.label} on {benchmark.name}")
             grading.enter_context(doing)
         for rows in grades.missing(benchmark.golds, n):
-            grades.add(_with_grades(rows, grade_rows(rows, benchmark, grader)))
+            grades.add(_with_grades(rows, graded(rows)))
         grades.flush()
     return grades
 
 
-def grade_rows(rows: Sequence[Completion], benchmark: Benchmark, grader: Grader) -> list[Grade]:
-    """The grades of a benchmark's completions."""
-    return grader.grade_many([(benchmark.golds[row.problem_id], row.text) for row in rows])
+def grade_rows(
+    rows: Sequence[Completion], benchmark: Benchmark, grader: Grader, opened: str | None
+) -> list[Grade]:
+    """The grades of a benchmark's completions; `opened` is the template's."""
+    return grader.grade_many(
+        [(benchmark.golds[row.problem_id], f"{opened or ''}{row.text}") for row in rows]
+    )
 
 
 def _with_grades(
@@ -226,8 +237,10 @@ def _with_grades(
 class _BackgroundGrading:
     """Grades completions in a thread while others are sampled, and stores the grades."""
 
-    def __init__(self, grades: GradeStore, benchmark: Benchmark, grader: Grader) -> None:
-        self._grades, self._benchmark, self._grader = grades, benchmark, grader
+    def __init__(
+        self, grades: GradeStore, graded: Callable[[list[Completion]], list[Grade]]
+    ) -> None:
+        self._grades, self._graded = grades, graded
         self._pending: deque[tuple[list[Completion], Future[list[Grade]]]] = deque()
         self._thread = ThreadPoolExecutor(1)
 
@@ -242,7 +255,7 @@ class _BackgroundGrading:
 
     def submit(self, rows: list[Completion]) -> None:
         """Grade `rows` too. An error in the thread is raised by a later call or at the end."""
-        future = self._thread.submit(grade_rows, rows, self._benchmark, self._grader)
+        future = self._thread.submit(self._graded, rows)
         self._pending.append((rows, future))
         while self._pending and self._pending[0][1].done():
             self._store_first()

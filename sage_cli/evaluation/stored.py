@@ -10,7 +10,7 @@ from typing import Any
 
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, StoreError
-from sage_cli.evaluation.benchmarks import Benchmark, grader_for
+from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.metrics import Counts
 from sage_cli.metrics.counts import SampleGrades
 from sage_cli.models.compatibility import refuse_other_template
@@ -51,7 +51,7 @@ class PolicySamples:
         allowed.
         """
         if policy.imported:
-            parameters = SamplingParameters.from_section(config.sampling, stop=None)
+            parameters = SamplingParameters.from_section(config.sampling)
             dtype = sampled_dtype(config.model)
             return ImportedSamples(policy, config.prompt, parameters, dtype, root)
         if config.grading.judge == IMPORTED_JUDGE:
@@ -60,33 +60,32 @@ class PolicySamples:
                 "grade both with one judge: --set grading.judge=math",
             )
         sampling = config.sampling
-        stop = PromptTemplate(config.prompt).stop if sampling.stop_at_answer else None
-        parameters = SamplingParameters.from_section(sampling, stop=stop)
-        samples = cls(
+        template = _template(policy, config.prompt, sampling.served)
+        allowed = config.evaluation.allow_template_mismatch
+        refuse_other_template(policy, template, allowed=allowed, use="this evaluation")
+        parameters = SamplingParameters.from_section(
+            sampling, template if sampling.stop_at_answer else None
+        )
+        return cls(
             policy, config.prompt, parameters, sampled_dtype(config.model), root, sampling.served
         )
-        allowed = config.evaluation.allow_template_mismatch
-        refuse_other_template(policy, samples.template, allowed=allowed, use="this evaluation")
-        return samples
 
     @classmethod
     def for_rollouts(cls, policy: Policy, config: SageConfig, root: Path) -> PolicySamples:
         """The samples that a training takes beforehand, as it would sample rollouts."""
-        stop = PromptTemplate(config.prompt).stop
-        parameters = SamplingParameters.from_section(config.rollout, stop=stop)
+        template = _template(policy, config.prompt, {})
+        parameters = SamplingParameters.from_section(config.rollout, template)
         return cls(policy, config.prompt, parameters, sampled_dtype(config.model), root)
 
     @property
     def in_chat(self) -> bool:
         """Return True if a server is sent messages and applies its own template to them."""
-        return self.served.get("server_form") == "chat"
+        return _in_chat(self.served)
 
     @cached_property
     def template(self) -> PromptTemplate:
         """The prompt's template as far as it is known without loading the tokenizer."""
-        if self.in_chat:
-            return PromptTemplate(self.prompt)
-        return PromptTemplate.from_section(self.prompt, self.policy.tokenizer_facts)
+        return _template(self.policy, self.prompt, self.served)
 
     def model(self, progress: Progress) -> Any:
         """Load the policy to read texts, in the type in which it is sampled from."""
@@ -103,7 +102,9 @@ class PolicySamples:
         """The set of one evaluation seed."""
         policy = self.policy
         sampling = {
-            **asdict(self.parameters),
+            **{key: value for key, value in asdict(self.parameters).items() if key != "opened"},
+            # without it a completion was ended inside its thought
+            **({"thought": "whole"} if self.parameters.engine_stop != self.parameters.stop else {}),
             "dtype": policy.dtype(self.dtype),
             # the ends that the model's own files name are part of its fingerprint
             "eos": None if self.in_chat else policy.tokenizer_facts.eos_token,
@@ -111,6 +112,19 @@ class PolicySamples:
         }
         identity = SampleIdentity(policy.fingerprint, self.template.hash, sampling, seed)
         return SampleSet(self.root, identity, read_only=read_only)
+
+
+def _in_chat(served: Mapping[str, str]) -> bool:
+    return served.get("server_form") == "chat"
+
+
+def _template(policy: Policy, prompt: PromptSection, served: Mapping[str, str]) -> PromptTemplate:
+    tokenizer = None if _in_chat(served) else policy.tokenizer_facts
+    return (
+        PromptTemplate(prompt)
+        if tokenizer is None
+        else PromptTemplate.from_section(prompt, tokenizer)
+    )
 
 
 @dataclass(frozen=True)
@@ -198,7 +212,7 @@ def stored_grades(
 ) -> Iterator[tuple[SampleSet, GradeStore]]:
     """For each evaluation seed its sample set, and the grades of the configured grader on it."""
     evaluation = config.evaluation
-    with grader_for(benchmark.name, config.grading, config.prompt) as grader:
+    with benchmark.grader(config.grading, config.prompt) as grader:
         for seed in range(evaluation.seed, evaluation.seed + evaluation.seeds):
             stored = samples.at(seed, read_only=True)
             yield stored, GradeStore(stored, grader.identity.mapping())

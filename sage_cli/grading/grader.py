@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import lru_cache, partial
+from operator import attrgetter
 
 from sage_cli.grading.grades import (
     GRADING_VERSION,
@@ -20,8 +22,9 @@ from sage_cli.grading.grades import (
 from sage_cli.grading.judges import find_judge, label_of, package_of
 from sage_cli.grading.mathematics.notation import MAX_LENGTH, gold_text
 from sage_cli.grading.workers import WorkerPool, WorkerProcess
-from sage_cli.settings.judge_names import Extraction, each_gold
+from sage_cli.settings.judge_names import Extraction, Unfinished, each_gold
 from sage_cli.settings.own_code import names_code
+from sage_cli.thoughts import is_open
 
 _REMEMBERED = 65_536
 _MAX_TEXT = 100_000
@@ -39,7 +42,8 @@ class Grader:
 
     `judge` is the kind of answer, `mode` the strictness of mathematics (`strict` or `math-verify`),
     `tolerance` is relative and None where answers must be exact. `extract` is the place of the
-    answer (see `extract.py`); `boxed` is short for `extract="boxed"`. A pair has `timeout_s` whole
+    answer (see `extract.py`); `boxed` is short for `extract="boxed"`. `unfinished` says what a
+    completion is that ends inside a thought. A pair has `timeout_s` whole
     seconds, and a worker may grow by `memory_mb`. Workers start with the first pair that needs
     one. `identity` is all of that but the number of workers: the key of stored grades.
 
@@ -59,6 +63,7 @@ class Grader:
         answer_close: str = AnswerTags.close,
         boxed: bool = False,
         extract: Extraction | None = None,
+        unfinished: Unfinished = "wrong",
     ) -> None:
         place: Extraction = extract or ("boxed" if boxed else "tags")
         if place == "text" and judge != "math":
@@ -74,6 +79,7 @@ class Grader:
             extract=place,
             timeout_s=timeout_s,
             memory_mb=memory_mb,
+            unfinished=unfinished,
             version=f"{GRADING_VERSION}, {package}" if package else str(GRADING_VERSION),
         )
         start = partial(WorkerProcess, memory_mb, judge, mode, place)
@@ -101,11 +107,18 @@ class Grader:
 
         Of several golds, of which any is right, the best grade counts.
         """
+        pairs = list(pairs)
         asked = [(each_gold(gold_text(gold)), completion) for gold, completion in pairs]
         grades = iter(self._graded([(gold, text) for golds, text in asked for gold in golds]))
-        return [max((next(grades) for _ in golds), key=_credit) for golds, _ in asked]
+        best = [max((next(grades) for _ in golds), key=attrgetter("reward")) for golds, _ in asked]
+        return [
+            replace(grade, reason=self._reason(*pair, grade))
+            if grade.status in ("unparseable", "timeout", "error")
+            else grade
+            for pair, grade in zip(pairs, best, strict=True)
+        ]
 
-    def _graded(self, pairs: Iterable[tuple[str, object]]) -> list[Grade]:
+    def _graded(self, pairs: Sequence[tuple[str, object]]) -> list[Grade]:
         """Return a grade for each pair; equal (gold, answer) pairs are judged once."""
         read = [(gold, self._extracted(completion)) for gold, completion in pairs]
         judged: dict[Pair, Judged | None] = {}
@@ -118,13 +131,15 @@ class Grader:
             if status != "error":
                 self._remember(pair, status)
         return [
-            Grade("unparseable" if gold else "error", None)
+            Grade(
+                ("wrong" if self._is_cut(completion) else "unparseable") if gold else "error", None
+            )
             if answer is None
             # a whole text that was searched is no answer
             else Grade.from_judged(
                 _known(judged[gold, answer]), None if self._place == "text" else answer
             )
-            for gold, answer in read
+            for (gold, answer), (_, completion) in zip(read, pairs, strict=True)
         ]
 
     def grade(self, gold: object, completion: object) -> Grade:
@@ -132,9 +147,38 @@ class Grader:
         return self.grade_many([(gold, completion)])[0]
 
     def _extracted(self, completion: object) -> str | None:
-        if not isinstance(completion, str):
+        if not isinstance(completion, str) or self._is_cut(completion):
             return None
         return extract(completion, self._tags, self._place)
+
+    def _reason(self, gold: object, completion: object, grade: Grade) -> str:
+        """Return why the answer is neither right nor wrong."""
+        if grade.status == "timeout":
+            return f"the comparison took more than {self.identity.timeout_s} s"
+        if grade.status == "error":
+            if not isinstance(gold, str | int | float):
+                return f"the gold is no text or number: {str(gold)[:100]}"
+            if not gold_text(gold):
+                return "the gold is blank"
+            if len(gold_text(gold)) > self._longest_gold:
+                return f"the gold has more than {self._longest_gold:,} characters"
+            return f"judge '{self.identity.judge}' can't read the gold, or failed"
+        if not isinstance(completion, str):
+            return "the completion is no text"
+        if grade.extracted is None and self._place != "text":
+            box, tags = r"\boxed{}", f"{self._tags.open} ... {self._tags.close}"
+            return f"nothing closed stands in {box if self._place == 'boxed' else tags}"
+        answer = grade.extracted or completion
+        if answer.isspace() or grade.extracted == "":
+            return "the answer is blank"
+        if len(answer) > self._longest:
+            return f"the answer has more than {self._longest:,} characters"
+        return f"judge '{self.identity.judge}' can't read the answer"
+
+    def _is_cut(self, completion: object) -> bool:
+        """Return True for a thought without an end, where no answer counts."""
+        wrong = self.identity.unfinished == "wrong"
+        return wrong and isinstance(completion, str) and is_open(completion)
 
     def _quick(self, gold: str, answer: str) -> Judged | None:
         if not gold or len(gold) > self._longest_gold:
@@ -190,11 +234,6 @@ class Grader:
                 self._known.popitem(last=False)
 
 
-def _credit(grade: Grade) -> tuple[float, bool]:
-    """Order the grades by several golds: what ran out of time might have been right."""
-    return grade.reward, grade.status == "timeout"
-
-
 def _known(judged: Judged | None) -> Judged:
     return "error" if judged is None else judged
 
@@ -230,13 +269,8 @@ def check_golds(
     tags = AnswerTags()
     with Grader(judge=judge, mode=mode, tolerance=tolerance) as grader:
         grades = grader.grade_many((gold, f"{tags.open}{gold}{tags.close}") for _, gold in golds)
-    return list(
-        dict.fromkeys(
-            id_
-            for (id_, _), grade in zip(golds, grades, strict=True)
-            if _is_unfit(grade, is_function)
-        )
-    )
+    pairs = zip(golds, grades, strict=True)
+    return list(dict.fromkeys(id_ for (id_, _), g in pairs if _is_unfit(g, is_function)))
 
 
 def _is_unfit(grade: Grade, is_function: bool) -> bool:

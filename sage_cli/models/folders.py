@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -100,6 +100,46 @@ def require_model(path: str) -> None:
             f"no model can be loaded from {path}: it holds neither config.json nor {ADAPTER_FILE}",
             "name a Hugging Face folder with config.json and *.safetensors, or a model of the Hub",
         )
+
+
+def require_whole_weights(path: str | Path) -> None:
+    """Raise DataError where a local folder's weights are missing or cut off, by their headers.
+
+    Its base's too, where it is an adapter.
+    """
+    folder = Path(path)
+    if not is_model_folder(folder) or without_weights(folder) is not None:
+        return
+    files = {file.name: file for file in sorted(folder.glob("*.safetensors"))}
+    indexed = read_json(folder / "model.safetensors.index.json").get("weight_map", {})
+    if missing := sorted({*indexed.values()} - {*files}) if files else ["*.safetensors"]:
+        other = "; of *.bin none is read" if any(folder.glob("*.bin")) else ""
+        raise DataError(
+            f"{folder} has no {', '.join(missing)}{other}",
+            "fetch the model again, or save it by Transformers' save_pretrained, which writes "
+            "safetensors",
+        )
+    for file in files.values():
+        size, whole = file.stat().st_size, _whole_size(file)
+        if size != whole:
+            rest = "ends within its header" if whole is None else f"should have {whole:,}"
+            raise DataError(f"{file} has {size:,} bytes and {rest}", "fetch or copy it again")
+    if is_adapter(folder):
+        require_whole_weights(adapter_base(folder))
+
+
+def _whole_size(file: Path) -> int | None:
+    """Return the bytes that a safetensors file has by its header; None where that is none."""
+    with file.open("rb") as opened:
+        length = int.from_bytes(opened.read(8), "little")
+        if 8 + length > file.stat().st_size:
+            return None
+        try:
+            header = json_value(opened.read(length))
+            ends = [entry["data_offsets"][1] for key, entry in header.items() if key[:2] != "__"]
+            return 8 + length + max(ends, default=0)
+        except (ValueError, AttributeError, KeyError, TypeError, IndexError):
+            return None
 
 
 def require_folder(path: str | Path) -> None:
@@ -250,6 +290,34 @@ class TokenizerFacts:
     bos_token: str | None = None
     begins_with_bos: bool = False
 
+    def apply_chat_template(
+        self, conversation: Sequence[Mapping[str, str]], *, tokenize: bool, **given: Any
+    ) -> str:
+        """Return a conversation as text, as Transformers renders it."""
+        assert not tokenize
+        from jinja2 import TemplateError
+        from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+        def refuse(message: str) -> None:
+            raise TemplateError(message)
+
+        def as_json(value: Any, **_: Any) -> str:
+            return json.dumps(value, ensure_ascii=False)
+
+        environment = ImmutableSandboxedEnvironment(
+            trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
+        )
+        environment.filters["tojson"] = as_json
+        named = self.chat_template
+        template = named["default"] if isinstance(named, dict) else named
+        # marks of what a training learns from, unknown to Jinja itself
+        template = re.sub(r"\{%-?\s*(?:end)?generation\s*-?%\}", "", template)
+        tokens = {"bos_token": self.bos_token, "eos_token": self.eos_token}
+        given |= {name: token for name, token in tokens.items() if token is not None}
+        return environment.from_string(template).render(
+            messages=conversation, raise_exception=refuse, **given
+        )
+
 
 def tokenizer_facts(folder: Path) -> TokenizerFacts | None:
     """Return the facts of the tokenizer in `folder`; None where its files don't tell."""
@@ -308,25 +376,32 @@ def shape(config: Mapping[str, Any]) -> Facts:
     return {name: text[name] for name in _SHAPE if name in text}
 
 
-def attention_cap(path: str, revision: str | None = None) -> dict[str, float]:
-    """Return the cap on attention scores that a config.json tells, as part of an identity.
+def text_part(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the content of a config.json with what it says of the text model on top."""
+    return {**config, **(config.get("text_config") or {})}
 
-    Empty without one, or where the file isn't here. Before the cap was kept, weights and scores of
-    such models were others.
+
+def model_config(path: str, revision: str | None = None) -> Mapping[str, Any]:
+    """Return what a model's config.json, an adapter's base's, says of the text model.
+
+    Empty where it isn't here.
     """
     try:
         folder = model_files(path, revision)
     except DataError:
         return {}
     if is_adapter(folder):
-        return attention_cap(adapter_base(folder))
-    cap = text_part(read_json(folder / "config.json")).get("attn_logit_softcapping")
+        return model_config(adapter_base(folder), revision)
+    return text_part(read_json(folder / "config.json"))
+
+
+def attention_cap(path: str, revision: str | None = None) -> dict[str, float]:
+    """Return the cap on a model's attention scores, as part of an identity; empty without one.
+
+    Before the cap was kept, weights and scores of such models were others.
+    """
+    cap = model_config(path, revision).get("attn_logit_softcapping")
     return {"attention_cap": cap} if cap else {}
-
-
-def text_part(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the content of a config.json with what it says of the text model on top."""
-    return {**config, **(config.get("text_config") or {})}
 
 
 def facts_of_folder(folder: Path) -> Facts:

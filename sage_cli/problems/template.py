@@ -5,12 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
+from datetime import date
+from functools import cached_property
 from typing import Any, Protocol
 
 from sage_cli.errors import ConfigurationError
 from sage_cli.settings.sections.model import QUESTION, PromptSection
+from sage_cli.thoughts import CLOSE, OPEN
 
 BOXED = r"\boxed{"
+TODAY = date(2024, 7, 26)
+"""The date that chat templates print which ask for today's: a prompt is the same on every day."""
 
 
 class TemplateTokenizer(Protocol):
@@ -82,6 +87,7 @@ class PromptTemplate:
                     chat_messages(section, user),
                     tokenize=False,
                     add_generation_prompt=True,
+                    **({"strftime_now": TODAY.strftime} if self._is_dated else {}),
                     **section.chat_template_kwargs,
                 )
             )
@@ -118,14 +124,41 @@ class PromptTemplate:
         """The text that ends generation: the closing answer tag; None when the answer is boxed."""
         return self.section.answer_close if self.section.answer == "tags" else None
 
+    @cached_property
+    def opened(self) -> str | None:
+        """The thought in which a completion begins: `<think>` where the prompt ends with it.
+
+        Empty where the completion may open one itself; None where none is expected.
+        """
+        section = self.section
+        in_chat = section.format == "chat"
+        named = self._chat_text if in_chat else section.reasoning_open
+        if not (OPEN in named or CLOSE in named):
+            return None
+        prompt = self.render(QUESTION).rstrip()
+        if prompt.endswith(CLOSE):
+            return None
+        return OPEN if prompt.endswith(OPEN) else ""
+
+    @property
+    def _chat_text(self) -> str:
+        """The Jinja text of the chat template; empty without one, as where a server has its own."""
+        return str(getattr(self.tokenizer, "chat_template", None) or "")
+
+    @property
+    def _is_dated(self) -> bool:
+        return "strftime_now" in self._chat_text
+
     @property
     def hash(self) -> str:
         """Twelve hexadecimal digits that change with whatever changes the text."""
         prompt: Any
         section = self.section
         if section.format == "chat":
-            # rendered it may print today's date; without a tokenizer it is a server's own
+            # without a tokenizer it is a server's own
             prompt = [getattr(self.tokenizer, "chat_template", None), section.system]
+            if self._is_dated:
+                prompt.append(TODAY.isoformat())
             if section.user != QUESTION or section.chat_template_kwargs:
                 prompt += [section.user, section.chat_template_kwargs]
         else:

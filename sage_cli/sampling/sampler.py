@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
+from sage_cli.problems.template import PromptTemplate
 from sage_cli.settings.own_code import in_words, load_plugin
 from sage_cli.settings.sections.model import PromptSection
 from sage_cli.settings.sections.sampling import SAMPLER_GROUP, DecodingSection, SamplingSection
@@ -22,7 +23,8 @@ class SamplingParameters:
     """All that decides a completion's distribution besides model and prompt.
 
     `temperature` 0 is greedy; `top_k` 0 and `min_p` 0 are off; `stop` is the text that ends a
-    completion and stays in it (None: only the end-of-sequence token does).
+    completion and stays in it (None: only the end-of-sequence token does). `opened` is the
+    template's (`PromptTemplate.opened`): inside a thought the stop text ends nothing.
     """
 
     temperature: float
@@ -31,17 +33,29 @@ class SamplingParameters:
     min_p: float
     max_tokens: int
     stop: str | None
+    opened: str | None = None
+
+    @property
+    def engine_stop(self) -> str | None:
+        """The stop text for an engine that knows of no thoughts; None where there may be one."""
+        return self.stop if self.opened is None else None
 
     @classmethod
-    def from_section(cls, section: DecodingSection, *, stop: str | None) -> SamplingParameters:
-        """Return the settings of `sampling` or `rollout` that decide the distribution."""
+    def from_section(
+        cls, section: DecodingSection, template: PromptTemplate | None = None
+    ) -> SamplingParameters:
+        """Return the settings of `sampling` or `rollout` that decide the distribution.
+
+        Completions end at the stop text of `template`, if it is given.
+        """
         return cls(
             temperature=section.temperature,
             top_p=section.top_p,
             top_k=section.top_k,
             min_p=section.min_p,
             max_tokens=section.max_tokens,
-            stop=stop,
+            stop=template.stop if template else None,
+            opened=template.opened if template else None,
         )
 
 
@@ -155,6 +169,48 @@ def build_sampler(setup: SamplerSetup) -> Sampler:
             return _transformers(setup)
         case name:
             return _plugin(name, setup)
+
+
+_WINDOWS = ("sliding_attention", "chunked_attention")
+
+
+def length_obstacles(config: Mapping[str, Any], reach: int) -> Iterator[str]:
+    """Yield why texts of `reach` tokens depend on their length by more than earlier tokens."""
+    ropes = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    by_layer = all(isinstance(settings, Mapping) for settings in ropes.values())
+    for rope in ropes.values() if by_layer else [ropes]:
+        kind = rope.get("rope_type") or rope.get("type")
+        # beyond this length the encoding of all positions changes, also of stored keys
+        unchanged = config.get("max_position_embeddings", reach)
+        if kind == "longrope":
+            unchanged = rope.get("original_max_position_embeddings", unchanged)
+        if kind in ("dynamic", "longrope") and reach > unchanged:
+            yield (
+                f"encodes positions by '{kind}' RoPE, which changes beyond {unchanged} tokens, and "
+                f"a text may have {reach}"
+            )
+    scale = config.get("floor_scale")
+    if scale is not None and config.get("attn_temperature_tuning") and reach >= scale:
+        yield f"scales queries beyond {scale} tokens, and a text may have {reach}"
+
+
+def planned_obstacles(config: Mapping[str, Any], reach: int) -> Iterator[str]:
+    """Yield why our decoder can't sample from a model, as far as its config.json tells.
+
+    The decoder itself asks the model, layer by layer.
+    """
+    if config.get("attn_logit_softcapping") is not None:
+        yield "attends with 'softcap'"
+    if config.get("model_type") == "gpt_oss":
+        yield "attends with sinks"
+    layers = config.get("layer_types") or _WINDOWS
+    if {"linear_attention", "mamba"} & {*layers}:
+        yield "keeps a recurrent state beside its attention"
+    window = config.get("sliding_window") or config.get("attention_chunk_size")
+    used = config.get("use_sliding_window", True) and {*_WINDOWS} & {*layers}
+    if window is not None and used and window < reach:
+        yield f"attends in windows or chunks of {window} tokens, and a text may have {reach}"
+    yield from length_obstacles(config, reach)
 
 
 def chosen_backend(section: SamplingSection) -> str:

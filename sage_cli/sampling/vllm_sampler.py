@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sage_cli.errors import RefusedPromptsError, SamplingError
-from sage_cli.models.folders import adapter_base, is_adapter, model_files, read_json
+from sage_cli.models.folders import adapter_base, is_adapter, model_config, model_files, read_json
 from sage_cli.sampling.engines import (
     known_settings,
     lora_rank,
@@ -20,6 +20,7 @@ from sage_cli.sampling.engines import (
     refuse_unknown,
 )
 from sage_cli.sampling.sampler import Sampler, SampleRequest, SamplerSetup, sample_seed, too_long
+from sage_cli.sampling.stopping import Stopping
 from sage_cli.settings.own_code import in_words
 from sage_cli.store.sample_parts import Completion
 
@@ -49,9 +50,7 @@ def _refuse_unfit(setup: SamplerSetup, gpus: int) -> None:
         refuse_unknown(setup.section.vllm, known_settings(arguments))
     each = setup.section.tensor_parallel
     if each > 1:
-        path = str(setup.model)
-        base = adapter_base(Path(path)) if is_adapter(Path(path)) else path
-        refuse_division(each, read_json(model_files(base, setup.revision) / "config.json"))
+        refuse_division(each, model_config(str(setup.model), setup.revision))
         refuse_missing_gpus(1, each, gpus)
 
 
@@ -103,7 +102,11 @@ class VllmSampler(Sampler):
             options = {"enable_lora": True, "max_lora_rank": lora_rank(model)}
         self._tokenizer, self._parameters = setup.tokenizer(), setup.parameters
         self._adapter, self._rows = adapter, setup.section.batch_rows
-        self._ends = _ends(base, setup.revision)
+        # the engine knows the end of its own tokenizer, which an adapter may have changed
+        ends = {*_ends(base, setup.revision), self._tokenizer.eos_token_id}
+        self._stopping = Stopping(
+            self._tokenizer, sorted(ends - {None}), len(self._tokenizer), self._parameters
+        )
         try:
             self._engine: Any = LLM(
                 base,
@@ -170,7 +173,7 @@ class VllmSampler(Sampler):
                 break
             for output in self._engine.step():
                 if output.finished:
-                    yield _completion(output.outputs[0], *running.pop(output.request_id))
+                    yield self._completion(output.outputs[0], *running.pop(output.request_id))
         if refused:
             raise RefusedPromptsError(refused)
 
@@ -197,9 +200,10 @@ class VllmSampler(Sampler):
             presence_penalty=0.0,
             frequency_penalty=0.0,
             max_tokens=p.max_tokens,
-            stop=p.stop,
-            stop_token_ids=self._ends,
+            stop=p.engine_stop,
+            stop_token_ids=self._stopping.eos_ids,
             include_stop_str_in_output=True,
+            skip_special_tokens=False,  # a tag may be one
             seed=sample_seed(request.seed, request.problem_id, index),
         )
         self._engine.add_request(
@@ -207,8 +211,8 @@ class VllmSampler(Sampler):
         )
         return name
 
-
-def _completion(output: Any, request: SampleRequest, index: int) -> Completion:
-    reason = "length" if output.finish_reason == "length" else "stop"
-    ids = tuple(output.token_ids)
-    return Completion(request.problem_id, index, request.seed, output.text, len(ids), reason, ids)
+    def _completion(self, output: Any, request: SampleRequest, index: int) -> Completion:
+        reason = "length" if output.finish_reason == "length" else "stop"
+        ids, ending = self._stopping.cut(tuple(output.token_ids), reason)
+        seed, text, reason = request.seed, ending.text, ending.reason
+        return Completion(request.problem_id, index, seed, text, len(ids), reason, tuple(ids))

@@ -34,6 +34,7 @@ _GRADING = (
     # Math-Verify is given the completion, not what stands between the tags
     Difference("grading.mode", "math-verify"),
     Difference("grading.extract", "text"),
+    Difference("grading.unfinished", "graded"),
 )
 
 DIFFERENCES = (

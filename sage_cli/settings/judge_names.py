@@ -18,6 +18,9 @@ there are no such tags; or Math-Verify looks for it in the whole completion."""
 
 EXTRACTIONS: tuple[Extraction, ...] = get_args(Extraction)
 
+Unfinished = Literal["wrong", "graded"]
+"""What a completion is that ends inside a thought."""
+
 MODES: tuple[GradingMode, ...] = get_args(GradingMode)
 
 BUILT_IN_JUDGES = ("math", "roles")
@@ -46,10 +49,9 @@ def any_of(golds: Sequence[str]) -> str:
 
 def each_gold(gold: str) -> tuple[str, ...]:
     """Return the golds that `any_of` put together; any other gold alone."""
-    if not gold.startswith(f"{_ANY_OF}["):
+    if not gold.startswith(f'{_ANY_OF}["'):
         return (gold,)
     try:
-        golds = json_value(gold.removeprefix(_ANY_OF))
+        return tuple(map(str, json_value(gold.removeprefix(_ANY_OF))))
     except ValueError:
         return (gold,)
-    return tuple(golds) if all(isinstance(text, str) for text in golds) and golds else (gold,)

@@ -28,6 +28,8 @@ from sage_cli.models.planned import policy_and_reference
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
+from sage_cli.sampling.sampler import SamplingParameters
+from sage_cli.sampling.stopping import Stopping, eos_ids
 from sage_cli.settings.sections.model import PretrainedModel
 from sage_cli.settings.sections.sampling import RolloutSection, VllmRolloutSection
 from sage_cli.store.run import Run
@@ -103,7 +105,9 @@ def train(training: Training, run: Run, watch: Watch | None, _progress: Progress
         validator = held.enter_context(validating(training.validation, tokenizer, on_sampled))
 
         def grades(golds: Sequence[str], completions: Sequence[str]) -> list[Grade]:
-            return grader.grade_many(list(zip(golds, completions, strict=True)))
+            opened = template.opened or ""
+            texts = [opened + completion for completion in completions]
+            return grader.grade_many(list(zip(golds, texts, strict=True)))
 
         inputs = RlInputs(
             model=model,
@@ -113,7 +117,9 @@ def train(training: Training, run: Run, watch: Watch | None, _progress: Progress
             grader=grades,
             reference_completions=reference_completions(training),
             validator=validator,
-            sample=sampled_rollouts(config.rollout, config.rl.seed, tokenizer),
+            sample=sampled_rollouts(
+                rollout_parameters(config.rollout, template), config.rl.seed, tokenizer
+            ),
         )
         train_rl(config, inputs, run, watch.on_step if watch else _nobody)
 
@@ -156,8 +162,14 @@ def build_trainer(config: SageConfig, inputs: RlInputs, run: Run, on_step: OnSte
     rl, tracking, problems = _online(config), config.tracking, [p for _, p in inputs.prompts]
     arguments = grpo_arguments(config, run.checkpoints, processes=world_size())
     context = _context_length(config, inputs)
+    ends = eos_ids(inputs.model, inputs.tokenizer)
+    template = PromptTemplate.from_section(config.prompt, inputs.tokenizer)
+    parameters, stopping = rollout_parameters(config.rollout, template), None
+    if parameters.stop is not None:
+        stopping = Stopping(inputs.tokenizer, ends, len(inputs.tokenizer), parameters)
     if config.rollout.backend == "vllm":
         arguments.vllm_max_model_length = context
+        arguments.generation_kwargs = vllm_ends(parameters, ends)
     if inputs.reference is not None:
         # TRL loads the reference from where the policy's configuration says it came from
         inputs.model.config._name_or_path = str(inputs.reference)
@@ -176,7 +188,7 @@ def build_trainer(config: SageConfig, inputs: RlInputs, run: Run, on_step: OnSte
         guide=config.guide.for_training(rl.steps),
         reference_completions=stored if config.anchor.kl == "forward" else None,
         writer=StepWriter(run, tracking, on_step, stop_when_stuck=rl.stop_when_stuck),
-        engine_stop=engine_stop(config),
+        stopping=stopping,
         validator=inputs.validator,
         noted=Noted([problem.id for problem in problems], hooks.reward, ledger, kept),
         sample=inputs.sample if config.rollout.backend == "sampler" else None,
@@ -298,7 +310,7 @@ def grpo_arguments(config: SageConfig, output: Path, *, processes: int = 1) -> G
         log_completions=False,
         ddp_find_unused_parameters=False,
         **rl.trl_arguments(),
-        **_rollout(config.rollout, engine_stop(config)),
+        **_rollout(config.rollout),
         **common_arguments(rl, output, model.compute_dtype),
     )
 
@@ -308,20 +320,26 @@ def save_interval(rl: Method) -> int:
     return -(-rl.save_every // rl.steps_per_batch) * rl.steps_per_batch
 
 
-def engine_stop(config: SageConfig) -> str | None:
-    """Return the text at which vLLM ends a rollout; None where only end-of-sequence does.
+def rollout_parameters(rollout: RolloutSection, template: PromptTemplate) -> SamplingParameters:
+    """Return how rollouts are sampled and where they end, under every backend."""
+    return SamplingParameters.from_section(rollout, template if rollout.stop_at_answer else None)
 
-    TRL calls `generate` of Transformers without a tokenizer, which can't stop at a text then.
+
+def vllm_ends(parameters: SamplingParameters, ends: Sequence[int]) -> dict[str, Any]:
+    """Return where vLLM ends a rollout: at all end-of-sequence ids, and at the stop text.
+
+    TRL leaves them to the engine, which knows those of the base alone.
     """
-    if config.rollout.backend != "vllm":
-        return None
-    return PromptTemplate(config.prompt, "").stop
+    arguments: dict[str, Any] = {"stop_token_ids": list(ends)}
+    if parameters.engine_stop is not None:
+        # a tag may be a special token of the engine's tokenizer
+        shown = {"include_stop_str_in_output": True, "skip_special_tokens": False}
+        arguments |= {"stop": [parameters.engine_stop], **shown}
+    return arguments
 
 
-def _rollout(rollout: RolloutSection, stop: str | None) -> dict[str, Any]:
-    ending = {"stop": [stop], "include_stop_str_in_output": True}
+def _rollout(rollout: RolloutSection) -> dict[str, Any]:
     return {
-        "generation_kwargs": ending if stop is not None else None,
         "temperature": rollout.temperature,
         "top_p": rollout.top_p,
         "top_k": rollout.top_k,

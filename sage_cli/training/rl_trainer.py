@@ -22,6 +22,7 @@ from sage_cli.guides import Signals
 from sage_cli.methods.formulas import AdvantageInputs, Measure, Texts, Update, checked
 from sage_cli.methods.hooks import Batch, Generated, Hooks, Row
 from sage_cli.methods.method import OnlineMethod
+from sage_cli.sampling.stopping import Stopping
 from sage_cli.settings.own_code import load_plugin
 from sage_cli.settings.sections.training import AnchorSection
 from sage_cli.store.files import read_object, write_json
@@ -38,6 +39,7 @@ from sage_cli.training.reference import (
     forward_kl_loss,
 )
 from sage_cli.training.rollout_engine import ask_for_each_row, merge_beside
+from sage_cli.training.shared_prompts import regrouped
 from sage_cli.training.step_record import (
     Phases,
     StepWriter,
@@ -67,7 +69,7 @@ class RlTrainer(SealedCheckpoints, AnchoredTrainer):
     Completions are sampled by `sample`, or by TRL where there is none; what is sampled is `noted`.
     `rollouts` are completions of the generation batch at hand, one of each prompt of this process;
     `rewards_BF` the parts F of the reward of all processes' completions, weighted; `raw_BF` what
-    the reward functions say. A text that holds `engine_stop` was ended there by the engine.
+    the reward functions say. Rollouts are cut where `stopping` ends them, if it is given.
     `phases` has the seconds of the step at hand. Checkpoints hold memories and a moved reference,
     too.
     """
@@ -86,14 +88,14 @@ class RlTrainer(SealedCheckpoints, AnchoredTrainer):
         sample: SampleRollouts | None,
         noted: Noted,
         writer: StepWriter,
-        engine_stop: str | None,
+        stopping: Stopping | None,
         validator: Validator | None,
         **arguments: Any,
     ) -> None:
         self.rl, self.hooks, self.paid, self.anchor = rl, hooks, paid, anchor
         self.reference_completions, self.sample_rollouts = reference_completions, sample
         self.noted, self.writer, self.validator = noted, writer, validator
-        self.engine_stop = engine_stop
+        self.stopping = stopping
         self.phases, self.rows = Phases(), RowSignals()
         self.rollouts: list[Record] = []
         self.advantage_memory: dict[str, Any] = {}
@@ -126,6 +128,18 @@ class RlTrainer(SealedCheckpoints, AnchoredTrainer):
         return super().train(*arguments, **keywords)
 
     # a generation batch: sampled, graded, given advantages
+
+    def _prepare_inputs(self, generation_batch: Any) -> Batch:
+        before = self.buffered
+        inputs: Batch = super()._prepare_inputs(generation_batch)
+        # a loss whose rows weigh by their micro-batch keeps the micro-batches that TRL shuffled
+        if self.buffered is before or self.rl.shapes_tokens or self.loss_type == "bnpo":
+            return inputs
+        batches, calls = self.buffered, self.args.gradient_accumulation_steps
+        steps = (batches[begin : begin + calls] for begin in range(0, len(batches), calls))
+        micro_batches = [batch for step in steps for batch in regrouped(step)]
+        self._buffered_inputs = micro_batches
+        return micro_batches[int(self._step % self.args.steps_per_generation)]
 
     def _generate_and_score_completions(self, inputs: list[Row]) -> Batch:
         self._count = [0, 0]
@@ -195,9 +209,13 @@ class RlTrainer(SealedCheckpoints, AnchoredTrainer):
         return sampled
 
     def _generate_single_turn(self, prompt_ids: list[Ids], *images: Any, **keywords: Any) -> Any:
-        """Return completions' token ids, and None: probabilities are the trainer's own."""
+        """Return completions' token ids with the engine's log-probabilities, if there are any."""
         if self.sample_rollouts is None:
-            return super()._generate_single_turn(prompt_ids, *images, **keywords)
+            ids, logps = super()._generate_single_turn(prompt_ids, *images, **keywords)
+            if self.stopping is not None:
+                ids = [list(self.stopping.cut(row, "")[0]) for row in ids]
+                logps = logps and [row[: len(kept)] for row, kept in zip(logps, ids, strict=True)]
+            return ids, logps
         model = self.accelerator.unwrap_model(self.model_wrapped)
         # step, process and number name a completion's seed: a resumed run samples the same
         batch = f"{self.state.global_step}:{self.accelerator.process_index}"
@@ -219,8 +237,8 @@ class RlTrainer(SealedCheckpoints, AnchoredTrainer):
     def _describe(self, batch: Batch, status_PN: Tensor) -> Record:
         ids_BT, mask_BT = batch["completion_ids"], batch["completion_mask"]
         clipped_B = unfinished(ids_BT, mask_BT, self.eos_token_ids)
-        if self.engine_stop is not None:
-            stopped = [self.engine_stop in text for text in self.hooks.reward.completions]
+        if self.stopping is not None:
+            stopped = [self.stopping.stops(text) for text in self.hooks.reward.completions]
             clipped_B = clipped_B & ~torch.tensor(stopped, device=clipped_B.device)
         length_B, clipped_B = self.accelerator.gather((mask_BT.sum(dim=1), clipped_B))
         return {

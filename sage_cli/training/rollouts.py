@@ -13,11 +13,12 @@ from sage_cli.evaluation.measure import PolicySampler
 from sage_cli.evaluation.stored import PolicySamples
 from sage_cli.evaluation.training_pool import training_problems
 from sage_cli.json_value import json_value
-from sage_cli.models.folders import adapter_base, facts_of_path, is_adapter, read_json, shape
+from sage_cli.models.folders import adapter_base, is_adapter, model_config
 from sage_cli.models.planned import reference_policy
 from sage_cli.models.policy import Policy
 from sage_cli.problems.problem import Problem
 from sage_cli.progress import Progress
+from sage_cli.sampling.sampler import SamplingParameters
 from sage_cli.settings.passwords import secrets_of
 from sage_cli.settings.sections.sampling import NO_SERVER, LogprobsMode, RolloutSection
 from sage_cli.store.sample_parts import Completion
@@ -36,7 +37,7 @@ def require_rollouts(rollout: RolloutSection, start: Policy, processes: int) -> 
     settled = settled_engine(rollout, processes)
     if settled.backend != "vllm":
         return
-    require_heads(settled, _heads(start))
+    require_heads(settled, model_config(start.path).get("num_attention_heads"))
     vllm = settled.vllm
     if vllm.mode == "server":
         if vllm.server_url is None:
@@ -53,16 +54,13 @@ def require_rollouts(rollout: RolloutSection, start: Policy, processes: int) -> 
             _require_logprobs(vllm.server_url, settled.logprobs_mode)
 
 
-def sampled_rollouts(rollout: RolloutSection, seed: int, tokenizer: Any) -> SampleRollouts:
+def sampled_rollouts(parameters: SamplingParameters, seed: int, tokenizer: Any) -> SampleRollouts:
     """Return what samples rollouts of the policy in training: the loop that samples evaluations.
 
-    They end where Transformers' `generate` ends them: at end-of-sequence alone. Raises
-    TrainingError for a model that the loop can't compute.
+    Raises TrainingError for a model that the loop can't compute.
     """
     from sage_cli.sampling.decoder import TransformersSampler
-    from sage_cli.sampling.sampler import SampleRequest, SamplingParameters
-
-    parameters = SamplingParameters.from_section(rollout, stop=None)
+    from sage_cli.sampling.sampler import SampleRequest
 
     def sample(
         model: Any, prompts: Sequence[list[int]], batch: str, sampled: int
@@ -87,11 +85,6 @@ def _whole(start: Policy) -> str:
     """Return the model that an engine loads: below the adapter, where there is one."""
     folder = Path(start.path)
     return adapter_base(folder) if is_adapter(folder) else start.path
-
-
-def _heads(start: Policy) -> int | None:
-    heads = facts_of_path(_whole(start)).get("num_attention_heads")
-    return heads or shape(read_json(start.files / "config.json")).get("num_attention_heads")
 
 
 def _require_served(url: str, meant: str, name: str | None) -> None:

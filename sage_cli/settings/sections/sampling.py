@@ -253,6 +253,8 @@ class RolloutSection(DecodingSection):
     weights; else `transformers`."""
     temperature: float = Field(1.0, gt=0)
     """Of the softmax that tokens are sampled from."""
+    stop_at_answer: bool = Field(False, json_schema_extra=WHERE_SET)
+    """Whether a rollout ends at the closing answer tag; else only where the model ends it."""
     vllm: VllmRolloutSection = VllmRolloutSection()
 
     @property
@@ -310,7 +312,9 @@ class RolloutSection(DecodingSection):
     def determinants(self) -> dict[str, Any]:
         """Without vLLM's settings where it isn't used."""
         settings = super().determinants()
-        return {k: v for k, v in settings.items() if k != "vllm" or self.may_use_vllm}
+        if not self.may_use_vllm:
+            return {key: value for key, value in settings.items() if key != "vllm"}
+        return {**settings, "vllm_ends": 2}  # 1: always at the tag, and at the base's ends alone
 
     @model_validator(mode="after")
     def _completions_fit(self) -> RolloutSection:

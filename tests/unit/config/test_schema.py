@@ -116,7 +116,9 @@ WHERE_SET = {
     "anchor.head_tokens",
     "data.rl.fields.any_of", "data.sft.fields.any_of", "evaluation.fields.any_of",
     "grading.judge",
+    "grading.unfinished",
     "model.attention", "model.kernels",
+    "rollout.stop_at_answer",
     "rollout.vllm.importance_floor",
 }  # fmt: skip
 """Of these, those that are in an identity only where they are set."""

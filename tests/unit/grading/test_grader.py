@@ -160,6 +160,26 @@ def test_a_whole_text_is_searched_by_math_verify():
     assert {one.extracted for one in grades} == {None}
 
 
+ANSWERED = "<SOLUTION>4</SOLUTION>"
+
+
+@pytest.mark.parametrize(
+    ("completion", "wrong", "graded"),
+    [
+        (ANSWERED, "right", "right"),
+        (f"<think>is it 3?</think>{ANSWERED}", "right", "right"),
+        (f"is it 3?</think>{ANSWERED}", "right", "right"),
+        (f"<think>it is {ANSWERED}", "wrong", "right"),
+        (f"<think>no</think>{ANSWERED}<think>or", "wrong", "right"),
+        ("<think>let me", "wrong", "unparseable"),
+        ("<think>it is 4</think>", "unparseable", "unparseable"),
+    ],
+)
+def test_no_answer_counts_in_a_thought_that_has_no_end(completion, wrong, graded):
+    assert Grader().grade("4", completion).status == wrong
+    assert Grader(unfinished="graded").grade("4", completion).status == graded
+
+
 def test_other_judges_take_the_tags_where_a_text_is_searched():
     with Grader(judge="roles", extract="text") as roles:
         assert roles.identity == Grader(judge="roles").identity
@@ -185,7 +205,8 @@ def test_settings_that_do_not_exist():
 def test_every_setting_that_decides_a_grade_is_part_of_it():
     changed = {
         "mode": "math-verify", "judge": "roles", "tolerance": 0.01, "answer_open": "<A>",
-        "answer_close": "</A>", "extract": "boxed", "timeout_s": 6, "memory_mb": 512,
+        "answer_close": "</A>", "extract": "boxed", "unfinished": "graded", "timeout_s": 6,
+        "memory_mb": 512,
     }  # fmt: skip
     plain = Grader().identity
     assert {*changed, "version"} == {field.name for field in fields(GraderIdentity)}

@@ -3,13 +3,18 @@
 `.ci/run` fetches their files; without them these tests are skipped by name.
 """
 
+from dataclasses import replace
+from datetime import date
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from sage_cli.models.folders import tokenizer_facts
 from sage_cli.models.loading import load_tokenizer
 from sage_cli.problems.template import PromptTemplate
+from sage_cli.sampling.sampler import SamplingParameters
+from sage_cli.sampling.stopping import Ending, Stopping
 from sage_cli.settings.sections.model import PromptSection
 from sage_cli.training.sft import IGNORED, Example, tokenized
 
@@ -95,3 +100,46 @@ def test_demonstrations_hold_both_ends_once_and_the_loss_the_last_one(tokenizer)
         assert ids[len(before) :].count(tokenizer.eos_token_id) == 1
         assert ids[-1] == tokenizer.eos_token_id
         assert tokenizer.bos_token_id is None or tokenizer.bos_token_id not in ids[1:]
+
+
+CONVERSATION = [
+    {"role": "system", "content": "Place it between <SOLUTION> and </SOLUTION>."},
+    {"role": "user", "content": QUESTION},
+]
+DATED = "{{ bos_token }}{{ strftime_now('%d %b %Y') }}: {{ messages[-1]['content'] }}"
+
+
+def test_files_render_a_chat_as_the_tokenizer_does(name, tokenizer):
+    facts = tokenizer_facts(FOLDER / name)
+    for template in filter(None, (tokenizer.chat_template, DATED)):
+        now = {"strftime_now": date(2024, 7, 26).strftime}
+        given = {"tokenize": False, "add_generation_prompt": True, **now}
+        expected = tokenizer.apply_chat_template(CONVERSATION, chat_template=template, **given)
+        rendered = replace(facts, chat_template=template).apply_chat_template(CONVERSATION, **given)
+        assert rendered == expected
+
+
+def test_a_date_is_pinned_for_the_tokenizer_too(tokenizer, monkeypatch):
+    monkeypatch.setattr(tokenizer, "chat_template", DATED)
+    template = PromptTemplate.from_section(PromptSection(format="chat"), tokenizer)
+    assert template.render("q").endswith("26 Jul 2024: q")
+
+
+def test_a_completion_ends_at_each_end_and_at_the_tag_that_several_tokens_spell(tokenizer):
+    ends = sorted({tokenizer.eos_token_id, len(tokenizer) - 1})
+    parameters = SamplingParameters(1.0, 1.0, 0, 0.0, 100, "</SOLUTION>", "")
+    stopping = Stopping(tokenizer, ends, len(tokenizer), parameters)
+    before = ids_of(tokenizer, "It is 4")
+    for end in ends:
+        assert stopping.may_end(np.array([end]), 5).all()
+        (ending,) = stopping.endings([[*before, end]])
+        assert ending.reason == "stop"
+    # tags are ordinary pieces, and stay in the text
+    said = "<think>In <SOLUTION> and </SOLUTION></think><SOLUTION>4</SOLUTION>"
+    ids = ids_of(tokenizer, f"{said}\nand on")
+    (ending,) = stopping.endings([ids])
+    assert ending == Ending(tokenizer.decode(ids_of(tokenizer, said)), "stop")
+    kept, cut = stopping.cut(ids, "length")
+    assert cut == ending
+    assert stopping.may_end(np.array(kept[-1:]), 5).all()
+    assert stopping.endings([kept[:-1]]) == [None]

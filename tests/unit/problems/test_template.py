@@ -5,6 +5,7 @@ from jinja2 import TemplateError
 
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError
+from sage_cli.models.folders import TokenizerFacts
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.settings.sections.model import PAPER_SYSTEM_PROMPT, PromptSection
 
@@ -32,6 +33,14 @@ def test_paper_prompt_is_system_eos_question_opening_tag():
     assert template.render("1+1=?") == PAPER_SYSTEM_PROMPT + "<eos>1+1=?<start_working_out>"
     assert template.complete("w", "2") == "w<end_working_out><SOLUTION>2</SOLUTION>"
     assert template.stop == "</SOLUTION>"
+
+
+def test_without_a_working_the_answer_stands_alone():
+    paper, plain = (PromptTemplate(PromptSection(format=name)) for name in ("paper", "plain"))
+    # the prompt of `paper` has opened the reasoning
+    assert paper.complete(None, "2") == "<end_working_out><SOLUTION>2</SOLUTION>"
+    assert plain.complete(None, "2") == "<SOLUTION>2</SOLUTION>"
+    assert plain.complete("", "2") == "<start_working_out><end_working_out><SOLUTION>2</SOLUTION>"
 
 
 def test_paper_without_system_prompt_needs_no_eos():
@@ -143,3 +152,64 @@ def test_a_tokenizer_without_a_chat_template_or_one_that_refuses_is_named():
     with pytest.raises(ConfigurationError, match=r"somebody/chat refuses .*not supported") as no:
         PromptTemplate.from_section(section, Tokenizer()).render("q")
     assert "prompt.system=off" in no.value.next_step
+
+
+# what the generation prompts of published thinking models end with
+R1 = "{{ messages[-1].content }}<A>{% if add_generation_prompt %}<think>\n{% endif %}"
+QWEN3 = (
+    "{{ messages[-1].content }}<A>{% if add_generation_prompt and enable_thinking is defined and "
+    "not enable_thinking %}<think>\n\n</think>\n\n{% endif %}"
+)
+DEEPSEEK_3_1 = "{{ messages[-1].content }}<A>{{ '<think>' if thinking else '</think>' }}"
+FIRST_R1 = "{{ messages[-1].content.split('</think>')[-1] }}<A>"
+"""It opened no thought itself."""
+
+
+@pytest.mark.parametrize(
+    ("template", "given", "opened"),
+    [
+        (R1, {}, "<think>"),
+        (FIRST_R1, {}, ""),
+        (QWEN3, {}, ""),
+        (QWEN3, {"enable_thinking": True}, ""),
+        (QWEN3, {"enable_thinking": False}, None),
+        (DEEPSEEK_3_1, {"thinking": True}, "<think>"),
+        (DEEPSEEK_3_1, {}, None),
+        ("{{ messages[-1].content }}<A>", {}, None),
+        ({"default": R1, "tool_use": ""}, {}, "<think>"),
+        ("{% generation %}{{ messages[-1].content }}{% endgeneration %}<think>", {}, "<think>"),
+    ],
+)
+def test_the_thought_that_a_chat_prompt_opens_is_known_from_its_files(template, given, opened):
+    facts = TokenizerFacts("<eos>", template)
+    section = PromptSection(format="chat", chat_template_kwargs=given)
+    assert PromptTemplate.from_section(section, facts).opened == opened
+
+
+@pytest.mark.parametrize(
+    ("format_", "tag", "opened"),
+    [
+        ("paper", "<think>", "<think>"),
+        ("plain", "<think>", ""),
+        ("paper", "<start_working_out>", None),
+        ("plain", "<start_working_out>", None),
+    ],
+)
+def test_a_reasoning_tag_may_be_that_of_a_thought(format_, tag, opened):
+    section = PromptSection(format=format_, reasoning_open=tag)
+    assert PromptTemplate.from_section(section, Tokenizer()).opened == opened
+
+
+def test_a_servers_own_chat_template_is_unknown():
+    assert PromptTemplate(PromptSection(format="chat")).opened is None
+
+
+DATED = "Today is {{ strftime_now('%d %b %Y') }}. {{ messages[-1].content }}"
+
+
+def test_a_chat_template_that_asks_for_todays_date_gets_the_same_one_on_every_day():
+    facts = TokenizerFacts("<eos>", DATED)
+    template = PromptTemplate.from_section(PromptSection(format="chat"), facts)
+    assert template.render("1+1=?") == "Today is 26 Jul 2024. 1+1=?"
+    undated = TokenizerFacts("<eos>", DATED.replace("strftime_now", "another"))
+    assert len({template.hash, PromptTemplate(template.section, "", undated).hash}) == 2

@@ -1,4 +1,4 @@
-"""When a completion ends."""
+"""What is sampled, and that nothing beside a sample decides it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from peft import LoraConfig, get_peft_model
 from random_model import of_architecture, random_model
@@ -26,11 +26,9 @@ from transformers.generation.logits_process import (
 )
 
 from sage_cli.errors import DivergedError, RefusedPromptsError, SamplingError
-from sage_cli.models.scratch import bpe_tokenizer, character_tokenizer
+from sage_cli.models.scratch import character_tokenizer
 from sage_cli.models.signals import batches, completion_logits
 from sage_cli.sampling.decoder import (
-    Ending,
-    Stopping,
     TransformersSampler,
     choose,
     choose_by_sample,
@@ -46,55 +44,6 @@ from sage_cli.sampling.sampler import (
 )
 from sage_cli.settings.sections.sampling import SamplingSection
 from sage_cli.store.sample_parts import Completion
-
-STOP = "</SOLUTION>"
-
-
-@pytest.fixture(scope="module")
-def bpe() -> PreTrainedTokenizerBase:
-    """Merges across the stop text's borders: its last characters share tokens with others."""
-    words = ["ON>>", "ION>\n", "x</S", "</SOLUTION", "UTION>.", ">>", "LUT"]
-    return bpe_tokenizer([" ".join(words)] * 50, 400, tags=())
-
-
-def test_text_up_to_the_stop_is_kept_and_the_rest_cut(bpe: PreTrainedTokenizerBase) -> None:
-    stopping = Stopping(bpe, [bpe.eos_token_id], len(bpe), STOP, 50)
-    ids = bpe.encode(f"a{STOP}>> b")
-    assert stopping.endings([ids]) == [Ending(f"a{STOP}", "stop")]
-    assert stopping.endings([]) == []
-
-
-def test_end_of_sequence_and_limit(tokenizer: PreTrainedTokenizerBase) -> None:
-    eos = tokenizer.eos_token_id
-    stopping = Stopping(tokenizer, [eos], len(tokenizer), STOP, 4)
-    three, four = tokenizer.encode("abc"), tokenizer.encode("abcd")
-    assert stopping.endings([three, [*three, eos], four]) == [
-        None,
-        Ending("abc", "stop"),
-        Ending("abcd", "length"),
-    ]
-    last_B = np.array([three[-1], eos, tokenizer.encode(STOP)[-1]])
-    assert stopping.may_end(last_B, 3).tolist() == [False, True, True]
-    assert stopping.may_end(last_B, 4).tolist() == [True, True, True]
-
-
-@settings(max_examples=200)
-@given(before=st.text("</SOLUTION> .\nx", max_size=12), after=st.text(">/.\n x", max_size=4))
-def test_no_token_that_completes_the_stop_is_overlooked(
-    bpe: PreTrainedTokenizerBase, before: str, after: str
-) -> None:
-    stopping = Stopping(bpe, [bpe.eos_token_id], len(bpe), STOP, 10_000)
-    ids = bpe.encode(before + STOP + after)
-    first = next(end for end in range(1, len(ids) + 1) if STOP in bpe.decode(ids[:end]))
-    assert stopping.may_end(np.array([ids[first - 1]]), first).all()
-
-
-def test_with_a_stop_that_is_not_ascii_every_token_is_looked_at(
-    tokenizer: PreTrainedTokenizerBase,
-) -> None:
-    stopping = Stopping(tokenizer, [], len(tokenizer), "。", 100)
-    assert stopping.may_end(np.arange(len(tokenizer)), 1).all()
-
 
 Pair = tuple[tuple[int, ...], tuple[int, ...]]
 """Token ids of a prompt, and of a text that follows it."""

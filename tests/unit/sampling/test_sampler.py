@@ -17,6 +17,7 @@ from transformers import PreTrainedTokenizerBase
 
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, DataError, SamplingError
+from sage_cli.problems.template import PromptTemplate
 from sage_cli.sampling import vllm_sampler
 from sage_cli.sampling.sampler import (
     Sampler,
@@ -27,11 +28,12 @@ from sage_cli.sampling.sampler import (
     chosen_backend,
     sample_seed,
 )
+from sage_cli.settings.sections.model import PromptSection
 from sage_cli.settings.sections.sampling import SamplingSection
 from sage_cli.store.sample_parts import Completion
 
 SECTION = SamplingSection(temperature=0.0, max_tokens=12, batch_rows=8)
-PARAMETERS = SamplingParameters.from_section(SECTION, stop="</SOLUTION>")
+PARAMETERS = SamplingParameters.from_section(SECTION, PromptTemplate(PromptSection(format="plain")))
 REQUESTS = [SampleRequest("p", "1+1=", (0, 1))]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +13,20 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from toy_policy import PROMPTS, KilledError, adapted, killing, parity_grader, timeless, weights
-from trl import GRPOConfig
+from trl import GRPOConfig, GRPOTrainer
 
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import StoreError, TrainingError
 from sage_cli.guides import RandomGuide
 from sage_cli.methods.grpo import Grpo
 from sage_cli.models.loading import attach_lora, load_model
+from sage_cli.problems.template import PromptTemplate
+from sage_cli.sampling.sampler import SamplingParameters
+from sage_cli.sampling.stopping import Stopping
 from sage_cli.store.metrics import MetricsFile, meaning
 from sage_cli.store.run import Run
 from sage_cli.training.checkpoints import seal
-from sage_cli.training.rl import engine_stop, grpo_arguments, save_interval
+from sage_cli.training.rl import grpo_arguments, save_interval
 from sage_cli.training.rl_trainer import RlTrainer
 from sage_cli.training.training import rows_seen, training_order
 
@@ -115,13 +119,41 @@ def test_checkpoints_fall_on_generation_boundaries():
 SERVER = {"mode": "server", "server_url": "http://elsewhere:8000"}
 
 
+@pytest.mark.parametrize(
+    ("stops", "opened", "ended"),
+    [
+        (False, None, {}),
+        (True, None, {"stop": ["</SOLUTION>"], "include_stop_str_in_output": True,
+                      "skip_special_tokens": False}),
+        # the engine would end a thought that quotes the tag
+        (True, "", {}),
+        (True, "<think>", {}),
+    ],
+)  # fmt: skip
 @pytest.mark.parametrize("vllm", [{}, SERVER])
-def test_vllm_ends_a_rollout_at_the_closing_tag_and_keeps_it(configure: Any, vllm: dict[str, str]):
-    found = arguments(configure(rollout={"backend": "vllm", "vllm": vllm}))
-    assert found.use_vllm
-    assert found.generation_kwargs == {"stop": ["</SOLUTION>"], "include_stop_str_in_output": True}
-    boxed = configure(rollout={"backend": "vllm", "vllm": vllm}, prompt={"answer": "boxed"})
-    assert arguments(boxed).generation_kwargs is None
+def test_vllm_ends_a_rollout_at_every_end_and_at_the_tag_where_that_is_asked_for(
+    bench: Any, configure: Any, monkeypatch: Any, vllm: Any, stops: bool, opened: Any, ended: Any
+):
+    """The tokenizer may end otherwise than the base, whose ends are all that the engine knows."""
+    rollout = {"backend": "vllm", "vllm": vllm, "stop_at_answer": stops}
+    monkeypatch.setattr(PromptTemplate, "opened", opened)
+    made: list[Any] = []
+
+    class StoppedError(Exception):
+        """The trainer is not built: it would load vLLM."""
+
+    def trainer(**given: Any) -> None:
+        made.append(given["args"])
+        raise StoppedError
+
+    monkeypatch.setattr("sage_cli.training.rl.RlTrainer", trainer)
+    policy = load_model(bench.base)
+    policy.generation_config.eos_token_id = [3, 7]
+    with pytest.raises(StoppedError):
+        bench.trainer(configure(rollout=rollout), model=policy)
+    assert made[0].use_vllm
+    ends = sorted({3, 7, bench.tokenizer.eos_token_id})
+    assert made[0].generation_kwargs == {"stop_token_ids": ends, **ended}
 
 
 def test_vllms_settings_are_handed_on(configure: Any):
@@ -151,10 +183,23 @@ def test_the_importance_correction_is_the_one_that_is_named(configure: Any, corr
         assert found.vllm_importance_sampling_mode == correction
 
 
-def test_transformers_can_stop_at_no_text(configure: Any):
-    config = configure()
-    assert arguments(config).generation_kwargs is None
-    assert engine_stop(config) is None
+def test_an_engine_that_samples_past_the_closing_tag_is_cut_there(
+    bench: Any, configure: Any, monkeypatch: Any
+):
+    tokenizer = bench.tokenizer
+    texts = ("1</SOLUTION>+2", "1+2")
+    ids = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts]
+    kept = tokenizer("1</SOLUTION>", add_special_tokens=False)["input_ids"]
+    logps = [[-float(place) for place in range(len(row))] for row in ids]
+    for stops, engine in ((True, logps), (True, None), (False, logps)):
+        trainer = bench.trainer(configure(rollout={"stop_at_answer": stops}))
+        sampled = partial(lambda given, *_: given, (ids, engine))
+        with monkeypatch.context() as patched:
+            patched.setattr(GRPOTrainer, "_generate_single_turn", sampled)
+            cut_ids, cut_logps = trainer._generate_single_turn([], None, {}, 1)
+        first = kept if stops else ids[0]
+        assert cut_ids == [first, ids[1]]
+        assert cut_logps == (engine and [engine[0][: len(first)], engine[1]])
 
 
 def test_several_steps_share_a_generation(configure: Any):
@@ -409,7 +454,8 @@ def test_what_the_engine_ended_at_the_closing_tag_is_not_cut_off(bench: Any, con
     grades_PN = torch.zeros(1, 3, dtype=torch.long)
     # by end-of-sequence the first alone has ended; the engine that stops at texts ended the second
     for stop, cut in ((None, 2 / 3), ("</SOLUTION>", 1 / 3)):
-        trainer.engine_stop = stop
+        parameters = SamplingParameters(1.0, 1.0, 0, 0.0, 8, stop)
+        trainer.stopping = Stopping(bench.tokenizer, [eos], len(bench.tokenizer), parameters)
         described = trainer._describe(batch, grades_PN)
         assert described["completions/clipped"] == pytest.approx(cut)
 

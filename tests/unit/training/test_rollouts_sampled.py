@@ -12,6 +12,7 @@ from toy_policy import base, bench, configure, tokenizer
 from sage_cli.errors import TrainingError
 from sage_cli.models.loading import attach_lora, load_model
 from sage_cli.sampling import attention
+from sage_cli.sampling.sampler import SamplingParameters
 from sage_cli.settings.sections.model import LoraSection
 from sage_cli.settings.sections.sampling import RolloutSection
 from sage_cli.store.run import Run
@@ -22,9 +23,9 @@ pytestmark = pytest.mark.slow
 TEXTS = ["2*3=?", "17*4=?", "2*3=?", "5*5=?"]
 
 
-def section(**changed: Any) -> RolloutSection:
+def section(**changed: Any) -> SamplingParameters:
     given = {"backend": "sampler", "max_tokens": 12, "min_p": 0.0} | changed
-    return RolloutSection.model_validate(given)
+    return SamplingParameters.from_section(RolloutSection.model_validate(given))
 
 
 @pytest.fixture
