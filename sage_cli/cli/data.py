@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import shorten
@@ -12,18 +11,18 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from sage_cli.cli import completions
+from sage_cli.cli import completions, options
 from sage_cli.cli.console import console, emit
 from sage_cli.cli.group import new_app
 from sage_cli.cli.live import doing
 from sage_cli.cli.options import Json, Presets, Sets, load_config
 from sage_cli.errors import SageError
-from sage_cli.problems.load import Match, duplicates, find_overlap, load_problems, read_problems
+from sage_cli.problems.load import duplicates, find_overlap, load_problems, read_problems
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.registry import Entry, entries, find, require_known_revisions
 from sage_cli.problems.rows import DataSet, Group
 from sage_cli.problems.sources import local_files
-from sage_cli.settings.sections.data import DataSection, FieldsSection
+from sage_cli.settings.sections.data import DataSection
 
 if TYPE_CHECKING:
     from sage_cli.config.schema import SageConfig
@@ -37,12 +36,6 @@ app = new_app("List data sets, show their problems, find the overlap of training
 
 Root = Annotated[
     Path | None, typer.Option("--root", help="Folder of local copies (default: $SAGE_DATA).")
-]
-QuestionField = Annotated[
-    str | None, typer.Option("--question-field", help="The column of questions in a file.")
-]
-GoldField = Annotated[
-    str | None, typer.Option("--gold-field", help="The column of gold answers in a file.")
 ]
 
 
@@ -79,34 +72,36 @@ def show(
     preset: Presets = None,
     set_: Sets = None,
     root: Root = None,
-    question_field: QuestionField = None,
-    gold_field: GoldField = None,
+    question_field: options.QuestionField = None,
+    gold_field: options.GoldField = None,
     json: Json = False,
 ) -> None:
     """Show a source's count, columns and first problems."""
 
     config = _configured(preset, set_, root, question_field, gold_field)
     with doing(f"reading {name}"):
-        source = show_source(name, config.data, config.evaluation.fields)
-    repeated = [[problem.id for problem in group] for group in source.repeated]
+        problems = read_problems(name, config.data, config.evaluation.fields)
+        repeated = [[problem.id for problem in group] for group in duplicates(problems)]
+    columns = sorted({column for problem in problems for column in problem.meta} - {"origin"})
+    origins = list(dict.fromkeys(str(p.meta.get("origin", "generated")) for p in problems))
     if json:
         answer = {
             "name": name,
-            "problems": len(source.problems),
-            "columns": list(source.columns),
-            "origins": list(source.origins),
+            "problems": len(problems),
+            "columns": columns,
+            "origins": origins,
             "repeated": repeated,
-            "first": list(source.problems[:limit]),
+            "first": problems[:limit],
         }
         emit(answer)
         return
-    console.print(f"[bold]{escape(name)}[/]: {len(source.problems)} problems from")
-    for origin in source.origins:
+    console.print(f"[bold]{escape(name)}[/]: {len(problems)} problems from")
+    for origin in origins:
         console.print(f"  {escape(origin)}")
-    console.print(f"other columns: {escape(', '.join(source.columns) or 'none')}")
+    console.print(f"other columns: {escape(', '.join(columns) or 'none')}")
     if repeated:
         console.print(f"[yellow]questions that repeat: {len(repeated)}[/]")
-    for problem in source.problems[:limit]:
+    for problem in problems[:limit]:
         console.print(f"\n[dim]{problem.id}[/]\n{escape(problem.question)}")
         console.print(f"[green]{escape(problem.gold)}[/]")
 
@@ -126,32 +121,43 @@ def overlap(
     preset: Presets = None,
     set_: Sets = None,
     root: Root = None,
-    question_field: QuestionField = None,
-    gold_field: GoldField = None,
+    question_field: options.QuestionField = None,
+    gold_field: options.GoldField = None,
     json: Json = False,
 ) -> None:
     """Find benchmark problems that the training problems contain."""
 
     config = _configured(preset, set_, root, question_field, gold_field)
     with doing(f"comparing {train} with {bench}"):
-        shared = compare_sources(train, bench, config.data, config.evaluation.fields)
+        trained, asked = (
+            load_problems(name, config.data, config.evaluation.fields) for name in (train, bench)
+        )
+        matches = find_overlap(trained, asked)
+    same = {match.bench.id for match in matches if match.same}
+    similar = {match.bench.id for match in matches} - same
+    counts = {
+        "train_problems": len(trained),
+        "bench_problems": len(asked),
+        "same": len(same),
+        "similar": len(similar),
+    }
     if json:
-        emit({"train": train, "bench": bench, **vars(shared)})
+        emit({"train": train, "bench": bench, **counts, "matches": matches})
         return
     console.print(
-        f"of {shared.bench_problems} problems of {escape(bench)}, {shared.same} are among the "
-        f"{shared.train_problems} of {escape(train)}, and {shared.similar} more share 13 words "
+        f"of {len(asked)} problems of {escape(bench)}, {len(same)} are among the "
+        f"{len(trained)} of {escape(train)}, and {len(similar)} more share 13 words "
         "in a row with one"
     )
     table = _table(">shared", "benchmark", "training")
-    for match in shared.matches[:limit]:
+    for match in matches[:limit]:
         share = "same" if match.same else f"{match.share:.0%}"
         pair = (match.bench.question, match.train.question)
         table.add_row(share, *(escape(shorten(question, SHOWN)) for question in pair))
-    if shared.matches[:limit]:
+    if matches[:limit]:
         console.print(table)
-        if len(shared.matches) > limit:
-            console.print(f"{len(shared.matches) - limit} more pairs: --limit or --json shows them")
+        if len(matches) > limit:
+            console.print(f"{len(matches) - limit} more pairs: --limit or --json shows them")
 
 
 def _configured(
@@ -193,52 +199,10 @@ class Listed:
     trouble: str | None = None
 
 
-@dataclass(frozen=True)
-class Shown:
-    """A source's problems, the groups that repeat a question, and the columns of its rows."""
-
-    problems: Sequence[Problem]
-    repeated: Sequence[Sequence[Problem]]
-    columns: Sequence[str]
-    origins: Sequence[str]
-
-
-@dataclass(frozen=True)
-class Overlap:
-    """The overlap of training problems and a benchmark, whose problems are counted once each."""
-
-    train_problems: int
-    bench_problems: int
-    same: int
-    similar: int
-    matches: Sequence[Match]
-
-
 def list_sources(data: DataSection) -> list[Listed]:
     """Return every registered source; only local copies and generators are read."""
     require_known_revisions(data.revisions)
     return [_listed(entry, data) for entry in entries().values()]
-
-
-def show_source(name: str, data: DataSection, fields: FieldsSection) -> Shown:
-    """Return the problems of one source. Raises DataError."""
-    problems = read_problems(name, data, fields)
-    return Shown(
-        problems,
-        duplicates(problems),
-        sorted({column for problem in problems for column in problem.meta} - {"origin"}),
-        list(dict.fromkeys(str(p.meta.get("origin", "generated")) for p in problems)),
-    )
-
-
-def compare_sources(train: str, bench: str, data: DataSection, fields: FieldsSection) -> Overlap:
-    """The problems of `bench` that a model trained on `train` has seen."""
-    trained = load_problems(train, data, fields)
-    asked = load_problems(bench, data, fields)
-    matches = find_overlap(trained, asked)
-    same = {match.bench.id for match in matches if match.same}
-    similar = {match.bench.id for match in matches} - same
-    return Overlap(len(trained), len(asked), len(same), len(similar), matches)
 
 
 def _listed(entry: Entry, data: DataSection) -> Listed:

@@ -18,10 +18,12 @@ from sage_cli.cli.options import (
     Algo,
     ConfigFile,
     Data,
+    GoldField,
     Guide,
     Init,
     Json,
     Presets,
+    QuestionField,
     RunRoot,
     Sets,
     load_config,
@@ -31,7 +33,6 @@ from sage_cli.errors import EXIT_OTHER, ConfigurationError, SageError
 if TYPE_CHECKING:
     from sage_cli.cli.training_run import InitialPolicy
     from sage_cli.config.schema import SageConfig
-    from sage_cli.models.policy import Policy
     from sage_cli.problems.problem import Problem
 
 
@@ -43,6 +44,8 @@ def command(
     guide: Guide = None,
     init: Init = None,
     data: Data = None,
+    question_field: QuestionField = None,
+    gold_field: GoldField = None,
     runs: RunRoot = None,
     json: Json = False,
 ) -> None:
@@ -58,7 +61,7 @@ def command(
         rl={"algo": algo},
         guide={"name": guide},
         run={"root": runs},
-        data={"rl": {"name": data}},
+        data={"rl": {"name": data, "fields": {"question": question_field, "gold": gold_field}}},
     ).config
     with doing("loading libraries"):
         pass
@@ -141,11 +144,13 @@ def checks(config: SageConfig, init: str | None = None) -> Iterator[Check]:
     if start.is_trained_here:
         yield Check(f"SFT data {config.data.sft.name}", lambda: _demonstrations(config))
     yield Check(f"RL data {config.data.rl.name}", lambda: _problems(config))
+    yield Check("golds", lambda: _golds(config), needed=False)
+    yield Check("characters", lambda: _characters(start, config), needed=False)
     yield Check("lengths", lambda: _lengths(start, config), needed=False)
     yield Check(f"benchmark {config.evaluation.benchmark}", lambda: _benchmarks(config))
     yield Check("device", lambda: _device(config))
-    yield Check("rollouts", lambda: _rollouts(config))
-    yield Check("sampling", lambda: _sampling(config))
+    yield Check("rollouts", lambda: _rollouts(start))
+    yield Check("sampling", lambda: _sampling(start))
 
 
 def _packages(config: SageConfig) -> str:
@@ -162,11 +167,11 @@ def _packages(config: SageConfig) -> str:
 
 def _model(start: InitialPolicy) -> str:
     from sage_cli.models.compatibility import refuse_unfit_tokenizer
-    from sage_cli.models.folders import is_adapter
+    from sage_cli.models.folders import is_adapter, require_whole_weights
     from sage_cli.models.loading import attach_lora
     from sage_cli.settings.sections.model import ScratchModel
 
-    model, policy = start.config.model, _with_files(start)
+    model, policy = start.config.model, start.with_files
     if model.tuning == "lora" and policy is not None and not is_adapter(policy.files):
         attach_lora(policy.outline, model.lora)
     if policy is not None:
@@ -175,6 +180,7 @@ def _model(start: InitialPolicy) -> str:
         return f"{start.policy.label}: weights in {start.policy.files}"
     if isinstance(model, ScratchModel):
         return f"from scratch, {model.layers} layers of {model.hidden}"
+    require_whole_weights(model.path)
     files = (policy or start.policy).files
     weights = any(files.glob("*.safetensors"))
     return f"{model.path}: weights {'in' if weights else 'yet to be fetched into'} {files}"
@@ -213,6 +219,46 @@ def _problems(config: SageConfig) -> str:
     return f"{problems:,} problems"
 
 
+def _asked(config: SageConfig) -> list[Problem]:
+    """Return the problems that are trained on and those that are measured."""
+    from sage_cli.evaluation.training_pool import training_problems
+    from sage_cli.problems.load import load_problems
+
+    measured = config.evaluation
+    return [
+        *training_problems(config, config.run.root),
+        *load_problems(measured.benchmark, config.data, measured.fields, measured.limit),
+    ]
+
+
+def _golds(config: SageConfig) -> str:
+    """Return the kinds of golds; those of other judges than mathematics are theirs to read."""
+    from sage_cli.evaluation.benchmarks import described_golds, judge_of
+
+    judge = config.grading.judge
+    asked = _asked(config)
+    compared = [p for p in asked if judge_of(p.benchmark, judge)[0] == "math"]
+    return described_golds(compared) or "read by a judge of their own"
+
+
+def _characters(start: InitialPolicy, config: SageConfig) -> str:
+    """Raise ConfigurationError for characters that vanish from questions and golds."""
+    asked, tokenizer = _asked(config), _tokenizer(start)
+    used = sorted({c for p in asked for c in p.question + p.gold if not c.isspace()})
+    tokens = tokenizer(used, add_special_tokens=False)["input_ids"]
+    lost = [
+        c for c, ids in zip(used, tokens, strict=True) if not ids or tokenizer.unk_token_id in ids
+    ]
+    if lost:
+        affected = sum(not set(lost).isdisjoint(p.question + p.gold) for p in asked)
+        raise ConfigurationError(
+            f"the tokenizer has no tokens for {' '.join(lost[:20])}: {affected:,} of "
+            f"{len(asked):,} problems are read without them",
+            "rewrite these questions, or take a model whose tokenizer knows the characters",
+        )
+    return f"the tokenizer has tokens for all {len(used)} of questions and golds"
+
+
 def _benchmarks(config: SageConfig) -> str:
     from sage_cli.evaluation.benchmarks import load_benchmarks
 
@@ -231,7 +277,8 @@ def _device(config: SageConfig) -> str:
     return f"{device()}; computes in {computed}, {require_kernels(config.model)}"
 
 
-def _rollouts(config: SageConfig) -> str:
+def _rollouts(start: InitialPolicy) -> str:
+    config = start.config
     backend, processes = config.rollout.backend, config.rl.processes
     if config.rollout.may_use_vllm:  # the others are always here
         from sage_cli.training.rollout_engine import settled_engine
@@ -241,13 +288,18 @@ def _rollouts(config: SageConfig) -> str:
         from sage_cli.training.launch import accelerate_configuration
 
         accelerate_configuration(config.rl.accelerate)
+    if backend == "sampler" and config.rl.online:
+        start.require_sampled(config.rollout.max_tokens, "rollout.backend=transformers")
     return f"{backend}, in {processes} {'process' if processes == 1 else 'processes'}"
 
 
-def _sampling(config: SageConfig) -> str:
+def _sampling(start: InitialPolicy) -> str:
     from sage_cli.sampling.sampler import chosen_backend
 
+    config = start.config
     backend = chosen_backend(config.sampling)
+    if backend == "transformers":
+        start.require_sampled(config.sampling.max_tokens, "sampling.backend=vllm or server")
     if backend == "vllm":
         from sage_cli.sampling.vllm_sampler import require_vllm
 
@@ -301,36 +353,16 @@ def _counts(tokenizer: Any, texts: list[str]) -> list[int]:
 
 def _tokenizer(start: InitialPolicy) -> Any:
     """Return the tokenizer of the policy that RL starts from, trained already or not."""
-    from sage_cli.cli.training_run import tags
-    from sage_cli.problems.load import load_demonstrations
-    from sage_cli.settings.sections.model import ScratchModel
+    from sage_cli.cli.training_run import sft_inputs
 
-    section, config = start.config.model, start.config
-    if (policy := _with_files(start)) is not None:
-        return policy.tokenizer()
-    assert isinstance(section, ScratchModel)
-    from sage_cli.models.scratch import build_tokenizer
-
-    shown = load_demonstrations(config.data, config.sft)
-    texts = (demonstration.text for demonstration in shown)
-    return build_tokenizer(section, tags(config.prompt), texts)
+    policy = start.with_files
+    return sft_inputs(start.config)[0] if policy is None else policy.tokenizer()
 
 
 def _positions(start: InitialPolicy) -> int | None:
     """Return how many tokens its context has; None where it has no end."""
     from sage_cli.models.loading import context_of
 
-    if (policy := _with_files(start)) is not None:
+    if (policy := start.with_files) is not None:
         return context_of(policy.outline.config)
     return getattr(start.config.model, "max_positions", None)
-
-
-def _with_files(start: InitialPolicy) -> Policy | None:
-    """Return the initial policy, or the model that it is to be trained from; None without one."""
-    from sage_cli.models.policy import Policy
-    from sage_cli.settings.sections.model import ScratchModel
-
-    section = start.config.model
-    if start.policy.exists:
-        return start.policy
-    return None if isinstance(section, ScratchModel) else Policy(section.path, section=section)

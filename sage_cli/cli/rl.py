@@ -39,6 +39,8 @@ def command(
     ] = None,
     init: options.Init = None,
     data: options.Data = None,
+    question_field: options.QuestionField = None,
+    gold_field: options.GoldField = None,
     allow_template_mismatch: options.OtherTemplate = False,
     preset: options.Presets = None,
     config: options.ConfigFile = None,
@@ -75,7 +77,7 @@ def command(
         },
         guide={"name": guide, "tau": tau, "rho": rho},
         anchor={"kl": kl, "beta": beta},
-        data={"rl": {"name": data}},
+        data={"rl": {"name": data, "fields": {"question": question_field, "gold": gold_field}}},
         run={"root": runs},
     )
 

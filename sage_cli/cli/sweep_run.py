@@ -19,7 +19,7 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, StoreError, TrainingError
 from sage_cli.evaluation.benchmarks import refuse_trained
 from sage_cli.models.stages import Described, memory_of, rl_hours
-from sage_cli.problems.load import check_training_problems
+from sage_cli.problems.load import check_rows
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Report
 from sage_cli.reports.sweep_result import SweepResult, SweepTrial, Value
@@ -292,7 +292,7 @@ def plan_sweep(config: SageConfig, gpu: str | None = None) -> list[Described]:
     """
     search = prepared(config)
     config, shared = search.shared, search.shared
-    check_training_problems(config.data)
+    check_rows(config.data)
     tasks = search.known_tasks()
     left, states = left_and_states(tasks)
     done = len(tasks) - len(left)

@@ -204,15 +204,14 @@ def _block_problems(section: str, block: Mapping[str, Any], as_stored: Set[str])
 
 
 def require_named_model(config: SageConfig) -> None:
-    """Raise ConfigurationError where presets were named, and nothing typed names a model."""
-    layers = [layer for layer in config._layers if layer.values.get("model")]
-    presets = [layer for layer in config._layers if layer.origin.startswith(PRESET)]
-    if presets and not any({"kind", "path"} & layer.values["model"].keys() for layer in layers):
-        own = presets[-1].origin.removeprefix(PRESET)
+    """Raise ConfigurationError where presets were named, and nothing that is said names a model."""
+    keys = [key for layer in config._layers for key in layer.values.get("model") or ()]
+    own = [layer.origin for layer in config._layers if layer.origin.startswith(PRESET)]
+    if own and not {"kind", "path"}.intersection(keys):
         raise ConfigurationError(
-            f"no preset names a model ({own} has neither model.path nor model.kind)",
-            f"-p {DEFAULT_PRESET} -p {own} lays it over the smallest one, and so does the line "
-            f"`extends: {DEFAULT_PRESET}` in it; --init takes a model of yours",
+            "no preset names a model, by model.path or model.kind",
+            f"-p {DEFAULT_PRESET} -p {own[-1].removeprefix(PRESET)} lays yours over the smallest "
+            f"one, and so does `extends: {DEFAULT_PRESET}` in it; --init takes a model of yours",
         )
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from textwrap import shorten
 
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, DataError
@@ -14,7 +17,7 @@ from sage_cli.grading.grader import check_golds
 from sage_cli.models.policy import NO_GOLD
 from sage_cli.problems.load import benchmark_names, load_problems, load_training_problems, two_golds
 from sage_cli.problems.problem import Problem
-from sage_cli.problems.registry import find, generated, is_file_name, source_of
+from sage_cli.problems.registry import find, generated, is_file_name, shown_name, source_of
 from sage_cli.problems.rows import Group
 from sage_cli.settings.judge_names import IMPORTED_JUDGE
 from sage_cli.settings.own_code import names_code
@@ -27,6 +30,7 @@ from sage_cli.settings.sections.model import PromptSection
 class Benchmark:
     """Problems under a registered name or a file's, each gold found right by their judge.
 
+    `name` has the settings that generated problems depend on, unless they are the defaults.
     `tolerance` is relative, None where answers must be exact.
     """
 
@@ -39,6 +43,10 @@ class Benchmark:
     def golds(self) -> dict[str, str]:
         """Gold by problem id, in the problems' order."""
         return {problem.id: problem.gold for problem in self.problems}
+
+    def grader(self, grading: GradingSection, prompt: PromptSection) -> Grader:
+        """A grader (a context manager) with its judge and tolerance and the prompt's tags."""
+        return grader_of(self.judge, self.tolerance, grading, prompt)
 
     @property
     def content(self) -> str:
@@ -107,6 +115,43 @@ def refuse_unnamed(config: SageConfig, setting: str) -> None:
     )
 
 
+_READABLE = {
+    "number": r"[-+]?\\?\$?[\d,]*\.?\d+(?:[eE][-+]?\d+)?\s*\\?%?",
+    "choice": r"(?:\\text\w*\{)?\(?[A-Z]\)?\}?",
+    "assignment": r"[^=<>]*[^\W\d_]\S*\s*=.+",
+    "word": r"(?:\\text\w*\{)?(?:[^\W\d_]{2,}['’.-]*\w*\s*){1,4}\}?",
+    "formula": r".*[\d\\^_+*/=<>(\[|-].*|[^\W_]{1,4}",
+}
+_DOUBTFUL = {
+    "Python or JSON": r"""[\[{(].*['"].*[\])}]|(?:array|dict|set|tuple)\(.*""",
+    "a missing value": r"(?i:nan|<na>|nat|none|null|n/a|not ?found|proof)",
+    "a worked solution": r".*(?:####|\\boxed|\n).*",
+    "a sentence": r"(?:[^\W\d_]+['’,;:-]?\w*\s+){4,}\S.*|.*\banswer\b.*",
+    "a long text": r".{301,}",
+}
+
+
+def described_golds(problems: Sequence[Problem]) -> str:
+    """Count golds by the kind of answer that each reads as.
+
+    Raises DataError for those that are hardly answers, although each is equal to itself.
+    """
+    kinds, doubtful = Counter[str](), []
+    for gold in (gold for problem in problems for gold in problem.golds):
+        forms = (_DOUBTFUL | _READABLE).items()
+        kind = next((kind for kind, form in forms if re.fullmatch(form, gold, re.S)), "a text")
+        kinds[kind] += 1
+        if kind not in _READABLE:
+            doubtful.append(f"{shorten(gold, 60)} ({kind})")
+    if doubtful:
+        raise DataError(
+            f"{len(doubtful):,} of {kinds.total():,} golds are hardly answers that mathematics "
+            f"compares: {'; '.join(doubtful[:3])}",
+            "name the column or the path of the answer alone, or a judge: grading.judge",
+        )
+    return ", ".join(f"{n:,} {kind}{'s' * (n > 1)}" for kind, n in kinds.most_common())
+
+
 def refuse_two_golds(name: str, problems: Sequence[Problem]) -> None:
     """Raise DataError where a question stands there twice with different golds."""
     if pair := two_golds(problems):
@@ -165,6 +210,7 @@ def _benchmark(
     problems = load_problems(name, data, evaluation.fields, evaluation.limit)
     refuse_two_golds(name, problems)
     judge, tolerance = judge_of(name, chosen_judge)
+    name = shown_name(name, data)
     if judge == IMPORTED_JUDGE:  # verdicts are stored, and a gold may be absent
         return Benchmark(name, tuple(problems), judge, tolerance)
     if absent := sum(problem.gold == NO_GOLD for problem in problems):

@@ -6,7 +6,9 @@ import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import lru_cache, partial
+from operator import attrgetter
 
 from sage_cli.grading.grades import (
     GRADING_VERSION,
@@ -104,9 +106,16 @@ class Grader:
 
         Of several golds, of which any is right, the best grade counts.
         """
+        pairs = list(pairs)
         asked = [(each_gold(gold_text(gold)), completion) for gold, completion in pairs]
         grades = iter(self._graded([(gold, text) for golds, text in asked for gold in golds]))
-        return [max((next(grades) for _ in golds), key=_credit) for golds, _ in asked]
+        best = [max((next(grades) for _ in golds), key=attrgetter("reward")) for golds, _ in asked]
+        return [
+            replace(grade, reason=self._reason(*pair, grade))
+            if grade.status in ("unparseable", "timeout", "error")
+            else grade
+            for pair, grade in zip(pairs, best, strict=True)
+        ]
 
     def _graded(self, pairs: Sequence[tuple[str, object]]) -> list[Grade]:
         """Return a grade for each pair; equal (gold, answer) pairs are judged once."""
@@ -140,6 +149,30 @@ class Grader:
         if not isinstance(completion, str) or self._is_cut(completion):
             return None
         return extract(completion, self._tags, self._place)
+
+    def _reason(self, gold: object, completion: object, grade: Grade) -> str:
+        """Return why the answer is neither right nor wrong."""
+        if grade.status == "timeout":
+            return f"the comparison took more than {self.identity.timeout_s} s"
+        if grade.status == "error":
+            if not isinstance(gold, str | int | float):
+                return f"the gold is no text or number: {str(gold)[:100]}"
+            if not gold_text(gold):
+                return "the gold is blank"
+            if len(gold_text(gold)) > self._longest_gold:
+                return f"the gold has more than {self._longest_gold:,} characters"
+            return f"judge '{self.identity.judge}' can't read the gold, or failed"
+        if not isinstance(completion, str):
+            return "the completion is no text"
+        if grade.extracted is None and self._place != "text":
+            box, tags = r"\boxed{}", f"{self._tags.open} ... {self._tags.close}"
+            return f"nothing closed stands in {box if self._place == 'boxed' else tags}"
+        answer = grade.extracted or completion
+        if answer.isspace() or grade.extracted == "":
+            return "the answer is blank"
+        if len(answer) > self._longest:
+            return f"the answer has more than {self._longest:,} characters"
+        return f"judge '{self.identity.judge}' can't read the answer"
 
     def _is_cut(self, completion: object) -> bool:
         """Return True for a thought without an end, where no answer counts."""
@@ -200,11 +233,6 @@ class Grader:
                 self._known.popitem(last=False)
 
 
-def _credit(grade: Grade) -> tuple[float, bool]:
-    """Order the grades by several golds: what ran out of time might have been right."""
-    return grade.reward, grade.status == "timeout"
-
-
 def _known(judged: Judged | None) -> Judged:
     return "error" if judged is None else judged
 
@@ -240,13 +268,8 @@ def check_golds(
     tags = AnswerTags()
     with Grader(judge=judge, mode=mode, tolerance=tolerance) as grader:
         grades = grader.grade_many((gold, f"{tags.open}{gold}{tags.close}") for _, gold in golds)
-    return list(
-        dict.fromkeys(
-            id_
-            for (id_, _), grade in zip(golds, grades, strict=True)
-            if _is_unfit(grade, is_function)
-        )
-    )
+    pairs = zip(golds, grades, strict=True)
+    return list(dict.fromkeys(id_ for (id_, _), g in pairs if _is_unfit(g, is_function)))
 
 
 def _is_unfit(grade: Grade, is_function: bool) -> bool:

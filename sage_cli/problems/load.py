@@ -17,7 +17,6 @@ from sage_cli.problems.problem import Demonstration, Problem
 from sage_cli.problems.registry import (
     Member,
     generated,
-    generator_of,
     is_file_name,
     members,
     require_known_revisions,
@@ -73,19 +72,15 @@ def read_problems(
 def worked_rows(source: SourceSection, data: DataSection) -> Iterator[tuple[Problem, str | None]]:
     """Yield each row's problem and its working-out, None where the user named no column of them."""
     for member in members(source.name, source.split):
-        is_named = isinstance(member, Path) or (isinstance(member, DataSet) and not member.question)
-        if not is_named and not getattr(member, "working", None):
+        declared = member if isinstance(member, DataSet) and member.question else None
+        if isinstance(member, Generated) or (declared and not declared.working):
             raise DataError(
                 f"{source.name} has no worked solutions to learn from",
                 "name a source that has (arithmetic, openmathreasoning-mini, asdiv, svamp), or a "
                 "file, and its column with data.sft.fields.working",
             )
-        if is_named and source.fields.working is None:
-            log.warning(
-                "%s: data.sft.fields.working names no column of worked solutions, so SFT learns "
-                "the golds alone", source.name,
-            )  # fmt: skip
-        assert not isinstance(member, Generated)
+        if not declared and source.fields.working is None:
+            log.warning("%s: SFT learns golds alone: data.sft.fields.working is null", source.name)
         yield from open_source(member, data, source.fields).worked()
 
 
@@ -102,7 +97,7 @@ def benchmark_names(names: str) -> list[str]:
 def _problems(member: Member, data: DataSection, fields: FieldsSection | None) -> list[Problem]:
     if isinstance(member, Generated):
         with named("generator", member.generator):
-            problems = list(member.generator.from_data(data).problems(member.split))
+            problems = list(member.made(data).problems(member.split))
             if not all(isinstance(problem, Problem) for problem in problems):
                 raise TypeError("problems() gives what is no Problem")
         return problems
@@ -167,16 +162,11 @@ def is_here(name: str, data: DataSection, split: str | None = None) -> bool:
     return all(not isinstance(source, DataSet) or local_files(source, data) for source in sources)
 
 
-def check_training_problems(data: DataSection) -> None:
-    """Read the problems of `data.rl`, unless the Hub has them. Raises what training would raise."""
-    if generated(data.rl.name) is None and is_here(data.rl.name, data, data.rl.split):
-        load_training_problems(data)
-
-
-def check_demonstrations(data: DataSection, sft: SftSection) -> None:
-    """Read the rows of `data.sft`, unless the Hub has them. Raises what training would raise."""
-    if demonstrator(data) is None and is_here(data.sft.name, data, data.sft.split):
-        load_demonstrations(data, sft)
+def check_rows(data: DataSection, sft: SftSection | None = None) -> None:
+    """Read files of `data.rl`, or of `data.sft` for `sft`. Raises what training would raise."""
+    source = data.rl if sft is None else data.sft
+    if generated(source.name) is None and is_here(source.name, data, source.split):
+        _ = load_training_problems(data) if sft is None else load_demonstrations(data, sft)
 
 
 N = 13
@@ -274,11 +264,11 @@ def load_demonstrations(
 
 def demonstrator(data: DataSection) -> Generator | None:
     """Return the generator that `data.sft` names, itself or by its training split; else None."""
-    kind = generator_of(data.sft.name) if data.sft.split is None else None
-    if kind is None or not kind.demonstrates():
+    entry = generated(data.sft.name) if data.sft.split is None else None
+    if entry is None or entry.split == "validation" or not entry.generator.demonstrates():
         return None
-    with named("generator", kind):
-        return kind.from_data(data)
+    with named("generator", entry.generator):
+        return entry.made(data)
 
 
 def wanted(data: DataSection, sft: SftSection) -> int:
@@ -355,5 +345,5 @@ def _members(
 def _member(member: Member, data: DataSection, fields: FieldsSection | None) -> dict[str, Any]:
     if isinstance(member, Generated):
         with named("generator", member.generator):
-            return {**member.generator.from_data(data).identity(), "split": member.split}
+            return {**member.made(data).identity(), "split": member.split}
     return source_identity(member, data, fields)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -25,7 +26,7 @@ from sage_cli.problems.rows import (
 )
 from sage_cli.settings.own_code import Plugin, plugins
 from sage_cli.settings.section import Section
-from sage_cli.settings.sections.data import GENERATORS_GROUP
+from sage_cli.settings.sections.data import GENERATORS_GROUP, DataSection
 
 _MATH500 = DataSet(
     "math500", "MATH-500", "HuggingFaceH4/MATH-500", ("test",), ("benchmarks/math500.jsonl",),
@@ -193,11 +194,14 @@ def find(name: str) -> Entry:
     """Return the entry called `name`, or the data set of the Hub; DataError for an unknown name."""
     if name in _SHIPPED:
         return _SHIPPED[name]
+    whole, _, settings = name.partition(":")
+    if settings and isinstance(entry := find(whole), Generated):
+        return replace(entry, settings=settings)
     by_name = entries()
     if name in by_name:
         return by_name[name]
     if not Path(name).exists() and (named := _HUB_NAME.fullmatch(name)):
-        return _on_hub(by_name, name, *named.groups())
+        return _on_hub(name, *named.groups())
     near = get_close_matches(name, by_name, n=1, cutoff=0.5)
     raise DataError(
         f"unknown benchmark '{name}'" + (f"; did you mean '{near[0]}'?" if near else ""),
@@ -206,18 +210,15 @@ def find(name: str) -> Entry:
     )
 
 
-def _on_hub(
-    by_name: Mapping[str, Entry], name: str, hub: str, config: str | None, split: str | None
-) -> DataSet:
+def _on_hub(name: str, hub: str, config: str | None, split: str | None) -> DataSet:
     """Return a data set of the Hub that nobody declared: its columns are those that a user names.
 
     Raises DataError for one that is declared, unless its configuration or split is named.
     """
-    known = [entry for entry in by_name.values() if isinstance(entry, DataSet) and entry.hub == hub]
+    known = [f"{e.name} ({e.title})" for e in _ENTRIES if isinstance(e, DataSet) and e.hub == hub]
     if known and not (config or split):
         raise DataError(
-            f"{hub} is known as "
-            + " and ".join(f"{entry.name} ({entry.title})" for entry in known),
+            f"{hub} is known as {' and '.join(known)}",
             f"name it so; or, to read columns of your choice, as {hub}/CONFIGURATION:SPLIT",
         )
     splits = (split,) if split else ()
@@ -258,14 +259,16 @@ def require_known_revisions(revisions: Collection[str]) -> None:
 
 def trained_on(name: str) -> str:
     """Return the name that training on `name` reads: of a generator its training split."""
-    kind = generator_of(name)
-    return kind.name + SPLITS["training"] if kind and "training" in kind.splits else name
+    entry, (_, colon, settings) = generated(name), name.partition(":")
+    if entry is None or entry.split == "validation" or "training" not in entry.generator.splits:
+        return name
+    return entry.generator.name + SPLITS["training"] + colon + settings
 
 
-def generator_of(name: str) -> type[Generator] | None:
-    """Return the generator called `name`, itself or by its training split; else None."""
+def shown_name(name: str, data: DataSection) -> str:
+    """Return a benchmark's name, of generated problems with what decides them: see `name_in`."""
     entry = generated(name)
-    return entry.generator if entry is not None and entry.split != "validation" else None
+    return name if entry is None else entry.made(data).name_in(entry.split)
 
 
 def generated(name: str) -> Generated | None:

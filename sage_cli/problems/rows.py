@@ -88,16 +88,16 @@ def _json_object(line: str, path: Path, number: int) -> dict[str, Any]:
             f"{path}, line {number}, isn't JSON: {reason}",
             "mend or remove the line; each line is one JSON object",
         ) from error
-    return _object(row, f"{path}, line {number},")
+    return _object(row, f"{path}, line {number}")[1]
 
 
-def _object(row: Any, where: str) -> dict[str, Any]:
+def _object(row: Any, where: str) -> Row:
     if not isinstance(row, dict):
         raise DataError(
-            f"{where} is a JSON {type(row).__name__}, not an object",
+            f"{where}, is a JSON {type(row).__name__}, not an object",
             'each row is one JSON object, as {"question": ..., "gold": ...}',
         )
-    return row
+    return where, row
 
 
 def _json(path: Path) -> Iterator[Row]:
@@ -105,14 +105,11 @@ def _json(path: Path) -> Iterator[Row]:
     with _text(path) as file:
         text = file.read()
     if not text.lstrip().startswith("["):
-        yield from _jsonl(path)
-        return
+        return _jsonl(path)
     try:
-        rows = json_value(text)
+        return (_object(row, f"{path}, row {n}") for n, row in enumerate(json_value(text), 1))
     except ValueError as error:
         raise DataError(f"{path} isn't JSON: {error}", "write the file again") from error
-    for number, row in enumerate(rows, 1):
-        yield f"{path}, row {number}", _object(row, f"{path}, row {number},")
 
 
 def _csv(path: Path) -> Iterator[Row]:
@@ -189,7 +186,6 @@ _UNNAMED = FieldsSection()
 _GOLDS = ("reward_model.ground_truth", "ground_truth", "answer", "solution", "gold")
 """Places of the right answer beside `prompt` or `messages`, the first that a row has filled. TRL's
 `solution` is a worked one where there is an `answer` too."""
-_ANY_OF_LIST = "; if any gold of a list is right, fields.any_of=true takes them all"
 
 log = logging.getLogger(__name__)
 
@@ -198,9 +194,12 @@ def value_at(values: Mapping[str, Any], path: str) -> Any:
     """Return the value at `path`: a column, or a dotted path as `prompt.-1.content`.
 
     A column whose own name has dots comes first. Of a list with one element, which is how some
-    files hold a text, the element is returned. Raises KeyError where there is nothing.
+    files hold a text, the element is returned, and of a turn's content in parts of type text their
+    text. Raises KeyError where there is nothing.
     """
     inside = _inside(values, path)
+    if parts := _parts(inside):
+        return "".join(parts)
     return inside[0] if isinstance(inside, list) and len(inside) == 1 else inside
 
 
@@ -265,20 +264,17 @@ def _asked(row: Row, column: str) -> tuple[str, list[str]]:
     return f"{above}.{index}.content", left_out
 
 
-def _parts(values: Mapping[str, Any], path: str) -> list[str]:
-    """Return the texts of a turn whose content is in parts of type text; empty for any other."""
-    content = _inside(values, path)
+def _parts(content: Any) -> list[str]:
+    """Return the texts of content in parts of type text; empty for any other content."""
     parts = content if isinstance(content, list) else [content]
-    texts = [
-        part["text"]
-        for part in parts
-        if isinstance(part, Mapping) and part.get("type") == "text" and "text" in part
-    ]
-    return list(map(as_text, texts)) if len(texts) == len(parts) else []
+    is_text = all(isinstance(part, Mapping) and part.get("type") == "text" for part in parts)
+    texts = [part.get("text") for part in parts] if is_text else []
+    return texts if all(isinstance(text, str) for text in texts) else []
 
 
-def _plain(row: Row, path: str, value: Any, more: str = "") -> str:
-    """Return a text, a number or a boolean as text; DataError, advising `more`, for another."""
+def _text_at(row: Row, path: str) -> str:
+    """Return a text, a number or a boolean as text; DataError for anything else."""
+    value = value_at(row[1], path)
     try:
         return as_text(value)
     except TypeError:
@@ -287,7 +283,7 @@ def _plain(row: Row, path: str, value: Any, more: str = "") -> str:
             f"{row[0]}: {path} holds the {type(value).__name__} {shorten(str(value), 80)}, not a "
             "text, a number or a boolean",
             f"name what is inside, as {path}.{inner}, by evaluation.fields (for training "
-            f"data.rl.fields, data.sft.fields){more}",
+            "data.rl.fields, data.sft.fields); fields.any_of=true takes all golds of a list",
         ) from None
 
 
@@ -412,8 +408,10 @@ class Layout:
     places: tuple[tuple[str, ...], ...] = ()
 
     @classmethod
-    def of_data_set(cls, data_set: DataSet) -> Layout:
-        """Return the layout that the registry declares."""
+    def of_data_set(cls, data_set: DataSet, fields: FieldsSection | None = None) -> Layout:
+        """Return the layout that the registry declares; without one that of the `fields`."""
+        if not data_set.question:
+            return cls.of_file(data_set.hub, fields or _UNNAMED)
         source = data_set.part_of or data_set.name
         return cls(source, data_set.question, data_set.gold, data_set.working)
 
@@ -433,7 +431,7 @@ class Layout:
         for row in rows:
             with suppress(DataError):  # is for whoever reads the problems
                 asked = [_asked(row, column) for column in layout._question_columns(row)]
-                paths = [path + ".*.text" * bool(_parts(row[1], path)) for path, _ in asked]
+                paths = [f"{p}.*.text" if _parts(_inside(row[1], p)) else p for p, _ in asked]
                 places[tuple(paths)] = True
                 left_out.update({role for _, roles in asked for role in roles})
         layout = replace(layout, places=tuple(places))
@@ -450,17 +448,15 @@ class Layout:
 
     def columns(self) -> list[Any]:
         """Return what identifies the columns as plain JSON."""
-        rule = {"whole": "any_of"} if self.any_of else {}
-        names = [(column, getattr(of_gold, "__name__", "")) for column, of_gold in self.gold]
-        gold = [[column, rule.get(name, name)] for column, name in names]
-        return [self.source, list(map(list, self.places or self.question)), gold, self.working]
+        gold = [[column, getattr(rule, "__name__", "")] for column, rule in self.gold]
+        question = list(map(list, self.places or self.question))
+        return [self.source, question, gold, self.working, *["any_of"] * self.any_of]
 
     def problem(self, row: Row, origin: str) -> Problem:
         """Return the problem in `row`; DataError names the row that lacks a question or a gold."""
         where, values = row
         columns = self._question_columns(row)
-        paths = [_asked(row, column)[0] for column in columns]
-        texts = [self._turn_text(row, path) for path in paths]
+        texts = [_text_at(row, _asked(row, column)[0]) for column in columns]
         question = " ".join(texts).strip()
         if not question:
             raise DataError(f"{where} has no question ({_listed(columns)})", "mend or remove it")
@@ -472,15 +468,8 @@ class Layout:
         return Problem(id_, self.source, question, gold, {**meta, "origin": origin}, working)
 
     def _working_of(self, row: Row) -> str | None:
-        column = self.working
-        if column is None or not has(row[1], column):
-            return None
-        return self._turn_text(row, column) or None
-
-    def _turn_text(self, row: Row, path: str) -> str:
-        """Return the text at `path`; of content in parts their texts, joined."""
-        joined = "".join(_parts(row[1], path))
-        return joined or _plain(row, path, value_at(row[1], path))
+        there = self.working is not None and has(row[1], self.working)
+        return _text_at(row, self.working) or None if there and self.working else None
 
     def working_out(self, row: Row) -> str | None:
         """Return the worked solution in `row`, None where no column of them is named.
@@ -511,14 +500,11 @@ class Layout:
         if not present:
             raise _no_column(where, self.gold[0][0], values)
         for column, rule in present:
-            listed = _inside(values, column)
-            texts = (
-                [_plain(row, column, value) for value in listed]
-                if self.any_of and isinstance(listed, list)
-                else [_plain(row, column, value_at(values, column), _ANY_OF_LIST)]
-            )
-            golds = [gold for text in texts if (gold := rule(text)) is not None]
-            if golds and len(golds) == len(texts):
+            listed, paths = _inside(values, column), [column]
+            if self.any_of and isinstance(listed, list):
+                paths = [f"{column}.{number}" for number in range(len(listed))]
+            golds = [gold for path in paths if (gold := rule(_text_at(row, path))) is not None]
+            if golds and len(golds) == len(paths):
                 return column, any_of(golds)
         raise DataError(
             f"{where} has no gold answer ({_listed([column for column, _ in present])})",
@@ -533,24 +519,19 @@ def _say(text: str) -> None:
 
 def _detected(layout: Layout, rows: Sequence[Mapping[str, Any]]) -> tuple[Layout, str | None]:
     """Return the layout of a known program's rows, and its name; else the layout as it is."""
-    named = (layout.question, layout.gold[0][0]) != (((_UNNAMED.question,),), _UNNAMED.gold)
-    if named or any(
-        has(values, _UNNAMED.question) and has(values, _UNNAMED.gold) for values in rows
-    ):
+    ours = (_UNNAMED.question, _UNNAMED.gold)
+    named = (layout.question[0][0], layout.gold[0][0]) != ours
+    if named or any(has(values, ours[0]) and has(values, ours[1]) for values in rows):
         return layout, None
-    columns = [
-        column
-        for column in ("prompt", "messages")
-        if any(
-            _turns(values, column) or (column == "prompt" and isinstance(values.get(column), str))
-            for values in rows
-        )
-    ]
+    prompt = any(
+        _turns(values, "prompt") or isinstance(values.get("prompt"), str) for values in rows
+    )
+    messages = any(_turns(values, "messages") for values in rows)
     gold = next((name for name in _GOLDS if any(_is_filled(values, name) for values in rows)), None)
-    if not columns or gold is None:
+    if not (prompt or messages) or gold is None:
         return layout, None
-    program = "verl" if "." in gold else "open-instruct" if columns[0] == "messages" else "TRL"
-    question = tuple((column,) for column in columns)
+    program = "verl" if "." in gold else "TRL" if prompt else "open-instruct"
+    question = (*[("prompt",)] * prompt, *[("messages",)] * messages)
     return replace(layout, question=question, gold=((gold, whole),)), program
 
 

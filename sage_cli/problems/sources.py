@@ -41,13 +41,9 @@ def read_hub(data_set: DataSet) -> tuple[str, Iterator[Row]]:
     failures: list[Exception] = []
     for place in (data_set.hub, *_snapshot(data_set)):
         try:
-            revision = Path(place).name if failures else _resolve(data_set)
-            load = partial(
-                datasets.load_dataset, place, data_set.config,
-                revision=None if failures else revision,
-            )  # fmt: skip
-            named = {name: load(split=name) for name in data_set.splits}
-            splits = named or dict(load())
+            revision = None if failures else _resolve(data_set)
+            load = partial(datasets.load_dataset, place, data_set.config, revision=revision)
+            splits = {name: load(split=name) for name in data_set.splits} or dict(load())
             break
         except Exception as error:  # the Hub's clients fail in a dozen unrelated classes
             failures.append(error)
@@ -55,10 +51,11 @@ def read_hub(data_set: DataSet) -> tuple[str, Iterator[Row]]:
         reason = (str(failures[0]).splitlines() or [type(failures[0]).__name__])[0]
         refused = DataError(f"{data_set.hub} couldn't be read from the Hub: {reason}")
         raise refused from failures[0]
-    if not named and len(splits) > 1:
+    if len(splits) > max(1, len(data_set.splits)):
         raise DataError(f"{data_set.hub} has the splits {', '.join(splits)}")
     if failures:
         log.warning("%s is read from the Hub's cache, %s", data_set.hub, place)
+        revision = Path(place).name
     rows = (
         (f"{data_set.hub}, {name}, row {number}", dict(row))
         for name, split in splits.items()
@@ -156,12 +153,12 @@ def open_source(
     if source.rows is not None:
         first, last = source.rows
         rows = islice(rows, first - 1, last)
-    if not source.question:
-        read = list(rows)
-        layout = Layout.of_file(source.hub, fields or FieldsSection()).found_in(read, source.name)
-        return Source(layout, origin, iter(read))
+    layout = Layout.of_data_set(source, fields)
     chosen = (row for row in rows if _is_chosen(row, source))
-    return Source(Layout.of_data_set(source), origin, chosen)
+    if source.question:
+        return Source(layout, origin, chosen)
+    read = list(chosen)
+    return Source(layout.found_in(read, source.name), origin, iter(read))
 
 
 def _file(source: Path, fields: FieldsSection | None) -> tuple[Path, str, Layout]:
@@ -183,10 +180,7 @@ def source_identity(
         path, part, layout = _file(source, fields)
         whole = {"file": path.name, "content": content(path), "columns": layout.columns()}
         return whole | ({"part": part} if part else {})
-    layout = Layout.of_data_set(source)
-    if not source.question:
-        layout = Layout.of_file(source.hub, fields or FieldsSection())
-    columns = layout.columns()
+    columns = Layout.of_data_set(source, fields).columns()
     where = None if source.where is None else list(source.where)
     declared = {"data_set": source.name, "columns": columns, "where": where}
     if source.rows is not None:

@@ -49,10 +49,9 @@ def any_of(golds: Sequence[str]) -> str:
 
 def each_gold(gold: str) -> tuple[str, ...]:
     """Return the golds that `any_of` put together; any other gold alone."""
-    if not gold.startswith(f"{_ANY_OF}["):
+    if not gold.startswith(f'{_ANY_OF}["'):
         return (gold,)
     try:
-        golds = json_value(gold.removeprefix(_ANY_OF))
+        return tuple(map(str, json_value(gold.removeprefix(_ANY_OF))))
     except ValueError:
         return (gold,)
-    return tuple(golds) if all(isinstance(text, str) for text in golds) and golds else (gold,)

@@ -75,7 +75,9 @@ def tilting(
         for exponent, head in heads.items():
             # without what a mixture of experts adds to a loss, which nothing reads here
             scored = head.forward(
-                labels=arguments["labels"], fused_lm_head=True, output_router_logits=False
+                shift_labels=arguments["shift_labels"],
+                fused_lm_head=True,
+                output_router_logits=False,
             )
             head.output = None
             rows = [tilted[exponent]] if exponent in tilted else []
@@ -183,15 +185,13 @@ class ExactHead:
         self._tokens, self._temperature = min(tokens, config.vocab_size), trainer.temperature
         self.ids_BTH, self.logps_BTH = torch.empty(0), torch.empty(0)
 
-    def reading(
-        self, model: Any, completion: int, batch: dict[str, Any] | None
-    ) -> AbstractContextManager[None]:
+    def reading(self, model: Any, batch: dict[str, Any] | None) -> AbstractContextManager[None]:
         """Return the context of a pass: before a loss the last one is the reference's.
 
         In the loss of a micro-batch the pass is the policy's.
         """
         if batch is None:
-            return self.of_reference(model, completion)
+            return self.of_reference(model)
         return self.of_policy(model, batch["head_ids"])
 
     def log_q(self, batch: dict[str, Any], guide: Guide, signals: Signals, now: int) -> Tensor:
@@ -218,8 +218,8 @@ class ExactHead:
         return self.logps_BTH.detach().exp().sum(dim=-1)
 
     @contextmanager
-    def of_reference(self, model: Any, completion: int) -> Iterator[None]:
-        """Find the likeliest tokens where the last `completion` tokens are predicted."""
+    def of_reference(self, model: Any) -> Iterator[None]:
+        """Find the likeliest tokens where completions' tokens are predicted."""
 
         def likeliest(hidden_XD: Tensor) -> tuple[Tensor, Tensor]:
             logits_XV = self._logits(model, hidden_XD)
@@ -232,7 +232,7 @@ class ExactHead:
             shape = (*hidden_BTD.shape[:2], -1)
             return ids_XH.reshape(shape), logps_XH.reshape(shape)
 
-        with _listening(model, completion, read) as passes:
+        with _listening(model, read) as passes:
             yield
         self.ids_BTH, self.logps_BTH = (torch.cat(parts) for parts in zip(*passes, strict=True))
 
@@ -254,7 +254,7 @@ class ExactHead:
             tiles = [checkpoint(of_ids, *pair, use_reentrant=False) for pair in pairs]
             return (torch.cat(tiles).reshape(ids_BTH.shape),)
 
-        with _listening(model, ids_BTH.shape[1], read) as passes:
+        with _listening(model, read) as passes:
             yield
         ((self.logps_BTH,),) = passes
 
@@ -268,14 +268,14 @@ class ExactHead:
 
 @contextmanager
 def _listening(
-    model: Any, completion: int, read: Callable[[Tensor], tuple[Tensor, ...]]
+    model: Any, read: Callable[[Tensor], tuple[Tensor, ...]]
 ) -> Iterator[list[tuple[Tensor, ...]]]:
-    """Give what `read` says of the backbone's states in each pass, those that predict tokens."""
+    """Give what `read` says of the backbone's states in each pass of `completions_alone`."""
     causal = model.get_base_model() if hasattr(model, "get_base_model") else model
     passes: list[tuple[Tensor, ...]] = []
 
     def keep(_module: Any, _inputs: Any, output: Any) -> None:
-        passes.append(read(output.last_hidden_state[:, -completion - 1 : -1]))
+        passes.append(read(output.last_hidden_state))
 
     hook = causal.base_model.register_forward_hook(keep)
     try:

@@ -33,6 +33,7 @@ from sage_cli.guides.guide import OptionalSignal
 from sage_cli.models.loading import switch_off_own_dropout
 from sage_cli.settings.sections.training import Rows
 from sage_cli.training.anchor_signals import ExactHead, Tilted, known_of_rows, tilted_name, tilting
+from sage_cli.training.shared_prompts import completions_alone, prompt_names
 from sage_cli.training.step_record import TokenRecord
 
 _EXPECTED = {
@@ -78,6 +79,7 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
         self._buffered: dict[str, Any] | None = None
         self._view: dict[str, Any] = {}
         self._tilted: Tilted = {}
+        self._prompts: list[int] | None = None
         self._scoring = False
         super().__init__(**arguments)
         self.head = ExactHead(self, head_tokens) if estimator == "head" else None
@@ -100,7 +102,9 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         self._entropies.clear()
         self._tilted, self._scoring = {}, True
+        self._prompts = prompt_names(inputs)
         batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
+        batch["prompt_names_B"] = torch.tensor(self._prompts)
         # TRL asks the policy first, where it asks it at all, and the reference last
         if self.keeps_old_entropy and "old_per_token_logps" in batch:
             batch["old_entropy_BT"] = self._entropies[0]
@@ -110,7 +114,7 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
         if self.head is not None:
             batch |= {"head_ids": self.head.ids_BTH, "head_reference": self.head.logps_BTH}
         batch |= {tilted_name(exponent): logps_BT for exponent, logps_BT in self._tilted.items()}
-        self._tilted, self._scoring = {}, False
+        self._tilted, self._scoring, self._prompts = {}, False, None
         rows = len(batch["completion_ids"])
         first = self.accelerator.process_index * rows
         # TRL shuffles rows and cuts them into micro-batches: a row's id says to which group of the
@@ -135,6 +139,13 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
         return loss
 
     def _get_per_token_logps_and_entropies(self, *args: Any, **kwargs: Any) -> Any:
+        names_B = (self._buffered or {}).get("prompt_names_B")
+        prompts = self._prompts if names_B is None else names_B.tolist()
+        with completions_alone(self.accelerator.unwrap_model(args[0]), args[3], prompts):
+            return self._heard(*args, **kwargs)
+
+    def _heard(self, *args: Any, **kwargs: Any) -> Any:
+        """Return TRL's log-probabilities and entropies, after what they decide is in its batch."""
         # TRL asks here three times: for the policy that sampled and for the reference, before the
         # loss, and within it for the policy as it is now
         first = self.keeps_old_entropy and not self._entropies
@@ -143,7 +154,7 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
         if self._scoring and self.guide.tilts:
             signals = self._tilting(*args, **kwargs)
         elif self.head is not None:
-            with self.head.reading(self.accelerator.unwrap_model(args[0]), args[3], self._buffered):
+            with self.head.reading(self.accelerator.unwrap_model(args[0]), self._buffered):
                 signals = super()._get_per_token_logps_and_entropies(*args, **kwargs)
         else:
             signals = super()._get_per_token_logps_and_entropies(*args, **kwargs)

@@ -39,6 +39,7 @@ from sage_cli.training.reference import (
     forward_kl_loss,
 )
 from sage_cli.training.rollout_engine import ask_for_each_row, merge_beside
+from sage_cli.training.shared_prompts import regrouped
 from sage_cli.training.step_record import (
     Phases,
     StepWriter,
@@ -127,6 +128,18 @@ class RlTrainer(SealedCheckpoints, AnchoredTrainer):
         return super().train(*arguments, **keywords)
 
     # a generation batch: sampled, graded, given advantages
+
+    def _prepare_inputs(self, generation_batch: Any) -> Batch:
+        before = self.buffered
+        inputs: Batch = super()._prepare_inputs(generation_batch)
+        # a loss whose rows weigh by their micro-batch keeps the micro-batches that TRL shuffled
+        if self.buffered is before or self.rl.shapes_tokens or self.loss_type == "bnpo":
+            return inputs
+        batches, calls = self.buffered, self.args.gradient_accumulation_steps
+        steps = (batches[begin : begin + calls] for begin in range(0, len(batches), calls))
+        micro_batches = [batch for step in steps for batch in regrouped(step)]
+        self._buffered_inputs = micro_batches
+        return micro_batches[int(self._step % self.args.steps_per_generation)]
 
     def _generate_and_score_completions(self, inputs: list[Row]) -> Batch:
         self._count = [0, 0]

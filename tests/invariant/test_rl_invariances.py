@@ -10,6 +10,7 @@ from transformers import PrinterCallback, TrainerCallback
 from trl import GRPOTrainer
 
 from sage_cli.models.loading import load_model
+from sage_cli.training import shared_prompts
 from sage_cli.training.rl import grpo_arguments, prompt_rows
 from sage_cli.training.training import training_order
 
@@ -50,6 +51,27 @@ def test_branch_without_ratio_is_no_guide_to_the_last_digit(
     assert comparable(flat) == comparable(plain)
     steep = bench.run(configure(**sections, guide=branch | {"rho": 0.775}), "steep")
     assert comparable(steep) != comparable(plain)
+
+
+@pytest.mark.parametrize(
+    "sections",
+    [
+        {"rl": {"loss": "dapo"}},
+        {"rl": {"loss": "bnpo"}},
+        {"rl": {"algo": "dars", "most_rollouts": 8}},
+        {"rl": {"algo": "pacs"}},
+        {"anchor": {"estimator": "head"}},
+        {"guide": {"name": "rapo"}},
+    ],
+    ids=["dapo", "bnpo", "dars", "pacs", "head", "rapo"],
+)
+def test_prompts_that_rows_share_change_rounding_alone(
+    bench: Any, configure: Any, sections: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+):
+    shared = bench.run(configure(**sections), "shared")
+    monkeypatch.setattr(shared_prompts, "can_share", lambda causal: False)
+    apart = bench.run(configure(**sections), "apart")
+    assert_close(shared, apart, 1e-4)
 
 
 @pytest.mark.parametrize("guide", ["random", "token"])

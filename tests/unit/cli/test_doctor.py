@@ -9,7 +9,8 @@ import pytest
 
 from sage_cli.cli.doctor import described_lengths
 from sage_cli.config.load import load
-from sage_cli.errors import ConfigurationError
+from sage_cli.errors import ConfigurationError, DataError
+from sage_cli.evaluation.benchmarks import described_golds
 from sage_cli.models.scratch import character_tokenizer, save_scratch
 from sage_cli.problems.problem import Problem
 from sage_cli.settings.sections.model import ScratchModel
@@ -165,3 +166,46 @@ def test_a_prompt_beyond_the_context_has_no_limit_that_fits():
 def test_text_anywhere_needs_no_tags():
     sets = ("grading.mode=math-verify", "grading.extract=text", "rollout.max_tokens=3")
     assert "bare answers take up to 3" in said(*sets)
+
+
+@pytest.mark.parametrize(
+    ("gold", "doubt"),
+    [
+        ("['7', 'seven']", "Python or JSON"), ('{"value": 7}', "Python or JSON"),
+        ("array([7.])", "Python or JSON"), ("nan", "a missing value"), ("None", "a missing value"),
+        ("notfound", "a missing value"), ("proof", "a missing value"),
+        ("3 + 4 = 7\n#### 7", "a worked solution"), (r"We get $\boxed{7}$.", "a worked solution"),
+        ("The answer is 7", "a sentence"), ("We add three and four, so 7.", "a sentence"),
+        ("7 " * 200, "a long text"), ("???", "a text"),
+    ],
+)  # fmt: skip
+def test_golds_that_are_hardly_answers_are_named(gold, doubt):
+    problems = [Problem("a", "toy", "1+1=?", "2"), Problem("b", "toy", "q", gold)]
+    with pytest.raises(DataError, match="1 of 2 golds are hardly answers") as refused:
+        described_golds(problems)
+    assert doubt in refused.value.cause
+
+
+def test_golds_are_counted_by_what_they_read_as():
+    golds = {
+        "number": ["7", "-0.5", "1,234", r"\$3.50", r"50\%", "1e-5"],
+        "formula": [r"\frac{1}{2}", "x^2+1", "[0, 1)", r"\{1, 2\}", "3:4", "12 km", "(1, 2)",
+                    r"\text{increasing on } (0, 1)"],
+        "choice": ["A", "(B)", r"\text{(C)}"],
+        "assignment": ["x = 7", "x=1, y=2"],
+        "word": ["Yes", r"\text{Yes}", "no solution", "Mrs. Doyle's class", "Übung", "east"],
+    }  # fmt: skip
+    for kind, texts in golds.items():
+        counted = described_golds([Problem("a", "toy", "q", text) for text in texts])
+        assert counted == f"{len(texts)} {kind}s"
+
+
+def test_doctor_names_golds_and_characters_and_stops_nothing(sage, tmp_path):
+    file = tmp_path / "uni.jsonl"
+    row = {"question": "Wie groß ist ½ × 4 für 世界 🙂?", "gold": "[7, 'seven']"}
+    file.write_text(json.dumps(row) + "\n")
+    typed = sage("doctor", *QUICK, "--data", file)
+    assert typed.code == 0
+    assert "! golds 1 of 4 golds are hardly answers" in typed.words
+    lost = "½ × ß ü 世 界 🙂"
+    assert f"! characters the tokenizer has no tokens for {lost}: 1 of 4 problems" in typed.words

@@ -130,7 +130,7 @@ def test_each_row_is_read_by_its_own_form(
         ({"question": "q", "gold": ["7", "seven"]}, "line 2: gold holds the list ['7', 'seven']"),
         ({"question": "q", "gold": {"value": 7}}, "line 2: gold holds the dict {'value': 7}"),
         ({"question": "q", "gold": [{"value": 7}]}, "gold holds the dict"),
-        ({"question": "q", "gold": [{"type": "text", "text": "7"}]}, "gold holds the dict"),
+        ({"question": "q", "gold": [{"type": "image", "text": "7"}]}, "gold holds the dict"),
         ({"question": "q", "gold": float("nan")}, "line 2 has no gold answer"),
         ({"question": "q", "gold": float("inf")}, "line 2 has no gold answer"),
         ({"question": "q", "gold": []}, "gold holds the list []"),
@@ -200,7 +200,7 @@ def test_any_of_several_golds_is_right_where_the_user_says_so(tmp_path: Path) ->
     assert (single.gold, plain.gold) == ("9", "9")
     alone = problems_identity(file, DataSection())["problems"]
     assert problems_identity(file, DataSection(), fields)["problems"] != alone
-    for bad in (["7", None], [], [["7"]]):
+    for bad in (["7", None], [], [["7", "8"]]):
         with pytest.raises(DataError, match="line 1"):
             load_problems(
                 str(written(tmp_path, {"question": "a", "gold": bad})), DataSection(), fields

@@ -35,6 +35,14 @@ def test_paper_prompt_is_system_eos_question_opening_tag():
     assert template.stop == "</SOLUTION>"
 
 
+def test_without_a_working_the_answer_stands_alone():
+    paper, plain = (PromptTemplate(PromptSection(format=name)) for name in ("paper", "plain"))
+    # the prompt of `paper` has opened the reasoning
+    assert paper.complete(None, "2") == "<end_working_out><SOLUTION>2</SOLUTION>"
+    assert plain.complete(None, "2") == "<SOLUTION>2</SOLUTION>"
+    assert plain.complete("", "2") == "<start_working_out><end_working_out><SOLUTION>2</SOLUTION>"
+
+
 def test_paper_without_system_prompt_needs_no_eos():
     template = PromptTemplate.from_section(PromptSection(system=None))
     assert template.render("1+1=?") == "1+1=?<start_working_out>"

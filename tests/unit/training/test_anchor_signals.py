@@ -337,9 +337,9 @@ def test_the_head_is_never_there_as_a_whole(bench: Any):
     model, entries = load_model(bench.base, trainable=True), len(bench.tokenizer)
     head = ExactHead.__new__(ExactHead)
     head._in_float32, head._tokens, head._temperature = False, HEAD, 0.7
-    ids = torch.randint(0, entries, (80, 51))
+    ids = torch.randint(0, entries, (80, 50))
     with Vocabularies(entries) as vocabularies:
-        with torch.no_grad(), head.of_reference(model, 50):
+        with torch.no_grad(), head.of_reference(model):
             model.base_model(input_ids=ids)
         expected, mine = head.logps_BTH, head.ids_BTH
         with head.of_policy(model, mine):

@@ -1,0 +1,145 @@
+"""Scores completions alone: heads skip prompts, and rows of one prompt share its forward pass.
+
+A group's rows begin with the same prompt, so TRL computes it once a rollout, eight times over in
+the paper's setting, and off Triton its head scores the prompt's positions, too. Here a pass is two:
+the distinct prompts fill a cache of keys and values, which is repeated for each row, with its
+gradient, and the completions continue from it. Both happen inside one call of the wrapped model, so
+that DDP sees one forward. Log-probabilities and gradients are those of rows apart, up to rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers.cache_utils import DynamicLayer
+
+Batch = dict[str, Any]
+
+
+@contextmanager
+def completions_alone(
+    model: Any, completion: int, prompts: Sequence[int] | None = None
+) -> Iterator[None]:
+    """Have passes of `model` under TRL's fused head score the last `completion` tokens alone.
+
+    `prompts` names each row's prompt, in the order in which passes come to the rows; rows with the
+    same name share its pass where that `can_share`. Nothing of the model stays changed.
+    """
+    causal = model.get_base_model() if hasattr(model, "get_base_model") else model
+    passes = _Passes(causal, completion, prompts)
+    hooks = (
+        causal.register_forward_pre_hook(passes.cut_labels, with_kwargs=True),
+        causal.base_model.register_forward_pre_hook(passes.begin, with_kwargs=True),
+        causal.base_model.register_forward_hook(passes.end),
+    )
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def can_share(causal: Any) -> bool:
+    """Return True if a prompt's cache may stand for its rows in a pass of this model as it is now.
+
+    It may not where layers attend in windows or keep a state instead of a cache, where
+    checkpointing drops the cache, and where dropout gives each row its own noise.
+    """
+    config = causal.config.get_text_config()
+    kinds = set(getattr(config, "layer_types", None) or ())
+    windows = bool(getattr(config, "sliding_window", None)) and not kinds
+    if windows or kinds - {"full_attention"} or not hasattr(config, "num_attention_heads"):
+        return False
+    if not causal.training:
+        return True
+    drops = (isinstance(module, torch.nn.Dropout) and module.p > 0 for module in causal.modules())
+    return not (causal.is_gradient_checkpointing or any(drops))
+
+
+class _Passes:
+    """The hooks of `completions_alone`; `_at` is the row at which the next pass begins."""
+
+    def __init__(self, causal: Any, completion: int, prompts: Sequence[int] | None) -> None:
+        self._completion, self._at = completion, 0
+        # the last token of a completion predicts nothing, so a single one has nothing to continue
+        shares = prompts is not None and completion > 1 and can_share(causal)
+        self._prompts = prompts if shares else None
+        self._last_B1D: Tensor | None = None
+
+    def cut_labels(self, _model: Any, arguments: tuple[Any, ...], keywords: Batch) -> Any:
+        """Give the head the completions' labels alone."""
+        labels = keywords.pop("labels")
+        return arguments, {**keywords, "shift_labels": labels[:, -self._completion :]}
+
+    def begin(self, backbone: Any, arguments: tuple[Any, ...], keywords: Batch) -> Any:
+        """Compute the distinct prompts, and let the pass continue from them."""
+        if self._prompts is None:
+            return None
+        ids, mask = keywords["input_ids"], keywords["attention_mask"]
+        names = self._prompts[self._at : self._at + len(ids)]
+        self._at += len(ids)
+        places = {name: place for place, name in reversed(list(enumerate(names)))}
+        distinct = sorted(places.values())
+        images = keywords.get("pixel_values") is not None
+        if len(distinct) == len(ids) or images or keywords.get("output_router_logits"):
+            return None
+        number = {place: i for i, place in enumerate(distinct)}
+        row_B = torch.tensor([number[places[name]] for name in names], device=ids.device)
+        cut = ids.shape[1] - self._completion
+        shared = {**keywords, "use_cache": True}
+        prompt = backbone.forward(
+            *arguments,
+            **shared | {"input_ids": ids[distinct, :cut], "attention_mask": mask[distinct, :cut]},
+        )
+        cache = prompt.past_key_values
+        if any(type(layer) is not DynamicLayer for layer in cache.layers):
+            self._prompts = None  # a state or a window can't stand for a prompt
+            return None
+        cache.batch_select_indices(row_B)
+        self._last_B1D = prompt.last_hidden_state[row_B, -1:]
+        return arguments, {
+            **shared,
+            "input_ids": ids[:, cut:-1],
+            "attention_mask": mask[:, :-1],
+            "past_key_values": cache,
+        }
+
+    def end(self, _backbone: Any, _arguments: Any, output: Any) -> Any:
+        """Leave the states that predict completions' tokens."""
+        last_B1D, self._last_B1D = self._last_B1D, None
+        states_BTD = output.last_hidden_state
+        output.last_hidden_state = (
+            states_BTD[:, -self._completion - 1 : -1]
+            if last_B1D is None
+            else torch.cat([last_B1D, states_BTD], dim=1)
+        )
+        output.past_key_values = None
+        return output
+
+
+def prompt_names(inputs: Sequence[Batch]) -> list[int]:
+    """Return a number for each row that rows of the same prompt share, within this process."""
+    return [hash(str(row["prompt"])) for row in inputs]
+
+
+def regrouped(micro_batches: Sequence[Batch]) -> list[Batch]:
+    """Return the micro-batches of an optimiser step with rows of one prompt beside one another.
+
+    TRL shuffles rows after generation, so that a micro-batch of 16 among 64 holds seven prompts.
+    Every micro-batch keeps its number of rows; prompts stay in the order of their first rows.
+    """
+    names = [name for batch in micro_batches for name in batch["prompt_names_B"].tolist()]
+    first = {name: place for place, name in reversed(list(enumerate(names)))}
+    order = torch.tensor(sorted(range(len(names)), key=lambda row: (first[names[row]], row)))
+    sizes = [len(batch["prompt_names_B"]) for batch in micro_batches]
+    result: list[Batch] = [dict(batch) for batch in micro_batches]
+    for key, value in micro_batches[0].items():
+        if isinstance(value, Tensor) and value.dim() > 0:
+            whole = torch.cat([batch[key] for batch in micro_batches])[order.to(value.device)]
+            for batch, rows in zip(result, torch.split(whole, sizes), strict=True):
+                batch[key] = rows
+    return result
