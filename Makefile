@@ -87,6 +87,8 @@ format: $(VENV)/.installed-dev
 	$(BIN)/ruff format .
 
 $(BIN)/python:
+	@command -v $(PYTHON) > /dev/null || { echo "there is no $(PYTHON) here: sage needs Python 3.11 or \
+	later, so name yours: make $(or $(MAKECMDGOALS),demo) PYTHON=python3.12"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed: $(BIN)/python pyproject.toml constraints.txt

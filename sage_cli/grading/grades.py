@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, get_args
 
 from sage_cli.latex_boxed import last_boxes
@@ -40,11 +40,13 @@ class Grade:
     """A status, and the answer: None where there is none, and where a whole text was searched.
 
     `share` is what a judge gave instead of right or wrong: the answer is right where it is 1.
+    `reason` says why a status is neither right nor wrong.
     """
 
     status: Status
     extracted: str | None
     share: float | None = None
+    reason: str | None = field(default=None, compare=False)
 
     @classmethod
     def from_judged(cls, judged: Judged, extracted: str | None) -> Grade:

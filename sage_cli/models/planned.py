@@ -19,6 +19,7 @@ from sage_cli.models.folders import (
     fingerprint,
     is_adapter,
     require_model,
+    require_whole_weights,
 )
 from sage_cli.models.policy import Policy, named_policy
 from sage_cli.problems.load import demonstrations_identity, training_identity
@@ -38,7 +39,7 @@ _HELD_BY = {"reverse": "kl", "forward": "forward-kl", "none": "no-kl"}
 def base_label(config: SageConfig) -> str:
     """Return the label of an initial policy: its model, or its task for one from scratch."""
     if isinstance(config.model, ScratchModel):
-        return Path(config.data.sft.name).stem.lower()
+        return Path(config.data.sft.name.partition(":")[0]).stem.lower()
     return Path(config.model.path).name.lower()
 
 
@@ -111,6 +112,7 @@ def _start(model: PretrainedModel | ScratchModel) -> dict[str, Any]:
         # random weights are always trained in full: the tuning is RL's
         return {key: v for key, v in settings.items() if key not in ("tuning", "lora")}
     require_model(model.path)
+    require_whole_weights(model.path)
     weights = fingerprint(model.path, model.revision)
     return {**settings, "path": None, "weights": weights, **_attention(model)}
 

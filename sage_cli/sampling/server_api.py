@@ -70,6 +70,11 @@ class Login:
             raise SamplingError(
                 f"'{address}' is no server's address: {error}", "write it as http://HOST:8000"
             ) from None
+        if secrets_of(address).keys() - {"password"}:
+            raise SamplingError(
+                f"a key was typed in the address {address.rstrip('?&')}, where it may be recorded",
+                "leave it out there, and give it in SAGE_SERVER_API_KEY",
+            )
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         if url.userinfo:
             user = f"{url.username}:{secrets_of(address).get('password', '')}"

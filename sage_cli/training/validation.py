@@ -18,7 +18,6 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.errors import TrainingError
 from sage_cli.evaluation.benchmarks import (
     Benchmark,
-    grader_for,
     load_benchmarks,
     refuse_trained,
     refuse_unnamed,
@@ -115,7 +114,7 @@ class Validation:
     def _grader(self, benchmark: Benchmark) -> Grader:
         """Return the grader of a benchmark, made once: its workers take a second to start."""
         if benchmark.name not in self._graders:
-            grader = grader_for(benchmark.name, self.config.grading, self.config.prompt)
+            grader = benchmark.grader(self.config.grading, self.config.prompt)
             self._graders[benchmark.name] = self._open.enter_context(grader)
         return self._graders[benchmark.name]
 
