@@ -558,6 +558,8 @@ class RlTraining(TrainingRun):
             allowed = config.rl.allow_template_mismatch
             refuse_unfit_start(start, config.model, config.prompt, other_template=allowed)
         refuse_unfit_tokenizer(start)
+        if validation is not None:
+            validation.require_room(start)
         require_rollouts(config.rollout, start, self._processes)
         if resumed is not None:
             require_same_parent(resumed, start)
