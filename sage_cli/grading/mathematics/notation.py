@@ -176,14 +176,14 @@ _OVERLINED = re.compile(r"(?:\d\u0305)+")
 _OVER = re.compile(r"\{([^{}]*)\\(over|choose)(?![A-Za-z])([^{}]*)\}")
 _SPECIAL = re.compile(
     r"\\(?:\||mathrm|mathbf|operatorname|rm|bm|boldsymbol|(?:text)?color|[hv]?phantom|[hv]space|tag"
-    r"|label|over|choose|vec|hat|land|wedge|lor|vee)|[∧∨]"
+    r"|label|over|choose|vec|hat|nabla|land|wedge|lor|vee)|[∧∨]"
 )
 _UPRIGHT = re.compile(r"\\(?:mathrm|operatorname|rm)\s*(?:\{\s*([eid])\s*\}|\s([eid])(?![A-Za-z]))")
 _UNSEEN = re.compile(
     r"\\(?:color|[hv]?phantom|[hv]space|tag|label)\s*\{[^{}]*\}|\\textcolor\s*\{[^{}]*\}"
 )
 _PRIMES = re.compile(r"\^(?:\{ ?(('\s*)+)\}|'(?!'))")
-_VECTOR = re.compile(r"\\(?:vec|hat|mathbf|bm|boldsymbol|overrightarrow)(?![A-Za-z])")
+_VECTOR = re.compile(r"\\(?:vec|hat|nabla|mathbf|bm|boldsymbol|overrightarrow)(?![A-Za-z])")
 _TIMES = re.compile(r"(?<=[^\d\s])\s*(?:\\times(?![A-Za-z])|×)")
 _LOGIC = re.compile(r"\\(?:land|wedge)(?![A-Za-z])|∧|(\\(?:lor|vee)(?![A-Za-z])|∨)")
 _NO_LOGIC = re.compile(r"[\d=<>≤≥≠∈,]|\\(?:in|leq?|geq?|neq?|lt|gt|leqslant|geqslant)(?![A-Za-z])")
