@@ -33,7 +33,6 @@ from sage_cli.errors import EXIT_OTHER, ConfigurationError, SageError
 if TYPE_CHECKING:
     from sage_cli.cli.training_run import InitialPolicy
     from sage_cli.config.schema import SageConfig
-    from sage_cli.models.policy import Policy
     from sage_cli.problems.problem import Problem
 
 
@@ -150,8 +149,8 @@ def checks(config: SageConfig, init: str | None = None) -> Iterator[Check]:
     yield Check("lengths", lambda: _lengths(start, config), needed=False)
     yield Check(f"benchmark {config.evaluation.benchmark}", lambda: _benchmarks(config))
     yield Check("device", lambda: _device(config))
-    yield Check("rollouts", lambda: _rollouts(config))
-    yield Check("sampling", lambda: _sampling(config))
+    yield Check("rollouts", lambda: _rollouts(start))
+    yield Check("sampling", lambda: _sampling(start))
 
 
 def _packages(config: SageConfig) -> str:
@@ -168,11 +167,11 @@ def _packages(config: SageConfig) -> str:
 
 def _model(start: InitialPolicy) -> str:
     from sage_cli.models.compatibility import refuse_unfit_tokenizer
-    from sage_cli.models.folders import is_adapter
+    from sage_cli.models.folders import is_adapter, require_whole_weights
     from sage_cli.models.loading import attach_lora
     from sage_cli.settings.sections.model import ScratchModel
 
-    model, policy = start.config.model, _with_files(start)
+    model, policy = start.config.model, start.with_files
     if model.tuning == "lora" and policy is not None and not is_adapter(policy.files):
         attach_lora(policy.outline, model.lora)
     if policy is not None:
@@ -181,6 +180,7 @@ def _model(start: InitialPolicy) -> str:
         return f"{start.policy.label}: weights in {start.policy.files}"
     if isinstance(model, ScratchModel):
         return f"from scratch, {model.layers} layers of {model.hidden}"
+    require_whole_weights(model.path)
     files = (policy or start.policy).files
     weights = any(files.glob("*.safetensors"))
     return f"{model.path}: weights {'in' if weights else 'yet to be fetched into'} {files}"
@@ -278,7 +278,8 @@ def _device(config: SageConfig) -> str:
     return f"{device()}; computes in {computed}, {require_kernels(config.model)}"
 
 
-def _rollouts(config: SageConfig) -> str:
+def _rollouts(start: InitialPolicy) -> str:
+    config = start.config
     backend, processes = config.rollout.backend, config.rl.processes
     if config.rollout.may_use_vllm:  # the others are always here
         from sage_cli.training.rollout_engine import settled_engine
@@ -288,13 +289,18 @@ def _rollouts(config: SageConfig) -> str:
         from sage_cli.training.launch import accelerate_configuration
 
         accelerate_configuration(config.rl.accelerate)
+    if backend == "sampler" and config.rl.online:
+        start.require_sampled(config.rollout.max_tokens, "rollout.backend=transformers")
     return f"{backend}, in {processes} {'process' if processes == 1 else 'processes'}"
 
 
-def _sampling(config: SageConfig) -> str:
+def _sampling(start: InitialPolicy) -> str:
     from sage_cli.sampling.sampler import chosen_backend
 
+    config = start.config
     backend = chosen_backend(config.sampling)
+    if backend == "transformers":
+        start.require_sampled(config.sampling.max_tokens, "sampling.backend=vllm or server")
     if backend == "vllm":
         from sage_cli.sampling.vllm_sampler import require_vllm
 
@@ -347,36 +353,16 @@ def _counts(tokenizer: Any, texts: list[str]) -> list[int]:
 
 def _tokenizer(start: InitialPolicy) -> Any:
     """Return the tokenizer of the policy that RL starts from, trained already or not."""
-    from sage_cli.cli.training_run import tags
-    from sage_cli.problems.load import load_demonstrations
-    from sage_cli.settings.sections.model import ScratchModel
+    from sage_cli.cli.training_run import sft_inputs
 
-    section, config = start.config.model, start.config
-    if (policy := _with_files(start)) is not None:
-        return policy.tokenizer()
-    assert isinstance(section, ScratchModel)
-    from sage_cli.models.scratch import build_tokenizer
-
-    shown = load_demonstrations(config.data, config.sft)
-    texts = (demonstration.text for demonstration in shown)
-    return build_tokenizer(section, tags(config.prompt), texts)
+    policy = start.with_files
+    return sft_inputs(start.config)[0] if policy is None else policy.tokenizer()
 
 
 def _positions(start: InitialPolicy) -> int | None:
     """Return how many tokens its context has; None where it has no end."""
     from sage_cli.models.loading import context_of
 
-    if (policy := _with_files(start)) is not None:
+    if (policy := start.with_files) is not None:
         return context_of(policy.outline.config)
     return getattr(start.config.model, "max_positions", None)
-
-
-def _with_files(start: InitialPolicy) -> Policy | None:
-    """Return the initial policy, or the model that it is to be trained from; None without one."""
-    from sage_cli.models.policy import Policy
-    from sage_cli.settings.sections.model import ScratchModel
-
-    section = start.config.model
-    if start.policy.exists:
-        return start.policy
-    return None if isinstance(section, ScratchModel) else Policy(section.path, section=section)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import quote
@@ -49,7 +50,7 @@ def command(
     if export is not None:
         _export(root, kind, full_name, export, json)
         return
-    from sage_cli.view.page_server import LOCAL, Access, application, bound, serve
+    from sage_cli.view.page_server import ANYWHERE, LOCAL, Access, application, bound, serve
 
     listening = bound(host, port)
     access = Access(host, listening.getsockname()[1])
@@ -57,23 +58,36 @@ def command(
     begin = "runs" if kind is None else f"{kind}?{kind}={quote(full_name)}"
     address = f"{access.address}#/{begin}"
     if json:
-        emit({"address": address, "root": str(root.resolve())})
+        emit({"address": address, "key": access.key, "root": str(root.resolve())})
     if host not in LOCAL:
+        where = f"at {escape(host)}"
+        if host in ANYWHERE:
+            where = "in every network of this machine, under any name"
         console.print(
-            f"[yellow]warning[/]: whoever reaches {escape(host)} and has the address reads "
+            f"[yellow]warning[/]: whoever reaches it {where}, and has the address first, reads "
             "everything that is stored, without encryption",
             soft_wrap=True,
         )
     console.print(f"sage view of {escape(str(root.resolve()))}", soft_wrap=True)
     console.print(f"[bold]{escape(address)}[/]", soft_wrap=True, highlight=False)
     console.print("Ctrl-C ends it", style="dim")
-    if not no_open:
-        import webbrowser
-
-        webbrowser.open(address)
-    with suppress(KeyboardInterrupt):  # which is how it ends
+    with nullcontext() if no_open else opened(address), suppress(KeyboardInterrupt):  # its end
         serve(app, listening)
     console.print("ended", style="dim")
+
+
+@contextmanager
+def opened(address: str) -> Iterator[None]:
+    """Open a browser at a private file that leads to the address, which `ps` would show to all."""
+    import webbrowser
+    from html import escape as quoted
+    from tempfile import NamedTemporaryFile
+
+    with NamedTemporaryFile("w", prefix="sage-view-", suffix=".html") as file:  # of mode 0600
+        file.write(f'<meta http-equiv="refresh" content="0; url={quoted(address)}">')
+        file.flush()
+        webbrowser.open(Path(file.name).as_uri())
+        yield
 
 
 def named(root: Path, name: str | None) -> tuple[Kind | None, str]:

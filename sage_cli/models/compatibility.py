@@ -20,6 +20,7 @@ from sage_cli.models.folders import (
     facts_of_section,
     fingerprint,
     is_adapter,
+    model_config,
 )
 from sage_cli.models.policy import Policy
 from sage_cli.problems.template import PromptTemplate
@@ -91,7 +92,7 @@ def refuse_other_model(policy: Policy, model: PretrainedModel | ScratchModel) ->
 def refuse_unfit_tokenizer(policy: Policy) -> None:
     """Refuse to train with a tokenizer of more entries than the model's, or that ends no text."""
     tokenizer = policy.tokenizer()
-    entries = embedding_rows(policy.files) or facts_of_folder(policy.files).get("vocab_size")
+    entries = embedding_rows(policy.files) or model_config(str(policy.files)).get("vocab_size")
     if entries is not None and len(tokenizer) > entries:
         raise ConfigurationError(
             f"the tokenizer of {policy.label} has {len(tokenizer)} entries, and its model "

@@ -6,14 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sage_cli.errors import DataError
-from sage_cli.models.folders import (
-    adapter_base,
-    is_adapter,
-    model_files,
-    read_json,
-    text_part,
-)
+from sage_cli.models.folders import model_config
 from sage_cli.settings.sections.model import PretrainedModel, ScratchModel
 
 CHARACTERS, TAGS_AND_ENDS = 95, 6
@@ -98,18 +91,11 @@ def shape_of(section: PretrainedModel | ScratchModel) -> Shape | None:
         )
     if section.path in PUBLISHED:
         return PUBLISHED[section.path]
-    try:
-        folder = model_files(section.path, section.revision)
-        if is_adapter(folder):
-            folder = model_files(adapter_base(folder))
-    except DataError:
-        return None
-    return shape_in(read_json(folder / "config.json"))
+    return shape_in(model_config(section.path, section.revision))
 
 
 def shape_in(config: Mapping[str, Any]) -> Shape | None:
     """Return the shape that the content of a config.json tells; None for another kind of model."""
-    config = text_part(config)
     try:
         heads, hidden = int(config["num_attention_heads"]), int(config["hidden_size"])
         return Shape(

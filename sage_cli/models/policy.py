@@ -27,7 +27,7 @@ from sage_cli.models.folders import (
     tokenizer_facts,
     whole_model,
 )
-from sage_cli.settings.presets import preset_for, read_layer
+from sage_cli.settings.presets import preset_for
 from sage_cli.settings.sections.model import PretrainedModel, ScratchModel
 from sage_cli.settings.sections.sampling import DecodingSection
 from sage_cli.store.manifest import IMPORTED
@@ -105,7 +105,7 @@ def stored_settings(run: Run) -> dict[str, Any]:
     names no other file. Raises StoreError if it has been changed since the run ended.
     """
     run.require_unchanged("config.json")
-    settings = read_layer(run.folder / "config.json")
+    settings = {key: value for key, value in run.config.items() if value is not None}
     if run.manifest.get("kind") != IMPORTED:
         return settings
     problems = {"benchmark": str(run.folder / PROBLEMS), "fields": {}}
@@ -484,7 +484,7 @@ def checkpoint_steps(run: Run) -> list[int]:
 
 def _checkpoint(run: Run, step: str, consent: bool) -> Policy:
     steps = checkpoint_steps(run)
-    if not step.isdigit() or int(step) not in steps:
+    if not (step.isascii() and step.isdigit()) or int(step) not in steps:
         listed = ", ".join(map(str, steps)) or "none"
         raise StoreError(f"{run.id} has no checkpoint at step '{step}'; it keeps {listed}")
     folder = run.checkpoints / f"checkpoint-{step}"

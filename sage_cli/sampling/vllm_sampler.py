@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sage_cli.errors import RefusedPromptsError, SamplingError
-from sage_cli.models.folders import adapter_base, is_adapter, model_files, read_json
+from sage_cli.models.folders import adapter_base, is_adapter, model_config, model_files, read_json
 from sage_cli.sampling.engines import (
     known_settings,
     lora_rank,
@@ -50,9 +50,7 @@ def _refuse_unfit(setup: SamplerSetup, gpus: int) -> None:
         refuse_unknown(setup.section.vllm, known_settings(arguments))
     each = setup.section.tensor_parallel
     if each > 1:
-        path = str(setup.model)
-        base = adapter_base(Path(path)) if is_adapter(Path(path)) else path
-        refuse_division(each, read_json(model_files(base, setup.revision) / "config.json"))
+        refuse_division(each, model_config(str(setup.model), setup.revision))
         refuse_missing_gpus(1, each, gpus)
 
 

@@ -32,7 +32,11 @@ def _users(letter: str, after_port: str) -> re.Pattern[str]:
 
 
 _IN_WORD, _IN_TEXT = _users(".", "[/?#\"']"), _users(r"\S", r"[/?#\"'\],;)\s]")
-_OF_QUERY = re.compile(r"""(?<=[?&])(password|passwd|sslpassword)=([^&\s"']*)&?""")
+_OF_QUERY = re.compile(
+    r"""(?<=[?&])(password|passwd|sslpassword|api[_-]?key|(?:\w+[_-])?token|secret|key)"""
+    r"""=([^&\s"']*)&?""",
+    re.IGNORECASE,
+)
 _NAME = re.compile(r"(^|_)(api_?key|passwd|password|secret|(hf|auth|access)_token|credentials?)$")
 
 

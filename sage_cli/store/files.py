@@ -9,8 +9,8 @@ import math
 import os
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import Path
@@ -105,6 +105,19 @@ def _plain(value: Any) -> Any:
     return value
 
 
+LEFT_S = 30.0
+"""Seconds after which what nobody has written to is left by a killed process."""
+
+
+def sweep(leftovers: Iterable[Path], now_s: float) -> None:
+    """Remove half-written files and folders, and half-deleted ones, that nobody has touched."""
+    for path in leftovers:
+        with suppress(OSError):  # removed meanwhile, or another user's
+            touched_s = max(part.lstat().st_mtime for part in (path, *path.rglob("*")))
+            if touched_s < now_s - LEFT_S:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
 PRIVATE = 0o600
 
 
@@ -145,6 +158,7 @@ def replacing_folder(folder: Path) -> Iterator[Path]:
     temporary = folder.with_name(f".{folder.name}.{token}.tmp")
     old = folder.with_name(f".{folder.name}.{token}.old")
     temporary.mkdir()
+    sweep(folder.parent.glob(f".{folder.name}.????????.*"), temporary.stat().st_mtime)
     try:
         yield temporary
         for file in temporary.rglob("*"):

@@ -28,7 +28,7 @@ from filelock import FileLock, Timeout
 
 from sage_cli.errors import BusyError, StoreError
 from sage_cli.json_value import json_value
-from sage_cli.store.files import storing, write_text
+from sage_cli.store.files import storing, sweep, write_text
 
 HEARTBEAT_S, EXPIRY_S = 5.0, 30.0
 """Interval of heartbeats, and the silence after which another host may take the lock over."""
@@ -291,19 +291,16 @@ def _owned(path: Path, message: str, kind: type[StoreError]) -> Iterator[Lease]:
 def _sweep(lock_path: Path) -> None:
     """Remove what killed processes left beside the lock `lock_path`, which this process has.
 
-    The leases of other locks go if the lock is free, half-written files once they are old: a
-    process that writes without a lock takes a moment.
+    The leases of other locks go if the lock is free, what is half-written or half-deleted once it
+    is old: a process that writes without a lock takes a moment.
     """
     for lease in lock_path.parent.glob(".*.lease"):
         if (lock := lease.with_suffix("")) != lock_path:
             with suppress(HeldError, StoreError), locked(lock, 0.0):
                 pass  # which ends by removing it
-    halves = [half for pattern in (".*.tmp", "*/.*.tmp") for half in lock_path.parent.glob(pattern)]
-    old_s = now_s(lock_path.parent) - EXPIRY_S if halves else 0.0
-    for half in halves:
-        with suppress(OSError):  # removed meanwhile, a folder, or another user's
-            if half.stat().st_mtime < old_s:
-                half.unlink()
+    patterns = (".*.tmp", ".*.old", "*/.*.tmp", "*/.*.old")
+    if halves := [half for pattern in patterns for half in lock_path.parent.glob(pattern)]:
+        sweep(halves, now_s(lock_path.parent))
 
 
 def is_held(folder: Path) -> bool:

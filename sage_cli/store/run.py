@@ -17,8 +17,15 @@ from typing_extensions import Unpack
 
 from sage_cli.errors import BusyError, DivergedError, OutOfMemoryError, SageError, StoreError
 from sage_cli.file_hash import changed_files, sealed_hashes
-from sage_cli.store.files import TornError, name_once, read_object, write_json, write_object
-from sage_cli.store.locks import LAUNCHER, Lease, is_held, writer
+from sage_cli.store.files import (
+    TornError,
+    name_once,
+    read_object,
+    sweep,
+    write_json,
+    write_object,
+)
+from sage_cli.store.locks import LAUNCHER, Lease, is_held, now_s, writer
 from sage_cli.store.manifest import (
     FAILED,
     FINISHED,
@@ -404,6 +411,7 @@ class Runs:
     def remove(self, run: Run) -> None:
         """Delete a run. Raises StoreError while a process writes it, or if it has children."""
         self.refuse_parent(run)
+        sweep(self.root.glob(".*.old"), now_s(self.root))
         run.replacement.clear()
         run.clear()
 
@@ -501,9 +509,13 @@ def evaluation_figures(run: Run) -> dict[str, Any]:
 
 def name_in(figures: Mapping[str, Any], benchmark: str) -> str:
     """Return the name in `evaluation_figures` of the benchmark that a command calls `benchmark`."""
-    keys = (key for key, value in figures.items() if value == benchmark)
-    names = (key.split("/")[1] for key in keys if key.endswith("/benchmark"))
-    return next(names, Path(benchmark).stem)
+    names = {
+        str(value): key.split("/")[1]
+        for key, value in figures.items()
+        if key.endswith("/benchmark")
+    }
+    plain = {value.partition(":")[0]: name for value, name in names.items()}
+    return names.get(benchmark) or plain.get(benchmark) or Path(benchmark).stem
 
 
 def _file(run: Run, benchmark: str, content: str | None) -> Path:

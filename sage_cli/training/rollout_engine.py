@@ -18,7 +18,7 @@ from torch import Tensor
 from trl.generation import vllm_generation
 
 from sage_cli.errors import ConfigurationError, TrainingError
-from sage_cli.models.folders import model_files, read_json, shape
+from sage_cli.models.folders import model_config
 from sage_cli.models.loading import changes_weights
 from sage_cli.settings.sections.sampling import Backend, LogprobsMode, RolloutSection
 from sage_cli.training.launch import holds_all_weights
@@ -254,8 +254,8 @@ def adapted_layers(model: Any) -> dict[str, LoraLayer]:
             special.append(name)
     whole = model.get_base_model()
     config, ends = whole.config, (whole.get_input_embeddings(), whole.get_output_embeddings())
-    stored = shape(read_json(model_files(whole.name_or_path) / "config.json"))
-    if stored.get("vocab_size") != config.get_text_config().vocab_size:
+    entries = model_config(whole.name_or_path).get("vocab_size")
+    if entries not in (None, config.get_text_config().vocab_size):
         special.append("another vocabulary than its base's")
     if config.tie_word_embeddings and any(map(changes_weights, ends)):
         special.append("one of the embedding and the head that share their weights")

@@ -13,7 +13,7 @@ from sage_cli.evaluation.measure import PolicySampler
 from sage_cli.evaluation.stored import PolicySamples
 from sage_cli.evaluation.training_pool import training_problems
 from sage_cli.json_value import json_value
-from sage_cli.models.folders import adapter_base, facts_of_path, is_adapter, read_json, shape
+from sage_cli.models.folders import adapter_base, is_adapter, model_config
 from sage_cli.models.planned import reference_policy
 from sage_cli.models.policy import Policy
 from sage_cli.problems.problem import Problem
@@ -37,7 +37,7 @@ def require_rollouts(rollout: RolloutSection, start: Policy, processes: int) -> 
     settled = settled_engine(rollout, processes)
     if settled.backend != "vllm":
         return
-    require_heads(settled, _heads(start))
+    require_heads(settled, model_config(start.path).get("num_attention_heads"))
     vllm = settled.vllm
     if vllm.mode == "server":
         if vllm.server_url is None:
@@ -85,11 +85,6 @@ def _whole(start: Policy) -> str:
     """Return the model that an engine loads: below the adapter, where there is one."""
     folder = Path(start.path)
     return adapter_base(folder) if is_adapter(folder) else start.path
-
-
-def _heads(start: Policy) -> int | None:
-    heads = facts_of_path(_whole(start)).get("num_attention_heads")
-    return heads or shape(read_json(start.files / "config.json")).get("num_attention_heads")
 
 
 def _require_served(url: str, meant: str, name: str | None) -> None:

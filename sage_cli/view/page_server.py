@@ -2,11 +2,13 @@
 
 A server on this machine can be reached by every program and, through names that lead here, by every
 page of the browser. So each request needs the right host name and a cookie, which the address
-with the token sets. Nothing that is not a file of the page is run, whatever a completion holds.
+with the token sets, once. Nothing that is not a file of the page is run, whatever a completion
+holds.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import logging
@@ -16,7 +18,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Thread
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import urlencode
 
 import uvicorn
@@ -25,8 +27,9 @@ from starlette.concurrency import run_in_threadpool
 from starlette.middleware.base import BaseHTTPMiddleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
-from starlette.responses import FileResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.responses import FileResponse, PlainTextResponse, Response
 from starlette.routing import Route
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from sage_cli.errors import ConfigurationError, SageError
 from sage_cli.store.files import compact_json
@@ -47,13 +50,18 @@ PLOT_STYLE = (
 Handler = Callable[[Request], Awaitable[Response]]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Access:
-    """The token of a server at `host` and `port`."""
+    """Who may see a server at `host` and `port`: the first with `token`, then whoever has `key`.
+
+    The key is the cookie that the token is exchanged for, or a bearer token of a program.
+    """
 
     host: str
     port: int
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24))
+    key: str = field(default_factory=lambda: secrets.token_urlsafe(24))
+    used: bool = False
 
     @property
     def address(self) -> str:
@@ -76,31 +84,35 @@ class Access:
         return name.lower() in names and port == str(self.port)
 
     def admits(self, request: Request) -> bool:
-        """Return True if a request has the cookie or the token."""
+        """Return True if a request has the key."""
         given = request.cookies.get(self.cookie, "")
         scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
         offered = (given, bearer if scheme.lower() == "bearer" else "")
-        return any(hmac.compare_digest(secret.encode(), self.token.encode()) for secret in offered)
+        return any(hmac.compare_digest(secret.encode(), self.key.encode()) for secret in offered)
 
-    def entry(self, request: Request) -> Response | None:
-        """Return the way in for the address with the token: a cookie, then the page without it."""
-        given = request.query_params.get("token")
-        if given is None or not hmac.compare_digest(given.encode(), self.token.encode()):
-            return None
-        response = RedirectResponse(request.url.path, status_code=303)
-        response.set_cookie(self.cookie, self.token, httponly=True, samesite="strict", path="/")
-        return response
+    def enters(self, request: Request) -> bool:
+        """Return True for the first request of the page with the token, which is used up by it."""
+        given = request.query_params.get("token", "")
+        is_page = request.method == "GET" and request.url.path == "/"
+        if self.used or not (is_page and hmac.compare_digest(given.encode(), self.token.encode())):
+            return False
+        self.used = True
+        return True
 
 
 async def guarded(access: Access, request: Request, handle: Handler) -> Response:
     """Answer a request that may be answered, and say in every answer what the page may do."""
     if not access.knows(request.headers.get("host")):
         response: Response = PlainTextResponse("this server has another name\n", 421)
-    elif (entry := access.entry(request)) is not None:
-        response = entry
+    elif access.enters(request):
+        response = await handle(request)
+        response.set_cookie(access.cookie, access.key, httponly=True, samesite="strict", path="/")
     elif not access.admits(request):
-        message = "open the address with its token, as `sage view` printed it\n"
-        response = PlainTextResponse(message, 403)
+        message = (
+            "open the address with its token, as `sage view` printed it; it admits one browser, "
+            "once: to open another one, type `sage view` again\n"
+        )
+        response = PlainTextResponse(message, 403, {"Connection": "close"})
     elif request.method not in ("GET", "HEAD") and request.headers.get(WRITES) != "1":
         response = PlainTextResponse("only the page may ask for this\n", 403)
     else:
@@ -222,12 +234,48 @@ def bound(host: str, port: int | None) -> socket.socket:
 
 
 DEFAULT_PORT = 7243
+FIRST_REQUEST_S, MOST_WAITING = 5.0, 64
+"""How long a connection may be open without a whole request, and how many such are kept."""
+
+
+class Impatient(H11Protocol):
+    """Closes connections without a whole request: late ones, and the oldest of too many.
+
+    Otherwise whoever opens as many as there are file descriptors would lock everybody else out.
+    """
+
+    waiting: ClassVar[dict[Impatient, None]] = {}
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for a request."""
+        super().connection_made(transport)
+        self.waiting[self] = None
+        self.loop.call_later(FIRST_REQUEST_S, self._give_up)
+        if len(self.waiting) > MOST_WAITING:
+            next(iter(self.waiting))._give_up()
+
+    def _give_up(self) -> None:
+        if self in self.waiting:
+            del self.waiting[self]
+            self.transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        """Stop waiting once a request has come."""
+        super().data_received(data)
+        if self.cycle is not None:
+            self.waiting.pop(self, None)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop waiting."""
+        self.waiting.pop(self, None)
+        super().connection_lost(exc)
 
 
 def serve(app: Starlette, listening: socket.socket) -> None:
     """Answer requests until the process is interrupted."""
     settings: Any = uvicorn.Config(
         app,
+        http=Impatient,
         log_level="warning",
         access_log=False,
         server_header=False,

@@ -14,7 +14,7 @@ from sage_cli.config.catalogue import settings
 from sage_cli.config.layers import leaves
 from sage_cli.config.load import load
 from sage_cli.errors import SageError
-from sage_cli.settings.presets import DEFAULT_PRESET
+from sage_cli.settings.presets import DEFAULT_PRESET, preset_names
 from sage_cli.store.manifest import Manifest
 from sage_cli.store.run import SEALED, Run
 from sage_cli.store.run_facts import (
@@ -261,8 +261,11 @@ def ledger_view(run: Run, step: int | None, policies: Policies) -> LedgerView:
     }
 
 
-def preset_of(command: str) -> str:
-    """Return the last preset that a command names, or the default one."""
+def preset_of(command: str) -> str | None:
+    """Return the last preset that a command names, or the default one; None for a file.
+
+    A recorded command may be anybody's, so no file that it names is read.
+    """
     try:
         words = shlex.split(command)
     except ValueError:
@@ -273,7 +276,7 @@ def preset_of(command: str) -> str:
             preset = following
         elif word.startswith("--preset="):
             preset = word.partition("=")[2]
-    return preset
+    return preset if preset in preset_names() else None
 
 
 def differing(facts: RunFacts, preset: str) -> list[Differing]:

@@ -26,6 +26,7 @@ from typer.testing import CliRunner
 from warm import Warm
 
 from sage_cli.cli.app import app
+from sage_cli.store.files import read_object
 
 pytestmark = pytest.mark.slow
 
@@ -259,7 +260,7 @@ def test_a_sweep_measures_every_trial(lab: Lab, trained: Interrupted, swept: Any
         (0.1, 0.3), (0.1, 0.8), (0.5, 0.3), (0.5, 0.8),
     }  # fmt: skip
     folder = lab.folder / swept["folder"]
-    assert {**json.loads((folder / "sweep.json").read_text()), "folder": swept["folder"]} == swept
+    assert {**read_object(folder / "sweep.json", ""), "folder": swept["folder"]} == swept
     assert {"sweep.csv", "sweep.md", "heatmap.png"} <= {path.name for path in folder.iterdir()}
     for trial in swept["trials"]:
         assert 0 <= trial["values"]["pass@1"] <= trial["values"]["pass@8"] <= 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 from browser import Browser, needs_driver, view
 from shown_runs import LONG, by_chance, hostile, stored_run, sweep
 
+from sage_cli.store.files import read_object, write_object
 from sage_cli.store.run import Run
 
 pytestmark = [needs_driver, pytest.mark.timeout(900)]
@@ -201,14 +201,14 @@ def test_a_heat_map_has_values_on_its_axes_and_one_colour_for_the_indistinguisha
     page: Browser, root: Path
 ) -> None:
     folder = sweep(root, [BRANCH, PLAIN], "lr-12345678")
-    report = json.loads((folder / "sweep.json").read_text())
+    report = read_object(folder / "sweep.json", "")
     report["space"][0] |= {"name": "lr", "key": "rl.learning_rate", "values": [1e-4, 4e-4]}
     for trial in report["trials"]:
         tau = trial["settings"].pop("guide.tau")
         trial["settings"]["rl.learning_rate"] = 1e-4 if tau == 0.3 else 4e-4
     ranking = {"best": 3, "indistinguishable": [1, 2, 3], "error": 0.01, "confidence": 0.95}
     report["rankings"] = {"pass@1": ranking}
-    (folder / "sweep.json").write_text(json.dumps(report))
+    write_object(folder / "sweep.json", report)
     page.go("#/sweep?sweep=lr-12345678")
     page.wait(lambda: page.all("svg rect"))
     assert {"1e-4", "4e-4"} <= set(page.texts(".plot svg text"))
@@ -292,6 +292,15 @@ def test_tables_and_pictures_are_saved_with_their_provenance(page: Browser) -> N
     assert "fingerprint" in svg
     assert csv.startswith("# sage view, #/passk?")
     assert f"{BASE},8," in csv
+
+
+def test_a_cell_that_a_spreadsheet_would_compute_begins_with_an_apostrophe(page: Browser) -> None:
+    cells = ["=HYPERLINK(1)", "+cmd", "-1+2", "@SUM(1)", "\t=1", "-0.5", "+1e3", "-", "a=b", -2.5]
+    made = "const { csv } = await import('/download.js'); return csv(['=head'], [arguments[0]]);"
+    text = page.js(f"return (async function () {{ {made} }})(...arguments)", cells)
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    expected = ["'=HYPERLINK(1)", "'+cmd", "'-1+2", "'@SUM(1)", "'\t=1", "-0.5", "+1e3", "-"]
+    assert lines == ["'=head", ",".join([*expected, "a=b", "-2.5"])]
 
 
 def test_without_a_choice_the_latest_measured_policies_are_shown(page: Browser) -> None:

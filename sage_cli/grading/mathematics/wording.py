@@ -37,7 +37,7 @@ def _any_of(*alternatives: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![A-Za-z])(?:{either})s?(?![A-Za-z])", re.IGNORECASE)
 
 
-_DENIES = _any_of(_DENYING)
+DENIES = _any_of(_DENYING)
 CHANGES = _any_of(_DENYING, _COUNTING, _SMALL, _TENS)
 """Words that alter, count or deny what stands beside them."""
 _LETTERS = re.compile(r"[^\W\d_π]+(?:[ .'-]+[^\W\d_π]+)*\.?")
@@ -187,7 +187,7 @@ def stated(text: str) -> str:
     if sentence is None:
         return text
     subject, _, measure = sentence["subject"].partition(" in ")
-    if _DENIES.search(subject) or CHANGES.search(measure):
+    if DENIES.search(subject) or CHANGES.search(measure):
         return text
     if sentence["label"] and _LABELS.isdisjoint(subject.lower().split()):
         return text

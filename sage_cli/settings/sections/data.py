@@ -36,15 +36,15 @@ class ArithmeticSection(Section):
 
     low: int = Field(11, ge=1)
     """Smallest factor."""
-    high: int = Field(99, ge=1)
+    high: int = Field(99, ge=1, le=999)
     """Largest factor."""
     familiar_share: float = Field(0.6, gt=0, le=1)
     """Share of the numbers that demonstrations are made of."""
     unfamiliar_probability: float = Field(0.02, ge=0, le=1)
     """Probability that a factor of a demonstration is one of the other numbers."""
-    held_out: int = Field(60, ge=1)
+    held_out: int = Field(200, ge=1)
     """Test problems."""
-    validation: int = Field(60, ge=1)
+    validation: int = Field(100, ge=1)
     """Validation problems."""
     seed: int = 0
     """Of everything that is chosen at random."""

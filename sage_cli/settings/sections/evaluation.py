@@ -28,11 +28,11 @@ class EvaluationSection(Section):
     """Names of `sage data list`, comma-separated, or a file of problems."""
     fields: FieldsSection = FieldsSection()
     """Columns of a benchmark that is a file."""
-    samples: int = Field(256, ge=1)
+    samples: int = Field(256, ge=1, le=1_000_000)
     """Completions sampled for each problem: n of pass@k."""
     k: str = "1,256"
     """The ks of tables, as 1,10,256 or 1..256."""
-    seeds: int = Field(1, ge=1)
+    seeds: int = Field(1, ge=1, le=1_000)
     """How many evaluation seeds: seed, seed + 1, ..."""
     seed: int = 0
     """The first evaluation seed."""
@@ -40,7 +40,7 @@ class EvaluationSection(Section):
     """Only the first problems of each benchmark."""
     confidence: float = Field(0.95, gt=0, lt=1)
     """Level of intervals and bands."""
-    bootstrap: int = Field(2000, ge=100)
+    bootstrap: int = Field(2000, ge=100, le=100_000)
     """Resamples over problems where an interval is bootstrapped."""
     every: int | None = Field(None, ge=1, json_schema_extra=COSMETIC)
     """RL steps between two validations of the policy in training; null: none."""

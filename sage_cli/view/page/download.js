@@ -15,7 +15,9 @@ export function save(name, content, type = "text/plain") {
 /** Return rows as CSV; the provenance stands in lines that begin with #. */
 export function csv(columns, rows, provenance = {}) {
   const cell = (value) => {
-    const text = value === null || value === undefined ? "" : typeof value === "object" ? JSON.stringify(value) : String(value);
+    let text = value === null || value === undefined ? "" : typeof value === "object" ? JSON.stringify(value) : String(value);
+    const formula = typeof value === "string" && /^[=+\-@\t\r]./s.test(text) && !(text.trim() && Number.isFinite(Number(text)));
+    if (formula) text = `'${text}`; // a spreadsheet would compute it
     return /[",\n\r]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text;
   };
   const about = origin(provenance).map((line) => `# ${line}`);

@@ -2,8 +2,11 @@
 
 import json
 import socket
+import stat
 import subprocess
 import sys
+from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from shown_runs import shown_runs
@@ -100,7 +103,7 @@ def test_another_host_is_warned_of(tmp_path, monkeypatch):
         app, ["view", "--runs", str(tmp_path), "--host", "0.0.0.0", "--no-open"]
     )
     assert done.exit_code == 0
-    assert "warning" in done.stdout
+    assert "in every network of this machine, under any name" in " ".join(done.stdout.split())
     assert "without encryption" in " ".join(done.stdout.split())
     done = CliRunner().invoke(app, ["view", "--runs", str(tmp_path), "--no-open"])
     assert "warning" not in done.stdout
@@ -110,11 +113,21 @@ def test_another_host_is_warned_of(tmp_path, monkeypatch):
 def test_a_browser_is_opened_unless_told_otherwise(tmp_path, monkeypatch):
     opened = []
     monkeypatch.setattr("sage_cli.view.page_server.serve", lambda *_: None)
-    monkeypatch.setattr("webbrowser.open", opened.append)
+
+    def look(address):
+        """What a browser is started with, which `ps` shows, and what it finds there."""
+        file = Path(urlsplit(address).path)
+        opened.append((address, stat.S_IMODE(file.stat().st_mode), file.read_text()))
+
+    monkeypatch.setattr("webbrowser.open", look)
     typed("--runs", str(tmp_path), "--no-open")
     assert opened == []
     done = typed("--runs", str(tmp_path))
-    assert opened == [json.loads(done.stdout)["address"]]
+    ((argument, mode, page),) = opened
+    assert "token" not in argument
+    assert (argument[:8], mode) == ("file:///", 0o600)
+    assert f'url={json.loads(done.stdout)["address"]}"' in page
+    assert not Path(urlsplit(argument).path).exists()
 
 
 def test_an_export_into_a_folder_of_others_is_refused(tmp_path):

@@ -216,6 +216,16 @@ def test_damaged_folders(copy, adapter, tmp_path):
         load_model(broken)
 
 
+@pytest.mark.parametrize(
+    "changed", [{"dtype": "float2"}, {"hidden_size": "wide"}, {"hidden_size": None}]
+)
+def test_impossible_values_of_a_model_are_named(copy, changed):
+    settings = json.loads((copy / "config.json").read_text())
+    (copy / "config.json").write_text(json.dumps(settings | changed))
+    with pytest.raises(DataError, match="no model can be loaded"):
+        load_model(copy)
+
+
 def test_pickled_weights_are_not_read(copy):
     (copy / "model.safetensors").unlink()
     torch.save(load_model_state(copy), copy / "pytorch_model.bin")

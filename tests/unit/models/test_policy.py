@@ -50,7 +50,7 @@ def test_checkpoints_by_step(runs):
     assert policy.label == f"{policy.run.id}@10"
     every = named_policies("rl-dapo@all", runs)
     assert [one.checkpoint for one in every] == [2, 10, None]  # by number, then the end
-    for step in ("3", "last"):
+    for step in ("3", "last", "²"):
         with pytest.raises(StoreError, match=f"no checkpoint at step '{step}'; it keeps 2, 10"):
             named_policy(f"rl-dapo@{step}", runs)
 

@@ -48,6 +48,8 @@ def test_passwords_are_taken_out_of_words(typed, kept):
     ("typed", "kept"),
     [
         ("http://ann:s3c@ret@h/x says no to b@c", "http://ann@h/x says no to b@c"),
+        ("http://h/v1?api_key=s3cret: refused", "http://h/v1? refused"),
+        ("http://h/v1?a=b&Access-Token=s3cret refused", "http://h/v1?a=b& refused"),
         # nothing secret, and left as it is
         ("http://h:8000 says no to ann@h", "http://h:8000 says no to ann@h"),
         ("http://h: refused, see x@40", "http://h: refused, see x@40"),

@@ -398,11 +398,19 @@ def test_the_next_writer_sweeps_what_killed_ones_left(tmp_path):
     for half in (*halves, tmp_path / ".young.tmp", tmp_path / "kept.tmp"):
         half.write_text("half")
     old(tmp_path / "kept.tmp")
+    folders = [tmp_path / ".out.0c.tmp", tmp_path / "tasks/.run.old"]  # half-written, half-deleted
+    for folder in (*folders, tmp_path / ".growing.0d.tmp"):
+        (folder / "model").mkdir(parents=True)
+        for part in (folder / "model/half", folder / "model", folder):
+            part.touch()
+            old(part)
+    (tmp_path / ".growing.0d.tmp/model/half").write_text("young")
     for half in halves:
         old(half)
     with writer(tmp_path):
         assert [path.name for path in tmp_path.glob(".*.lease")] == [SIGN]
-    assert not any(half.exists() for half in halves)
+    assert not any(half.exists() for half in (*halves, *folders))
+    assert (tmp_path / ".growing.0d.tmp/model/half").exists()
     assert (tmp_path / ".young.tmp").exists()
     assert (tmp_path / "kept.tmp").exists()
 

@@ -121,7 +121,7 @@ def test_without_a_name_everything(shown):
     assert held["answers"][f"sweep?sweep={SWEEP}"]["report"]
     assert held["answers"][f"suite?suite={SUITE}"]["report"]
     assert "rl-torn-dddddddd" in held["footer"]  # its samples are not there, and why
-    assert "rl-torn-dddddddd/config.json" in held["footer"]
+    assert "rl-torn-dddddddd is not a run: it has no config.json" in held["footer"]
 
 
 def test_every_sample_record_and_difference_of_small_runs(shown):

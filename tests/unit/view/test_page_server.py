@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import re
 import socket
+import subprocess
+import sys
+from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
@@ -14,14 +17,14 @@ from starlette.testclient import TestClient
 from sage_cli.errors import ConfigurationError
 from sage_cli.view.page_server import DEFAULT_PORT, FILES, PAGE, WRITES, Access, application, bound
 
-ACCESS = Access("127.0.0.1", 7000, "the-token")
+ACCESS = ("127.0.0.1", 7000, "the-token", "the-key")
 HERE = "http://127.0.0.1:7000"
 
 
 @pytest.fixture
 def stranger(shown: Path) -> TestClient:
     """A client without the cookie."""
-    return TestClient(application(shown, ACCESS), base_url=HERE)
+    return TestClient(application(shown, Access(*ACCESS)), base_url=HERE)
 
 
 @pytest.fixture
@@ -31,15 +34,59 @@ def client(stranger: TestClient) -> TestClient:
     return stranger
 
 
-def test_the_token_becomes_a_cookie_and_leaves_the_address(stranger: TestClient) -> None:
+def test_the_token_becomes_a_cookie_and_admits_once(stranger: TestClient) -> None:
     entered = stranger.get("/?token=the-token", follow_redirects=False)
-    assert entered.status_code == 303
-    assert entered.headers["location"] == "/"
+    assert entered.status_code == 200
     cookie = entered.headers["set-cookie"]
-    assert cookie.startswith("sage-view-7000=the-token")
+    assert cookie.startswith("sage-view-7000=the-key")
     assert "HttpOnly" in cookie
     assert "SameSite=strict" in cookie
     assert stranger.get("/").status_code == 200
+    assert stranger.get("/?token=the-token").status_code == 200  # the same browser again
+    stranger.cookies.clear()
+    refused = stranger.get("/?token=the-token")
+    assert (refused.status_code, refused.headers["connection"]) == (403, "close")
+    assert "set-cookie" not in refused.headers
+
+
+@pytest.mark.parametrize("where", ["//evil.example/", "/\\evil.example", "/api/runs", "/main.js"])
+def test_the_token_admits_to_the_page_alone(stranger: TestClient, where: str) -> None:
+    refused = stranger.get(f"{HERE}{where}?token=the-token", follow_redirects=False)
+    assert refused.status_code in (403, 404)
+    assert not {"location", "set-cookie"} & {name.lower() for name in refused.headers}
+    assert stranger.head("/?token=the-token").status_code == 403  # as a preview of a link asks
+    assert stranger.get("/?token=the-token").status_code == 200  # it isn't used up
+
+
+IDLE = """
+import resource, socket, sys
+from pathlib import Path
+from sage_cli.view import page_server
+resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
+listening = page_server.bound("127.0.0.1", None)
+print(listening.getsockname()[1], flush=True)
+access = page_server.Access("127.0.0.1", listening.getsockname()[1], "the-token")
+page_server.serve(page_server.application(Path(sys.argv[1]), access), listening)
+"""
+
+
+def test_idle_connections_of_others_lock_nobody_out(shown: Path) -> None:
+    server = subprocess.Popen([sys.executable, "-c", IDLE, str(shown)], stdout=subprocess.PIPE)
+    assert server.stdout is not None
+    port = int(server.stdout.readline())
+    idle = [socket.create_connection(("127.0.0.1", port)) for _ in range(300)]
+    try:
+        idle[0].sendall(b"GET / HTTP/1.1\r\n")  # nor does half a request
+        for path, status in (("/?token=the-token", 200), ("/", 403)):
+            owner = HTTPConnection("127.0.0.1", port, timeout=30)
+            owner.request("GET", path)
+            assert owner.getresponse().status == status
+            owner.close()
+    finally:
+        server.kill()
+        server.wait()
+        for connection in idle:
+            connection.close()
 
 
 @pytest.mark.parametrize("where", ["/", "/api/runs", "/main.js", "/?token=another", "/?token=é"])
@@ -50,8 +97,10 @@ def test_without_the_token_nothing_is_told(stranger: TestClient, where: str) -> 
 
 
 def test_a_program_may_send_the_token_in_a_header(stranger: TestClient) -> None:
-    told = stranger.get("/api/runs", headers={"Authorization": "Bearer the-token"})
+    told = stranger.get("/api/runs", headers={"Authorization": "Bearer the-key"})
     assert told.status_code == 200
+    used = stranger.get("/api/runs", headers={"Authorization": "Bearer the-token"})
+    assert used.status_code == 403
     assert stranger.get("/api/runs", headers={"Authorization": "Bearer no"}).status_code == 403
 
 
@@ -64,7 +113,7 @@ def test_another_name_of_the_host_is_refused(client: TestClient, host: str) -> N
 
 @pytest.mark.parametrize("host", ["127.0.0.1:7000", "localhost:7000", "LOCALHOST:7000"])
 def test_names_of_this_machine_are_its_own(host: str) -> None:
-    assert ACCESS.knows(host)
+    assert Access(*ACCESS).knows(host)
 
 
 def test_a_host_that_was_typed_is_known_too() -> None:

@@ -86,7 +86,7 @@ def test_a_run_that_is_not_there(api):
     ("command", "preset"),
     [
         ("sage rl --algo dapo", "tiny"),
-        ("sage rl -p tiny -p mine.yaml", "mine.yaml"),
+        ("sage rl -p tiny -p mine.yaml", None),  # a file, which anybody may have named
         ("sage rl --preset=qwen2.5-math-7b", "qwen2.5-math-7b"),
         ("sage rl 'unclosed", "tiny"),
         ("", "tiny"),

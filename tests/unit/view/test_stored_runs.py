@@ -1,12 +1,15 @@
 """Facts of runs: read again where a file changed, and bounded; colours that stay."""
 
+import json
 import shutil
 
 import pytest
 from shown_runs import stored_run
 
-from sage_cli.errors import StoreError
+from sage_cli.errors import SageError, StoreError
 from sage_cli.reports.figures import COLOURS
+from sage_cli.store.run import Run
+from sage_cli.view.api import Api
 from sage_cli.view.stored_runs import Remembered, RunsRead, is_one_part, look_of
 
 
@@ -44,6 +47,63 @@ def test_a_run_that_is_removed_is_gone(tmp_path):
     assert runs.all() == []
     with pytest.raises(StoreError, match="there is no run"):
         runs.find(run.id)
+
+
+def _bomb(width=9, depth=24):
+    """YAML of 2 kB whose aliases stand for 9^24 values."""
+    lines = ["a0: &a0 {x: 1}"]
+    for level in range(1, depth):
+        inner = ", ".join(f"k{i}: *a{level - 1}" for i in range(width))
+        lines.append(f"a{level}: &a{level} {{{inner}}}")
+    return "\n".join(lines)
+
+
+def _measured(run, **figures):
+    (run.folder / "evaluations/arithmetic.json").write_text(json.dumps(figures))
+
+
+EDITS = {
+    "preset": lambda run: run.note(command=f"sage rl -p {run.folder / 'bomb.json'}"),
+    "presets": lambda run: run.note(command=f"sage rl --preset={run.folder / 'bomb.json'}"),
+    "configuration": lambda run: (run.folder / "config.json").write_text(_bomb()),
+    "sections": lambda run: (run.folder / "config.json").write_text('{"rl": 3, "model": [1]}'),
+    "seeds": lambda run: _measured(run, seeds=10**9, samples=8, problems=6),
+    "samples": lambda run: _measured(run, seeds=1, samples=10**12, problems=6),
+    "products": lambda run: edit(run, data={"arithmetic": {"low": 2, "high": 10**9}}),
+    "resamples": lambda run: edit(run, evaluation={"bootstrap": 10**12}),
+    "ks": lambda run: edit(run, evaluation={"k": "1..100000000000"}),
+}
+
+
+def edit(run, **sections):
+    config = run.config
+    for name, values in sections.items():
+        config[name] = {**config[name], **values}
+    (run.folder / "config.json").write_text(json.dumps(config))
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("kind", EDITS)
+def test_a_run_that_was_edited_costs_its_own_row(kind, shown, tmp_path):
+    """Whoever may write a run's files could send a server on an endless way."""
+    root = shutil.copytree(shown, tmp_path / "runs")
+    run = Run(root / "rl-dapo-cccccccc")
+    (run.folder / "bomb.json").write_text(_bomb())
+    EDITS[kind](run)
+    run.note(files=None)  # whoever edits a run may edit this, too
+    api = Api(root)
+    both = f"{run.id},sft-arithmetic-aaaaaaaa"
+    assert len(api.answer("runs", {})["runs"]) == 4
+    for name, asked in {
+        "run": {"run": run.id}, "passk": {"policies": both}, "problems": {"policies": both},
+        "samples": {"policy": run.id}, "ledger": {"run": run.id},
+    }.items():  # fmt: skip
+        try:
+            answer = api.answer(name, asked)
+        except SageError:
+            continue
+        if name == "passk":
+            assert "sft-arithmetic-aaaaaaaa" in {curve["policy"] for curve in answer["curves"]}
 
 
 def test_an_absent_folder_has_no_runs(tmp_path):
