@@ -319,12 +319,7 @@ def _start(config: SageConfig, tokenizer: Any) -> Any:
 
 def tags(prompt: PromptSection) -> tuple[str, ...]:
     """The tags that a tokenizer of ours holds as single tokens."""
-    return (
-        prompt.reasoning_open,
-        prompt.reasoning_close,
-        prompt.answer_open,
-        prompt.answer_close,
-    )
+    return prompt.tags
 
 
 @dataclass(frozen=True)
@@ -558,6 +553,8 @@ class RlTraining(TrainingRun):
             allowed = config.rl.allow_template_mismatch
             refuse_unfit_start(start, config.model, config.prompt, other_template=allowed)
         refuse_unfit_tokenizer(start)
+        if validation is not None:
+            validation.require_room(start)
         require_rollouts(config.rollout, start, self._processes)
         if resumed is not None:
             require_same_parent(resumed, start)
