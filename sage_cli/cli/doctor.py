@@ -280,13 +280,14 @@ def _golds(config: SageConfig) -> str:
 def _characters(start: InitialPolicy, config: SageConfig) -> str:
     """Raise ConfigurationError for characters that vanish from questions and golds."""
     asked, tokenizer = _asked(config), _tokenizer(start)
-    used = sorted({c for p in asked for c in p.question + p.gold if not c.isspace()})
+    texts = [p.question + "".join(p.golds) for p in asked]
+    used = sorted({c for text in texts for c in text if not c.isspace()})
     tokens = tokenizer(used, add_special_tokens=False)["input_ids"]
     lost = [
         c for c, ids in zip(used, tokens, strict=True) if not ids or tokenizer.unk_token_id in ids
     ]
     if lost:
-        affected = sum(not set(lost).isdisjoint(p.question + p.gold) for p in asked)
+        affected = sum(not set(lost).isdisjoint(text) for text in texts)
         raise ConfigurationError(
             f"the tokenizer has no tokens for {' '.join(lost[:20])}: {affected:,} of "
             f"{len(asked):,} problems are read without them",
@@ -370,9 +371,8 @@ def described_lengths(
     if config.grading.judge is not None:
         return lengths + context
     bare = config.grading.extract == "text"
-    needed = _counts(
-        tokenizer, [problem.gold if bare else template.final(problem.gold) for problem in problems]
-    )
+    answers = [min(problem.golds, key=len) for problem in problems]
+    needed = _counts(tokenizer, answers if bare else list(map(template.final, answers)))
     longer = sum(count > most for count in needed)
     if longer:
         raise ConfigurationError(

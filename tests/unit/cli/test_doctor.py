@@ -13,6 +13,7 @@ from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.evaluation.benchmarks import described_golds
 from sage_cli.models.scratch import character_tokenizer, save_scratch
 from sage_cli.problems.problem import Problem
+from sage_cli.settings.judge_names import any_of
 from sage_cli.settings.sections.model import ScratchModel
 from sage_cli.store import manifest, mirrors
 from sage_cli.trials.executors import build
@@ -141,6 +142,11 @@ TOKENIZER = character_tokenizer(["<SOLUTION>", "</SOLUTION>"])
 def said(*sets, positions=None, problems=PROBLEMS):
     config = load((), sets=sets).config
     return described_lengths(config, problems, TOKENIZER, positions)
+
+
+def test_the_shortest_of_several_golds_must_fit():
+    several = [Problem("a", "toy", "1+1=?", any_of(["one and one", "2"]))]
+    assert "bare answers take up to 3;" in said(positions=512, problems=several)
 
 
 def test_lengths_in_tokens():
