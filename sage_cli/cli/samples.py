@@ -278,7 +278,7 @@ def samples_show(
 
     `problem` is a prefix of an id. Raises StoreError if no such completion is stored.
     """
-    from sage_cli.evaluation.stored import PolicySamples
+    from sage_cli.evaluation.stored import PolicySamples, stored_grades
     from sage_cli.models.policy import named_policy
     from sage_cli.store.run import Runs
 
@@ -297,10 +297,21 @@ def samples_show(
         )
     answers = list(islice(_wanted(samples, benchmarks, config, ids, grade), limit))
     if not answers:
+        where = f"{policy.label} on {config.evaluation.benchmark}"
+        kept = (
+            True
+            for benchmark in benchmarks
+            for stored, _ in stored_grades(samples, benchmark, config)
+            for _ in stored.completions(ids[benchmark.name])
+        )
+        if any(kept) and not any(_wanted(samples, benchmarks, config, ids, None)):
+            raise StoreError(
+                f"completions of {where} are stored, and none is graded",
+                f"`sage passk {name}` grades them",
+            )
         graded = f"{grade} " if grade else ""
         raise StoreError(
-            f"no {graded}completion of {policy.label} on {config.evaluation.benchmark} is stored "
-            "under these settings",
+            f"no {graded}completion of {where} is stored under these settings",
             f"`sage passk {name}` samples what is missing",
         )
     return answers
@@ -477,7 +488,7 @@ def token_report(
     """
     import torch
 
-    from sage_cli.evaluation.benchmarks import grader_for, load_benchmarks
+    from sage_cli.evaluation.benchmarks import load_benchmarks
     from sage_cli.evaluation.measure import grade_rows
     from sage_cli.guides.token_values import token_values
     from sage_cli.methods.method import batch_of
@@ -497,7 +508,7 @@ def token_report(
     completions = _completions(policy, benchmark, config, progress)
     tokenizer = policy.tokenizer()
     template = PromptTemplate.from_section(config.prompt, tokenizer)
-    grading = grader_for(benchmark.name, config.grading, config.prompt)
+    grading = benchmark.grader(config.grading, config.prompt)
     with progress.doing(f"grading {len(completions)} completions"), grading as grader:
         grades = grade_rows(completions, benchmark, grader, template.opened)
     ids = [

@@ -82,7 +82,8 @@ class Grader:
             unfinished=unfinished,
             version=f"{GRADING_VERSION}, {package}" if package else str(GRADING_VERSION),
         )
-        self.pool = WorkerPool(workers, partial(WorkerProcess, memory_mb, judge, mode, place))
+        start = partial(WorkerProcess, memory_mb, judge, mode, place)
+        self.pool = WorkerPool(workers, start, impatient=judge == "math")
         self._tags, self._place = AnswerTags(answer_open, answer_close), place
         is_function = names_code(judge)
         self._longest = _MAX_TEXT if place == "text" or is_function else MAX_LENGTH

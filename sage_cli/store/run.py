@@ -509,9 +509,13 @@ def evaluation_figures(run: Run) -> dict[str, Any]:
 
 def name_in(figures: Mapping[str, Any], benchmark: str) -> str:
     """Return the name in `evaluation_figures` of the benchmark that a command calls `benchmark`."""
-    keys = (key for key, value in figures.items() if value == benchmark)
-    names = (key.split("/")[1] for key in keys if key.endswith("/benchmark"))
-    return next(names, Path(benchmark).stem)
+    names = {
+        str(value): key.split("/")[1]
+        for key, value in figures.items()
+        if key.endswith("/benchmark")
+    }
+    plain = {value.partition(":")[0]: name for value, name in names.items()}
+    return names.get(benchmark) or plain.get(benchmark) or Path(benchmark).stem
 
 
 def _file(run: Run, benchmark: str, content: str | None) -> Path:

@@ -27,7 +27,7 @@ _CHARACTERS = {
     "−": "-", "–": "-", "—": "-", "‐": "-", "‑": "-", "×": "*", "·": "*", "⋅": "*",
     "∙": "*", "÷": "/", "∕": "/",
     "⁄": "/", "√": r"\sqrt ", "µ": r"\mu ", "∏": r"\prod ", "∑": r"\sum ", "′": "'", "、": ", ",
-    "。": ".", "⩾": "≥", "≧": "≥", "⩽": "≤", "≦": "≤", "º": "°", "˚": "°", "∧": ", ",
+    "。": ".", "⩾": "≥", "≧": "≥", "⩽": "≤", "≦": "≤", "º": "°", "˚": "°", "∧": " and ",
     "∩": r"\cap ", "∅": r"\emptyset ", "∠": r"\angle ", "∛": r"\sqrt[3]", "ℝ": r"\mathbb{R}",
     "\u00a0": " ", "\u2009": " ", "\u202f": " ", "\u200a": " ",
     "\u2002": " ", "\u2003": " ", "\u200b": "", "\u2060": "", "\ufeff": "", "⟨": "(", "⟩": ")",
@@ -64,7 +64,7 @@ SYMBOLS = {
     "cdot": "*", "times": "*", "ast": "*", "div": "/", "pm": "±", "mp": "∓", "le": "≤", "leq": "≤",
     "leqslant": "≤", "ge": "≥", "geq": "≥", "geqslant": "≥", "ne": "≠", "neq": "≠", "lt": "<",
     "gt": ">", "approx": "≈", "cup": "∪", "in": "∈", "infty": "∞", "pi": "π", "degree": "°",
-    "lor": "∨", "vee": "∨", "land": ", ", "wedge": ", ", "lbrack": "[", "rbrack": "]",
+    "lor": "∨", "vee": "∨", "land": " and ", "wedge": " and ", "lbrack": "[", "rbrack": "]",
     "lbrace": r"\{", "rbrace": r"\}",
     "varnothing": r"\emptyset ", "langle": "(", "rangle": ")", "prime": "'",
     "lvert": "|", "rvert": "|", "vert": "|", "mid": "|", "colon": ":", "backslash": r"\setminus ",
@@ -199,6 +199,7 @@ _COMMAS = re.compile(r",*(∨),*|,{2,}")
 _TEXT_OF_FUNCTION = re.compile(r"\\text\{\s*([a-z]+)\s*\}")
 _OR = re.compile(r"\\text\{\s*or\s*\}|(?<![A-Za-z\\])or(?![A-Za-z])")
 _AND = re.compile(r",?\s*(?:\\text\{\s*and\s*\}|(?<![A-Za-z\\])and(?![A-Za-z]))")
+_CONDITION = re.compile(r"[<>≤≥≠]")
 _GROUPED = re.compile(r"(?<![\d.,A-Za-z^_{}])[1-9]\d{0,2}(?:,\d{3})+(?![\d{}]|,\d)")
 _SPACED = re.compile(r"(?<![\d.A-Za-z^_])[1-9]\d{0,2}(?: \d{3})+(?!\d| \d)")
 _APOSTROPHES = re.compile(r"(?<![\d.'A-Za-z^_])[1-9]\d{0,2}(?:'\d{3})+(?![\d'])")
@@ -243,7 +244,8 @@ def normalise(text: str) -> str:
         text = _GROUPED.sub(lambda m: m[0].replace(",", ""), text)  # 100, 200 stay two numbers
     text = _TEXT_OF_FUNCTION.sub(_one_function, text)
     text = " ".join(_WORD.sub(_one_word, text).split())  # or patterns try each of many spaces
-    text = _AND.sub(",", _OR.sub("∨", text))
+    parts = _AND.split(_OR.sub("∨", text))
+    text = ("⋀" if all(map(_CONDITION.search, parts)) else ",").join(parts)
     text = _USELESS_SPACE.sub("", " ".join(text.split()))
     if "∨" in text or ",," in text:
         text = _COMMAS.sub(lambda m: m[1] or ",", text)
