@@ -56,6 +56,18 @@ def test_a_model_that_is_named_stands_for_the_presets_own(sage, tmp_path):
     assert "✓ model m: weights in" in typed.words
 
 
+def test_an_answer_that_the_tokenizer_cannot_write_is_named(sage, tmp_path):
+    save_scratch(ScratchModel(kind="scratch", hidden=32, layers=1, heads=2), (), [], tmp_path / "m")
+    typed = sage(
+        "doctor", *QUICK, "--preset", "tiny", "--init", tmp_path / "m",
+        "--set", "prompt.answer_open=⟨A⟩", "--set", "prompt.answer_close=⟨/A⟩",
+    )  # fmt: skip
+    assert "! answer a right answer, " in typed.words
+    assert "is read as '<start_working_out>3 + 4<end_working_out>A7/A'" in typed.words
+    healthy = sage("doctor", *QUICK, "--preset", "tiny", "--init", tmp_path / "m")
+    assert "✓ answer a right one of" in healthy.words
+
+
 def test_its_json_has_every_check(sage):
     said = json.loads(sage("doctor", *QUICK, "--json").stdout)
     assert (said["can_run"], said["configuration"]) == (True, "tiny")
