@@ -199,6 +199,7 @@ def _measure_seed(
         tally.statuses,
         tally.truncated,
         samples.identity.key,
+        tally.right_truncated,
     )
 
 

@@ -204,6 +204,24 @@ def test_a_servers_own_chat_template_is_unknown():
     assert PromptTemplate(PromptSection(format="chat")).opened is None
 
 
+TURNS = "{% for turn in messages %}[{{ turn.role }}]{{ turn.content }}{% endfor %}"
+
+
+@pytest.mark.parametrize(
+    ("template", "opens"),
+    [
+        (TURNS, False),
+        (TURNS + "{% if add_generation_prompt %}[assistant]{% endif %}", True),
+        (TURNS + "[assistant]", True),  # every time, as Llama 3's first one
+        (TURNS + "{% if add_generation_prompt %}[assistant]<think>{% endif %}", True),
+    ],
+)
+def test_a_chat_template_that_opens_no_turn_for_the_answer_is_noticed(template, opens):
+    facts = TokenizerFacts("<eos>", template)
+    assert PromptTemplate(PromptSection(format="chat"), "", facts).opens_turn is opens
+    assert PromptTemplate(PromptSection(format="plain"), "", facts).opens_turn
+
+
 DATED = "Today is {{ strftime_now('%d %b %Y') }}. {{ messages[-1].content }}"
 
 
