@@ -141,6 +141,7 @@ def checks(config: SageConfig, init: str | None = None) -> Iterator[Check]:
     yield Check("packages", lambda: _packages(config))
     yield Check("model", lambda: _model(start))
     yield Check("prompt template", lambda: _template(start))
+    yield Check("answer", lambda: _answer(start), needed=False)
     if start.is_trained_here:
         yield Check(f"SFT data {config.data.sft.name}", lambda: _demonstrations(config))
     yield Check(f"RL data {config.data.rl.name}", lambda: _problems(config))
@@ -200,6 +201,41 @@ def _template(start: InitialPolicy) -> str:
     return f"{section.format}: a prompt has {len(template.render('1+1=?'))} characters"
 
 
+def _answer(start: InitialPolicy) -> str:
+    """Return the grade of a right answer that was written and read as tokens.
+
+    Raises ConfigurationError where it isn't right, or the prompt opens no turn for it.
+    """
+    from sage_cli.evaluation.benchmarks import grader_of
+    from sage_cli.models.loading import keep_tags
+    from sage_cli.problems.template import PromptTemplate
+    from sage_cli.thoughts import CLOSE
+
+    section, tokenizer = start.config.prompt, _tokenizer(start)
+    template = PromptTemplate.from_section(section, tokenizer)
+    written, opened = template.complete("3 + 4", "7"), template.opened or ""
+    if section.format == "chat":
+        written = (CLOSE if opened else "") + template.final("7")
+    keep_tags(tokenizer, section)
+    ids = tokenizer([written], add_special_tokens=False)["input_ids"]
+    text = tokenizer.batch_decode(ids, skip_special_tokens=True)[0]
+    with grader_of("math", None, start.config.grading, section) as grader:
+        status = grader.grade("7", opened + text).status
+    if status != "right":
+        raise ConfigurationError(
+            f"a right answer, {written!r}, is read as {text!r} and graded {status}",
+            "set the prompt's tags to texts that the tokenizer can write (prompt.answer_open, "
+            "prompt.answer_close, prompt.reasoning_close)",
+        )
+    if not template.opens_turn:
+        raise ConfigurationError(
+            "the chat template ignores add_generation_prompt: a prompt ends without the beginning "
+            "of the assistant's turn, which the model would have to write itself",
+            "mend the template, or use --set prompt.format=plain",
+        )
+    return f"a right one of {len(ids[0])} tokens is graded {status}"
+
+
 def _demonstrations(config: SageConfig) -> str:
     from sage_cli.cli.training_run import sft_inputs
     from sage_cli.training.sft import tokenized
@@ -244,13 +280,14 @@ def _golds(config: SageConfig) -> str:
 def _characters(start: InitialPolicy, config: SageConfig) -> str:
     """Raise ConfigurationError for characters that vanish from questions and golds."""
     asked, tokenizer = _asked(config), _tokenizer(start)
-    used = sorted({c for p in asked for c in p.question + p.gold if not c.isspace()})
+    texts = [p.question + "".join(p.golds) for p in asked]
+    used = sorted({c for text in texts for c in text if not c.isspace()})
     tokens = tokenizer(used, add_special_tokens=False)["input_ids"]
     lost = [
         c for c, ids in zip(used, tokens, strict=True) if not ids or tokenizer.unk_token_id in ids
     ]
     if lost:
-        affected = sum(not set(lost).isdisjoint(p.question + p.gold) for p in asked)
+        affected = sum(not set(lost).isdisjoint(text) for text in texts)
         raise ConfigurationError(
             f"the tokenizer has no tokens for {' '.join(lost[:20])}: {affected:,} of "
             f"{len(asked):,} problems are read without them",
@@ -334,9 +371,8 @@ def described_lengths(
     if config.grading.judge is not None:
         return lengths + context
     bare = config.grading.extract == "text"
-    needed = _counts(
-        tokenizer, [problem.gold if bare else template.final(problem.gold) for problem in problems]
-    )
+    answers = [min(problem.golds, key=len) for problem in problems]
+    needed = _counts(tokenizer, answers if bare else list(map(template.final, answers)))
     longer = sum(count > most for count in needed)
     if longer:
         raise ConfigurationError(

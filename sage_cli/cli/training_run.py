@@ -319,12 +319,7 @@ def _start(config: SageConfig, tokenizer: Any) -> Any:
 
 def tags(prompt: PromptSection) -> tuple[str, ...]:
     """The tags that a tokenizer of ours holds as single tokens."""
-    return (
-        prompt.reasoning_open,
-        prompt.reasoning_close,
-        prompt.answer_open,
-        prompt.answer_close,
-    )
+    return prompt.tags
 
 
 @dataclass(frozen=True)

@@ -121,6 +121,7 @@ class PolicySampler:
             self._section.model_copy(update={**defaults, **self._samples.served}),
             dtype=self._samples.dtype,
             prompt=self._samples.prompt,
+            bos=self._samples.template.bos,
             **policy.loading,
         )
 
@@ -198,6 +199,7 @@ def _measure_seed(
         tally.statuses,
         tally.truncated,
         samples.identity.key,
+        tally.right_truncated,
     )
 
 

@@ -234,7 +234,7 @@ def stored_measurements(
             seeds.append(
                 SeedCounts(
                     label, benchmark.name, identity.seed, counts, tally.statuses, tally.truncated,
-                    identity.key,
+                    identity.key, tally.right_truncated,
                 )
             )  # fmt: skip
         measured[benchmark.name] = tuple(seeds)

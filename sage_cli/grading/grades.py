@@ -98,8 +98,8 @@ class AnswerTags:
 def extract(completion: str, tags: AnswerTags, place: Extraction = "tags") -> str | None:
     r"""Return the answer that stands at `place`, None where there is none; linear in the length.
 
-    `tags`: in the last closed pair. `boxed`: in the last closed \boxed{}, and in those that "and",
-    "or" or a comma joins to it. `tags-then-boxed`: in the tags, or in the box where no pair is
+    `tags`: in the last closed pair. `boxed`: in the last \boxed{}, and in those that "and", "or"
+    or a comma joins to it. `tags-then-boxed`: in the tags, or in the box where no pair is
     closed or the last one is blank. `text`: the whole completion.
     """
     if place == "text":

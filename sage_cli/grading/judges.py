@@ -167,8 +167,8 @@ def _assignments(answer: str, names: tuple[str, ...]) -> set[tuple[str, str]]:
 
 _OPPOSITES = {"knight": "knave", "knave": "knight"}
 _UNCERTAIN = re.compile(
-    rf"{DENIES.pattern}|\b(?:or|either|both|whether|reverse|vice|suppose|assum(?:e|ing)|would|"
-    r"could|might|can|likely)\b|\?"
+    rf"{DENIES.pattern}|\b(?:x?or|either|both|whether|iff|implies|reverse|vice|suppose|assum\w+|would|"
+    r"could|might|can|likely|hardly|doubt|said|says|claims|contradict\w*|knights?|knaves?)\b|\?"
 )
 
 
@@ -179,7 +179,8 @@ def _statements(names: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile(
         rf"(?<![\w'-])(?:(?P<names>{several})|(?:the )?(?P<others>others?|rest)|(?P<all>both|they"
         rf"|all|every(?:one|body)))(?: both| all)?\s*"
-        r"(?:(?P<verb>\bis(?=n't)|\bis\b|\bare\b|=|:|->|→|-)\s*|(?=\())"
+        r"(?:(?P<verb>\bis(?=n't)|\bis\b|\bare\b|\bmust be\b|=|:|->|→|-)\s*"
+        r"|(?=\()|[,|]?\s*(?=kn(?:ight|ave)))"
         r"(?P<not>not |n't )?(?:both |all )?(?:an? |the )?\(?(?P<role>[a-z]+)\)?"
         rf"|\b(?P<role_first>knight|knave)s?\s*(?:\bis\b|\bare\b|=|:)\s*(?P<names_after>{several})"
     )

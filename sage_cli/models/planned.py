@@ -87,6 +87,8 @@ def rl_run(
     `pool` is what decides which problems were chosen by pass rates, if any were.
     """
     anchor, guide = config.anchor, config.guide
+    # runs of before reset moments at once, within a batch too
+    moved = (anchor.reset_every or 0) % config.rl.steps_per_batch > 0
     lora = config.model.lora.determinants() if config.model.tuning == "lora" else None
     determinants = {
         "parent": parent.identity,
@@ -98,6 +100,7 @@ def rl_run(
         "rollout": config.rollout.determinants(),
         "anchor": anchor.determinants() if anchor.kl != "none" else None,
         "guide": guide.determinants() if guide.name != "none" else None,
+        **({"reset": "at a batch's end"} if moved else {}),
         "grading": config.grading.determinants(),
         **({"kernels": kernels} if (kernels := kernel_arguments(config.model)) else {}),
         **_attention(config.model),

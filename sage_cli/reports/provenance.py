@@ -113,7 +113,8 @@ def sampled_as(provenance: Mapping[str, Any]) -> str | None:
 class SeedCounts:
     """One policy on one benchmark with one evaluation seed.
 
-    `statuses` counts grades over all completions, `truncated` those that hit the token limit.
+    `statuses` counts grades over all completions, `truncated` those that hit the token limit,
+    `right_truncated` the right ones among them.
     """
 
     policy: str
@@ -123,6 +124,7 @@ class SeedCounts:
     statuses: Mapping[str, int]
     truncated: int
     sample_set: str
+    right_truncated: int = 0
 
 
 class ProblemCounts(TypedDict):
@@ -140,6 +142,7 @@ class SeedCountsJson(TypedDict):
     sample_set: str
     statuses: dict[str, int]
     truncated: int
+    right_truncated: int
     problems: list[ProblemCounts]
 
 
@@ -151,6 +154,7 @@ def record(measured: SeedCounts) -> SeedCountsJson:
         "sample_set": measured.sample_set,
         "statuses": dict(measured.statuses),
         "truncated": measured.truncated,
+        "right_truncated": measured.right_truncated,
         "problems": [
             {"problem": id_, "n": int(n), "c": int(c)}
             for id_, n, c in zip(counts.problem_ids, counts.n_P, counts.c_P, strict=True)
@@ -171,4 +175,8 @@ def _grades(measured: SeedCounts) -> str:
     """Return the numbers of grades, in the order of `STATUSES`."""
     given = sorted(measured.statuses, key=lambda status: (*STATUSES, status).index(status))
     counted = ", ".join(f"{measured.statuses[status]:,} {status}" for status in given)
-    return counted + (f"; {measured.truncated:,} of them truncated" if measured.truncated else "")
+    counted += f"; {measured.truncated:,} of them truncated" if measured.truncated else ""
+    if passed := measured.right_truncated:
+        share = 100 * passed / measured.statuses["right"]
+        counted += f", {passed:,} of these right ({share:.2g} % of the right ones)"
+    return counted

@@ -106,7 +106,8 @@ class SamplerSetup:
     """The inputs of a sampler: the argument of a backend's factory.
 
     `model` is a folder, of a LoRA adapter too, or a name of the Hub; `dtype` is
-    torch's name of a type, or `auto`. `prompt` is for servers that apply a template of their own.
+    torch's name of a type, or `auto`. `prompt` is for servers that apply a template of their own;
+    `bos` is the token that all prompts begin with, if there is one.
     """
 
     model: str | Path
@@ -116,6 +117,7 @@ class SamplerSetup:
     revision: str | None = None
     trust_remote_code: bool = False
     prompt: PromptSection = field(default_factory=PromptSection)
+    bos: str = ""
 
     @property
     def options(self) -> Mapping[str, Any]:
@@ -124,11 +126,13 @@ class SamplerSetup:
 
     def tokenizer(self) -> PreTrainedTokenizerBase:
         """Load the model's tokenizer. Raises DataError if there is none."""
-        from sage_cli.models.loading import load_tokenizer
+        from sage_cli.models.loading import keep_tags, load_tokenizer
 
-        return load_tokenizer(
+        tokenizer = load_tokenizer(
             self.model, revision=self.revision, trust_remote_code=self.trust_remote_code
         )
+        keep_tags(tokenizer, self.prompt)
+        return tokenizer
 
 
 def sample_seed(seed: int, problem_id: str, index: int) -> int:

@@ -23,7 +23,7 @@ from sage_cli.grading import Grade
 from sage_cli.grading.grades import AnswerTags, answer_begin
 from sage_cli.methods.hooks import GradeCompletions, Setup
 from sage_cli.methods.method import Method, OnlineMethod, batch_of
-from sage_cli.models.loading import context_of
+from sage_cli.models.loading import context_of, keep_tags
 from sage_cli.models.planned import policy_and_reference
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
@@ -96,6 +96,7 @@ def train(training: Training, run: Run, watch: Watch | None, _progress: Progress
     """
     config, start = training.config, training.start
     tokenizer = start.tokenizer()
+    keep_tags(tokenizer, config.prompt)
     template = PromptTemplate.from_section(config.prompt, tokenizer)
     with memory_explained(LOADING, run):
         model, reference = policy_and_reference(config, start)
