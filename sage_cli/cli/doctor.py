@@ -33,7 +33,6 @@ from sage_cli.errors import EXIT_OTHER, ConfigurationError, SageError
 if TYPE_CHECKING:
     from sage_cli.cli.training_run import InitialPolicy
     from sage_cli.config.schema import SageConfig
-    from sage_cli.models.policy import Policy
     from sage_cli.problems.problem import Problem
 
 
@@ -142,6 +141,7 @@ def checks(config: SageConfig, init: str | None = None) -> Iterator[Check]:
     yield Check("packages", lambda: _packages(config))
     yield Check("model", lambda: _model(start))
     yield Check("prompt template", lambda: _template(start))
+    yield Check("answer", lambda: _answer(start), needed=False)
     if start.is_trained_here:
         yield Check(f"SFT data {config.data.sft.name}", lambda: _demonstrations(config))
     yield Check(f"RL data {config.data.rl.name}", lambda: _problems(config))
@@ -150,8 +150,8 @@ def checks(config: SageConfig, init: str | None = None) -> Iterator[Check]:
     yield Check("lengths", lambda: _lengths(start, config), needed=False)
     yield Check(f"benchmark {config.evaluation.benchmark}", lambda: _benchmarks(config))
     yield Check("device", lambda: _device(config))
-    yield Check("rollouts", lambda: _rollouts(config))
-    yield Check("sampling", lambda: _sampling(config))
+    yield Check("rollouts", lambda: _rollouts(start))
+    yield Check("sampling", lambda: _sampling(start))
 
 
 def _packages(config: SageConfig) -> str:
@@ -168,11 +168,11 @@ def _packages(config: SageConfig) -> str:
 
 def _model(start: InitialPolicy) -> str:
     from sage_cli.models.compatibility import refuse_unfit_tokenizer
-    from sage_cli.models.folders import is_adapter
+    from sage_cli.models.folders import is_adapter, require_whole_weights
     from sage_cli.models.loading import attach_lora
     from sage_cli.settings.sections.model import ScratchModel
 
-    model, policy = start.config.model, _with_files(start)
+    model, policy = start.config.model, start.with_files
     if model.tuning == "lora" and policy is not None and not is_adapter(policy.files):
         attach_lora(policy.outline, model.lora)
     if policy is not None:
@@ -181,6 +181,7 @@ def _model(start: InitialPolicy) -> str:
         return f"{start.policy.label}: weights in {start.policy.files}"
     if isinstance(model, ScratchModel):
         return f"from scratch, {model.layers} layers of {model.hidden}"
+    require_whole_weights(model.path)
     files = (policy or start.policy).files
     weights = any(files.glob("*.safetensors"))
     return f"{model.path}: weights {'in' if weights else 'yet to be fetched into'} {files}"
@@ -198,6 +199,41 @@ def _template(start: InitialPolicy) -> str:
     else:
         template = PromptTemplate.from_section(section, _tokenizer(start))
     return f"{section.format}: a prompt has {len(template.render('1+1=?'))} characters"
+
+
+def _answer(start: InitialPolicy) -> str:
+    """Return the grade of a right answer that was written and read as tokens.
+
+    Raises ConfigurationError where it isn't right, or the prompt opens no turn for it.
+    """
+    from sage_cli.evaluation.benchmarks import grader_of
+    from sage_cli.models.loading import keep_tags
+    from sage_cli.problems.template import PromptTemplate
+    from sage_cli.thoughts import CLOSE
+
+    section, tokenizer = start.config.prompt, _tokenizer(start)
+    template = PromptTemplate.from_section(section, tokenizer)
+    written, opened = template.complete("3 + 4", "7"), template.opened or ""
+    if section.format == "chat":
+        written = (CLOSE if opened else "") + template.final("7")
+    keep_tags(tokenizer, section)
+    ids = tokenizer([written], add_special_tokens=False)["input_ids"]
+    text = tokenizer.batch_decode(ids, skip_special_tokens=True)[0]
+    with grader_of("math", None, start.config.grading, section) as grader:
+        status = grader.grade("7", opened + text).status
+    if status != "right":
+        raise ConfigurationError(
+            f"a right answer, {written!r}, is read as {text!r} and graded {status}",
+            "set the prompt's tags to texts that the tokenizer can write (prompt.answer_open, "
+            "prompt.answer_close, prompt.reasoning_close)",
+        )
+    if not template.opens_turn:
+        raise ConfigurationError(
+            "the chat template ignores add_generation_prompt: a prompt ends without the beginning "
+            "of the assistant's turn, which the model would have to write itself",
+            "mend the template, or use --set prompt.format=plain",
+        )
+    return f"a right one of {len(ids[0])} tokens is graded {status}"
 
 
 def _demonstrations(config: SageConfig) -> str:
@@ -244,13 +280,14 @@ def _golds(config: SageConfig) -> str:
 def _characters(start: InitialPolicy, config: SageConfig) -> str:
     """Raise ConfigurationError for characters that vanish from questions and golds."""
     asked, tokenizer = _asked(config), _tokenizer(start)
-    used = sorted({c for p in asked for c in p.question + p.gold if not c.isspace()})
+    texts = [p.question + "".join(p.golds) for p in asked]
+    used = sorted({c for text in texts for c in text if not c.isspace()})
     tokens = tokenizer(used, add_special_tokens=False)["input_ids"]
     lost = [
         c for c, ids in zip(used, tokens, strict=True) if not ids or tokenizer.unk_token_id in ids
     ]
     if lost:
-        affected = sum(not set(lost).isdisjoint(p.question + p.gold) for p in asked)
+        affected = sum(not set(lost).isdisjoint(text) for text in texts)
         raise ConfigurationError(
             f"the tokenizer has no tokens for {' '.join(lost[:20])}: {affected:,} of "
             f"{len(asked):,} problems are read without them",
@@ -277,7 +314,8 @@ def _device(config: SageConfig) -> str:
     return f"{device()}; computes in {computed}, {require_kernels(config.model)}"
 
 
-def _rollouts(config: SageConfig) -> str:
+def _rollouts(start: InitialPolicy) -> str:
+    config = start.config
     backend, processes = config.rollout.backend, config.rl.processes
     if config.rollout.may_use_vllm:  # the others are always here
         from sage_cli.training.rollout_engine import settled_engine
@@ -287,13 +325,18 @@ def _rollouts(config: SageConfig) -> str:
         from sage_cli.training.launch import accelerate_configuration
 
         accelerate_configuration(config.rl.accelerate)
+    if backend == "sampler" and config.rl.online:
+        start.require_sampled(config.rollout.max_tokens, "rollout.backend=transformers")
     return f"{backend}, in {processes} {'process' if processes == 1 else 'processes'}"
 
 
-def _sampling(config: SageConfig) -> str:
+def _sampling(start: InitialPolicy) -> str:
     from sage_cli.sampling.sampler import chosen_backend
 
+    config = start.config
     backend = chosen_backend(config.sampling)
+    if backend == "transformers":
+        start.require_sampled(config.sampling.max_tokens, "sampling.backend=vllm or server")
     if backend == "vllm":
         from sage_cli.sampling.vllm_sampler import require_vllm
 
@@ -328,9 +371,8 @@ def described_lengths(
     if config.grading.judge is not None:
         return lengths + context
     bare = config.grading.extract == "text"
-    needed = _counts(
-        tokenizer, [problem.gold if bare else template.final(problem.gold) for problem in problems]
-    )
+    answers = [min(problem.golds, key=len) for problem in problems]
+    needed = _counts(tokenizer, answers if bare else list(map(template.final, answers)))
     longer = sum(count > most for count in needed)
     if longer:
         raise ConfigurationError(
@@ -349,7 +391,7 @@ def _tokenizer(start: InitialPolicy) -> Any:
     """Return the tokenizer of the policy that RL starts from, trained already or not."""
     from sage_cli.cli.training_run import sft_inputs
 
-    policy = _with_files(start)
+    policy = start.with_files
     return sft_inputs(start.config)[0] if policy is None else policy.tokenizer()
 
 
@@ -357,17 +399,6 @@ def _positions(start: InitialPolicy) -> int | None:
     """Return how many tokens its context has; None where it has no end."""
     from sage_cli.models.loading import context_of
 
-    if (policy := _with_files(start)) is not None:
+    if (policy := start.with_files) is not None:
         return context_of(policy.outline.config)
     return getattr(start.config.model, "max_positions", None)
-
-
-def _with_files(start: InitialPolicy) -> Policy | None:
-    """Return the initial policy, or the model that it is to be trained from; None without one."""
-    from sage_cli.models.policy import Policy
-    from sage_cli.settings.sections.model import ScratchModel
-
-    section = start.config.model
-    if start.policy.exists:
-        return start.policy
-    return None if isinstance(section, ScratchModel) else Policy(section.path, section=section)

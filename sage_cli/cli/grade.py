@@ -133,10 +133,14 @@ def _answered(file: Path, judge: str, graded: GradedFile, place: str, *, json: b
 
 
 def _answer(file: Path, judge: str, graded: GradedFile) -> dict[str, Any]:
+    first = next(iter(graded.grades.values()))
     rows: list[Any] = [
         {"line": item.line, "index": item.index}
         | {mode: grades[number].status for mode, grades in graded.grades.items()}
-        | {"extracted": _encodable(next(iter(graded.grades.values()))[number].extracted)}
+        | {
+            "extracted": _encodable(first[number].extracted),
+            "reason": _encodable(first[number].reason),
+        }
         for number, item in enumerate(graded.items)
     ]
     return {
@@ -174,6 +178,12 @@ def _show(graded: GradedFile, place: str) -> None:
         console.print(f"{place} {item.line}, completion {item.index}: {statuses}; {escape(shown)}")
     if len(graded.differences) > _SHOWN:
         console.print(f"{len(graded.differences) - _SHOWN} more differences: --json lists them")
+    unjudged = graded.unjudged
+    for item, grade in unjudged[:_SHOWN]:
+        shown = f"{place} {item.line}, completion {item.index}: {grade.status}; {grade.reason}"
+        console.print(escape(shown))
+    if len(unjudged) > _SHOWN:
+        console.print(f"{len(unjudged) - _SHOWN} more of these: --json lists them")
     for line in graded.malformed:
         console.print(f"[yellow]line {line.line} is left out[/]: {escape(line.why)}")
 
@@ -213,6 +223,13 @@ class GradedFile:
 
         counts = Counter(grade.status for grade in self.grades[mode])
         return {status: counts[status] for status in STATUSES}
+
+    @property
+    def unjudged(self) -> list[tuple[Item, Grade]]:
+        """The items that are neither right nor wrong, errors first, each with why it is not."""
+        pairs = zip(self.items, next(iter(self.grades.values())), strict=True)
+        without = [(item, grade) for item, grade in pairs if grade.reason]
+        return sorted(without, key=lambda pair: pair[1].status)
 
     @property
     def differences(self) -> list[tuple[Item, dict[str, Grade]]]:

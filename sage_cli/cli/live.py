@@ -20,8 +20,6 @@ from rich.progress import (
     ProgressColumn,
     Task,
     TaskID,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
 )
 from rich.progress import Progress as Bars
 from rich.progress_bar import ProgressBar
@@ -160,7 +158,9 @@ def time_left(seconds: float) -> str:
 
 
 def _step(task: RunningTask) -> str:
-    return "" if task.step is None else f"step {task.step}" + (f"/{task.of}" if task.of else "")
+    left = "" if task.left_s is None else f", {time_left(task.left_s)}"
+    of = f"/{task.of}" if task.of else ""
+    return "" if task.step is None else f"step {task.step}{of}{left}"
 
 
 def _reward(task: RunningTask) -> str:
@@ -169,6 +169,8 @@ def _reward(task: RunningTask) -> str:
 
 QUIET_S = 1.5
 """Longest silence if there is no terminal."""
+PACE_S = 300.0
+"""The last seconds of a bar by which its time left is told: some steps take a minute."""
 WIDE = 100
 """Columns that have room for everything."""
 
@@ -287,7 +289,7 @@ class Live:
 
     def _eta(self) -> str:
         rate = (self._done - self._start) / max(time.monotonic() - self._began_s, 1e-9)
-        if rate <= 0:
+        if rate <= 0 or self._done >= self._total:
             return ""
         return f"{rate:.3g} {self._unit}/s, {time_left((self._total - self._done) / rate)}"
 
@@ -302,16 +304,15 @@ def doing(text: str) -> Iterator[None]:
 class _Bars(Bars):
     """A line with bar, count and time left, and the numbers on a line of their own.
 
-    In a narrow terminal the title is cut, and rate and elapsed time are left out.
+    In a narrow terminal the title is cut, and the rate is left out.
     """
 
     def __init__(self, console: Console, unit: str) -> None:
         self._terminal, kept = console, Column(no_wrap=True)
         title, count = _Title(), MofNCompleteColumn(table_column=kept)
-        left, spent = TimeRemainingColumn(table_column=kept), TimeElapsedColumn(table_column=kept)
-        self._narrow = (title, BarColumn(12, table_column=kept), count, left)
-        self._wide = (title, BarColumn(24, table_column=kept), count, _Rate(unit), spent, left)
-        super().__init__(*self._wide, console=console)
+        self._narrow = (title, BarColumn(12, table_column=kept), count, _Left(kept))
+        self._wide = (title, BarColumn(24, table_column=kept), count, _Rate(unit), _Left(kept))
+        super().__init__(*self._wide, console=console, speed_estimate_period=PACE_S)
 
     def get_renderables(self) -> Iterable[RenderableType]:
         """The lines for the terminal's present width."""
@@ -327,6 +328,14 @@ class _Title(ProgressColumn):
 
     def render(self, task: Task) -> Text:
         return Text(task.description, "bold", no_wrap=True, overflow="ellipsis")
+
+
+class _Left(ProgressColumn):
+    """The time left, with the word."""
+
+    def render(self, task: Task) -> Text:
+        left_s = None if task.finished else task.time_remaining
+        return Text("" if left_s is None else time_left(left_s), style="cyan")
 
 
 class _Rate(ProgressColumn):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.markup import escape
 
 from sage_cli.cli import completions
 from sage_cli.cli.console import console
@@ -222,6 +223,14 @@ def load_for_measuring(
     flags = {**flags, "run": {"root": root}}
     loaded = load(preset or (), flags, sets or (), stored)
     require_functions(made_with, loaded.origins, JUDGE)
+    if names and "sampling.temperature" not in loaded.origins:
+        sampling = loaded.config.sampling
+        console.print(
+            f"[yellow]nothing says how {escape(names[0])} is sampled[/]: temperature "
+            f"{sampling.temperature:g}, min_p {sampling.min_p:g} and {sampling.max_tokens} tokens, "
+            "the paper's, unless --set sampling.temperature=1 and the like say otherwise",
+            soft_wrap=True,
+        )
     if any_k:
         return loaded
     evaluation = loaded.config.evaluation

@@ -56,6 +56,7 @@ def command(
     """Train a policy by RL whose KL anchor is shaped by a guide."""
     from sage_cli.cli.live import Live
     from sage_cli.cli.training_run import RlTraining
+    from sage_cli.config.load import refuse_unread
     from sage_cli.models.stages import plan_of
 
     refuse_gpu(gpu, dry_run)
@@ -81,6 +82,7 @@ def command(
         run={"root": runs},
     )
 
+    refuse_unread(loaded)
     training = RlTraining.of(
         loaded.config,
         init,

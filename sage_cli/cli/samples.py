@@ -300,8 +300,8 @@ def samples_show(
         graded = f"{grade} " if grade else ""
         raise StoreError(
             f"no {graded}completion of {policy.label} on {config.evaluation.benchmark} is stored "
-            "under these settings",
-            f"`sage passk {name}` samples what is missing",
+            "and graded under these settings",
+            f"`sage passk {name}` samples and grades what is missing",
         )
     return answers
 
@@ -477,7 +477,7 @@ def token_report(
     """
     import torch
 
-    from sage_cli.evaluation.benchmarks import grader_for, load_benchmarks
+    from sage_cli.evaluation.benchmarks import load_benchmarks
     from sage_cli.evaluation.measure import grade_rows
     from sage_cli.guides.token_values import token_values
     from sage_cli.methods.method import batch_of
@@ -497,7 +497,7 @@ def token_report(
     completions = _completions(policy, benchmark, config, progress)
     tokenizer = policy.tokenizer()
     template = PromptTemplate.from_section(config.prompt, tokenizer)
-    grading = grader_for(benchmark.name, config.grading, config.prompt)
+    grading = benchmark.grader(config.grading, config.prompt)
     with progress.doing(f"grading {len(completions)} completions"), grading as grader:
         grades = grade_rows(completions, benchmark, grader, template.opened)
     ids = [

@@ -174,6 +174,7 @@ def show(name: Name, runs: RunRoot = None, json: Json = False) -> None:
     if result is None:
         console.print("no report yet: it is written when the driver ends")
         return
+    from sage_cli.reports.provenance import sampled_as
     from sage_cli.reports.sweep_result import sweep_tables
     from sage_cli.reports.terminal import print_table
 
@@ -185,6 +186,7 @@ def show(name: Name, runs: RunRoot = None, json: Json = False) -> None:
         if trial.failure is not None and trial.failure.log:
             console.print(f"[bold]trial {place + 1}[/]: the last lines of its log")
             console.print("\n".join(trial.failure.log), style="dim", markup=False, soft_wrap=True)
+    console.print(sampled_as(sweep.provenance), style="dim", soft_wrap=True)
     console.print(f"files: [bold]{escape(str(sweep.path))}[/]", soft_wrap=True)
     if sweep.page.is_file():
         console.print(f"page: [bold]{escape(str(sweep.page))}[/]", soft_wrap=True)
@@ -201,11 +203,12 @@ def best(
 ) -> None:
     """Show the best trial: a command to paste, its runs, and the trials that may be as good."""
     from sage_cli.cli.sweep_run import best_trials
+    from sage_cli.reports.provenance import sampled_as
 
     sweep = _sweeps(runs).find(name)
     leaders = best_trials(sweep, objective)
     if json:
-        emit({"sweep": sweep.name, "best": leaders})
+        emit({"sweep": sweep.name, "best": leaders, "provenance": sweep.provenance})
         return
     for leader in leaders:
         ends = "" if leader["interval"] is None else " [{:.3f}, {:.3f}]".format(*leader["interval"])
@@ -221,6 +224,7 @@ def best(
         else:
             told = "all other trials are distinguishable from it"
         console.print(f"  {told}", style="dim", soft_wrap=True)
+    console.print(sampled_as(sweep.provenance), style="dim", soft_wrap=True)
 
 
 @app.command()

@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rich.markup import escape
 from typing_extensions import TypedDict
 
 from sage_cli.cli.training_run import RlTraining
@@ -246,6 +247,7 @@ def run_sweep(config: SageConfig, progress: Progress, *, detach: bool = False) -
                 f"the study was driven from {study.before.folder} on {study.before.host} before: "
                 "its trials that are not in this folder of runs are trained again"
             )
+        progress.say(escape(search.announcement))
         drive = Driver(search, study, executor, progress, lost(study, search))
         drive.run(detach=detach)
         report = outcome(search, study, drive.under_way).write(folder.path)

@@ -16,7 +16,7 @@ from sage_cli.config.consent import consents
 from sage_cli.config.describe import kept_facts, remarks, rl_facts, sft_facts
 from sage_cli.config.load import changed, require_named_model
 from sage_cli.config.schema import SageConfig
-from sage_cli.errors import BusyError, ConfigurationError, StoreError
+from sage_cli.errors import AbsentModelError, BusyError, ConfigurationError, StoreError
 from sage_cli.evaluation.benchmarks import origins
 from sage_cli.evaluation.evaluate import Evaluation, EvaluationStage
 from sage_cli.evaluation.training_pool import pool_facts, pool_identity, training_problems
@@ -28,6 +28,14 @@ from sage_cli.models.compatibility import (
     refuse_unfit_tokenizer,
     require_childless,
     require_same_parent,
+)
+from sage_cli.models.folders import (
+    adapter_base,
+    is_adapter,
+    model_files,
+    read_json,
+    require_whole_weights,
+    text_part,
 )
 from sage_cli.models.planned import (
     base_facts,
@@ -43,6 +51,7 @@ from sage_cli.problems.load import check_rows, load_demonstrations
 from sage_cli.problems.problem import Demonstration
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress, Silent
+from sage_cli.sampling.sampler import chosen_backend, planned_obstacles
 from sage_cli.settings.sections.model import (
     PromptSection,
     ScratchModel,
@@ -163,7 +172,8 @@ class TrainingRun(Stage):
                 f"{origin['template']} now",
                 "begin again with --fresh, or resume it with the release that began it",
             )
-        with watched(run, self.config.tracking, self.kind, progress, self.shown) as watch:
+        config = self.config
+        with watched(run, config.tracking, self.kind, progress, self.shown, config.rl) as watch:
             with run.recording(self.config.model_dump(mode="json"), **origin):
                 train(run, watch)
                 note_weights(run)
@@ -309,12 +319,7 @@ def _start(config: SageConfig, tokenizer: Any) -> Any:
 
 def tags(prompt: PromptSection) -> tuple[str, ...]:
     """The tags that a tokenizer of ours holds as single tokens."""
-    return (
-        prompt.reasoning_open,
-        prompt.reasoning_close,
-        prompt.answer_open,
-        prompt.answer_close,
-    )
+    return prompt.tags
 
 
 @dataclass(frozen=True)
@@ -338,8 +343,34 @@ class InitialPolicy(Stage):
         if self.init is not None:
             policy = named_policy(self.init, runs, self.config.model)
             policy.require_weights()
-            return policy
-        return planned_base(self.config, runs)
+        else:
+            policy = planned_base(self.config, runs)
+        require_whole_weights(policy.path)
+        return policy
+
+    @property
+    def with_files(self) -> Policy | None:
+        """Return the policy, or the model that it is to be trained from; None without one."""
+        section = self.config.model
+        if self.policy.exists:
+            return self.policy
+        return None if isinstance(section, ScratchModel) else Policy(section.path, section=section)
+
+    def obstacle(self, reach: int) -> str | None:
+        """Return why our decoder can't sample `reach` tokens of it, as far as files tell."""
+        with suppress(AbsentModelError):
+            if (model := self.with_files) is not None:
+                folder = model.files
+                whole = model_files(adapter_base(folder)) if is_adapter(folder) else folder
+                config = text_part(read_json(whole / "config.json"))
+                reason = next(planned_obstacles(config, reach), None)
+                return reason and f"sage's own decoder can't sample from {model.label}: it {reason}"
+        return None
+
+    def require_sampled(self, reach: int, backends: str) -> None:
+        """Raise ConfigurationError where our decoder has to sample from it, and can't."""
+        if obstacle := self.obstacle(reach):
+            raise ConfigurationError(obstacle, f"use --set {backends} for this architecture")
 
     @property
     def is_trained_here(self) -> bool:
@@ -459,6 +490,9 @@ class RlTraining(TrainingRun):
             **reference_facts(self.config, self.start.policy, self.config.run.root),
             **rl_hours(self.config),
         }
+        rollout, obstacle = self.config.rollout, self.start.obstacle(self.config.rollout.max_tokens)
+        if obstacle and self.config.rl.online and rollout.backend in ("auto", "sampler"):
+            facts["without vLLM"] = f"{obstacle} (use rollout.backend=transformers)"
         return Described("RL", facts)
 
     def memory(self, gpu: Gpu) -> Described:
@@ -519,6 +553,8 @@ class RlTraining(TrainingRun):
             allowed = config.rl.allow_template_mismatch
             refuse_unfit_start(start, config.model, config.prompt, other_template=allowed)
         refuse_unfit_tokenizer(start)
+        if validation is not None:
+            validation.require_room(start)
         require_rollouts(config.rollout, start, self._processes)
         if resumed is not None:
             require_same_parent(resumed, start)
@@ -562,7 +598,12 @@ class RlTraining(TrainingRun):
 
         require_hardware(self.config.model, processes_here(self.config.rl.processes))
         require_optimizer(self.config.rl.optimizer, "rl.optimizer")
-        settled_engine(self.config.rollout, self._processes)
+        config, engine = self.config, settled_engine(self.config.rollout, self._processes)
+        if engine.backend == "sampler" and config.rl.online:
+            self.start.require_sampled(engine.max_tokens, "rollout.backend=transformers")
+        if self.evaluation is not None and chosen_backend(config.sampling) == "transformers":
+            reach = config.sampling.max_tokens
+            self.start.require_sampled(reach, "sampling.backend=vllm or server")
 
     def _train(self, training: Training, progress: Progress, run: Run) -> None:
         """Train `run` here or in processes of its own. What it draws on is sampled first."""

@@ -17,7 +17,7 @@ from sage_cli.config.catalogue import UNIONS
 from sage_cli.config.consent import current, require_consent, without_consent
 from sage_cli.config.layers import Layer, Merged, blocks, choices, leaves, merge, value_at
 from sage_cli.config.mistakes import explain, remedy
-from sage_cli.config.schema import SageConfig
+from sage_cli.config.schema import SageConfig, unread
 from sage_cli.errors import ConfigurationError
 from sage_cli.methods.grpo import Grpo
 from sage_cli.settings.own_code import AS_STORED
@@ -71,6 +71,26 @@ def load(
         )
     config = _validated(layers, merged)
     return Loaded(config, _origins(merged, config))
+
+
+_CHOICES = ("rl.algo", "guide.name", "anchor.kl", "model.tuning")
+_TYPED = ("flag", "--set")
+
+
+def refuse_unread(loaded: Loaded) -> None:
+    """Raise ConfigurationError for a value that the user gives and that nothing reads.
+
+    A preset of one's own may serve several choices, so its values are left where one is typed.
+    """
+    origins, shipped = loaded.origins, [f"preset {name}" for name in preset_names()]
+    chosen = any(origins.get(choice) in _TYPED for choice in _CHOICES)
+    for name, origin in origins.items():
+        of_preset = origin.startswith("preset ") and origin.partition(",")[0] not in shipped
+        why = unread(loaded.config, name)
+        if why and (origin in _TYPED or (of_preset and not chosen)):
+            raise ConfigurationError(
+                f"{name} ({origin}) would do nothing: {why[0]}", f"add {why[1]}, or leave it out"
+            )
 
 
 def _as_stored(merged: Merged) -> frozenset[str]:

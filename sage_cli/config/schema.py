@@ -161,6 +161,18 @@ def contradictions(config: SageConfig) -> list[str]:
     ]
 
 
+def unread(config: SageConfig, setting: str) -> tuple[str, str] | None:
+    """Return why nothing reads a setting under what is chosen, and what would; None if it is read.
+
+    What contradicts whoever gives it is among `contradictions`.
+    """
+    if setting.startswith("anchor.") and setting != "anchor.kl" and config.anchor.kl == "none":
+        return "anchor.kl is 'none'", "--kl reverse"
+    if setting.startswith("model.lora.") and config.model.tuning == "full":
+        return "model.tuning is 'full'", "--set model.tuning=lora"
+    return None
+
+
 def _of_the_anchor(config: SageConfig) -> list[str]:
     problems = config.anchor.conflicts(config.rl.steps)
     guided, kl = config.guide.name != "none", config.anchor.kl

@@ -17,7 +17,7 @@ from sage_cli.grading.grader import check_golds
 from sage_cli.models.policy import NO_GOLD
 from sage_cli.problems.load import benchmark_names, load_problems, load_training_problems, two_golds
 from sage_cli.problems.problem import Problem
-from sage_cli.problems.registry import find, generated, is_file_name, source_of
+from sage_cli.problems.registry import find, generated, is_file_name, shown_name, source_of
 from sage_cli.problems.rows import Group
 from sage_cli.settings.judge_names import IMPORTED_JUDGE
 from sage_cli.settings.own_code import names_code
@@ -30,6 +30,7 @@ from sage_cli.settings.sections.model import PromptSection
 class Benchmark:
     """Problems under a registered name or a file's, each gold found right by their judge.
 
+    `name` has the settings that generated problems depend on, unless they are the defaults.
     `tolerance` is relative, None where answers must be exact.
     """
 
@@ -42,6 +43,10 @@ class Benchmark:
     def golds(self) -> dict[str, str]:
         """Gold by problem id, in the problems' order."""
         return {problem.id: problem.gold for problem in self.problems}
+
+    def grader(self, grading: GradingSection, prompt: PromptSection) -> Grader:
+        """A grader (a context manager) with its judge and tolerance and the prompt's tags."""
+        return grader_of(self.judge, self.tolerance, grading, prompt)
 
     @property
     def content(self) -> str:
@@ -205,6 +210,7 @@ def _benchmark(
     problems = load_problems(name, data, evaluation.fields, evaluation.limit)
     refuse_two_golds(name, problems)
     judge, tolerance = judge_of(name, chosen_judge)
+    name = shown_name(name, data)
     if judge == IMPORTED_JUDGE:  # verdicts are stored, and a gold may be absent
         return Benchmark(name, tuple(problems), judge, tolerance)
     if absent := sum(problem.gold == NO_GOLD for problem in problems):

@@ -14,7 +14,6 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.errors import StoreError
 from sage_cli.evaluation.benchmarks import (
     Benchmark,
-    grader_for,
     load_benchmarks,
     refuse_unnamed,
 )
@@ -241,6 +240,7 @@ def configured_provenance(benchmarks: Sequence[Benchmark], config: SageConfig) -
             for benchmark in benchmarks
         ),
         sampling=config.sampling.model_dump(mode="json", exclude={"servers"}),
+        n=config.evaluation.samples,
     )
 
 
@@ -251,7 +251,7 @@ def _policy(policy: Policy) -> PolicyUsed:
 
 
 def _grader(benchmark: Benchmark, config: SageConfig) -> GraderUsed:
-    with grader_for(benchmark.name, config.grading, config.prompt) as grader:
+    with benchmark.grader(config.grading, config.prompt) as grader:
         used = grader.identity
     mode = IMPORTED_JUDGE if used.judge == IMPORTED_JUDGE else used.mode
     return GraderUsed(mode, used.judge, used.tolerance, used.version)

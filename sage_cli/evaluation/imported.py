@@ -120,30 +120,37 @@ def of_each(
     return taken
 
 
-def chosen_score(scores: Sequence[str], asked: str | None, location: str) -> str | None:
-    """Return the score called `asked`, by default the first; None where there is none.
+def choose_score(
+    values: Iterable[tuple[str, object]], asked: str | None, location: str
+) -> tuple[str | None, list[str]]:
+    """Return the score called `asked`, by default the first verdict, with a note on the others.
 
-    Raises DataError for a name of no score.
+    A score with a value that is no verdict, as a BLEU of 12.3, says nothing of right and wrong.
+    Raises DataError if such a score or one that is not there is asked for.
     """
-    if asked is None:
-        return scores[0] if scores else None
-    if asked not in scores:
+    numbers = [(name, value) for name, value in values if isinstance(value, int | float)]
+    names = dict.fromkeys(name for name, _ in numbers)
+    beyond = {name: value for name, value in numbers if verdict(value) is None}
+    if asked in beyond:
+        raise DataError(
+            f"{location}: {asked} is {beyond[asked]} for a sample, neither right nor wrong",
+            "a verdict is between -1 and 1: name another score, or leave out --score",
+        )
+    scores = [name for name in names if name not in beyond]
+    if asked is not None and asked not in scores:
         raise DataError(
             f"{location} has no score '{asked}'",
             f"its scores are {', '.join(scores)}" if scores else "leave out --score",
         )
-    return asked
-
-
-def scores_not_taken(scores: Sequence[str], chosen: str | None) -> list[str]:
-    """Return the note about the scores besides the chosen one, if there are some."""
-    others = [name for name in scores if name != chosen]
-    return [f"scores not taken: {', '.join(others)}"] if others else []
+    chosen = asked or (scores[0] if scores else None)
+    others = [f"{name} (no verdict: {beyond[name]})" if name in beyond else name for name in names]
+    others = [other for other in others if other != chosen]
+    return chosen, [f"scores not taken: {', '.join(others)}"] if others else []
 
 
 def verdict(value: object) -> bool | None:
-    """Return True for a score of 1, False for a smaller one, None for what is no score."""
-    return None if not isinstance(value, bool | int | float) else value >= 1
+    """Return True for a score of 1, False for one from -1, None for what is no verdict."""
+    return value == 1 if isinstance(value, int | float) and -1 <= value <= 1 else None
 
 
 def only(value: object, location: str, name: str) -> str:

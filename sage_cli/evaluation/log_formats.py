@@ -24,10 +24,9 @@ from sage_cli.evaluation.imported import (
     TEXTS,
     ForeignFile,
     ForeignSample,
-    chosen_score,
+    choose_score,
     of_each,
     only,
-    scores_not_taken,
     verdict,
     whole,
 )
@@ -55,22 +54,21 @@ def read_lm_eval(path: Path, score: str | None) -> ForeignFile:
             f"{path} is no file of lm-eval's samples",
             "name a samples_TASK_DATE.jsonl, written with --log_samples",
         )
-    scores = list(dict.fromkeys(of_each(rows, lambda row: _lm_eval_scores(row[1]), _LM_EVAL_ROW)))
-    chosen = chosen_score(scores, score, str(path))
+    scores = of_each(rows, lambda row: _lm_eval_scores(row[1]), _LM_EVAL_ROW)
+    chosen, notes = choose_score(scores, score, str(path))
     metric, _, of_filter = (chosen or "").rpartition(",")
     taken = [row for row in rows if row[1].get("filter", "none") == of_filter or not chosen]
+    if not chosen:  # the rows of several filters hold the same response
+        taken = list({(str(row[1]["doc_id"]), str(row[1]["resps"])): row for row in taken}.values())
     samples = of_each(taken, lambda row: _lm_eval_samples(row, metric), _LM_EVAL_ROW)
-    notes = scores_not_taken(scores, chosen)
     if len(samples) > len(taken):
         notes.append("lm-eval scored one response of each document: the repeats have no verdict")
     return ForeignFile("lm-eval", samples, chosen, _lm_eval_settings(path, taken), tuple(notes))
 
 
-def _lm_eval_scores(values: Mapping[str, Any]) -> list[str]:
-    metrics = [
-        name for name in values.get("metrics") or () if verdict(values.get(name)) is not None
-    ]
-    return [f"{name},{values.get('filter', 'none')}" for name in metrics]
+def _lm_eval_scores(values: Mapping[str, Any]) -> list[tuple[str, object]]:
+    of_filter = values.get("filter", "none")
+    return [(f"{name},{of_filter}", values.get(name)) for name in values.get("metrics") or ()]
 
 
 def _lm_eval_samples(row: Row, metric: str) -> Iterator[ForeignSample]:
@@ -150,24 +148,14 @@ def read_lighteval(path: Path, score: str | None) -> ForeignFile:
     rows = list(read_file(path))
     if not rows or not all(_LIGHTEVAL.issubset(values) for _, values in rows):
         raise DataError(f"{path} is no file of lighteval's details")
-    scores = list(
-        dict.fromkeys(
-            of_each(rows, lambda row: _lighteval_scores(row[1]["metric"]), _LIGHTEVAL_ROW)
-        )
-    )
-    chosen = chosen_score(scores, score, str(path))
+    scores = of_each(rows, lambda row: row[1]["metric"].items(), _LIGHTEVAL_ROW)
+    chosen, notes = choose_score(scores, score, str(path))
     samples = of_each(rows, lambda row: _lighteval_samples(row, chosen), _LIGHTEVAL_ROW)
     settings = {
         "task": rows[0][1]["doc"].get("task_name"),
         **_lighteval_settings(path, rows[0][1]["doc"]),
     }
-    return ForeignFile(
-        "lighteval", samples, chosen, settings, tuple(scores_not_taken(scores, chosen))
-    )
-
-
-def _lighteval_scores(metric: Mapping[str, Any]) -> list[str]:
-    return [name for name, value in metric.items() if verdict(value) is not None]
+    return ForeignFile("lighteval", samples, chosen, settings, tuple(notes))
 
 
 def _lighteval_samples(row: Row, score: str | None) -> Iterator[ForeignSample]:
@@ -314,16 +302,16 @@ def _inspect_file(
         (row for row in rows if not row.get("error")),
         key=lambda row: (str(row["id"]), row["epoch"]),
     )
-    scores = list(dict.fromkeys(name for row in rows for name in row.get("scores") or {}))
-    chosen = chosen_score(scores, score, str(path))
+    scores = [(name, _inspect_value(row, name)) for row in rows for name in row.get("scores") or {}]
+    chosen, not_taken = choose_score(scores, score, str(path))
     samples = [_inspect_sample(row, chosen, f"{path}, sample {row['id']}") for row in rows]
     partial = sum(_inspect_value(row, chosen) not in (None, 0.0, 1.0) for row in rows)
     notes = []
     if failed:
         notes.append(f"{len(failed)} samples failed, and are left out")
     if partial:
-        notes.append(f"{partial} values of {chosen} are between 0 and 1: they count as wrong")
-    notes += scores_not_taken(scores, chosen)
+        notes.append(f"{partial} values of {chosen} are neither 0 nor 1: they count as wrong")
+    notes += not_taken
     about, config = head["eval"], (head.get("plan") or {}).get("config") or {}
     config = {**config, **(about.get("model_generate_config") or {})}
     settings = {key: config.get(key) for key in ("temperature", "top_p", "max_tokens", "seed")}
@@ -344,7 +332,7 @@ def _inspect_sample(row: Mapping[str, Any], score: str | None, location: str) ->
         question=_inspect_question(row["input"]),
         text=_inspect_text(choice["message"]["content"]),
         gold=None if target in (None, "", []) else only(target, location, "target"),
-        right=None if value is None else value >= 1,
+        right=verdict(value),
         extracted=answer if isinstance(answer, str) and answer else None,
         tokens=usage.get("output_tokens"),
         finish_reason="length" if stopped in ("max_tokens", "model_length") else "stop",

@@ -12,7 +12,7 @@ from rich.markup import escape
 
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import RefusedPromptsError, StoreError
-from sage_cli.evaluation.benchmarks import Benchmark, grader_for
+from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.stored import PolicySamples, counts_of
 from sage_cli.grading import Grade, Grader
 from sage_cli.problems.problem import Problem
@@ -121,6 +121,7 @@ class PolicySampler:
             self._section.model_copy(update={**defaults, **self._samples.served}),
             dtype=self._samples.dtype,
             prompt=self._samples.prompt,
+            bos=self._samples.template.bos,
             **policy.loading,
         )
 
@@ -152,7 +153,7 @@ def measure(
     seeds = range(evaluation.seed, evaluation.seed + evaluation.seeds)
     with ExitStack() as open_graders:
         graders = [  # kept for all policies: their workers take a second to start
-            open_graders.enter_context(grader_for(benchmark.name, config.grading, config.prompt))
+            open_graders.enter_context(benchmark.grader(config.grading, config.prompt))
             for benchmark in benchmarks
         ]
         for samples in policies:
@@ -198,6 +199,7 @@ def _measure_seed(
         tally.statuses,
         tally.truncated,
         samples.identity.key,
+        tally.right_truncated,
     )
 
 

@@ -42,6 +42,8 @@ def over_temperatures(
     }
     samples = [sample_set for at in evaluated for sample_set in at.provenance.samples or ()]
     provenance = replace(evaluated[0].provenance, samples=tuple(samples))
+    sampling = {k: v for k, v in (provenance.sampling or {}).items() if k != "temperature"}
+    provenance = replace(provenance, sampling=sampling)
     return OverTemperatures(passed, grid, grid.index(configured), ks, provenance)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, StoreError
-from sage_cli.evaluation.benchmarks import Benchmark, grader_for
+from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.metrics import Counts
 from sage_cli.metrics.counts import SampleGrades
 from sage_cli.models.compatibility import refuse_other_template
@@ -212,7 +212,7 @@ def stored_grades(
 ) -> Iterator[tuple[SampleSet, GradeStore]]:
     """For each evaluation seed its sample set, and the grades of the configured grader on it."""
     evaluation = config.evaluation
-    with grader_for(benchmark.name, config.grading, config.prompt) as grader:
+    with benchmark.grader(config.grading, config.prompt) as grader:
         for seed in range(evaluation.seed, evaluation.seed + evaluation.seeds):
             stored = samples.at(seed, read_only=True)
             yield stored, GradeStore(stored, grader.identity.mapping())
@@ -234,7 +234,7 @@ def stored_measurements(
             seeds.append(
                 SeedCounts(
                     label, benchmark.name, identity.seed, counts, tally.statuses, tally.truncated,
-                    identity.key,
+                    identity.key, tally.right_truncated,
                 )
             )  # fmt: skip
         measured[benchmark.name] = tuple(seeds)

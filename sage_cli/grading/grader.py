@@ -6,6 +6,7 @@ import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import lru_cache, partial
 from operator import attrgetter
 
@@ -23,7 +24,7 @@ from sage_cli.grading.mathematics.notation import MAX_LENGTH, gold_text
 from sage_cli.grading.workers import WorkerPool, WorkerProcess
 from sage_cli.settings.judge_names import Extraction, Unfinished, each_gold
 from sage_cli.settings.own_code import names_code
-from sage_cli.thoughts import is_open
+from sage_cli.thoughts import CLOSE, is_open
 
 _REMEMBERED = 65_536
 _MAX_TEXT = 100_000
@@ -81,7 +82,8 @@ class Grader:
             unfinished=unfinished,
             version=f"{GRADING_VERSION}, {package}" if package else str(GRADING_VERSION),
         )
-        self.pool = WorkerPool(workers, partial(WorkerProcess, memory_mb, judge, mode, place))
+        start = partial(WorkerProcess, memory_mb, judge, mode, place)
+        self.pool = WorkerPool(workers, start, impatient=judge == "math")
         self._tags, self._place = AnswerTags(answer_open, answer_close), place
         is_function = names_code(judge)
         self._longest = _MAX_TEXT if place == "text" or is_function else MAX_LENGTH
@@ -105,9 +107,16 @@ class Grader:
 
         Of several golds, of which any is right, the best grade counts.
         """
+        pairs = list(pairs)
         asked = [(each_gold(gold_text(gold)), completion) for gold, completion in pairs]
         grades = iter(self._graded([(gold, text) for golds, text in asked for gold in golds]))
-        return [max((next(grades) for _ in golds), key=attrgetter("reward")) for golds, _ in asked]
+        best = [max((next(grades) for _ in golds), key=attrgetter("reward")) for golds, _ in asked]
+        return [
+            replace(grade, reason=self._reason(*pair, grade))
+            if grade.status in ("unparseable", "timeout", "error")
+            else grade
+            for pair, grade in zip(pairs, best, strict=True)
+        ]
 
     def _graded(self, pairs: Sequence[tuple[str, object]]) -> list[Grade]:
         """Return a grade for each pair; equal (gold, answer) pairs are judged once."""
@@ -140,7 +149,34 @@ class Grader:
     def _extracted(self, completion: object) -> str | None:
         if not isinstance(completion, str) or self._is_cut(completion):
             return None
-        return extract(completion, self._tags, self._place)
+        # a thought may quote the tags; its answer counts where none stands behind it
+        behind = completion.rpartition(CLOSE)[2] if self._place != "text" else completion
+        answer = extract(behind, self._tags, self._place)
+        return extract(completion, self._tags, self._place) if answer is None else answer
+
+    def _reason(self, gold: object, completion: object, grade: Grade) -> str:
+        """Return why the answer is neither right nor wrong."""
+        if grade.status == "timeout":
+            return f"the comparison took more than {self.identity.timeout_s} s"
+        if grade.status == "error":
+            if not isinstance(gold, str | int | float):
+                return f"the gold is no text or number: {str(gold)[:100]}"
+            if not gold_text(gold):
+                return "the gold is blank"
+            if len(gold_text(gold)) > self._longest_gold:
+                return f"the gold has more than {self._longest_gold:,} characters"
+            return f"judge '{self.identity.judge}' can't read the gold, or failed"
+        if not isinstance(completion, str):
+            return "the completion is no text"
+        if grade.extracted is None and self._place != "text":
+            box, tags = r"\boxed{}", f"{self._tags.open} ... {self._tags.close}"
+            return f"nothing closed stands in {box if self._place == 'boxed' else tags}"
+        answer = grade.extracted or completion
+        if answer.isspace() or grade.extracted == "":
+            return "the answer is blank"
+        if len(answer) > self._longest:
+            return f"the answer has more than {self._longest:,} characters"
+        return f"judge '{self.identity.judge}' can't read the answer"
 
     def _is_cut(self, completion: object) -> bool:
         """Return True for a thought without an end, where no answer counts."""

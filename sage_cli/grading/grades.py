@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, get_args
 
 from sage_cli.latex_boxed import last_boxes
@@ -40,11 +40,13 @@ class Grade:
     """A status, and the answer: None where there is none, and where a whole text was searched.
 
     `share` is what a judge gave instead of right or wrong: the answer is right where it is 1.
+    `reason` says why a status is neither right nor wrong.
     """
 
     status: Status
     extracted: str | None
     share: float | None = None
+    reason: str | None = field(default=None, compare=False)
 
     @classmethod
     def from_judged(cls, judged: Judged, extracted: str | None) -> Grade:
@@ -96,8 +98,8 @@ class AnswerTags:
 def extract(completion: str, tags: AnswerTags, place: Extraction = "tags") -> str | None:
     r"""Return the answer that stands at `place`, None where there is none; linear in the length.
 
-    `tags`: in the last closed pair. `boxed`: in the last closed \boxed{}, and in those that "and",
-    "or" or a comma joins to it. `tags-then-boxed`: in the tags, or in the box where no pair is
+    `tags`: in the last closed pair. `boxed`: in the last \boxed{}, and in those that "and", "or"
+    or a comma joins to it. `tags-then-boxed`: in the tags, or in the box where no pair is
     closed or the last one is blank. `text`: the whole completion.
     """
     if place == "text":

@@ -12,6 +12,7 @@ from sage_cli.errors import ConfigurationError
 from sage_cli.grading.grades import Judged, Status
 from sage_cli.grading.mathematics.equality import Equality
 from sage_cli.grading.mathematics.notation import latex, normalise
+from sage_cli.grading.mathematics.wording import DENIES
 from sage_cli.settings.judge_names import (
     BUILT_IN_JUDGES,
     EXTRACTIONS,
@@ -112,7 +113,7 @@ def _status(equal: bool) -> Status:
 
 
 _GOLD = re.compile(r"(?<![\w'-])['-]*(\w[\w'-]*) is an? (\w+)")
-_DECORATION = re.compile(r"\\(?:text(?:bf|it|rm)?|mathrm|boxed)\b|[*{}$`]")
+_DECORATION = re.compile(r"\\(?:text(?:bf|it|rm)?|mathrm|boxed)\b|[*{}$`\"]")
 
 
 class Roles(Judge):
@@ -140,23 +141,48 @@ def read_gold(gold: str) -> dict[str, str]:
 
 
 def _assignments(answer: str, names: tuple[str, ...]) -> set[tuple[str, str]]:
-    """Return every (name, role) that the answer states; a name with two roles appears twice."""
-    text = _DECORATION.sub("", answer.lower())
-    return {
-        (name, role.removesuffix("s") if plural else role)
-        for match in _statements(names).finditer(text)
-        for name in re.findall(r"\w[\w'-]*", match["names"])
-        if name in names
-        for role, plural in [(match["role"], match["verb"] == "are")]
-    }
+    """Return every (name, role) that the answer states; a name with two roles appears twice.
+
+    An answer that denies, doubts or conditions its statements has the pair (?, ?), too.
+    """
+    text = _DECORATION.sub("", answer.lower()).replace("’", "'")
+    assigned: set[tuple[str, str]] = set()
+    statements = _statements(names)
+    for match in statements.finditer(text):
+        role = match["role"] or match["role_first"]
+        role = role.removesuffix("s") if role[:-1] in _OPPOSITES or match["verb"] == "are" else role
+        if match["not"]:
+            role = _OPPOSITES.get(role, "?")
+        stated = match["names"] or match["names_after"] or ""
+        people = {name for name in re.findall(r"\w[\w'-]*", stated) if name in names}
+        if match["all"]:
+            people = set(names)
+        elif match["others"]:
+            people = set(names) - {name for name, _ in assigned}
+        assigned |= {(name, role) for name in people}
+    if assigned and _UNCERTAIN.search(statements.sub(" ", text)):
+        assigned.add(("?", "?"))
+    return assigned
+
+
+_OPPOSITES = {"knight": "knave", "knave": "knight"}
+_UNCERTAIN = re.compile(
+    rf"{DENIES.pattern}|\b(?:x?or|either|both|whether|iff|implies|reverse|vice|suppose|assum\w+|would|"
+    r"could|might|can|likely|hardly|doubt|said|says|claims|contradict\w*|knights?|knaves?)\b|\?"
+)
 
 
 @lru_cache(maxsize=1024)
 def _statements(names: tuple[str, ...]) -> re.Pattern[str]:
     name = "(?:" + "|".join(map(re.escape, sorted(names, key=len, reverse=True))) + ")"
+    several = rf"{name}(?:(?:, and |, | and | ?& ?){name})*(?![\w'-])"
     return re.compile(
-        rf"(?<![\w'-])(?P<names>{name}(?:(?:, and |, | and | & ){name})*)"
-        r"\s*(?P<verb>\bis\b|\bare\b|=|:|->|→|-)\s*(?:both |all )?(?:an? |the )?(?P<role>[a-z]+)"
+        rf"(?<![\w'-])(?:(?P<names>{several})|(?:the )?(?P<others>others?|rest)|(?P<all>both|they"
+        rf"|all|every(?:one|body)))(?: both| all)?\s*"
+        r"(?:(?P<verb>\bis(?=n't)|\bis\b|\bare\b|\bmust be\b|=|:|->|→|-)\s*"
+        r"|(?=\()|[,|]?\s*(?=kn(?:ight|ave)))"
+        r"(?P<not>not |n't )?(?:both |all )?(?:an? |the )?\(?(?P<role>[a-z]+)\)?"
+        rf"|\b(?P<role_first>knight|knave)s?\s*(?:\bis\b|\bare\b|=|:)\s*(?P<names_after>{several})"
     )
 
 

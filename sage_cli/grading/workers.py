@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 import weakref
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -98,16 +98,24 @@ _STARTS = 3
 """Workers that may die before they are ready until the rest of a call is given up."""
 
 
+_PATIENCE = 4
+"""Answers to one gold that may time out in a row until the others aren't tried any more."""
+
+
 class WorkerPool:
     """At most `workers` processes, started when there is something to do, kept between calls.
 
-    `start` makes one. `failure` says why the last call's first answer has no status, where the
+    `start` makes one. With `impatient`, a gold is given up whose answers all time out: what is left
+    is `timeout` at once. `failure` says why the last call's first answer has no status, where the
     judge is another package's and failed.
     """
 
-    def __init__(self, workers: int, start: Callable[[], WorkerProcess]) -> None:
+    def __init__(
+        self, workers: int, start: Callable[[], WorkerProcess], *, impatient: bool = False
+    ) -> None:
         self.workers = workers
         self._start = start
+        self._timeouts: Counter[str] | None = Counter() if impatient else None
         self.failure: str | None = None
         self._lock = threading.Lock()
         self._pool: list[WorkerProcess] = []
@@ -128,7 +136,7 @@ class WorkerPool:
             if os.getpid() != self._owner:  # forked: these workers are the parent's
                 self._pool, self._owner = [], os.getpid()
                 self._finalizer = weakref.finalize(self, _kill_all, self._pool, self._owner)
-            run = _Run(self._pool, tasks, timeout_s, self._start)
+            run = _Run(self._pool, tasks, timeout_s, self._start, self._timeouts)
             judged = run.finish(min(self.workers, len(tasks)))
             self.failure = run.failure
             return judged
@@ -148,8 +156,10 @@ class _Run:
         tasks: Sequence[dict[str, Any]],
         timeout_s: float,
         start: Callable[[], WorkerProcess],
+        timeouts: Counter[str] | None,
     ) -> None:
         self.pool, self.tasks, self.timeout_s, self.start = pool, tasks, timeout_s, start
+        self.timeouts = timeouts
         self.waiting = deque(range(len(tasks)))
         self.judged: list[Judged | None] = [None] * len(tasks)
         self.failed_starts = 0
@@ -185,9 +195,19 @@ class _Run:
 
     def _hand_out(self) -> None:
         for worker in self.pool:
-            if self.waiting and worker.ready and worker.task is None:
+            while self.waiting and worker.ready and worker.task is None:
                 number = self.waiting.popleft()
-                worker.send(number, self.tasks[number], self.timeout_s)
+                if self.timeouts and self.timeouts[self.tasks[number]["gold"]] >= _PATIENCE:
+                    self.judged[number] = "timeout"
+                else:
+                    worker.send(number, self.tasks[number], self.timeout_s)
+
+    def _judge(self, number: int, judged: Judged) -> None:
+        """Note a task's status, and how many timeouts its gold has had since the last answer."""
+        self.judged[number] = judged
+        if self.timeouts is not None:
+            gold = self.tasks[number]["gold"]
+            self.timeouts[gold] = self.timeouts[gold] + 1 if judged == "timeout" else 0
 
     def _wait(self) -> None:
         next_deadline = min(worker.deadline for worker in self.pool)
@@ -205,7 +225,7 @@ class _Run:
 
     def _note(self, worker: WorkerProcess, reply: dict[str, Any]) -> None:
         if worker.task is not None:
-            self.judged[worker.task] = reply["judged"]
+            self._judge(worker.task, reply["judged"])
             self.failure = self.failure or reply.get("failure")
         worker.idle()
         self.failed_starts = 0
@@ -214,7 +234,7 @@ class _Run:
 
     def _replace(self, worker: WorkerProcess, status: Status) -> None:
         if worker.task is not None:
-            self.judged[worker.task] = status
+            self._judge(worker.task, status)
         elif not worker.ready:
             self.failed_starts += 1
         self._remove(worker)

@@ -23,6 +23,7 @@ from sage_cli.methods.hooks import (
     share_of,
 )
 from sage_cli.methods.method import Beside, PlainAdvantages
+from sage_cli.settings.judge_names import each_gold
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -232,6 +233,8 @@ class ProbabilityReward(GradeReward):
     def _chances(self, contexts: Sequence[str], golds: Sequence[str]) -> list[float]:
         """The mean probability of each gold's tokens after its context, under the policy now.
 
+        Of several golds it is the first's.
+
         At the rollouts' temperature. Every process asks for equally many.
         """
         import torch
@@ -241,7 +244,7 @@ class ProbabilityReward(GradeReward):
         # contexts and golds are tokenised apart, as prompt and completion are when sampled
         before, after = (
             trainer.processing_class(list(texts), add_special_tokens=False)["input_ids"]
-            for texts in (contexts, golds)
+            for texts in (contexts, [each_gold(gold)[0] for gold in golds])
         )
         for first in range(0, len(golds), at_once):
             rows = slice(first, first + at_once)

@@ -102,6 +102,46 @@ def require_model(path: str) -> None:
         )
 
 
+def require_whole_weights(path: str | Path) -> None:
+    """Raise DataError where a local folder's weights are missing or cut off, by their headers.
+
+    Its base's too, where it is an adapter.
+    """
+    folder = Path(path)
+    if not is_model_folder(folder) or without_weights(folder) is not None:
+        return
+    files = {file.name: file for file in sorted(folder.glob("*.safetensors"))}
+    indexed = read_json(folder / "model.safetensors.index.json").get("weight_map", {})
+    if missing := sorted({*indexed.values()} - {*files}) if files else ["*.safetensors"]:
+        other = "; of *.bin none is read" if any(folder.glob("*.bin")) else ""
+        raise DataError(
+            f"{folder} has no {', '.join(missing)}{other}",
+            "fetch the model again, or save it by Transformers' save_pretrained, which writes "
+            "safetensors",
+        )
+    for file in files.values():
+        size, whole = file.stat().st_size, _whole_size(file)
+        if size != whole:
+            rest = "ends within its header" if whole is None else f"should have {whole:,}"
+            raise DataError(f"{file} has {size:,} bytes and {rest}", "fetch or copy it again")
+    if is_adapter(folder):
+        require_whole_weights(adapter_base(folder))
+
+
+def _whole_size(file: Path) -> int | None:
+    """Return the bytes that a safetensors file has by its header; None where that is none."""
+    with file.open("rb") as opened:
+        length = int.from_bytes(opened.read(8), "little")
+        if 8 + length > file.stat().st_size:
+            return None
+        try:
+            header = json_value(opened.read(length))
+            ends = [entry["data_offsets"][1] for key, entry in header.items() if key[:2] != "__"]
+            return 8 + length + max(ends, default=0)
+        except (ValueError, AttributeError, KeyError, TypeError, IndexError):
+            return None
+
+
 def require_folder(path: str | Path) -> None:
     """Raise DataError where a local folder is missing, before the Hub is asked for that name."""
     text = str(path)
@@ -119,7 +159,8 @@ def refuse_gguf(path: str) -> None:
         raise DataError(
             f"{path} holds a model as llama.cpp stores it (GGUF)",
             "make a folder of it: load model and tokenizer by Transformers' "
-            "from_pretrained(FOLDER, gguf_file=NAME), and save both by save_pretrained(NEW)",
+            "from_pretrained(FOLDER, gguf_file=NAME), which needs the package gguf, and save both "
+            "by save_pretrained(NEW)",
         )
 
 

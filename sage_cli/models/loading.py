@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import re
 import sys
@@ -22,7 +23,7 @@ from sage_cli.models.folders import (
     tokenizer_facts,
     without_weights,
 )
-from sage_cli.settings.sections.model import LoraSection
+from sage_cli.settings.sections.model import LoraSection, PromptSection
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -86,6 +87,20 @@ def load_tokenizer(
     if facts and facts.begins_with_bos and not tokenizer("")["input_ids"]:
         tokenizer.add_bos_token = True  # Transformers 5 leaves the entry out beside tokenizer.json
     return tokenizer
+
+
+def keep_tags(tokenizer: Any, prompt: PromptSection) -> None:
+    """Make the prompt's tags ordinary tokens of `tokenizer`: decoding leaves out special ones."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    known = tokenizer.added_tokens_decoder.values()
+    if backend is None or not any(
+        token.special and token.content in prompt.tags for token in known
+    ):
+        return
+    state = json.loads(backend.to_str())
+    for token in state["added_tokens"]:
+        token["special"] = token["special"] and token["content"] not in prompt.tags
+    tokenizer._tokenizer = type(backend).from_str(json.dumps(state))
 
 
 def load_model(

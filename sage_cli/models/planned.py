@@ -19,6 +19,7 @@ from sage_cli.models.folders import (
     fingerprint,
     is_adapter,
     require_model,
+    require_whole_weights,
 )
 from sage_cli.models.policy import Policy, named_policy
 from sage_cli.problems.load import demonstrations_identity, training_identity
@@ -38,7 +39,7 @@ _HELD_BY = {"reverse": "kl", "forward": "forward-kl", "none": "no-kl"}
 def base_label(config: SageConfig) -> str:
     """Return the label of an initial policy: its model, or its task for one from scratch."""
     if isinstance(config.model, ScratchModel):
-        return Path(config.data.sft.name).stem.lower()
+        return Path(config.data.sft.name.partition(":")[0]).stem.lower()
     return Path(config.model.path).name.lower()
 
 
@@ -86,6 +87,8 @@ def rl_run(
     `pool` is what decides which problems were chosen by pass rates, if any were.
     """
     anchor, guide = config.anchor, config.guide
+    # runs of before reset moments at once, within a batch too
+    moved = (anchor.reset_every or 0) % config.rl.steps_per_batch > 0
     lora = config.model.lora.determinants() if config.model.tuning == "lora" else None
     determinants = {
         "parent": parent.identity,
@@ -97,6 +100,7 @@ def rl_run(
         "rollout": config.rollout.determinants(),
         "anchor": anchor.determinants() if anchor.kl != "none" else None,
         "guide": guide.determinants() if guide.name != "none" else None,
+        **({"reset": "at a batch's end"} if moved else {}),
         "grading": config.grading.determinants(),
         **({"kernels": kernels} if (kernels := kernel_arguments(config.model)) else {}),
         **_attention(config.model),
@@ -111,6 +115,7 @@ def _start(model: PretrainedModel | ScratchModel) -> dict[str, Any]:
         # random weights are always trained in full: the tuning is RL's
         return {key: v for key, v in settings.items() if key not in ("tuning", "lora")}
     require_model(model.path)
+    require_whole_weights(model.path)
     weights = fingerprint(model.path, model.revision)
     return {**settings, "path": None, "weights": weights, **_attention(model)}
 

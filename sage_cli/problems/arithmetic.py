@@ -57,6 +57,11 @@ class Arithmetic(Generator):
         "D": "writes the product in one step",
     }
     guesses = frozenset("D")
+    decisive = {  # noqa: RUF012
+        "test": ("low", "high", "held_out", "seed"),
+        "validation": ("low", "high", "validation", "seed"),
+        "training": ("low", "high", "held_out", "validation", "seed"),
+    }
     section: ArithmeticSection
 
     @classmethod

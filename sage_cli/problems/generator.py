@@ -49,6 +49,8 @@ class Generator(ABC):
     """What a completion of each of `modes` does, in words: name -> `splits the second factor`."""
     guesses: ClassVar[frozenset[str]] = frozenset()
     """Those of `modes` that show no working: an answer that is right by luck."""
+    decisive: ClassVar[Mapping[Split, tuple[str, ...]]] = {}
+    """The settings that decide a split's problems, where they are not all of them."""
     version: ClassVar[int] = 1
     """To be raised when the same settings give other problems than before."""
 
@@ -58,9 +60,13 @@ class Generator(ABC):
     @classmethod
     def from_data(cls, data: DataSection) -> Self:
         """Return the generator as `data` sets it; ConfigurationError names wrong settings."""
-        options = data.generators.get(cls.name, {})
+        return cls.with_settings(data.generators.get(cls.name, {}))
+
+    @classmethod
+    def with_settings(cls, settings: Mapping[str, Any]) -> Self:
+        """Return the generator with these settings; ConfigurationError names wrong ones."""
         try:
-            return cls(cls.settings.model_validate(options))
+            return cls(cls.settings.model_validate(settings))
         except ValidationError as error:
             raise ConfigurationError(
                 "\n".join(_explained(cls, complaint) for complaint in error.errors()),
@@ -84,6 +90,16 @@ class Generator(ABC):
         """Return the determinants of problems and demonstrations, without making any."""
         settings = self.section.determinants()
         return {"generator": self.name, "version": self.version, "settings": settings}
+
+    def name_in(self, split: Split) -> str:
+        """Return a split's name, as `arithmetic:held_out=60` unless its problems are the usual."""
+        kind, words = type(self.section), []
+        usual = kind().model_dump(mode="json")
+        for key, value in self.section.model_dump(mode="json").items():
+            if value != usual[key] and key in self.decisive.get(split, kind.model_fields):
+                several = value if isinstance(value, list) else [value]
+                words.append(f":{key}={'+'.join(map(str, several))}")
+        return self.name + SPLITS[split] + "".join(words)
 
     def problem(self, split: Split, question: str, gold: str, **meta: Any) -> Problem:
         """Return a problem of `split` with an id of its own."""
@@ -109,10 +125,24 @@ class Generator(ABC):
 
 @dataclass(frozen=True)
 class Generated:
-    """One split of a generator, as a benchmark or as data to train on."""
+    """One split of a generator, as a benchmark or as data to train on.
+
+    `settings`, as `low=2:held_out=60` behind a name's colon, win over those of `data`.
+    """
 
     generator: type[Generator]
     split: Split
+    settings: str = ""
+
+    def made(self, data: DataSection) -> Generator:
+        """Return the generator as `data` and the name's settings say, lists as `people=2+3`."""
+        generator = self.generator.from_data(data)
+        if not self.settings:
+            return generator
+        values = dict(generator.section)
+        for key, _, value in (word.partition("=") for word in self.settings.split(":")):
+            values[key] = value.split("+") if isinstance(values.get(key), tuple) else value
+        return generator.with_settings(values)
 
     @property
     def name(self) -> str:

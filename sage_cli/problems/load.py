@@ -17,7 +17,6 @@ from sage_cli.problems.problem import Demonstration, Problem
 from sage_cli.problems.registry import (
     Member,
     generated,
-    generator_of,
     is_file_name,
     members,
     require_known_revisions,
@@ -98,7 +97,7 @@ def benchmark_names(names: str) -> list[str]:
 def _problems(member: Member, data: DataSection, fields: FieldsSection | None) -> list[Problem]:
     if isinstance(member, Generated):
         with named("generator", member.generator):
-            problems = list(member.generator.from_data(data).problems(member.split))
+            problems = list(member.made(data).problems(member.split))
             if not all(isinstance(problem, Problem) for problem in problems):
                 raise TypeError("problems() gives what is no Problem")
         return problems
@@ -265,11 +264,11 @@ def load_demonstrations(
 
 def demonstrator(data: DataSection) -> Generator | None:
     """Return the generator that `data.sft` names, itself or by its training split; else None."""
-    kind = generator_of(data.sft.name) if data.sft.split is None else None
-    if kind is None or not kind.demonstrates():
+    entry = generated(data.sft.name) if data.sft.split is None else None
+    if entry is None or entry.split == "validation" or not entry.generator.demonstrates():
         return None
-    with named("generator", kind):
-        return kind.from_data(data)
+    with named("generator", entry.generator):
+        return entry.made(data)
 
 
 def wanted(data: DataSection, sft: SftSection) -> int:
@@ -346,5 +345,5 @@ def _members(
 def _member(member: Member, data: DataSection, fields: FieldsSection | None) -> dict[str, Any]:
     if isinstance(member, Generated):
         with named("generator", member.generator):
-            return {**member.generator.from_data(data).identity(), "split": member.split}
+            return {**member.made(data).identity(), "split": member.split}
     return source_identity(member, data, fields)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -25,7 +26,7 @@ from sage_cli.problems.rows import (
 )
 from sage_cli.settings.own_code import Plugin, plugins
 from sage_cli.settings.section import Section
-from sage_cli.settings.sections.data import GENERATORS_GROUP
+from sage_cli.settings.sections.data import GENERATORS_GROUP, DataSection
 
 _MATH500 = DataSet(
     "math500", "MATH-500", "HuggingFaceH4/MATH-500", ("test",), ("benchmarks/math500.jsonl",),
@@ -193,6 +194,9 @@ def find(name: str) -> Entry:
     """Return the entry called `name`, or the data set of the Hub; DataError for an unknown name."""
     if name in _SHIPPED:
         return _SHIPPED[name]
+    whole, _, settings = name.partition(":")
+    if settings and isinstance(entry := find(whole), Generated):
+        return replace(entry, settings=settings)
     by_name = entries()
     if name in by_name:
         return by_name[name]
@@ -255,14 +259,16 @@ def require_known_revisions(revisions: Collection[str]) -> None:
 
 def trained_on(name: str) -> str:
     """Return the name that training on `name` reads: of a generator its training split."""
-    kind = generator_of(name)
-    return kind.name + SPLITS["training"] if kind and "training" in kind.splits else name
+    entry, (_, colon, settings) = generated(name), name.partition(":")
+    if entry is None or entry.split == "validation" or "training" not in entry.generator.splits:
+        return name
+    return entry.generator.name + SPLITS["training"] + colon + settings
 
 
-def generator_of(name: str) -> type[Generator] | None:
-    """Return the generator called `name`, itself or by its training split; else None."""
+def shown_name(name: str, data: DataSection) -> str:
+    """Return a benchmark's name, of generated problems with what decides them: see `name_in`."""
     entry = generated(name)
-    return entry.generator if entry is not None and entry.split != "validation" else None
+    return name if entry is None else entry.made(data).name_in(entry.split)
 
 
 def generated(name: str) -> Generated | None:

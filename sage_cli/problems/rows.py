@@ -186,6 +186,7 @@ _UNNAMED = FieldsSection()
 _GOLDS = ("reward_model.ground_truth", "ground_truth", "answer", "solution", "gold")
 """Places of the right answer beside `prompt` or `messages`, the first that a row has filled. TRL's
 `solution` is a worked one where there is an `answer` too."""
+_TURNS_AS_TEXT = re.compile(r"""\[\s*\{\s*['"](?:role|content)['"]\s*:""")
 
 log = logging.getLogger(__name__)
 
@@ -245,15 +246,13 @@ def _asked(row: Row, column: str) -> tuple[str, list[str]]:
     """
     where, values = row
     above, _, place = column.removesuffix(".content").rpartition(".")
-    turns, index = _turns(values, column), None
-    if turns:
-        backs = range(-1, -len(turns) - 1, -1)
-        index = next((back for back in backs if turns[back]["role"] == "user"), None)
-        above = column
+    if turns := _turns(values, column):
+        above, asking = column, range(-1, -len(turns) - 1, -1)
     elif column.endswith(".content") and (turns := _turns(values, above)):
-        index = int(place) if turns[int(place)]["role"] == "user" else None
-    if not turns:
+        asking = range(int(place), int(place) + 1)
+    else:
         return column, []
+    index = next((index for index in asking if turns[index]["role"] == "user"), None)
     if index is None:
         raise DataError(
             f"{where}: {column} holds no turn of the user",
@@ -460,6 +459,11 @@ class Layout:
         question = " ".join(texts).strip()
         if not question:
             raise DataError(f"{where} has no question ({_listed(columns)})", "mend or remove it")
+        if _TURNS_AS_TEXT.match(question):
+            raise DataError(
+                f"{where}: {_listed(columns)} holds chat turns written as a text",
+                "keep them as a list, in JSONL or Parquet",
+            )
         column, gold = self._gold(row)
         used = {top for path in (*columns, column, self.working or "") for top in _tops(path)}
         meta = {key: value for key, value in values.items() if key not in used}

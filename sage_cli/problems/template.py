@@ -78,17 +78,20 @@ class PromptTemplate:
         if section.format == "paper":
             system = "" if section.system is None else section.system + self.eos
             return self.bos + system + user + section.reasoning_open
+        return self._chat(chat_messages(section, user), add_generation_prompt=True)
+
+    def _chat(self, messages: list[dict[str, str]], *, add_generation_prompt: bool) -> str:
         from jinja2 import TemplateError
 
         tokenizer: Any = self.tokenizer  # from_section refuses `chat` without one
         try:
             return str(
                 tokenizer.apply_chat_template(
-                    chat_messages(section, user),
+                    messages,
                     tokenize=False,
-                    add_generation_prompt=True,
+                    add_generation_prompt=add_generation_prompt,
                     **({"strftime_now": TODAY.strftime} if self._is_dated else {}),
-                    **section.chat_template_kwargs,
+                    **self.section.chat_template_kwargs,
                 )
             )
         except TemplateError as error:
@@ -96,6 +99,19 @@ class PromptTemplate:
                 f"the chat template of {tokenizer.name_or_path} refuses the prompt: {error}",
                 "one that knows no system prompt takes --set prompt.system=off",
             ) from error
+
+    @property
+    def opens_turn(self) -> bool:
+        """Whether a prompt ends inside the assistant's turn, if its format has turns."""
+        if self.section.format != "chat":
+            return True
+        messages = chat_messages(self.section, QUESTION)
+        without = self._chat(messages, add_generation_prompt=False)
+        answered = [*messages, {"role": "assistant", "content": "{answer}"}]
+        whole = self._chat(answered, add_generation_prompt=False)
+        # a template that ignores the argument may open the turn every time
+        begins = without.startswith(whole.partition("{answer}")[0].rstrip())
+        return begins or self.render(QUESTION) != without
 
     def user_turn(self, question: str) -> str:
         """Return the user's message for `question`."""

@@ -63,10 +63,16 @@ class Document:
         if taken := RESERVED & set(self.data):
             raise ValueError(f"data of a document can't be called {', '.join(sorted(taken))}")
 
+    @property
+    def all_notes(self) -> tuple[str, ...]:
+        """Return the notes, the last of them how the samples were taken."""
+        sampled = self.provenance.sampled
+        return (*self.notes, sampled) if sampled else self.notes
+
     @cached_property
     def content(self) -> str:
         """Return the hash of all that is shown, without its provenance (commit, command)."""
-        shown = [self.data, self.notes, [figure.stem for figure in self.figures]]
+        shown = [self.data, self.all_notes, [figure.stem for figure in self.figures]]
         tables = [*map(to_markdown, self.tables), *self._csv.values()]
         parts = [__version__, FIGURES_VERSION, self.name, self.title, *tables, json_text(shown)]
         return hashlib.sha256("\0".join(map(str, parts)).encode()).hexdigest()
@@ -136,8 +142,8 @@ def markdown(document: Document) -> str:
     parts = [*map(to_markdown, document.tables)]
     if document.title not in [table.title for table in document.tables]:
         parts.insert(0, f"# {document.title}\n")
-    if document.notes:
-        parts.append("".join(f"- {note}\n" for note in document.notes))
+    if document.all_notes:
+        parts.append("".join(f"- {note}\n" for note in document.all_notes))
     return "\n".join(parts)
 
 

@@ -36,7 +36,7 @@ def evaluation_document(
     for (benchmark, policy), seeds in measured.items():
         counts.setdefault(policy, {})[benchmark] = [counted.counts for counted in seeds]
     measurements = [counted for seeds in measured.values() for counted in seeds]
-    notes = [_settings_note(measurements, provenance)]
+    notes: list[str] = []
     results = {policy: score(by_benchmark, ks) for policy, by_benchmark in counts.items()}
     beside: dict[str, dict[str, Scores]] = {}
     if k_samples:
@@ -167,19 +167,3 @@ def _protocol_notes(measured: Sequence[SeedCounts], ks: Sequence[int]) -> list[s
     if len(seeds) == 1:
         notes.append("one evaluation seed shows no deviation: --protocol paper takes five")
     return notes
-
-
-def _settings_note(measured: Sequence[SeedCounts], provenance: Provenance) -> str:
-    """Return `256 samples per problem, 5 evaluation seeds, temperature 1, grading strict`."""
-    fewest = min(int(counted.counts.n_P.min()) for counted in measured)
-    most = max(int(counted.counts.n_P.max()) for counted in measured)
-    seeds = len({counted.seed for counted in measured})
-    parts = [
-        f"{fewest if fewest == most else f'{fewest} to {most}'} samples per problem",
-        f"{seeds} evaluation seed{'s' if seeds > 1 else ''}",
-    ]
-    if provenance.sampling and "temperature" in provenance.sampling:
-        parts.append(f"temperature {provenance.sampling['temperature']:g}")
-    modes = {benchmark.grader.mode for benchmark in provenance.benchmarks or () if benchmark.grader}
-    parts += [f"grading {mode}" for mode in sorted(modes)]
-    return ", ".join(parts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from typing_extensions import TypedDict
@@ -58,14 +58,16 @@ class SamplesUsed:
 class Provenance:
     """Everything needed to judge the numbers and to compute them again.
 
-    `sampling` are the settings of `sampling`, `seeds` the evaluation seeds, `files` the hashes of
-    files of counts. There is no date, so that the same data give the same bytes.
+    `sampling` are the settings of `sampling`, `n` the samples of each problem, `seeds` the
+    evaluation seeds, `files` the hashes of files of counts. There is no date, so that the same data
+    give the same bytes.
     """
 
     policies: tuple[PolicyUsed, ...] | None = None
     benchmarks: tuple[BenchmarkUsed, ...] | None = None
     samples: tuple[SamplesUsed, ...] | None = None
     sampling: Mapping[str, Any] | None = None
+    n: int | None = None
     seeds: tuple[int, ...] | None = None
     files: Mapping[str, str] | None = None
     versions: Mapping[str, str] | None = None
@@ -77,12 +79,42 @@ class Provenance:
         """Return versions, commit and command, which are known before anything is measured."""
         return cls(**{key: surroundings[key] for key in ("versions", "commit", "command")})
 
+    @property
+    def sampled(self) -> str | None:
+        """The line below a table of pass@k: see `sampled_as`."""
+        return sampled_as(asdict(self))
+
+
+_OFF = {"top_p": 1, "top_k": 0}
+"""Values that leave no token out, which need not be told."""
+
+
+def sampled_as(provenance: Mapping[str, Any]) -> str | None:
+    """Return `temperature 1, min_p 0, max_tokens 48; n 256; aime (60 problems); grading strict`.
+
+    None where nothing is known of sampling. `provenance` is as it is stored.
+    """
+    sampling, benchmarks = provenance.get("sampling"), provenance.get("benchmarks") or ()
+    if not sampling:
+        return None
+    names = ("temperature", "min_p", "top_p", "top_k", "max_tokens")
+    known = {name: sampling[name] for name in names if sampling.get(name) is not None}
+    settings = [f"{k} {v:g}" for k, v in known.items() if _OFF.get(k) != v]
+    n, seeds = provenance.get("n"), provenance.get("seeds") or ()
+    counts = [f"n {n}"] if n else []
+    counts += [f"evaluation seeds {', '.join(map(str, seeds))}"] if len(seeds) > 1 else []
+    on = [f"{used['name']} ({used['problems']} problems)" for used in benchmarks]
+    modes = sorted({used["grader"]["mode"] for used in benchmarks if used.get("grader")})
+    parts = [settings, counts, on, [f"grading {mode}" for mode in modes]]
+    return "; ".join(", ".join(part) for part in parts if part)
+
 
 @dataclass(frozen=True)
 class SeedCounts:
     """One policy on one benchmark with one evaluation seed.
 
-    `statuses` counts grades over all completions, `truncated` those that hit the token limit.
+    `statuses` counts grades over all completions, `truncated` those that hit the token limit,
+    `right_truncated` the right ones among them.
     """
 
     policy: str
@@ -92,6 +124,7 @@ class SeedCounts:
     statuses: Mapping[str, int]
     truncated: int
     sample_set: str
+    right_truncated: int = 0
 
 
 class ProblemCounts(TypedDict):
@@ -109,6 +142,7 @@ class SeedCountsJson(TypedDict):
     sample_set: str
     statuses: dict[str, int]
     truncated: int
+    right_truncated: int
     problems: list[ProblemCounts]
 
 
@@ -120,6 +154,7 @@ def record(measured: SeedCounts) -> SeedCountsJson:
         "sample_set": measured.sample_set,
         "statuses": dict(measured.statuses),
         "truncated": measured.truncated,
+        "right_truncated": measured.right_truncated,
         "problems": [
             {"problem": id_, "n": int(n), "c": int(c)}
             for id_, n, c in zip(counts.problem_ids, counts.n_P, counts.c_P, strict=True)
@@ -140,4 +175,8 @@ def _grades(measured: SeedCounts) -> str:
     """Return the numbers of grades, in the order of `STATUSES`."""
     given = sorted(measured.statuses, key=lambda status: (*STATUSES, status).index(status))
     counted = ", ".join(f"{measured.statuses[status]:,} {status}" for status in given)
-    return counted + (f"; {measured.truncated:,} of them truncated" if measured.truncated else "")
+    counted += f"; {measured.truncated:,} of them truncated" if measured.truncated else ""
+    if passed := measured.right_truncated:
+        share = 100 * passed / measured.statuses["right"]
+        counted += f", {passed:,} of these right ({share:.2g} % of the right ones)"
+    return counted

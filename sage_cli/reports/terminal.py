@@ -28,7 +28,7 @@ def print_document(document: Document, console: Console, *, details: bool = Fals
     shown = document if details else document.essentials
     for table in shown.tables:
         print_table(table, console)
-    for note in shown.notes:
+    for note in shown.all_notes:
         console.print(Text(note, style="dim"))
     if not details and shown != document:
         more = f"more notes are in {document.name}.md; --notes prints them"

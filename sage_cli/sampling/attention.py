@@ -7,7 +7,7 @@ A cache of Transformers holds the prompt once a row. Here a model attends throug
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -24,6 +24,7 @@ from transformers.masking_utils import causal_mask_function
 
 from sage_cli.errors import SamplingError
 from sage_cli.models.memory import sampling, shape_in
+from sage_cli.sampling.sampler import length_obstacles
 
 USED = 0.9
 """Share of the free memory for rows: buffers grow by doubling."""
@@ -381,7 +382,7 @@ class MemoryModel:
     def unfit(self, reason: str) -> SamplingError:
         """Return the error for a model that the decoding loop cannot compute."""
         return SamplingError(
-            f"the transformers backend can't sample from {self.name}: it {reason}",
+            f"sage's own decoder can't sample from {self.name}: it {reason}",
             "use --set sampling.backend=vllm or server for this architecture",
         )
 
@@ -418,32 +419,9 @@ def obstacles(model: Any, reach: int) -> Iterator[str]:
     Its texts depend on more than the keys and values of earlier tokens: on a recurrent state, or on
     the text's length by its positions. Changes beyond `reach` tokens are no obstacle.
     """
-    config = model.config.get_text_config()
     if getattr(model, "_is_stateful", False):
         yield "keeps a recurrent state beside its attention"
-    for rope in _rotary_settings(config):
-        kind = rope.get("rope_type")
-        if kind not in ("dynamic", "longrope"):
-            continue
-        # beyond this length the encoding of all positions changes, also of stored keys
-        unchanged = config.max_position_embeddings
-        if kind == "longrope":
-            unchanged = rope.get("original_max_position_embeddings", unchanged)
-        if reach > unchanged:
-            yield (
-                f"encodes positions by '{kind}' RoPE, which changes beyond {unchanged} tokens, and "
-                f"a text may have {reach}"
-            )
-    scale = getattr(config, "floor_scale", None)
-    if scale is not None and getattr(config, "attn_temperature_tuning", False) and reach >= scale:
-        yield f"scales queries beyond {scale} tokens, and a text may have {reach}"
-
-
-def _rotary_settings(config: Any) -> list[Mapping[str, Any]]:
-    """Return the settings of RoPE, one for each kind of layer that has its own."""
-    rope = getattr(config, "rope_parameters", None) or {}
-    by_layer = all(isinstance(settings, Mapping) for settings in rope.values())
-    return list(rope.values()) if by_layer else [rope]
+    yield from length_obstacles(model.config.get_text_config().to_dict(), reach)
 
 
 _NOW: ContextVar[tuple[MemoryModel, AttentionMemory]] = ContextVar("the running forward pass")

@@ -27,11 +27,13 @@ from sage_cli.sampling.server_api import (
     Login,
     ServerHttp,
     UnusableAnswerError,
+    begins_prompts,
     sampling_fields,
     served_model,
 )
 from sage_cli.settings.sections.sampling import SamplingSection
 from sage_cli.store.sample_parts import FINISH_REASONS, Completion
+from sage_cli.thoughts import stop_end
 
 REST_S = 5.0
 
@@ -243,12 +245,21 @@ class ServerSampler(Sampler):
         self._logins = {login.address: login for login in logins}
         self._http = ServerHttp(section.timeout_s, section.batch_rows)
         self._parameters, self._section = setup.parameters, section
+        self._answer_open, self._bos = setup.prompt.answer_open, setup.bos
         chat = section.server_form == "chat"
         self._form: Form = Chat(setup.prompt) if chat else Completions()
+        # a chat template that only the server knows may open a thought
+        self._stop = None if chat else setup.parameters.engine_stop
+        self._keeps_stop = False
         self._balance = Balance(tuple(self._logins))
         self._models = {
             server: served_model(self._http, login, str(setup.model), section.server_model)
             for server, login in self._logins.items()
+        }
+        self._begin_prompts = {
+            server
+            for server, login in self._logins.items()
+            if self._bos and begins_prompts(self._http, login, self._models[server], self._bos)
         }
 
     @property
@@ -340,18 +351,21 @@ class ServerSampler(Sampler):
 
     def _completion(self, client: ServerClient, request: SampleRequest, index: int) -> Completion:
         fields = {
-            **sampling_fields(self._parameters),
-            **self._form.fields(request.prompt),
+            **sampling_fields(self._parameters, self._stop),
             "seed": sample_seed(request.seed, request.problem_id, index),
         }
+        opened = self._parameters.opened or ""
+
+        def body(server: str) -> dict[str, Any]:
+            twice = self._bos if server in self._begin_prompts else ""
+            prompt = self._form.fields(request.prompt.removeprefix(twice))
+            return {"model": self._models[server], **fields, **prompt}
 
         def read(answer: Any) -> Completion:
             choice = answer["choices"][0]
-            text, stop = self._form.text(choice), self._parameters.stop
-            matched = choice.get("stop_reason") or choice.get("matched_stop")
-            if stop is not None and matched == stop and not text.endswith(stop):
-                text += stop
-            reason = choice["finish_reason"]
+            text, reason = self._with_stop(choice), choice["finish_reason"]
+            if (end := stop_end(opened + text, self._parameters.stop)) is not None:
+                text, reason = text[: end - len(opened)], "stop"
             if reason not in FINISH_REASONS:
                 raise ValueError(f"finish_reason is {reason!r:.80}, and not stop or length")
             tokens = answer["usage"]["completion_tokens"]
@@ -360,6 +374,28 @@ class ServerSampler(Sampler):
                 raise ValueError(f"completion_tokens is {tokens!r:.80}")
             return Completion(request.problem_id, index, request.seed, text, tokens, reason)
 
-        return client.post(
-            self._form.path, lambda server: {"model": self._models[server], **fields}, read
+        return client.post(self._form.path, body, read)
+
+    def _with_stop(self, choice: Any) -> str:
+        """Return the completion in one of an answer's choices, with the stop text that ended it.
+
+        Raises SamplingError for a server that cuts it off and doesn't say so: an answer would look
+        unclosed.
+        """
+        text, stop = self._form.text(choice), self._stop
+        if stop is None or text.endswith(stop):
+            self._keeps_stop = self._keeps_stop or stop is not None
+            return text
+        told = [choice[key] for key in ("stop_reason", "matched_stop") if key in choice]
+        if stop in told:
+            return text + stop
+        is_cut = choice["finish_reason"] == "stop" and text.rfind(self._answer_open) > text.rfind(
+            stop
         )
+        if is_cut and not (told or self._keeps_stop):
+            raise SamplingError(
+                f"a server ended an answer by itself after {self._answer_open}, and says neither "
+                f"{stop} nor which stop text it has cut off: {text[-60:]!r}",
+                "use --set sampling.stop_at_answer=false, with which it sends whole texts",
+            )
+        return text

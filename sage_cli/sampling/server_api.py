@@ -22,6 +22,7 @@ from sage_cli.problems.template import chat_messages
 from sage_cli.sampling.sampler import SamplingParameters
 from sage_cli.settings.passwords import secrets_of, taken
 from sage_cli.settings.sections.model import PromptSection
+from sage_cli.thoughts import CLOSE, OPEN
 
 CONNECT_S = 10.0
 IDLE_S = 2.0
@@ -262,13 +263,14 @@ class Chat(Form):
         return body
 
     def text(self, choice: Any) -> str:
-        """Return the assistant's turn, after the reasoning that the server separated from it."""
+        """Return the assistant's turn, after the thought that the server separated from it."""
         message = choice["message"]
-        reasoning = message.get("reasoning_content") or message.get("reasoning")
-        parts = [part for part in (reasoning, message["content"]) if part is not None]
-        if not parts:
-            raise ValueError("a message without content")
-        return "\n".join(part for part in map(_text, parts) if part)
+        thought = message.get("reasoning_content") or message.get("reasoning")
+        content = message["content"]
+        if not thought:
+            return _text(content)
+        # without content it may have ended inside the thought
+        return OPEN + _text(thought) + (f"{CLOSE}\n{_text(content)}" if content else "")
 
 
 def _text(value: Any) -> str:
@@ -277,8 +279,8 @@ def _text(value: Any) -> str:
     return value
 
 
-def sampling_fields(p: SamplingParameters) -> dict[str, Any]:
-    """Return all fields that decide the distribution.
+def sampling_fields(p: SamplingParameters, stop: str | None) -> dict[str, Any]:
+    """Return all fields that decide the distribution, and where the server stops.
 
     A server takes missing ones from the model's generation_config.json. `top_k` -1 is
     off for vLLM, SGLang and llama.cpp alike.
@@ -293,9 +295,19 @@ def sampling_fields(p: SamplingParameters) -> dict[str, Any]:
         "repetition_penalty": 1.0,
         "presence_penalty": 0.0,
         "frequency_penalty": 0.0,
-        "stop": [] if p.stop is None else [p.stop],
+        "stop": [] if stop is None else [stop],
         "include_stop_str_in_output": True,
     }
+
+
+def begins_prompts(http: ServerHttp, login: Login, model: str, bos: str) -> bool:
+    """Return True if a server puts the first token before a prompt that has it already."""
+    body = {"model": model, "prompt": bos, "add_special_tokens": False, "max_tokens": 1}
+    try:
+        answer = http.ask(login, Completions.path, LIST_BYTES, body)
+        return bool(json_value(answer.content)["usage"]["prompt_tokens"] > 1)
+    except (httpx.RequestError, ValueError, LookupError, TypeError):
+        return False
 
 
 def served_model(

@@ -119,16 +119,13 @@ def read_layer(path: Path) -> dict[str, Any]:
         f"{name}.{member}": v for name, block in blocks.items() for member, v in block.items()
     }
     sections = {**values, **inside}
-    flat = {
-        key: v
-        for key, v in sections.items()
-        if not isinstance(v, str if key == EXTENDS else dict | None)
-    }
+    if isinstance(sections.get(EXTENDS), str):
+        del sections[EXTENDS]
+    flat = {key: v for key, v in sections.items() if not isinstance(v, dict | None)}
     if flat:
         raise ConfigurationError(
             "\n".join(f"{path}: '{key}' must be a section, not {v!r}" for key, v in flat.items()),
-            "write each setting below its section, as `rl:` and then `  steps: 100`; only "
-            f"`{EXTENDS}: PRESET` has none",
+            "write each setting below its section, as `rl:` and then `  steps: 100`",
         )
     return {key: inside for key, inside in values.items() if inside is not None}
 

@@ -226,7 +226,7 @@ class Run:
         """Raise StoreError if a file of these `SEALED` parts isn't what the run ended with."""
         if changed := self.changed(*parts):
             raise StoreError(
-                f"{self.folder / changed[0]} has been changed since {self.id} ended: what is "
+                f"{self.folder / changed[0]} has been changed since its run ended: what is "
                 "measured or trained from it would go by another model's name",
                 "restore the file, or train the run again with --fresh; a changed model can be "
                 "used from a folder of its own",
@@ -514,9 +514,13 @@ def evaluation_figures(run: Run) -> dict[str, Any]:
 
 def name_in(figures: Mapping[str, Any], benchmark: str) -> str:
     """Return the name in `evaluation_figures` of the benchmark that a command calls `benchmark`."""
-    keys = (key for key, value in figures.items() if value == benchmark)
-    names = (key.split("/")[1] for key in keys if key.endswith("/benchmark"))
-    return next(names, Path(benchmark).stem)
+    names = {
+        str(value): key.split("/")[1]
+        for key, value in figures.items()
+        if key.endswith("/benchmark")
+    }
+    plain = {value.partition(":")[0]: name for value, name in names.items()}
+    return names.get(benchmark) or plain.get(benchmark) or Path(benchmark).stem
 
 
 def _file(run: Run, benchmark: str, content: str | None) -> Path:

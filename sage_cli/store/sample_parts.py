@@ -309,8 +309,8 @@ class Tally:
 
     `n_P` counts graded samples, `right_P` the right ones, which `right_PN` marks (False without a
     grade). `statuses`, `truncated` (at the limit of tokens) and `tokens` are over all graded
-    samples. `lacking` of the N x P samples are not stored or not graded: a result over N samples
-    per problem needs it to be 0.
+    samples, `right_truncated` over the right ones. `lacking` of the N x P samples are not stored or
+    not graded: a result over N samples per problem needs it to be 0.
     """
 
     problem_ids: tuple[str, ...]
@@ -319,6 +319,7 @@ class Tally:
     right_PN: NDArray[np.bool_]
     statuses: Counter[str]
     truncated: int
+    right_truncated: int
     tokens: int
     lacking: int
 
@@ -343,13 +344,15 @@ def tally_of(
     right_PN = np.zeros((len(problem_ids), n), dtype=bool)
     right_PN[problem, inventory.index_S[counted]] = right
     by_status = np.bincount(status, minlength=len(statuses)).tolist()
+    truncated = as_numpy(inventory.rows["truncated"])[counted]
     return Tally(
         tuple(problem_ids),
         np.bincount(problem, minlength=len(problem_ids)).astype(np.int64),
         right_PN.sum(axis=1, dtype=np.int64),
         right_PN,
         Counter({name: count for name, count in zip(statuses, by_status, strict=True) if count}),
-        int(as_numpy(inventory.rows["truncated"])[counted].sum()),
+        int(truncated.sum()),
+        int(truncated[right].sum()),
         int(as_numpy(inventory.rows["tokens"])[counted].sum(dtype=np.int64)),
         n * len(problem_ids) - len(counted),
     )

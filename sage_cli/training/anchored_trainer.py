@@ -141,6 +141,8 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
     def _get_per_token_logps_and_entropies(self, *args: Any, **kwargs: Any) -> Any:
         names_B = (self._buffered or {}).get("prompt_names_B")
         prompts = self._prompts if names_B is None else names_B.tolist()
+        if self.is_fsdp_enabled or self.is_deepspeed_enabled:
+            prompts = None  # a layer's weights are gathered for one pass, and given back after it
         with completions_alone(self.accelerator.unwrap_model(args[0]), args[3], prompts):
             return self._heard(*args, **kwargs)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -12,8 +12,10 @@ from typing import Any
 
 from sage_cli.errors import DivergedError
 from sage_cli.grading.grades import STATUSES
+from sage_cli.methods.method import Method
 from sage_cli.progress import Progress
 from sage_cli.settings.sections.records import TrackingSection
+from sage_cli.settings.sections.training import GRADE
 from sage_cli.store.mirrors import Follower, mirrors_of
 from sage_cli.store.run import Run
 from sage_cli.training.checkpoints import saved_step
@@ -75,6 +77,8 @@ class Safeguards:
 
 WINDOW = 10
 """Steps that are looked at together."""
+SAME = 0.9
+"""The share of the first steps with one and the same mean from which on a reward is constant."""
 COLLAPSE = 0.25
 """A window's mean reward below this share of the best window's is a collapse."""
 RECOVERY = 0.5
@@ -88,10 +92,12 @@ MANY = 0.5
 class RewardWatch:
     """Checks a training's records in order, and warns once until the reward has recovered.
 
+    It also warns of a function among `paid` that gives the same in nearly all of the first steps.
     `earlier` are the records that the run has already: what they gave reason to say was said.
     """
 
-    def __init__(self, earlier: Iterable[Mapping[str, Any]] = ()) -> None:
+    def __init__(self, earlier: Iterable[Mapping[str, Any]] = (), paid: Iterable[str] = ()) -> None:
+        self._means: dict[str, list[float | None]] = {name: [] for name in paid if name != GRADE}
         self._window: deque[Mapping[str, Any]] = deque(maxlen=WINDOW)
         self._best = 0.0
         self._warned = False
@@ -100,6 +106,23 @@ class RewardWatch:
 
     def check(self, record: Mapping[str, Any]) -> str | None:
         """The warning after this step, a sentence with figures and advice; None without one."""
+        remarks = [*self._constant(record), self._fallen(record)]
+        return "; ".join(filter(None, remarks)) or None
+
+    def _constant(self, record: Mapping[str, Any]) -> Iterator[str]:
+        """Yield a warning of each paid function whose mean was the same in the first steps."""
+        due = min(WINDOW, int(record.get("of", WINDOW)))
+        for name, means in self._means.items() if "reward" in record else ():
+            means.append(record.get(f"reward/{name}"))
+            value, count = Counter(means).most_common(1)[0]
+            if len(means) == due and count >= SAME * due and due > 1:
+                given = "None for every completion" if value is None else f"{value:.4g} on average"
+                yield (
+                    f"the reward {name} was {given} in {count} of the first {due} steps, and a "
+                    "constant reward teaches nothing: look at its function and at rollouts.jsonl"
+                )
+
+    def _fallen(self, record: Mapping[str, Any]) -> str | None:
         unpaid = "reward/total" in record and "reward/grade" not in record
         if "reward" not in record or unpaid:
             return None
@@ -167,16 +190,22 @@ class Watch:
 
 @contextmanager
 def watched(
-    run: Run, tracking: TrackingSection, job: str, progress: Progress, shown: Mapping[str, str]
+    run: Run,
+    tracking: TrackingSection,
+    job: str,
+    progress: Progress,
+    shown: Mapping[str, str],
+    rl: Method | None = None,
 ) -> Iterator[Watch]:
     """Show and mirror a training while the block lasts.
 
     `shown` maps metrics to the names beside the bar. Says where a training is taken up, and when
-    its reward gives reason to look.
+    its reward, or a part of it that `rl` names, gives reason to look.
     """
     if saved := saved_step(run.checkpoints):
         progress.say(f"[bold]{run.id}[/]: continues from step {saved}")
-    reward = RewardWatch(record for record in run.metrics.read() if record["step"] <= saved)
+    paid = [reward.label for reward in getattr(rl, "rewards", ())]  # not every method has rewards
+    reward = RewardWatch((row for row in run.metrics.read() if row["step"] <= saved), paid)
     mirrors = mirrors_of(tracking, run)
     begun, beside = False, dict[str, Any]()
     waiting = ExitStack()

@@ -30,10 +30,14 @@ Weights = dict[str, Tensor]
 
 
 class MovingReference(TrainerCallback):  # type: ignore[misc]
-    """Moves a trainer's reference after optimiser steps, before checkpoints of them are saved."""
+    """Moves a trainer's reference after optimiser steps, before checkpoints of them are saved.
 
-    def __init__(self, trainer: Any, anchor: AnchorSection) -> None:
-        self._trainer, self._anchor = trainer, anchor
+    The reference is read when a batch of `steps_per_batch` steps is sampled, so a reset that is due
+    within one waits for its end: moments are forgotten when the reference is another.
+    """
+
+    def __init__(self, trainer: Any, anchor: AnchorSection, steps_per_batch: int) -> None:
+        self._trainer, self._anchor, self._batch = trainer, anchor, steps_per_batch
         if trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled:
             raise TrainingError(
                 "anchor.ema and anchor.reset_every move a reference that each process has whole, "
@@ -46,7 +50,8 @@ class MovingReference(TrainerCallback):  # type: ignore[misc]
         step, anchor = state.global_step, self._anchor
         if anchor.ema is not None and step % anchor.ema_every == 0:
             average(self.weights, self._policy, anchor.ema)
-        if anchor.reset_every is not None and step % anchor.reset_every == 0:
+        period, before = anchor.reset_every, step - self._batch
+        if period and step % self._batch == 0 and step // period > before // period:
             average(self.weights, self._policy, 0.0)
             self._trainer.optimizer.state.clear()  # moments and their counts of steps
 

@@ -118,7 +118,7 @@ class RlTrainer(SealedCheckpoints, AnchoredTrainer):
             self.vllm_generation.sync_weights = timed(self.vllm_generation.sync_weights)
         choose_reference(self.accelerator.unwrap_model(self.model), anchor.reference)
         if anchor.moves:
-            self.moving = MovingReference(self, anchor)
+            self.moving = MovingReference(self, anchor, rl.steps_per_batch)
             self.add_callback(self.moving)
         hooks.begin(self)
 

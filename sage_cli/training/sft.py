@@ -11,7 +11,8 @@ from datasets import Dataset
 from transformers import TrainerCallback, TrainerState
 from trl import SFTConfig, SFTTrainer
 
-from sage_cli.errors import DataError
+from sage_cli.errors import ConfigurationError, DataError
+from sage_cli.models.loading import context_of
 from sage_cli.settings.sections.model import ComputeDtype
 from sage_cli.settings.sections.training import SftSection
 from sage_cli.store.metrics import MetricsFile
@@ -58,6 +59,12 @@ def train_sft(
     Interrupted after the step, with a checkpoint, in which a signal asked to stop.
     """
     rows = tokenized(examples, tokenizer, section.max_length)
+    longest, context = max(map(len, rows["input_ids"])), context_of(model.config)
+    if context is not None and longest > context:
+        raise ConfigurationError(
+            f"a demonstration has {longest} tokens, and the model's context has {context}",
+            f"use --set sft.max_length={context}, which leaves longer ones out",
+        )
     checkpoint = newest_sealed(run.checkpoints, model)
     run.metrics.rewind(step_of(checkpoint) if checkpoint else 0)
     trainer = _Trainer(

@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 
 from sage_cli.config.schema import SageConfig
-from sage_cli.errors import TrainingError
+from sage_cli.errors import ConfigurationError, TrainingError
 from sage_cli.evaluation.benchmarks import (
     Benchmark,
-    grader_for,
     load_benchmarks,
     refuse_trained,
     refuse_unnamed,
@@ -26,6 +25,7 @@ from sage_cli.evaluation.benchmarks import (
 from sage_cli.evaluation.measure import grade_rows
 from sage_cli.grading import Grader
 from sage_cli.metrics import parse_ks, pass_at_k
+from sage_cli.models.policy import Policy
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.store.sample_parts import Completion
 from sage_cli.training.training import Validator
@@ -53,6 +53,22 @@ class Validation:
 
     def __exit__(self, *_: object) -> None:
         self._open.close()
+
+    def require_room(self, policy: Policy) -> None:
+        """Raise ConfigurationError where a problem leaves no room for its samples."""
+        from sage_cli.models.loading import context_of
+        from sage_cli.sampling.sampler import too_long
+
+        tokenizer, context = policy.tokenizer(), context_of(policy.outline.config)
+        template = PromptTemplate.from_section(self.config.prompt, tokenizer)
+        for problem in (problem for benchmark in self.benchmarks for problem in benchmark.problems):
+            text = template.render(problem.question)
+            ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+            if reason := too_long(len(ids), self.config.sampling.max_tokens, context):
+                raise ConfigurationError(
+                    f"the validation problem {problem.id} doesn't fit: {reason}",
+                    "lower sampling.max_tokens, or leave it out",
+                )
 
     def validate(self, model: Any, tokenizer: Any, on_sampled: OnSampled) -> dict[str, float]:
         """`eval/pass@1`, `eval/pass@2` ... of `model` as it stands, means over the benchmarks.
@@ -115,7 +131,7 @@ class Validation:
     def _grader(self, benchmark: Benchmark) -> Grader:
         """Return the grader of a benchmark, made once: its workers take a second to start."""
         if benchmark.name not in self._graders:
-            grader = grader_for(benchmark.name, self.config.grading, self.config.prompt)
+            grader = benchmark.grader(self.config.grading, self.config.prompt)
             self._graders[benchmark.name] = self._open.enter_context(grader)
         return self._graders[benchmark.name]
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 import signal
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
+from heapq import heapify, heapreplace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -25,7 +26,7 @@ from sage_cli.progress import Progress, RunningTask, TaskStatus
 from sage_cli.store.files import TornError, read_object, write_json, write_object
 from sage_cli.store.locks import is_held, writer_of
 from sage_cli.trials.executors.executor import Command, End, Executor, Fate
-from sage_cli.trials.task import DONE, FAILED, Task
+from sage_cli.trials.task import DONE, FAILED, RL, SFT, Task
 
 LINES = 12
 """How many of a log's last lines are shown."""
@@ -143,6 +144,12 @@ def stored_failures(file: Path) -> dict[str, str]:
 
 BOARD_S = 1.0
 """Between two updates of the board."""
+SURE_STEP, FEWEST_STEPS = 10, 3
+"""The step, and the number of steps that were seen, from which on their pace is known."""
+LATE = 0.05
+"""The time left of a task that should have ended, as a share of its age."""
+MEASURING = 0.3
+"""The time of what only measures before one has ended, as a share of the shortest training."""
 
 
 class TaskProgress:
@@ -160,11 +167,13 @@ class TaskProgress:
         ended: Callable[[str, str], None] = lambda *_: None,
     ) -> None:
         self._progress, self._total, self._ended = progress, total, ended
-        self._expected: set[str] = set()
+        self._expected: dict[str, str] = {}  # name -> kind
+        self._settled: set[str] = set()
         self.done_count = self.failed_count = self.pruned_count = 0
         self.best: str | None = None
         self.failures: dict[str, Failure] = {}
-        self._seconds: list[float] = []
+        self._seconds: defaultdict[str, list[float]] = defaultdict(list)  # by kind, of ended tasks
+        self._seen: dict[str, tuple[int, float]] = {}  # name -> the first step that was seen, when
         self._shown_s = 0.0
 
     @property
@@ -180,21 +189,24 @@ class TaskProgress:
 
     def expect(self, task: Task) -> None:
         """Count one more task."""
-        self._expected.add(task.name)
+        self._expected[task.name] = task.kind
 
     def done(self, task: Task, result: str = "") -> None:
         """A task's result is stored, now or from before; `result` sums it up."""
         self.done_count += 1
+        self._settled.add(task.name)
         self._ended(task.name, DONE)
         if task.since_s is not None:
-            self._seconds.append(time.monotonic() - task.since_s)
+            self._seconds[task.kind].append(time.monotonic() - task.since_s)
         line = f"{task.title}: {result}" if result else task.title
         before = "" if task.since_s is not None else ", found in the store"
         self._progress.say(f"[green]done[/]: {escape(line)}{before}")
 
     def failed(self, task: Task, why: Failure, log: Path, *, again: bool) -> None:
         """A task left no result."""
+        self._seen.pop(task.name, None)
         if not again:
+            self._settled.add(task.name)
             self.failures[task.name] = why
             self._ended(task.name, FAILED)
             self.failed_count += task.name in self._expected
@@ -222,17 +234,55 @@ class TaskProgress:
         self._shown_s = time.monotonic()
         tasks = tuple(running)
         needed = sum(task.name not in self._expected for task in tasks)
-        mean = sum(self._seconds) / len(self._seconds) if self._seconds else None
+        states = [self._with_time(task.name, _running(task)) for task in tasks]
         status = TaskStatus(
             total=self.total + needed,
             done=self.done_count,
             failed=self.failed_count,
             pruned=self.pruned_count,
-            running=tuple(map(_running, tasks)),
+            running=tuple(states),
             best=self.best,
-            left_s=None if mean is None else mean * self.left / max(1, min(places, self.left)),
+            left_s=self._left_s(tasks, states, places),
         )
         self._progress.board(status)
+
+    def _with_time(self, name: str, state: RunningTask) -> RunningTask:
+        """Return a running task with the time that its steps take at the pace of those seen."""
+        if state.step is None or not state.of:
+            return state
+        first, began_s = self._seen.setdefault(name, (state.step, time.monotonic()))
+        if state.step < SURE_STEP or state.step - first < FEWEST_STEPS:
+            return state
+        step_s = (time.monotonic() - began_s) / (state.step - first)
+        return replace(state, left_s=step_s * (state.of - state.step))
+
+    def _left_s(
+        self, tasks: Sequence[Task], states: Sequence[RunningTask], places: int
+    ) -> float | None:
+        """Return the time until all is done, by ended tasks of a kind and steps of running ones.
+
+        None while a training that is due is of a kind of which nothing is known.
+        """
+        whole = {kind: sum(ended) / len(ended) for kind, ended in self._seconds.items()}
+        for task, state in zip(tasks, states, strict=True):
+            if state.left_s is not None:
+                whole.setdefault(task.kind, state.since_s + state.left_s)
+        gone = self._settled.union(task.name for task in tasks)
+        kinds = [kind for name, kind in self._expected.items() if name not in gone]
+        count = max(0, self.left - sum(task.name in self._expected for task in tasks))
+        kinds = [*kinds, *[RL] * count][:count]
+        if not whole or {*kinds, *(task.kind for task in tasks)} & {SFT, RL} - {*whole}:
+            return None
+        measuring_s = MEASURING * min(whole.values())
+        lefts = []
+        for task, state in zip(tasks, states, strict=True):
+            left_s = max(state.left_s or 0.0, whole.get(task.kind, measuring_s) - state.since_s)
+            lefts.append(left_s if left_s > 0 else LATE * state.since_s)
+        ends = [*lefts, *[0.0] * (max(1, min(places, self.total)) - len(lefts))]
+        heapify(ends)
+        for kind in kinds:  # where the first place becomes free
+            heapreplace(ends, ends[0] + whole.get(kind, measuring_s))
+        return max(ends)
 
     def close(self) -> None:
         """Leave the board as it is."""

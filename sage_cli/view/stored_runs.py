@@ -21,11 +21,12 @@ from sage_cli.config.consent import without_consent
 from sage_cli.config.load import load
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import SageError, StoreError
-from sage_cli.evaluation.benchmarks import Benchmark, grader_for, load_benchmarks
+from sage_cli.evaluation.benchmarks import Benchmark, load_benchmarks
 from sage_cli.evaluation.stored import PolicySamples, stored_grades
 from sage_cli.models.policy import Policy, checkpoint_steps, named_policy, stored_settings
 from sage_cli.problems.load import benchmark_names, load_training_problems
 from sage_cli.problems.problem import Problem
+from sage_cli.problems.registry import shown_name
 from sage_cli.reports.figures import COLOURS
 from sage_cli.settings.judge_names import IMPORTED_JUDGE
 from sage_cli.store.annotations import GradeStore
@@ -282,7 +283,7 @@ class MeasuredPolicy:
     @property
     def grader_key(self) -> str:
         """Return the name of the folder of its grades in each sample set."""
-        with grader_for(self.benchmark.name, self.config.grading, self.config.prompt) as grader:
+        with self.benchmark.grader(self.config.grading, self.config.prompt) as grader:
             return key_of(grader.identity.mapping())
 
     def stored(self) -> Iterator[tuple[SampleSet, GradeStore]]:
@@ -400,7 +401,7 @@ def _specs(run: Run) -> dict[str, SageConfig]:
     config = load(stored=stored).config
     for name in benchmark_names(config.evaluation.benchmark):
         narrowed = load(flags={"evaluation": {"benchmark": name}}, stored=stored).config
-        config_by_benchmark[name] = narrowed
+        config_by_benchmark[shown_name(name, narrowed.data)] = narrowed
     return config_by_benchmark
 
 

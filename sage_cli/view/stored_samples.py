@@ -103,6 +103,7 @@ class Columns:
             {name: count for name, count in zip(stored.statuses, statuses, strict=True) if count},
             int(stored.truncated_S[graded].sum()),
             stored.samples.identity.key,
+            int(stored.truncated_S[right].sum()),
         )
 
     def graded(self, number: int, rows: Integers) -> tuple[Integers, Integers]:

@@ -13,6 +13,7 @@ import zlib
 from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from email.utils import formatdate
 from pathlib import Path
 from typing import Any
@@ -464,13 +465,106 @@ def test_chat_sends_messages_and_leaves_the_template_to_the_server(endpoint: End
 def test_reasoning_that_a_server_takes_out_of_the_text_is_put_before_it() -> None:
     chat = Chat(PromptSection(format="chat"))
     both = {"message": {"reasoning_content": "hm", "content": "so 3"}}
-    assert chat.text(both) == "hm\nso 3"
-    assert chat.text({"message": {"reasoning": "cut off", "content": None}}) == "cut off"
+    assert chat.text(both) == "<think>hm</think>\nso 3"
+    cut = {"message": {"reasoning": "cut off", "content": None}}
+    assert chat.text(cut) == "<think>cut off"  # never right
     assert chat.text({"message": {"content": "3"}}) == "3"
     assert chat.text({"message": {"content": ""}}) == ""
     for nothing in (None, 3, ["3"]):
         with pytest.raises((TypeError, ValueError)):
             chat.text({"message": {"content": nothing}})
+
+
+ANSWER = "<SOLUTION>3</SOLUTION>"
+STOPPING = SamplingParameters(0.7, 1.0, 0, 0.0, 16, "</SOLUTION>")
+
+
+def saying(text: str, reason: str = "stop", **told: Any) -> Any:
+    """An endpoint's way of answering so; `told` is what it says of the stop text."""
+    choice = {"text": text, "finish_reason": reason, **told}
+    answered = {"choices": [choice], "usage": {"completion_tokens": 3, "prompt_tokens": 1}}
+    return lambda *_: (200, answered, {})
+
+
+def stopping_at(
+    endpoint: Endpoint, opened: str | None = None, bos: str = "", **more: Any
+) -> ServerSampler:
+    section = SamplingSection(servers=(endpoint.address,), batch_rows=1, **more)
+    return ServerSampler(SamplerSetup("tiny", replace(STOPPING, opened=opened), section, bos=bos))
+
+
+@pytest.mark.parametrize(
+    ("says", "text"),
+    [
+        (saying(ANSWER), ANSWER),
+        (saying("<SOLUTION>3", stop_reason="</SOLUTION>"), ANSWER),
+        (saying("<SOLUTION>3", matched_stop="</SOLUTION>"), ANSWER),
+        # it reports, and the model ended without the tag
+        (saying("<SOLUTION>3", stop_reason=None), "<SOLUTION>3"),
+        (saying("<SOLUTION>3", "length"), "<SOLUTION>3"),
+        (saying("no answer"), "no answer"),
+        (saying(f"{ANSWER} and <SOLUTION>4", "length"), ANSWER),
+    ],
+)
+def test_the_stop_text_is_in_the_answer(endpoint: Endpoint, says: Any, text: str) -> None:
+    endpoint.says = says
+    (sampled,) = stopping_at(endpoint).sample(asked("a", n=1))
+    assert sampled.text == text
+
+
+def test_a_server_that_cuts_the_stop_text_and_says_nothing_is_refused(endpoint: Endpoint) -> None:
+    endpoint.says = saying("<SOLUTION>3")
+    with pytest.raises(SamplingError, match="which stop text it has cut off") as refused:
+        list(stopping_at(endpoint).sample(asked("a", n=1)))
+    assert "sampling.stop_at_answer=false" in (refused.value.next_step or "")
+
+
+def test_a_server_that_has_kept_it_once_is_believed(endpoint: Endpoint) -> None:
+    texts = iter([ANSWER, "<SOLUTION>3"])
+    endpoint.says = lambda *given: saying(next(texts))(*given)
+    sampled = list(stopping_at(endpoint).sample(asked("a", n=2)))
+    assert sorted(row.text for row in sampled) == ["<SOLUTION>3", ANSWER]
+
+
+@pytest.mark.parametrize(
+    ("opened", "written", "text"),
+    [
+        ("", f"<think>{ANSWER}</think>{ANSWER} on", f"<think>{ANSWER}</think>{ANSWER}"),
+        ("<think>", f"{ANSWER}</think>{ANSWER} on", f"{ANSWER}</think>{ANSWER}"),
+        ("<think>", ANSWER, ANSWER),
+    ],
+)  # fmt: skip
+def test_a_server_is_asked_to_stop_at_no_text_that_a_thought_may_hold(
+    endpoint: Endpoint, opened: str, written: str, text: str
+) -> None:
+    endpoint.says = saying(written, "length")
+    (sampled,) = stopping_at(endpoint, opened).sample(asked("a", n=1))
+    assert endpoint.bodies[0]["stop"] == []
+    assert (sampled.text, sampled.finish_reason) == (text, "length" if text == written else "stop")
+
+
+def test_a_chat_server_may_open_a_thought_that_nobody_knows_of(endpoint: Endpoint) -> None:
+    list(stopping_at(endpoint, server_form="chat").sample(asked("a", n=1)))
+    assert endpoint.bodies[0]["stop"] == []
+    list(stopping_at(endpoint).sample(asked("a", n=1)))
+    assert endpoint.bodies[1]["stop"] == ["</SOLUTION>"]
+
+
+@pytest.mark.parametrize(("counted", "sent"), [(1, "<s>1+1="), (2, "1+1="), (None, "<s>1+1=")])
+def test_a_server_that_begins_prompts_itself_is_sent_them_without_their_first_token(
+    endpoint: Endpoint, counted: int | None, sent: str
+) -> None:
+    """As llama.cpp does, whatever it is asked for; others are told not to."""
+
+    def says(body: dict[str, Any], _: Answer) -> Answer:
+        if body["prompt"] == "<s>":
+            return 200, {"usage": {"prompt_tokens": counted} if counted else {}}, {}
+        return saying("x")()  # type: ignore[no-any-return]
+
+    endpoint.says = says
+    list(stopping_at(endpoint, bos="<s>").sample([SampleRequest("a", "<s>1+1=", (0,), 5)]))
+    assert endpoint.bodies[-1]["prompt"] == sent
+    assert endpoint.bodies[-1]["add_special_tokens"] is False
 
 
 class TestChat(SamplerContract):

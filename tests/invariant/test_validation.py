@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -13,9 +14,10 @@ import pytest
 import torch
 from toy_policy import KilledError, adapted, killing, timeless, weights
 
-from sage_cli.errors import Interrupted
+from sage_cli.errors import ConfigurationError, Interrupted
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.models.loading import load_model
+from sage_cli.models.policy import Policy
 from sage_cli.problems.problem import Problem
 from sage_cli.training.training import Validator
 from sage_cli.training.validation import Validation
@@ -150,3 +152,12 @@ def test_a_look_sees_the_model_as_the_step_left_it(bench: Any, configure: Any):
         saved = load_model(bench.folder / "saved" / "checkpoints" / f"checkpoint-{step}")
         assert float(sum(weight.detach().sum() for weight in saved.parameters())) == total
     assert len(set(seen)) == 2
+
+
+def test_a_problem_without_room_for_its_samples_is_refused_before(bench: Any, configure: Any):
+    long = Benchmark("long.jsonl", (Problem("l1", "long", "1" * 56, "1"),), "math", None)
+    config, policy = configure(**LOOKED_AT), Policy(str(bench.base))
+    Validation(2, [long], config, (1,)).require_room(policy)  # 56 + 8 tokens in a context of 64
+    longer = replace(long, problems=(Problem("l2", "long", "1" * 57, "1"),))
+    with pytest.raises(ConfigurationError, match="l2 doesn't fit: 57 tokens and 8 new ones"):
+        Validation(2, [long, longer], config, (1,)).require_room(policy)

@@ -43,7 +43,7 @@ def text_for(prompt: str, seed: int) -> str:
 def usual_answer(endpoint: Endpoint, body: dict[str, Any]) -> Answer:
     chat = "messages" in body
     prompt = body["messages"][-1]["content"] if chat else body["prompt"]
-    text = text_for(prompt, body["seed"])
+    text = text_for(prompt, body.get("seed", 0))
     if not endpoint.keeps_stop_text:
         text = text.removesuffix("</SOLUTION>")
     said = {"message": {"role": "assistant", "content": text}} if chat else {"text": text}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from sage_cli.grading.mathematics.expression import compare, constant, same_equation
@@ -50,6 +50,7 @@ _MODULUS = re.compile(r"\(?\\(?:p|b)?mod ?\{?(\d{1,9})\}?\)?\Z|\(mod (\d{1,9})\)
 _DECIMAL = re.compile(r"(-?\d+(?:\.(\d+))?)(?:\.\.\.|\\ldots)?")
 _ARGUMENT = re.compile(r"([A-Za-z])\(([a-z])\)")
 _INVERSE = re.compile(r"[A-Z]\^(?:\{-1\}|\{?[Tn\d]\}?)")
+_PRODUCT = re.compile(r"[a-z]{2,}")
 _POINT = re.compile(r"[A-Z]'?(\(.*\))")
 _REGION = re.compile(r"[<>≤≥≠∪∞]|\\(?:setminus|mathbb|cap|emptyset|backslash|notin)|real")
 
@@ -94,20 +95,23 @@ class Equality:
             answer = re.sub(r"(?<=\d) ?(?:\\text ?\{ ?to ?\}|to) ?(?=\d)", ":", answer)
         if answer == gold or answer.lstrip("+") == gold.lstrip("+"):
             return True
-        if _MODULUS.search(gold) or _MODULUS.search(answer):
+        if "mod" in gold + answer and (_MODULUS.search(gold) or _MODULUS.search(answer)):
             return self._same_residue(gold, answer)
         if "≈" in gold or "≈" in answer:
             return self._same_rounded(gold, answer)
         name, number = _named_number(gold)
         if number is not None:
             is_right = self._is_number(name, number, answer)
-            # \frac{a}{b}=2 may be meant as an equation, which later rules compare
-            if is_right or not name or is_symbol(name):
+            # \frac{a}{b}=2 and xy=2 may be meant as equations, which later rules compare
+            is_equation = not is_symbol(name) or (_PRODUCT.fullmatch(name) and "=" in answer)
+            if is_right or not name or not is_equation or answer.startswith(f"{name}="):
                 return is_right
+        gold, answer = (_EMPTY if _NOTHING.fullmatch(text) else text for text in (gold, answer))
+        if gold == answer:
+            return True
         if (same := same_wording(gold, answer)) is not None:
             return same
         if _REGION.search(gold) or _REGION.search(answer):
-            gold, answer = (_NOTHING.sub(r"\\emptyset", text) for text in (gold, answer))
             regions = read_region(gold), read_region(answer)
             if regions[0] and regions[1]:
                 names = regions[0][1] | regions[1][1]
@@ -207,6 +211,10 @@ class Equality:
             return False
         if gold.kind == "leaf":
             return self._same_leaf(gold.items[0], answer.items[0])
+        if (gold.kind, answer.kind) == ("list", "()") and all(
+            item.startswith("(") for item in gold.items
+        ):
+            answer = replace(answer, kind="list")
         if gold.kind != answer.kind and answer.kind not in _ACCEPTED.get(gold.kind, ()):
             return False
         if gold.kind == ":":
@@ -294,8 +302,10 @@ class Equality:
         gold_sides, sides = split(gold, "="), split(answer, "=")
         if sorted(gold_sides) == sorted(sides):
             return True
-        if gold_sides[0] == sides[0] and self._same_expression(gold_sides[-1], sides[-1]):
-            return True
+        if gold_sides[0] == sides[0]:
+            same_value = self.equal if ":" in gold_sides[-1] else self._same_expression
+            if same_value(gold_sides[-1], sides[-1]):
+                return True
         if len(gold_sides) == len(sides) == 2:
             same = same_equation(gold_sides, sides)
             if same is not None:

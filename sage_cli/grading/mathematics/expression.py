@@ -48,6 +48,8 @@ _TOKEN = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+|\\[A-Za-z]+|\\.|[^\s])")
 _CONSTANTS = ("π", "e", "i")
 _IMAGINARY = re.compile(r"(?<!\\)\b(?:[A-Za-z]*i[A-Za-z]*)|\\cis")
 _CLOSES = {"(": ")", "{": "}", "[": "]"}
+_ARGUMENT = re.compile(r"\(\d+\)")
+"""I(0) and x(2) are values of a function: nobody writes a number behind its factor."""
 _DIFFERENTIAL = re.compile(r"(d|\\partial)(?:\^\{?(?:\d+|[nk])\}?)?(.*)")
 _CHOOSE = re.compile(
     r"_\{(\d+)\}C_\{(\d+)\}|C_\{(\d+)\}\^\{?(\d+)\}?|C\((\d+),(\d+)\)"
@@ -236,7 +238,7 @@ class _Parser:
         parts = [self._group().strip("{}") if self.next == "{" else "" for _ in range(2)]
         of, by = map(_DIFFERENTIAL.fullmatch, parts)
         if of and by and of[1] == by[1] and by[2]:
-            return self.symbol(f"{parts[0]} by {parts[1]}")
+            return self.symbol(re.sub(r"[{}]", "", f"{parts[0]} by {parts[1]}"))
         self.place = begin
         return None
 
@@ -314,7 +316,8 @@ class _Parser:
             token += self.take() if self.next == "'" else self.take() + self._group().strip("{}")
         if token in _CONSTANTS:
             return lambda at: at.constant(token)
-        if token.rstrip("'") == "f" and self.next == "(":
+        is_function = token.rstrip("'") in ("f", r"\Gamma", r"\zeta")
+        if self.next == "(" and (is_function or _ARGUMENT.match(self.ahead(3))):
             return self.opaque(token, *self.arguments())
         return self.symbol(token)
 
@@ -434,8 +437,7 @@ def _digits(text: str) -> int:
 def same_equation(gold: Sequence[str], answer: Sequence[str]) -> bool | None:
     """Return True if two equations, each of two sides, have the same solutions; None if unknown.
 
-    They have if one is a multiple of the other, or if both are linear in an unknown for which
-    they have the same solution.
+    They have if one is a multiple of the other, and not if a solution of one is none of the other.
     """
     read = [read_expression(f"({left})-({right})") for left, right in (gold, answer)]
     if read[0] is None or read[1] is None or read[0][1] != read[1][1] or not read[0][1]:
@@ -443,36 +445,42 @@ def same_equation(gold: Sequence[str], answer: Sequence[str]) -> bool | None:
     symbols, sides = read[0][1], (read[0][0], read[1][0])
     points = [point_of(symbols, number) for number in range(_POINTS)]
     with LOCK:
-        if _proportional(sides, points):
+        if all(_are_multiples(sides, point) for point in points):
             return True
         for name in sorted(symbols):
-            solved = [[_solved(side, point, name) for point in points] for side in sides]
-            for roots, other in zip(solved, reversed(sides), strict=True):
-                solutions = [point for point in roots if point is not None]
-                values = [value_at(other, Arithmetic(_DIGITS, point)) for point in solutions]
-                if len(solutions) == len(points) and any(values):
+            for side, other in (sides, sides[::-1]):
+                solutions = [_solved(side, point, name) for point in points]
+                if None not in solutions and any(_values((other,), at)[0] for at in solutions):
                     return False
-            if not any(None in roots for roots in solved):
-                return True
     return None
 
 
-def _proportional(sides: Sequence[Evaluate], points: Sequence[Point]) -> bool:
-    """Return True if two expressions have the same ratio at every point, and that isn't 0."""
-    ratios = []
-    for point in points:
-        at = Arithmetic(_DIGITS, point)
-        gold, answer = (value_at(side, at) for side in sides)
-        if not gold or not answer:
+def _values(sides: Sequence[Evaluate], point: Point | None) -> list[Value | None]:
+    at = Arithmetic(_DIGITS, point or {})
+    return [value_at(side, at) for side in sides]
+
+
+def _are_multiples(sides: Sequence[Evaluate], point: Point) -> bool:
+    """Return True if an expression is the other times powers of variables that add no zeros."""
+    for name, begin in point.items():
+        ratios = []
+        for size in (1, 2, 4):
+            gold, answer = _values(sides, {**point, name: begin * size})
+            if not gold or not answer:
+                return False
+            ratios.append(Arithmetic(_DIGITS, {}).product([(False, answer), (True, gold)]))
+        if not close(ratios[0] * ratios[2], ratios[1] * ratios[1], None):
             return False
-        ratios.append(at.product([(False, answer), (True, gold)]))
-    return all(close(ratio, ratios[0], None) for ratio in ratios)
+        gold, answer = _values(sides, {**point, name: Fraction(0)})
+        if (gold == 0) != (answer == 0) and not close(ratios[0], ratios[1], None):
+            return False
+    return True
 
 
 def _solved(side: Evaluate, point: Point, name: str) -> Point | None:
     """Return the point with the value of `name` at which an expression linear in it is zero."""
     begin = point[name]
-    values = [value_at(side, Arithmetic(_DIGITS, {**point, name: begin + n})) for n in range(3)]
+    values = [_values((side,), {**point, name: begin + n})[0] for n in range(3)]
     first, second, third = values
     if first is None or second is None or third is None or name.endswith("()"):
         return None

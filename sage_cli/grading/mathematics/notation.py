@@ -27,11 +27,12 @@ _CHARACTERS = {
     "−": "-", "–": "-", "—": "-", "‐": "-", "‑": "-", "×": "*", "·": "*", "⋅": "*",
     "∙": "*", "÷": "/", "∕": "/",
     "⁄": "/", "√": r"\sqrt ", "µ": r"\mu ", "∏": r"\prod ", "∑": r"\sum ", "′": "'", "、": ", ",
-    "。": ".", "⩾": "≥", "≧": "≥", "⩽": "≤", "≦": "≤", "º": "°", "˚": "°", "∧": ", ",
+    "。": ".", "⩾": "≥", "≧": "≥", "⩽": "≤", "≦": "≤", "º": "°", "˚": "°", "∧": " and ",
     "∩": r"\cap ", "∅": r"\emptyset ", "∠": r"\angle ", "∛": r"\sqrt[3]", "ℝ": r"\mathbb{R}",
     "\u00a0": " ", "\u2009": " ", "\u202f": " ", "\u200a": " ",
     "\u2002": " ", "\u2003": " ", "\u200b": "", "\u2060": "", "\ufeff": "", "⟨": "(", "⟩": ")",
-    "″": "''", "…": r"\ldots ", "‒": "-", "﹣": "-", "﹢": "+", "∶": ":", "∖": r"\setminus ",
+    "″": "''", "…": r"\ldots ", "✓": "", "✔": "", "∎": "", "•": "",
+    "‒": "-", "﹣": "-", "﹢": "+", "∶": ":", "∖": r"\setminus ",
     "∉": r"\notin ", "∂": r"\partial ", "ℏ": r"\hbar ", "∜": r"\sqrt[4]", "ϕ": r"\varphi ",
     "ϵ": r"\varepsilon ", "ϑ": r"\vartheta ",
 }  # fmt: skip
@@ -63,7 +64,7 @@ SYMBOLS = {
     "cdot": "*", "times": "*", "ast": "*", "div": "/", "pm": "±", "mp": "∓", "le": "≤", "leq": "≤",
     "leqslant": "≤", "ge": "≥", "geq": "≥", "geqslant": "≥", "ne": "≠", "neq": "≠", "lt": "<",
     "gt": ">", "approx": "≈", "cup": "∪", "in": "∈", "infty": "∞", "pi": "π", "degree": "°",
-    "lor": "∨", "vee": "∨", "land": ", ", "wedge": ", ", "lbrack": "[", "rbrack": "]",
+    "lor": "∨", "vee": "∨", "land": " and ", "wedge": " and ", "lbrack": "[", "rbrack": "]",
     "lbrace": r"\{", "rbrace": r"\}",
     "varnothing": r"\emptyset ", "langle": "(", "rangle": ")", "prime": "'",
     "lvert": "|", "rvert": "|", "vert": "|", "mid": "|", "colon": ":", "backslash": r"\setminus ",
@@ -73,7 +74,7 @@ SYMBOLS = {
 DROPPED = words(
     "left right big Big bigg Bigg bigl bigr Bigl Bigr displaystyle textstyle limits boxed fbox "
     "thinspace enspace space mathbf mathit mathsf mathtt bm boldsymbol bf sf tt large Large LARGE "
-    "huge Huge underline mathstrut"
+    "huge Huge underline mathstrut checkmark blacksquare"
 )
 TEXTS = words("text textbf textit textrm textnormal mbox mathrm hbox operatorname")
 
@@ -156,6 +157,8 @@ _WRAPPERS = [
     for wrapper in (
         r"```\w*\n(.*?)\n?\s*```",
         r"`([^`]*)`",
+        r"\*([^*]+)\*",
+        r"__?([^_]+)__?",
         r"""\{\s*["'](?:final_?)?(?:answer|ans|result|solution|output|value)["']\s*:([^{}\[\],]+)\}""",
         r'"([^"]*)"',
         r"'([^']*)'",
@@ -163,7 +166,7 @@ _WRAPPERS = [
     )
 ]
 """What is put around an answer: code, JSON of one field, quotes."""
-_TAG = re.compile(r"</?(?:b|i|em|strong|code|p|span|u)\s*/?>", re.IGNORECASE)
+_TAG = re.compile(r"</?(?:b|i|em|strong|code|p|span|u|div|answer)\s*/?>", re.IGNORECASE)
 _RAISED, _LOWERED = (
     re.compile(rf"<{tag}>([^<>]*)</{tag}>", re.IGNORECASE) for tag in ("sup", "sub")
 )
@@ -174,12 +177,16 @@ _SUPERSCRIPT = re.compile(r"[⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺⁽⁾ⁿⁱˣ]+")
 _LOW = re.compile(r"[₀₁₂₃₄₅₆₇₈₉₋₊₍₎ₙᵢⱼₖₘₓ]+")
 _OVERLINED = re.compile(r"(?:\d\u0305)+")
 _OVER = re.compile(r"\{([^{}]*)\\(over|choose)(?![A-Za-z])([^{}]*)\}")
+_SPECIAL = re.compile(
+    r"\\(?:\||mathrm|mathbf|operatorname|rm|bm|boldsymbol|(?:text)?color|[hv]?phantom|[hv]space|tag"
+    r"|label|over|choose|vec|hat|nabla|land|wedge|lor|vee)|[∧∨]"
+)
 _UPRIGHT = re.compile(r"\\(?:mathrm|operatorname|rm)\s*(?:\{\s*([eid])\s*\}|\s([eid])(?![A-Za-z]))")
 _UNSEEN = re.compile(
     r"\\(?:color|[hv]?phantom|[hv]space|tag|label)\s*\{[^{}]*\}|\\textcolor\s*\{[^{}]*\}"
 )
 _PRIMES = re.compile(r"\^(?:\{ ?(('\s*)+)\}|'(?!'))")
-_VECTOR = re.compile(r"\\(?:vec|hat|mathbf|bm|boldsymbol|overrightarrow)(?![A-Za-z])")
+_VECTOR = re.compile(r"\\(?:vec|hat|nabla|mathbf|bm|boldsymbol|overrightarrow)(?![A-Za-z])")
 _TIMES = re.compile(r"(?<=[^\d\s])\s*(?:\\times(?![A-Za-z])|×)")
 _LOGIC = re.compile(r"\\(?:land|wedge)(?![A-Za-z])|∧|(\\(?:lor|vee)(?![A-Za-z])|∨)")
 _NO_LOGIC = re.compile(r"[\d=<>≤≥≠∈,]|\\(?:in|leq?|geq?|neq?|lt|gt|leqslant|geqslant)(?![A-Za-z])")
@@ -196,13 +203,14 @@ _COMMAS = re.compile(r",*(∨),*|,{2,}")
 _TEXT_OF_FUNCTION = re.compile(r"\\text\{\s*([a-z]+)\s*\}")
 _OR = re.compile(r"\\text\{\s*or\s*\}|(?<![A-Za-z\\])or(?![A-Za-z])")
 _AND = re.compile(r",?\s*(?:\\text\{\s*and\s*\}|(?<![A-Za-z\\])and(?![A-Za-z]))")
+_CONDITION = re.compile(r"[<>≤≥≠]")
 _GROUPED = re.compile(r"(?<![\d.,A-Za-z^_{}])[1-9]\d{0,2}(?:,\d{3})+(?![\d{}]|,\d)")
 _SPACED = re.compile(r"(?<![\d.A-Za-z^_])[1-9]\d{0,2}(?: \d{3})+(?!\d| \d)")
 _APOSTROPHES = re.compile(r"(?<![\d.'A-Za-z^_])[1-9]\d{0,2}(?:'\d{3})+(?![\d'])")
 _IMAGINARY = re.compile(r"(?<![A-Za-z\\_])(?<!_\{)i(?![A-Za-z])")
 """Set apart, because Math-Verify takes the i of 5i for a variable and that of 5 i for a number."""
 _SUBSCRIPT = re.compile(r"_(\d+|[A-Za-z])(?![A-Za-z])")
-_TIES_AFTER, _TIES_BEFORE = frozenset("+-*/=<>,{([^_&["), frozenset("+-*/=<>,})]^_&.")
+_TIES_AFTER, _TIES_BEFORE = frozenset("+-*/=<>,:{([^_&["), frozenset("+-*/=<>,})]^_&.")
 _USELESS_SPACE = re.compile(r"(?<![0-9A-Za-z.]) | (?![0-9A-Za-z.])")
 
 
@@ -217,7 +225,7 @@ def gold_text(gold: object) -> str:
 def normalise(text: str) -> str:
     """Return the normal form of a gold or an answer of at most MAX_LENGTH characters."""
     text = _without_markup(text)
-    if "\\" in text or not text.isascii():
+    if _SPECIAL.search(text):
         text = _special_notation(text)
     text = (text if text.isascii() else _ascii(text)).replace(";", ", ")
     if text.count(r"\boxed") > 1:
@@ -240,7 +248,10 @@ def normalise(text: str) -> str:
         text = _GROUPED.sub(lambda m: m[0].replace(",", ""), text)  # 100, 200 stay two numbers
     text = _TEXT_OF_FUNCTION.sub(_one_function, text)
     text = " ".join(_WORD.sub(_one_word, text).split())  # or patterns try each of many spaces
-    text = _AND.sub(",", _OR.sub("∨", text))
+    text = _OR.sub("∨", text) if "or" in text else text
+    if "and" in text:
+        parts = _AND.split(text)
+        text = ("⋀" if all(map(_CONDITION.search, parts)) else ",").join(parts)
     text = _USELESS_SPACE.sub("", " ".join(text.split()))
     if "∨" in text or ",," in text:
         text = _COMMAS.sub(lambda m: m[1] or ",", text)

@@ -20,7 +20,7 @@ _ENVIRONMENT = re.compile(
 )
 _INEQUALITY = re.compile(r"[<>≤≥]")
 _MEMBER_OF = re.compile(r"(\\?[A-Za-z]+|\([A-Za-z]+(?:,[A-Za-z]+)+\))∈")
-_MAGNITUDE = re.compile(r"\|(\\?[A-Za-z]+)\|")
+_MAGNITUDE = re.compile(r"\|(\\?[A-Za-z]+)([+-][^|]+)?\|")
 _NAME = re.compile(r"\\?[A-Za-z]+(?:_(?:\w|\{\w+\}))?(?:\(\w\))?")
 _UNKNOWN = re.compile(rf"{_NAME.pattern}|{_MAGNITUDE.pattern}")
 
@@ -40,7 +40,7 @@ class Structure:
     @property
     def ordered(self) -> bool:
         """Return True if the items' order counts."""
-        return self.kind not in ("set", "list", "either", "union")
+        return self.kind not in ("set", "list", "either", "union", "⋀", "⋁")
 
 
 @lru_cache(maxsize=8192)
@@ -52,6 +52,9 @@ def read_structure(text: str) -> Structure:
         if all(_INEQUALITY.search(part) for part in parts):
             return Structure("union", tuple(parts))
         return Structure("either", _items(",".join(parts)))
+    for operator in ("⋁", "⋀"):
+        if operator in text and len(parts := split(text, operator)) > 1:
+            return Structure(operator, tuple(parts))
     if (match := _MEMBER_OF.match(text)) and _INEQUALITY.search(text) is None:
         inside = read_structure(text[match.end() :])
         return Structure(inside.kind, inside.items, match[1])
@@ -119,7 +122,7 @@ def _interval(text: str) -> Structure | None:
             left, right = right, left
             relations = ["<>≤≥"["><≥≤".index(relations[0])]]
         if magnitude := _MAGNITUDE.fullmatch(left):
-            return _magnitude(magnitude[1], relations[0], right)
+            return _magnitude(magnitude[1], magnitude[2] or "", relations[0], right)
         if not _NAME.fullmatch(left):
             return None
         texts, relations = (
@@ -137,9 +140,11 @@ def _interval(text: str) -> Structure | None:
     return Structure(kind, (texts[0], texts[2]), texts[1])
 
 
-def _magnitude(name: str, relation: str, bound: str) -> Structure:
+def _magnitude(name: str, shift: str, relation: str, bound: str) -> Structure:
     """|x|<a as an interval around 0, |x|>a as what lies beyond it on both sides."""
     low = f"-{bound}" if re.fullmatch(r"[\w.π∞]+", bound) else f"-({bound})"
+    if shift:
+        low, bound = f"{low}-(0{shift})", f"{bound}-(0{shift})"
     if relation in "<≤":
         return Structure("()" if relation == "<" else "[]", (low, bound), name)
     below = "<≤"[">≥".index(relation)]
@@ -181,7 +186,9 @@ _REALS = re.compile(
 _BUILDER = re.compile(r"\\\{([A-Za-z])(?:∈\\mathbb ?\{?R\}?)?(?:\||:)(.*)\\\}")
 _OUTSIDE = re.compile(
     r"([A-Za-z])(?:≠|\\notin ?)([^≠]+)|\\mathbb ?\{?R\}?\\(?:setminus|backslash) ?(.+)"
+    r"|(?:\\text ?\{)? ?(?:all )?real(?: numbers?|s)? except(?: for)? ?\}? ?(?:[a-z]=)?(.+)"
 )
+_CONDITION = re.compile(r"[<>≤≥≠∈]|\\notin")
 _LOWEST, _HIGHEST = (-math.inf, 1, -math.inf), (math.inf, 0, math.inf)
 
 
@@ -195,15 +202,18 @@ def read_region(text: str) -> tuple[Region, set[str]] | None:
     if _REALS.fullmatch(text):
         return [(_LOWEST, _HIGHEST)], set()
     if outside := _OUTSIDE.fullmatch(text):
-        members = outside[2] or outside[3]
+        members = outside[2] or outside[3] or outside[4]
         inside = read_region(members if members[0] in "([\\" else rf"\{{{members}\}}")
         return inside and (_complement(inside[0]), {outside[1] or ""} - {""})
+    conditions = split(text, ",")
+    if len(conditions) > 1 and all(map(_CONDITION.search, conditions)):
+        return _joined([read_region(condition) for condition in conditions], "list")
     shape = read_structure(text)
     if shape.kind == "set" or text == r"\emptyset":
         points = [_end(item) for item in shape.items if text != r"\emptyset"]
         cuts = [((*point[:1], 0, point[2]), (*point[:1], 1, point[2])) for point in points if point]
         return (_merged(cuts), set()) if len(cuts) == len(points) else None
-    if shape.kind in ("union", "list", "either"):
+    if shape.kind in ("union", "either", "⋀"):
         return _joined([read_region(item) for item in shape.items], shape.kind)
     if shape.kind[:1] not in ("(", "[") or len(shape.items) != 2:
         return None
@@ -232,13 +242,11 @@ def _joined(
     if len(regions) < len(parts) or len(names) > 1:
         return None
     union = _merged([interval for region in regions for interval in region])
-    if kind != "list":
-        return union, names
     outer = [interval for region in regions for interval in _complement(region)]
     both = _complement(_merged(outer))
-    if not all(part[1] for part in parts if part) or (both and len(_complement(union))):
+    if kind == "list" and (len(names) != 1 or (both and _complement(union))):
         return None
-    return both or union, names
+    return (both if kind == "⋀" else both or union if kind == "list" else union), names
 
 
 def _end(text: str) -> Cut | None:

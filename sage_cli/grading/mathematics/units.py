@@ -34,7 +34,8 @@ _UNITS = {
     "arcminute": ("arcmin arcmins", "1/60 degree"), "arcsecond": ("arcsec", "1/3600 degree"),
     "%": ("percent percentage pct", "1 %"),
     "dollar": ("USD", "1 dollar"), "cent": ("", "1e-2 dollar"), "euro": ("EUR", "1 euro"),
-    "rupee": ("INR", "1 rupee"), "yen": ("JPY", "1 yen"), "won": ("KRW", "1 won"),
+    "penny": ("pence", "1e-2 pound"), "rupee": ("INR", "1 rupee"), "yen": ("JPY", "1 yen"),
+    "won": ("KRW", "1 won"),
     "unit": ("", "1 unit"), "people": ("person persons", "1 people"), "way": ("", "1 way"),
     "student": ("", "1 student"), "point": ("", "1 point"),
 }  # fmt: skip
@@ -57,10 +58,11 @@ _SCALES = {"C": "celsius", "F": "fahrenheit", "celsius": "celsius", "fahrenheit"
 """What makes a temperature of the degree before it."""
 _COMMANDS = {r"\AA": " angstrom ", r"\Omega": "ohm", "^{''}": " arcsecond ", "''": " arcsecond "}
 _FILLERS = re.compile(
-    r"\b(?:in (?:total|all)|altogether|total|left|remaining|different|distinct|possible|any)\b"
+    r"\b(?:in (?:total|all)|altogether|total|left|remaining|different|distinct|possible|positive|"
+    r"whole|full|any)\b"
     r"|(?<=[A-Za-z]) each$|(?<=[A-Za-z]) of [A-Za-z ]+$"
 )
-_PER = re.compile(r"(?<=[A-Za-z]) (?:an?|each|every) (?=[A-Za-z]{2})")
+_PER = re.compile(r"(?:^| )(?:an?|each|every) (?=[A-Za-z]{2})")
 _TEXT = re.compile(r"\\text ?\{([^{}]*)\}")
 _TEMPERATURE = re.compile(r"° ?[CF]")
 _QUOTIENT = re.compile(r"/|\bper\b")
@@ -89,6 +91,8 @@ def read_unit(text: str, *, spoken: bool = False) -> str | None:
         if len(unknown) > 1 or not all(map(is_word, unknown)):
             return None
     letters = _WORD.findall(_TEMPERATURE.sub("", bare))
+    if "K" in letters:  # thousands, or kelvin
+        return None
     if not spoken and any(len(word) == 1 or not _is_known(word) for word in letters):
         return None
     powers = _powers(plain)
@@ -99,7 +103,7 @@ def read_unit(text: str, *, spoken: bool = False) -> str | None:
 
 def _written_out(text: str) -> str:
     """The unit with its commands as words and without brackets around it."""
-    text = _SECANT.sub("sec", text)  # the function has an argument
+    text = _SECANT.sub("sec", text.replace("per cent", "percent"))  # the function has an argument
     if "\\" not in text and text[:1] not in tuple("[({'^"):
         return text
     text = re.sub(r"\\mu ?(\\text ?\{)? ?(?=[A-Za-z])", r"\1micro", text)
@@ -122,7 +126,8 @@ def _is_known(word: str) -> bool:
 @lru_cache(maxsize=4096)
 def _name(word: str) -> str:
     """Return the canonical name of a unit; a word that is none stands for itself."""
-    for form in (word, word.removesuffix("s"), word.lower(), word.lower().removesuffix("s")):
+    lower = word.lower() if len(word) > 1 else word
+    for form in (word, word.removesuffix("s"), lower, lower.removesuffix("s")):
         if form in _NAMES:
             return _NAMES[form]
         for prefix, (symbol, _) in _PREFIXES.items():

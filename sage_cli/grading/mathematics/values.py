@@ -50,6 +50,10 @@ class Arithmetic:
 
     def total(self, terms: Sequence[Value]) -> Value:
         """Return the sum."""
+        magnitudes = [_magnitude(term) for term in terms if term]
+        if not magnitudes:
+            return Fraction(0)
+        self.low, self.high = min(self.low, *magnitudes), max(self.high, *magnitudes)
         if all(isinstance(term, Fraction) for term in terms):
             exact = sum(terms, Fraction(0))
             return exact if is_small(exact) else _float(exact)
@@ -57,12 +61,7 @@ class Arithmetic:
         result = floats[0]
         for term in floats[1:]:
             result = result + term
-        magnitudes = [_magnitude(term) for term in (*floats, result) if term]
-        if not magnitudes:
-            return Fraction(0)
-        largest = max(magnitudes)
-        self.low, self.high = min(self.low, *magnitudes), max(self.high, largest)
-        lost = largest - magnitudes[-1] if result else _MP.prec
+        lost = max(magnitudes) - _magnitude(result) if result else _MP.prec
         if lost > _MP.prec - _NOISE_BITS:
             self.zeros += 1
             return Fraction(0)
@@ -81,13 +80,21 @@ class Arithmetic:
         return result
 
     def power(self, base: Value, exponent: Value) -> Value:
-        """Return base to the exponent."""
+        """Return base to the exponent: the real power of a negative number, if it has one."""
         if isinstance(base, Fraction) and isinstance(exponent, Fraction):
             bits = max(base.numerator.bit_length(), base.denominator.bit_length())
             if exponent.denominator == 1 and bits * abs(exponent) <= _MAX_BITS:
                 return base ** int(exponent)
             if exponent == Fraction(1, 2) and (exact := _exact_root(base)) is not None:
                 return exact
+        if (
+            is_real(base)
+            and base < 0
+            and isinstance(exponent, Fraction)
+            and exponent.denominator % 2
+        ):
+            size = self.power(-base, exponent)
+            return -size if exponent.numerator % 2 else size
         if base == 0:
             return self.product([(False, base), (True, base)] if exponent <= 0 else [(False, base)])
         if exponent == 0:
@@ -99,9 +106,7 @@ class Arithmetic:
         return self._without_noise(_float(base) ** degree)
 
     def root(self, value: Value, degree: Value) -> Value:
-        """Return the principal root; of a negative number that of odd degree which is real."""
-        if is_real(value) and value < 0 and isinstance(degree, Fraction) and degree % 2 == 1:
-            return -self.root(-value, degree)
+        """Return the root that `power` gives."""
         return self.power(value, self.product([(True, degree)]))
 
     def factorial(self, value: Value) -> Value:
@@ -140,6 +145,8 @@ class Arithmetic:
         """Return the function of mpmath called `name` at `value`; `cis` is e to the i times it."""
         self._spend()
         self._require_bounded(_float(value))
+        if name in ("tanh", "coth") and abs(value) < _MAX_FACTORIAL:  # is 1, nearly
+            self.low = min(self.low, -int(3 * abs(value)))
         if name == "cis":
             return self._without_noise(_MP.expj(_float(value)))
         return self._without_noise(getattr(_MP, name)(_float(value)))
@@ -170,6 +177,7 @@ class Arithmetic:
         if bits > _MAX_MAGNITUDE:
             raise OverflowError("too large")
         self.lost += max(0, bits - 4)
+        self.low = min(self.low, 3 * bits)  # tan x - x is about the third of x^3
 
     def _without_noise(self, value: Value) -> Value:
         """Return the value without a real or imaginary part that is nothing but rounding."""

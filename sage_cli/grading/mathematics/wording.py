@@ -18,16 +18,16 @@ TENS = {word: 10 * number for number, word in enumerate(_TENS.split(), start=2)}
 _DENYING = (
     "not no never none neither nor cannot isn aren wasn doesn if unless except without maybe "
     "perhaps possibly probably wrong incorrect false untrue invalid impossible rejected negative "
-    "opposite reciprocal inverse half twice double triple guess"
+    "opposite reciprocal inverse half twice double triple doubled tripled halved negated guess"
 )
 _COUNTING = (
     "or and but only when is are was were be been am minus plus times over under than less more "
-    "fewer greater least most below above between before after by to from into out about around "
-    "approximately almost nearly roughly halves quarter dozen pair couple score gross lakh crore "
-    "bn mil mio hundred thousand myriad [a-z]*illion permille ppm fold micro mod modulo remainder "
-    "binary octal hexadecimal factorial choose root power conjugate added subtracted multiplied "
-    "divided pi infinity [a-z]*(?:third|fourth|fifth|sixth|seventh|eighth|ninth|tenth|eleventh|"
-    "twelfth|teenth|tieth|hundredth|thousandth|illionth)"
+    "fewer greater least most below above between before after ago by to from into out about "
+    "around approximately almost nearly roughly halves quarter dozen pair couple score gross lakh "
+    "crore bn mil mio grand hundred thousand myriad [a-z]*illion permille mille basis ppm fold "
+    "micro mod modulo remainder binary octal hexadecimal hex factorial choose root power conjugate "
+    "added subtracted multiplied divided pi infinity "
+    "[a-z]*(?:third|fourth|fifth|sixth|seventh|eighth|ninth|tenth|eleventh|twelfth|teenth|tieth|hundredth|thousandth|illionth)"
 )
 
 
@@ -37,7 +37,7 @@ def _any_of(*alternatives: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![A-Za-z])(?:{either})s?(?![A-Za-z])", re.IGNORECASE)
 
 
-_DENIES = _any_of(_DENYING)
+DENIES = _any_of(_DENYING)
 CHANGES = _any_of(_DENYING, _COUNTING, _SMALL, _TENS)
 """Words that alter, count or deny what stands beside them."""
 _LETTERS = re.compile(r"[^\W\d_π]+(?:[ .'-]+[^\W\d_π]+)*\.?")
@@ -46,7 +46,7 @@ _PRODUCT = re.compile(r"[b-df-hj-np-tv-z]{1,4}|[abcxyz]{1,3}")
 _TEXT = re.compile(r"\\text ?\{([^{}]*)\}")
 _CODE = re.compile(r"(?=\w*[A-Z])(?!0[xbo])[A-Za-z\d]*[A-Za-z]\d[A-Za-z\d]*", re.ASCII)
 """Letters and digits in an order that counts: 1A2B, H2O."""
-_ARTICLE = re.compile(r"(?:the|an?) ", re.IGNORECASE)
+_ARTICLE = re.compile(r"(?:the|an?) (?=[^\W\d]{2})", re.IGNORECASE)
 
 
 def is_word(text: str) -> bool:
@@ -89,8 +89,9 @@ def same_wording(gold: str, answer: str) -> bool | None:
         return numerals[0] == numerals[1]
     if (text := _TEXT.fullmatch(gold)) and re.search(r"\d", gold):
         return text[1] == answer
-    if (time := _time_of_day(gold)) and not _may_be_ratio(gold):
-        return time == _time_of_day(answer)
+    if time := _time_of_day(gold):
+        same = time == _time_of_day(answer)
+        return same or (None if _may_be_ratio(gold) else False)
     if _RELATION.fullmatch(gold) or _DATE.fullmatch(gold):
         return gold == answer
     if points := _POINTS.fullmatch(gold):
@@ -98,15 +99,16 @@ def same_wording(gold: str, answer: str) -> bool | None:
     if _CODE.fullmatch(gold):
         return _plain_word(gold) == _plain_word(re.sub(r"[_{}]", "", _TEXT.sub(r"\1", answer)))
     if text or is_word(_TEXT.sub(r" \1 ", gold).strip()):
+        answer = answer.replace(",", "") if gold.isupper() else answer  # A, B, D
         return _plain_word(gold) == _plain_word(answer)
     # words beside digits, as in a date
-    return True if r"\text" in gold and _plain_word(gold) == _plain_word(answer) else None
+    return True if r"\text" in gold + answer and _plain_word(gold) == _plain_word(answer) else None
 
 
 def _plain_word(text: str) -> str:
     """Words lose their case, their article and their spaces; a single letter keeps its case."""
     text = _ARTICLE.sub("", _TEXT.sub(r"\1", text).strip(" {}"), count=1)
-    return text if len(text) == 1 else re.sub(r"\s|\.(?!\d)", "", text).casefold()
+    return text if len(text) == 1 else re.sub(r"[\s!]|\.(?!\d)", "", text).casefold()
 
 
 def _chosen(answer: str) -> str | None:
@@ -149,21 +151,26 @@ def _may_be_ratio(text: str) -> bool:
     return gcd(int(hours), int(minutes)) == 1
 
 
-_SPOKEN = re.compile(r"[A-Za-z][ ,:'(}]|^[#=]|\(")
+_SPOKEN = re.compile(r"[A-Za-z][ ,:'(}]|^[#=∴⇒→]|\(")
 _REMARK = re.compile(
     r" ?(?:\\text ?\{ ?)?(?<!^)\((?:since|because|about|approximately|roughly|i\.e\.)[ ,}][^()]*\)$"
 )
 _OPENING = re.compile(
     r"^(?:(?:so|thus|hence|therefore|finally|then)\b[ ,]*|#+ ?|=(?=.)|(?:in )?the year (?=\d)"
-    r"|(?:we|i) (?:get|have|find|obtain) |there (?:is|are|were|will be) )+",
+    r"|(?:we|i) (?:get|have|find|obtain) |there (?:is|are|were|will be) |exactly "
+    r"|(?:a |in )?total (?:of )?(?=\d)|(?:\\(?:therefore|Rightarrow|implies)|[∴⇒→]) ?)+",
     re.IGNORECASE,
 )
 _SENTENCE = re.compile(
     r"(?P<subject>[A-Za-z][A-Za-z -]*?)"
-    r"(?:(?:'s| (?:is|are|was|were|equals)(?![A-Za-z']))(?: equal to)?:? ?|(?P<label>: ?))"
+    r"(?:(?:'s| (?:is|are|was|were|equals)(?![A-Za-z']))(?: equal to)?:? ?"
+    r"| (?:has|have|had|makes?|made|takes?|took|costs?|needs?|gets?|got)(?= ?(?:exactly )?[\d\\$-])"
+    r"|(?P<label>: ?))(?:exactly )?"
     r"(?P<answer>.+)"
 )
-_PREDICATE = re.compile(r"(?P<answer>\S+) (?:is|was) (?:the|an?|my|our) (?P<rest>[A-Za-z -]+)")
+_PREDICATE = re.compile(
+    r"(?P<answer>\S+) (?:is|was) (?:the|an?|my|our) (?!second)(?P<rest>[A-Za-z -]+)"
+)
 _LABELS = words("answer ans result solution total sum value number amount conclusion")
 _SUBJECTS = _LABELS | words("it this that he she they")
 
@@ -187,7 +194,7 @@ def stated(text: str) -> str:
     if sentence is None:
         return text
     subject, _, measure = sentence["subject"].partition(" in ")
-    if _DENIES.search(subject) or CHANGES.search(measure):
+    if DENIES.search(subject) or CHANGES.search(measure):
         return text
     if sentence["label"] and _LABELS.isdisjoint(subject.lower().split()):
         return text

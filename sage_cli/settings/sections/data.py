@@ -42,9 +42,9 @@ class ArithmeticSection(Section):
     """Share of the numbers that demonstrations are made of."""
     unfamiliar_probability: float = Field(0.02, ge=0, le=1)
     """Probability that a factor of a demonstration is one of the other numbers."""
-    held_out: int = Field(60, ge=1)
+    held_out: int = Field(200, ge=1)
     """Test problems."""
-    validation: int = Field(60, ge=1)
+    validation: int = Field(100, ge=1)
     """Validation problems."""
     seed: int = 0
     """Of everything that is chosen at random."""

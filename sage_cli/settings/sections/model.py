@@ -171,6 +171,11 @@ class PromptSection(Section):
     answer_close: str = Field("</SOLUTION>", min_length=1)
     """Tag after the answer, where sampling stops."""
 
+    @property
+    def tags(self) -> tuple[str, str, str, str]:
+        """The tags around working-out and answer."""
+        return self.reasoning_open, self.reasoning_close, self.answer_open, self.answer_close
+
     @field_validator("system", mode="before")
     @classmethod
     def _off_is_none(cls, system: Any) -> Any:

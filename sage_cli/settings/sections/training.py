@@ -185,7 +185,7 @@ class AnchorSection(Section):
     """Optimiser steps from one such average to the next."""
     reset_every: int | None = Field(None, ge=1)
     """After so many optimiser steps, and again, the policy as it is becomes the reference, and the
-    optimiser forgets its moments."""
+    optimiser forgets its moments: at the end of the generation batch that the step is in."""
     reference_samples: int = Field(8, ge=1)
     """Forward KL: completions sampled once from the frozen reference, of each problem that the
     training comes to."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sage_cli.errors import SageError
 from sage_cli.evaluation.evaluate import configured_provenance
 from sage_cli.problems.load import benchmark_names
+from sage_cli.problems.registry import shown_name
 from sage_cli.reports.document import Document, Report
 from sage_cli.reports.sweep_report import sweep_document
 from sage_cli.reports.sweep_result import (
@@ -138,7 +139,9 @@ def _base(sweep: Sweep) -> SweepTrial | None:
 
 def _reported(sweep: Sweep) -> str | None:
     """The benchmarks on which settings are selected although they are also reported."""
-    reported = set(benchmark_names(sweep.config.evaluation.benchmark))
+    config = sweep.config
+    names = benchmark_names(config.evaluation.benchmark)
+    reported = {shown_name(name, config.data) for name in names}
     both = [benchmark.name for benchmark in sweep.benchmarks if benchmark.name in reported]
     return ", ".join(both) or None
 

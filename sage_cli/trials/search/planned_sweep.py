@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any, get_args
 
 from sage_cli.config.schema import SageConfig
@@ -110,6 +111,10 @@ TRIALS = 30
 """Trials of a sampler if nothing else is said; a grid has one for each of its points."""
 
 
+SHOWN_POINTS = 24
+"""Points that are listed before a sweep begins."""
+
+
 @dataclass(frozen=True)
 class Sweep:
     """Space, sampler, number of trials, and where the sweep's memory is.
@@ -173,6 +178,16 @@ class Sweep:
         """The trainings of all points of a grid; [] where a sampler chooses the points."""
         points = self.space.points() if self.sampler == "grid" else ()
         return [task for point in points for task in self.trainings(point)]
+
+    @property
+    def announcement(self) -> str:
+        """Return the points that are tried, a line each, or who chooses them."""
+        if self.sampler != "grid":
+            names = ", ".join(key.rsplit(".", 1)[-1] for key in self.space.keys)
+            return f"{self.total} trials: {self.sampler} chooses {names}"
+        points = map(describe, islice(self.space.points(), SHOWN_POINTS))
+        rest = [f"and {self.total - SHOWN_POINTS} more"] if self.total > SHOWN_POINTS else []
+        return "\n  ".join([f"{self.total} trials:", *points, *rest])
 
     def initial_task(self) -> Task:
         """Measure the shared initial policy as the trials are, for comparison."""

@@ -112,7 +112,8 @@ def _claimed_contrast(
     by_benchmark = by_pair.get(pair) or by_pair.get(pair[::-1], {})
     if claim.benchmark is None:
         return overall_contrast(by_benchmark)
-    return by_benchmark.get(claim.benchmark)
+    named = (name for name in by_benchmark if claim.benchmark in (name, name.partition(":")[0]))
+    return by_benchmark.get(next(named, claim.benchmark))
 
 
 def _turned(gap: Estimate) -> Estimate:

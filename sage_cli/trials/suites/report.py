@@ -97,6 +97,8 @@ def write_report(
     report = document.write(plan.folder / "report")
     write_counts(part_results, report.folder / COUNTS)
     at_the_top = _facts(plan, part_results, all_chapters)
+    if sampled := document.provenance.sampled:
+        at_the_top["measured"] = sampled
     shown = with_checksum(shown_report(document, all_chapters, at_the_top))
     write_text(report.folder / SHOWN, compact_json(shown) + "\n")
     return SuiteReport(report, all_chapters, at_the_top)

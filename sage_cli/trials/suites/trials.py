@@ -11,7 +11,7 @@ from typing import Any
 
 from sage_cli.config.layers import leaves
 from sage_cli.config.load import changed, load, typed
-from sage_cli.config.schema import SageConfig
+from sage_cli.config.schema import SageConfig, unread
 from sage_cli.errors import ConfigurationError
 from sage_cli.reports.series import seeded
 from sage_cli.settings.ks import capped_ks
@@ -94,7 +94,8 @@ def _trial(suite: Suite, label: str, method: Method, overrides: Overrides) -> Tr
     sets += [_assignment(key, value) for key, value in measurement.items()]
     # the configuration that those words make on a command line, without reading presets again
     first = changed(plain, measurement) if measurement else plain
-    words = Words(overrides.presets_with(preset), choices, (*sets, *overrides.sets))
+    read = (s for s in (*sets, *overrides.sets) if not unread(first, s.partition("=")[0].strip()))
+    words = Words(overrides.presets_with(preset), choices, tuple(read))
     seeds = overrides.seeds or (suite.protocol.seeds if papers else suite.seeds)
     number = 1 if method.is_base else seeds
     replicates = []

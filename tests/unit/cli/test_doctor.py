@@ -13,6 +13,7 @@ from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.evaluation.benchmarks import described_golds
 from sage_cli.models.scratch import character_tokenizer, save_scratch
 from sage_cli.problems.problem import Problem
+from sage_cli.settings.judge_names import any_of
 from sage_cli.settings.sections.model import ScratchModel
 from sage_cli.store import manifest, mirrors
 from sage_cli.trials.executors import build
@@ -53,6 +54,18 @@ def test_a_model_that_is_named_stands_for_the_presets_own(sage, tmp_path):
     save_scratch(ScratchModel(kind="scratch", hidden=32, layers=1, heads=2), (), [], tmp_path / "m")
     typed = sage("doctor", *QUICK, "--preset", tmp_path / "own.yaml", "--init", tmp_path / "m")
     assert "✓ model m: weights in" in typed.words
+
+
+def test_an_answer_that_the_tokenizer_cannot_write_is_named(sage, tmp_path):
+    save_scratch(ScratchModel(kind="scratch", hidden=32, layers=1, heads=2), (), [], tmp_path / "m")
+    typed = sage(
+        "doctor", *QUICK, "--preset", "tiny", "--init", tmp_path / "m",
+        "--set", "prompt.answer_open=⟨A⟩", "--set", "prompt.answer_close=⟨/A⟩",
+    )  # fmt: skip
+    assert "! answer a right answer, " in typed.words
+    assert "is read as '<start_working_out>3 + 4<end_working_out>A7/A'" in typed.words
+    healthy = sage("doctor", *QUICK, "--preset", "tiny", "--init", tmp_path / "m")
+    assert "✓ answer a right one of" in healthy.words
 
 
 def test_its_json_has_every_check(sage):
@@ -129,6 +142,11 @@ TOKENIZER = character_tokenizer(["<SOLUTION>", "</SOLUTION>"])
 def said(*sets, positions=None, problems=PROBLEMS):
     config = load((), sets=sets).config
     return described_lengths(config, problems, TOKENIZER, positions)
+
+
+def test_the_shortest_of_several_golds_must_fit():
+    several = [Problem("a", "toy", "1+1=?", any_of(["one and one", "2"]))]
+    assert "bare answers take up to 3;" in said(positions=512, problems=several)
 
 
 def test_lengths_in_tokens():

@@ -51,6 +51,38 @@ def test_a_table_of_statuses_and_the_lines_left_out(type_):
     assert re.findall(r"line (\d+) is left out", done.output) == ["3", "4", "6", "7"]
 
 
+REASONS = [
+    ('{"gold": [1, 2], "completion": "<SOLUTION>1</SOLUTION>"}', "error",
+     "the gold is no text or number: [1, 2]"),
+    ('{"gold": " ", "completion": "<SOLUTION>1</SOLUTION>"}', "error", "the gold is blank"),
+    ('{"gold": "7", "completion": "7"}', "unparseable",
+     "nothing closed stands in <SOLUTION> ... </SOLUTION>"),
+    ('{"gold": "7", "completion": "<SOLUTION> </SOLUTION>"}', "unparseable", "the answer is blank"),
+    ('{"gold": "7", "completion": "<SOLUTION></SOLUTION>"}', "unparseable", "the answer is blank"),
+    ('{"gold": "7", "completion": "<SOLUTION>$$</SOLUTION>"}', "unparseable",
+     "judge 'math' can't read the answer"),
+    ('{"gold": "7", "completion": 7}', "unparseable", "the completion is no text"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("row", "status", "reason"), REASONS)
+def test_a_row_without_a_verdict_says_why(type_, row, status, reason):
+    right = '{"gold": "7", "completion": "<SOLUTION>7</SOLUTION>"}'
+    rows = f"{right}\n{row}".encode()
+    grades = json.loads(type_(rows, "--json").stdout)["grades"]
+    assert [(grade["strict"], grade["reason"]) for grade in grades] == [
+        ("right", None), (status, reason),
+    ]  # fmt: skip
+    assert f"line 2, completion 0: {status}; {reason}" in type_(rows).output
+
+
+@pytest.mark.parametrize("answer", [">", "2", "="])
+def test_a_wrong_sign_is_wrong(type_, answer):
+    row = json.dumps({"gold": "<", "completion": f"<SOLUTION>{answer}</SOLUTION>"})
+    statuses = json.loads(type_(row.encode(), "--json").stdout)["statuses"]["strict"]
+    assert statuses["wrong"] == 1
+
+
 def test_one_object_with_json(type_):
     done = type_(ROWS, "--json")
     found = json.loads(done.stdout)

@@ -32,6 +32,8 @@ SETTINGS = {
     "grading.workers": 1,
 }  # fmt: skip
 
+ON = "arithmetic:low=2:high=6:held_out=4"
+"""What figures call problems of settings other than the default ones."""
 VALIDATED_ELSEWHERE = {"evaluation.every": None, "evaluation.validation": None}
 
 
@@ -89,13 +91,13 @@ def counted(config, run):
     (counts,) = stored_counts(Policy.of_run(run), benchmark, config, config.run.root, (2,))[2]
     assert counts.n_P.tolist() == [2] * 4
     one = type("Seed", (), {"counts": counts})
-    return {f"eval/arithmetic/{name}": value for name, value in figures([one], config).items()}
+    return {f"eval/{ON}/{name}": value for name, value in figures([one], config).items()}
 
 
 def test_what_is_stored_of_it_is_what_its_run_keeps(config, base, policy):
     for run in (base, policy[0]):
         assert run.finished
-        about = {"eval/arithmetic/benchmark": "arithmetic", "eval/arithmetic/content": "arithmetic"}
+        about = {f"eval/{ON}/benchmark": ON, f"eval/{ON}/content": ON}
         assert evaluation_figures(run) == {**counted(config, run), **about}
 
 
@@ -111,7 +113,7 @@ def test_wandb_is_begun_once_and_holds_steps_and_figures(policy):
 def test_its_stages_say_that_nothing_is_left(config, policy):
     start, training, measurement = plan_of(RlTraining.of(config, measure=True).stages)
     assert [start.facts["state"], training.facts["state"]] == ["finished", "finished"]
-    left = measurement.facts[f"{policy[0].id} on arithmetic"]
+    left = measurement.facts[f"{policy[0].id} on {ON}"]
     assert left.startswith("0 of 8 to sample, 0 to grade; samples/")
 
 
@@ -133,7 +135,7 @@ def test_typed_again_it_ends_at_once(config, policy, tmp_path):
 def test_the_last_validation_finds_what_the_measurement_finds(config, base, monkeypatch):
     """Same weights, same seeds: the samples in memory are those of the model that was saved."""
 
-    def by_length(rows, *_):
+    def by_length(rows, *_, **__):
         return [Grade("right" if len(row.text) % 3 else "wrong", None) for row in rows]
 
     monkeypatch.setattr("sage_cli.evaluation.measure.grade_rows", by_length)
@@ -155,7 +157,7 @@ def test_the_last_validation_finds_what_the_measurement_finds(config, base, monk
     kept = evaluation_figures(run)
     names = ("pass@1", "pass@2", "pass@4")
     found = [records[-1][f"eval/{name}"] for name in names]
-    assert found == [kept[f"eval/arithmetic/{name}"] for name in names]
+    assert found == [kept[f"eval/{ON}/{name}"] for name in names]
     assert 0 < found[0] < found[2]
     assert watching.validated[-16:] == [float(drawn) for drawn in range(1, 17)]  # 4 problems x 4
     assert watching.beside["validation pass@1"] == found[0]

@@ -39,6 +39,23 @@ def test_samples_are_measured_like_a_runs(sage: Callable[..., Any]) -> None:
     assert "is stored already" in again.words
 
 
+def test_imported_samples_without_verdicts_are_said_to_lack_grades(
+    sage: Callable[..., Any],
+) -> None:
+    row = {"question": "3*4=?", "gold": "12", "completion": "12"}
+    Path("plain.jsonl").write_text(json.dumps(row) + "\n")
+    sage("samples", "import", "plain.jsonl", "--as", "plain")
+    for words in ((), ("--grade", "right")):
+        typed = sage("samples", "show", "plain", *words)
+        assert typed.code == 2
+        assert "is stored and graded" in typed.words
+        assert "`sage passk plain` samples and grades what is missing" in typed.words
+    answer(sage, "passk", "plain", "--n", "1", "--k", "1")
+    assert answer(sage, "samples", "show", "plain", "--grade", "right")["samples"]
+    typed = sage("samples", "show", "plain", "--grade", "wrong")
+    assert "no wrong completion of plain" in typed.words
+
+
 def test_two_files_of_the_same_problems_are_compared(sage: Callable[..., Any]) -> None:
     sage("samples", "import", LOG, "--as", "theirs")
     rows = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sage_cli.config.load import changed, load
+from sage_cli.config.load import changed, load, refuse_unread
 from sage_cli.errors import ConfigurationError
 from sage_cli.methods.method import Method
 from sage_cli.settings.section import built_in
@@ -112,3 +112,48 @@ def test_a_method_drops_the_settings_of_the_one_before():
     assert changed(of_sets, {"rl.algo": "steer"}) == load(flags=algo("steer")).config
     back = changed(changed(of_sets, {"rl.algo": "kl-cov"}), {"rl.algo": "grpo"})
     assert back == load(flags=algo("grpo")).config
+
+
+FULL = "model.tuning=full"
+BETA, NO_KL = "anchor: {beta: 0.1}\n", "anchor: {beta: 0.1, kl: none}\n"
+
+
+@pytest.mark.parametrize(
+    ("own", "flags", "sets", "said"),
+    [
+        # typed: whatever else is said
+        ("", {"anchor": {"kl": "none", "beta": 0.1}}, [], r"anchor\.beta \(flag\).*'none'"),
+        ("", {"anchor": {"kl": "none"}}, ["anchor.estimator=reward"], r"anchor\.estimator \(--set"),
+        ("", {"anchor": {"kl": "none"}}, ["anchor.reference=base"], r"anchor\.reference"),
+        ("", algo("dapo"), ["anchor.beta=0.1"], r"anchor\.beta \(--set\)"),
+        ("", {}, ["model.kind=pretrained", "model.path=m", FULL, "model.lora.rank=8",
+                  "model.dtype=float32"], r"model\.lora\.rank.*'full'"),
+        (BETA, {"anchor": {"kl": "none"}}, ["anchor.beta=0.2"], r"anchor\.beta \(--set\)"),
+        # a preset that contradicts itself
+        (NO_KL, {}, [], r"anchor\.beta \(preset .*own\.yaml\)"),
+        ("rl: {algo: dapo}\n" + BETA, {}, [], r"anchor\.beta \(preset .*own\.yaml\)"),
+        # a preset that serves other choices too, and shipped ones
+        (BETA, {"anchor": {"kl": "none"}}, [], None),
+        (BETA, algo("dapo"), [], None),
+        ("rl: {algo: dapo}\n" + BETA, {"guide": {"name": "branch"}}, [], None),
+        (BETA, {}, [], None),
+        ("", {"anchor": {"kl": "none"}}, [], None),
+        ("", {"anchor": {"beta": 0.1}}, ["anchor.estimator=reward"], None),
+        ("", {**algo("dapo"), "guide": {"name": "branch"}}, ["anchor.beta=0.1"], None),
+    ],
+)  # fmt: skip
+def test_a_value_that_the_user_gives_and_nothing_reads_is_refused(tmp_path, own, flags, sets, said):
+    file = tmp_path / "own.yaml"
+    file.write_text(own or "{}")
+    loaded = load(["tiny", str(file)], flags, sets)
+    if said is None:
+        refuse_unread(loaded)
+        return
+    with pytest.raises(ConfigurationError, match=said) as refusal:
+        refuse_unread(loaded)
+    assert str(refusal.value.next_step).startswith("add --")
+
+
+def test_a_stored_configuration_of_before_is_trained_as_it_is():
+    stored = load(["tiny"], {"anchor": {"kl": "none", "beta": 0.1}}).config.model_dump(mode="json")
+    refuse_unread(load(stored=stored, sets=["rl.steps=3"]))

@@ -76,6 +76,43 @@ def test_a_filter_of_lm_eval_is_a_score(tmp_path: Path) -> None:
         read_foreign(file, None, "acc")
 
 
+@pytest.mark.parametrize("value", [12.3, -4, float("nan"), float("inf")])
+def test_a_score_beyond_one_is_no_verdict(tmp_path: Path, value: float) -> None:
+    row = json.loads(LM_EVAL.read_text().splitlines()[0])
+    row |= {"metrics": ["bleu", "exact_match"], "exact_match": 1.0}
+    file = rows(tmp_path / "s.jsonl", {**row, "bleu": 0.5}, {**row, "doc_id": 9, "bleu": value})
+    found = read_foreign(file, None, None)
+    assert (found.score, [sample.right for sample in found.samples]) == (
+        "exact_match,none", [True, True],
+    )  # fmt: skip
+    assert found.notes == (f"scores not taken: bleu,none (no verdict: {value})",)
+    with pytest.raises(DataError, match=r"bleu,none is .* neither right nor wrong"):
+        read_foreign(file, None, "bleu,none")
+    alone = rows(tmp_path / "a.jsonl", {**row, "metrics": ["bleu"], "bleu": value})
+    assert [sample.right for sample in read_foreign(alone, None, None).samples] == [None]
+
+
+@pytest.mark.parametrize(("value", "right"), [(37, None), (-1, False), (0.5, False), (1, True)])
+def test_inspects_scores_are_bounded_too(tmp_path: Path, value: float, right: bool | None) -> None:
+    said = {"choices": [{"message": {"content": "4"}, "stop_reason": "stop"}]}
+    sample = {"id": 1, "epoch": 1, "input": "q", "target": "4", "output": said}
+    sample["scores"] = {"mine": {"value": value}}
+    log = {"eval": {}, "status": "success", "samples": [sample]}
+    path = tmp_path / "log.json"
+    path.write_text(json.dumps(log))
+    assert {sample.right for sample in read_foreign(path, "inspect", None).samples} == {right}
+
+
+def test_filters_without_names_repeat_no_response(tmp_path: Path) -> None:
+    """Older logs have a row for each filter, and don't say which."""
+    row = json.loads(LM_EVAL.read_text().splitlines()[0])
+    row = {name: value for name, value in row.items() if name not in ("filter", "metrics")}
+    other = {**row, "filtered_resps": ["x"]}
+    second = {**row, "doc_id": 9, "resps": [["another"]]}
+    found = read_foreign(rows(tmp_path / "s.jsonl", row, second, other), None, None)
+    assert [sample.text for sample in found.samples] == [row["resps"][0][0], "another"]
+
+
 def test_likelihoods_are_no_completions(tmp_path: Path) -> None:
     row = json.loads(LM_EVAL.read_text().splitlines()[0])
     with pytest.raises(DataError, match="likelihoods"):

@@ -39,7 +39,7 @@ def test_the_last_closed_pair_of_tags(completion, answer):
         (r"\fbox{27}", "27"),
         (r"\boxed{\{1,2\}}", r"\{1,2\}"),
         (r"\boxed{a \boxed{b}}", "b"),
-        (r"\boxed{27} \boxed{28", "27"),
+        (r"\boxed{27} \boxed{28", None),
         (r"} {\boxed{27}", "27"),
         (r"\boxed 27", None),
         ("27", None),

@@ -33,7 +33,48 @@ GOLD = "Ann is a knight, Bob is a knave, and Zoe is a knave."
         ("Ann is a knight, Bob is a knave", "wrong"),
         ("Ann is a knight, Bob is a knight, Zoe is a knave", "wrong"),
         ("Ann is a knight, Ann is a knave, Bob is a knave, Zoe is a knave", "wrong"),
-        ("Ann is a knight, Bob is not a knight, Zoe is a knave", "wrong"),
+        ("Ann is a knight, Bob is not a knight, Zoe is a knave", "right"),
+        ("Ann isn't a knave, Bob is not a knight, Zoe is a knave", "right"),
+        ("Ann (knight), Bob (knave), Zoe (knave)", "right"),
+        ("knight: Ann; knaves: Bob, Zoe", "right"),
+        ("Knights: Ann. Knaves: Bob and Zoe.", "right"),
+        ("The knight is Ann and the knaves are Bob and Zoe", "right"),
+        ("Ann: knight; Bob & Zoe: knaves", "right"),
+        ("Ann is a knight, the others are knaves.", "right"),
+        ("Ann is the knight; the rest are all knaves", "right"),
+        ('{"Ann": "knight", "Bob": "knave", "Zoe": "knave"}', "right"),
+        ("So the answer is: Ann is a knight, Bob is a knave and Zoe is a knave", "right"),
+        ("(Ann, knight), (Bob, knave), (Zoe, knave)", "right"),
+        ("| Ann | knight |\n| Bob | knave |\n| Zoe | knave |", "right"),
+        ("Ann must be a knight, Bob and Zoe must be knaves", "right"),
+        ("Ann knight, Bob knave, Zoe knave", "right"),
+        ("Ann is a knight iff Bob is a knave, Zoe is a knave", "wrong"),
+        ("I doubt that Ann is a knight, Bob is a knave, Zoe is a knave", "wrong"),
+        ("Ann is a knight, Bob is a knave/knight, Zoe is a knave", "wrong"),
+        ("Ann is a knight, Bob is a knave and a knight, Zoe is a knave", "wrong"),
+        ("Bob said Ann is a knight, Bob is a knave, Zoe is a knave", "wrong"),
+        ("Ann is not a knight, Bob is a knave, Zoe is a knave", "wrong"),
+        ("Ann is not a banana, Bob is a knave, Zoe is a knave", "wrong"),
+        ("It is not true that Ann is a knight and Bob is a knave and Zoe is a knave", "wrong"),
+        ("It is false that Ann is a knight, Bob is a knave, Zoe is a knave", "wrong"),
+        ("If Ann is a knight then Bob is a knave and Zoe is a knave", "wrong"),
+        ("Ann is a knight if Bob is a knave, Zoe is a knave", "wrong"),
+        ("Ann is a knight or knave, Bob is a knave, Zoe is a knave", "wrong"),
+        ("Ann is a knight, Bob is a knave, Zoe is a knave, or the reverse", "wrong"),
+        ("Either Ann is a knight, or Bob is a knave, Zoe is a knave", "wrong"),
+        ("Ann is a knight, Bob is a knave, and Zoe is a knave is impossible", "wrong"),
+        ("Maybe Ann is a knight, Bob is a knave, Zoe is a knave", "wrong"),
+        ("Suppose Ann is a knight, Bob is a knave, Zoe is a knave", "wrong"),
+        ("Ann is neither, Ann is a knight, Bob is a knave, Zoe is a knave", "wrong"),
+        ("Ann is a knight, the others are knights", "wrong"),
+        ("the others are knaves", "wrong"),
+        ("All are knights", "wrong"),
+        ("Everyone is a knave, Ann is a knight", "wrong"),
+        ("knaves: Ann; knights: Bob, Zoe", "wrong"),
+        ("knight: Ann, Bob; knave: Zoe", "wrong"),
+        ("Ann (knave), Bob (knave), Zoe (knave)", "wrong"),
+        ("Ann is a knight, Bob is a knave, Zoe can't be a knave", "wrong"),
+        ("Ann or Bob is a knight, Bob and Zoe are knaves", "wrong"),
         ("Ann is a knight or a knave", "wrong"),
         ("JoAnn is a knight, Bob is a knave, Zoe is a knave", "wrong"),
         ("27", "unparseable"),
@@ -42,6 +83,19 @@ GOLD = "Ann is a knight, Bob is a knave, and Zoe is a knave."
 )
 def test_every_name_has_its_role(answer, status):
     assert Roles().quick(GOLD, answer, None) == status
+
+
+def test_all_alike():
+    gold = "Ann is a knave, and Bob is a knave."
+    for answer, status in (
+        ("Both are knaves", "right"),
+        ("They are both knaves.", "right"),
+        ("Ann and Bob both are knaves", "right"),
+        ("knaves: Ann, Bob", "right"),
+        ("Both are knights", "wrong"),
+        ("not both are knaves", "wrong"),
+    ):
+        assert Roles().quick(gold, answer, None) == status, answer
 
 
 def test_other_roles_and_names():

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from sage_cli.grading import Grader
+from sage_cli.grading.workers import WorkerProcess
 
 
 def surd(number):
@@ -57,6 +58,25 @@ def test_time_is_bounded_and_the_next_grade_is_ordinary(running):
     assert set(statuses) - {"right"} <= {"timeout", "error", "wrong"}
     assert statuses[0] == "timeout"
     assert running.grade(*surd(2)).status == "right"
+
+
+def test_a_gold_is_given_up_when_its_answers_keep_timing_out(monkeypatch):
+    sent = []
+
+    def send(worker, number, task, timeout_s):
+        sent.append(task["answer"])
+        original(worker, number, task, timeout_s)
+
+    original = WorkerProcess.send
+    monkeypatch.setattr(WorkerProcess, "send", send)
+    endless = [("x^2+1", tagged(f"{ENDLESS}+{number}")) for number in range(12)]
+    with Grader(workers=1, timeout_s=1) as grader:
+        grades = grader.grade_many([*endless, SURD])
+        assert [grade.status for grade in grades] == ["timeout"] * 12 + ["right"]
+        assert len(sent) == 5
+        assert grader.grade("x^2+1", tagged(ENDLESS)).status == "timeout"
+        assert grader.grade("x^2+1", tagged("1+x^2")).status == "right"  # needs no worker
+        assert len(sent) == 5
 
 
 def test_a_worker_that_ignores_its_alarm_is_killed(running):

@@ -60,7 +60,7 @@ def test_a_group_of_a_plugin_s_and_ours(monkeypatch, data):
     group = Group("both", "Both", ("riddles", "arithmetic"))
     plug_in(monkeypatch, BENCHMARKS_GROUP, package=[group, RIDDLES])
     assert {p.benchmark for p in load_problems("both", data)} == {"both"}
-    assert len(load_problems("both", data)) == 62
+    assert len(load_problems("both", data)) == 202
 
 
 def named(name):

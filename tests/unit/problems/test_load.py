@@ -12,8 +12,13 @@ import pytest
 from huggingface_hub import constants
 
 from sage_cli.errors import ConfigurationError, DataError
-from sage_cli.problems.load import demonstrations_identity, problems_identity, training_identity
-from sage_cli.problems.registry import data_set
+from sage_cli.problems.load import (
+    demonstrations_identity,
+    load_problems,
+    problems_identity,
+    training_identity,
+)
+from sage_cli.problems.registry import data_set, shown_name
 from sage_cli.problems.rows import whole
 from sage_cli.problems.sources import source_identity
 from sage_cli.settings.sections.data import DataSection, FieldsSection
@@ -49,6 +54,53 @@ def test_problems_that_are_made_depend_on_their_settings(name, change):
     assert json.loads(json.dumps(before)) == before
     assert before != problems_identity(name, section(**change))
     assert before != problems_identity(name, DataSection(), limit=5)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "shown"),
+    [
+        ("arithmetic", {}, "arithmetic"),
+        ("arithmetic", {"arithmetic": {"held_out": 200, "validation": 7}}, "arithmetic"),
+        ("arithmetic", {"arithmetic": {"familiar_share": 0.4}}, "arithmetic"),
+        ("arithmetic", {"arithmetic": {"held_out": 60}}, "arithmetic:held_out=60"),
+        ("arithmetic-dev", {"arithmetic": {"held_out": 60}}, "arithmetic-dev"),
+        ("arithmetic-dev", {"arithmetic": {"validation": 6}}, "arithmetic-dev:validation=6"),
+        ("arithmetic", {"arithmetic": {"low": 2, "high": 50}}, "arithmetic:low=2:high=50"),
+        ("arithmetic:held_out=60", {"arithmetic": {"held_out": 9}}, "arithmetic:held_out=60"),
+        ("arithmetic:held_out=200", {"arithmetic": {"held_out": 9}}, "arithmetic"),
+        ("kk-generated", {}, "kk-generated"),
+        (
+            "kk-generated",
+            {"knights_knaves": {"people": [2, 3], "per_size": 4}},
+            "kk-generated:people=2+3:per_size=4",
+        ),
+        ("kk-generated:people=3", {}, "kk-generated:people=3"),
+        ("kk-generated:variant=flip:seed=-1", {}, "kk-generated:seed=-1:variant=flip"),
+        ("gsm8k", {}, "gsm8k"),
+        ("mine.jsonl", {}, "mine.jsonl"),
+    ],
+)
+def test_generated_problems_of_other_settings_have_another_name(name, settings, shown):
+    """Two benchmarks of one name have the same problems, and a name can be typed again."""
+    assert shown_name(name, section(**settings)) == shown
+    if shown.startswith(("arithmetic", "kk")):
+        meant = load_problems(name, section(**settings))
+        assert {p.id for p in load_problems(shown, DataSection())} == {p.id for p in meant}
+
+
+def test_what_a_name_sets_is_what_is_trained_on_and_demonstrated():
+    few = {"arithmetic": {"held_out": 60}}
+    sources = [{"name": "arithmetic"}, {"name": "arithmetic:held_out=60"}]
+    by_settings, by_name = (
+        (training_identity(section(rl=source, **others)),
+         demonstrations(section(sft=source, **others), steps=3))
+        for source, others in zip(sources, (few, {}), strict=True)
+    )  # fmt: skip
+    assert by_settings == by_name
+    with pytest.raises(ConfigurationError, match=r"heldout is no setting; did you mean held_out"):
+        problems_identity("arithmetic:heldout=60", DataSection())
+    with pytest.raises(DataError, match="unknown benchmark 'gsm8k:seed=3'"):
+        problems_identity("gsm8k:seed=3", DataSection())
 
 
 def test_of_a_generator_the_split_counts_and_training_reads_its_own():

@@ -16,6 +16,7 @@ from sage_cli.settings.sections.data import (
 )
 from sage_cli.settings.sections.training import SftSection
 
+FEW = DataSection(arithmetic=ArithmeticSection(held_out=60, validation=60))
 OTHER = DataSection(
     arithmetic=ArithmeticSection(
         seed=7, low=3, high=40, held_out=30, validation=20, familiar_share=0.5
@@ -40,9 +41,9 @@ def demonstrations(data, name, steps, batch_size):
 @pytest.mark.parametrize(
     ("data", "name", "expected"),
     [
-        (DataSection(), "arithmetic", "e582ab69ec57d888"),
-        (DataSection(), "arithmetic-dev", "e34289fe7b84369e"),
-        (DataSection(), "arithmetic-train", "5890abd8c9b23362"),
+        (FEW, "arithmetic", "e582ab69ec57d888"),
+        (FEW, "arithmetic-dev", "e34289fe7b84369e"),
+        (FEW, "arithmetic-train", "5890abd8c9b23362"),
         (OTHER, "arithmetic", "a02eea2bb292e96c"),
         (OTHER, "arithmetic-dev", "5acd5ea30e7afc59"),
         (OTHER, "arithmetic-train", "11eeff06e93a3450"),
@@ -70,5 +71,5 @@ def test_perturbed_puzzles(variant, expected):
 
 
 def test_worked_products():
-    assert pin(demonstrations(DataSection(), "arithmetic", 200, 10)) == "6fdde5d6c72bc3e7"
+    assert pin(demonstrations(FEW, "arithmetic", 200, 10)) == "6fdde5d6c72bc3e7"
     assert pin(demonstrations(OTHER, "arithmetic", 30, 10)) == "a23936e50d78a3a5"

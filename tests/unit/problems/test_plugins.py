@@ -202,4 +202,4 @@ def test_settings_are_typed_by_name_and_those_of_nobody_are_refused(monkeypatch)
 
 def test_a_plugin_that_is_broken_is_not_met_where_nobody_asks_for_it(monkeypatch):
     plug_in(monkeypatch, GROUP, mine=ImportError("no such file"))
-    assert len(load_problems("arithmetic", DataSection())) == 60
+    assert len(load_problems("arithmetic", DataSection())) == 200

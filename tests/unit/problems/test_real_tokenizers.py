@@ -9,9 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tokenizers import AddedToken
 
+from sage_cli.grading import Grader
 from sage_cli.models.folders import tokenizer_facts
-from sage_cli.models.loading import load_tokenizer
+from sage_cli.models.loading import keep_tags, load_tokenizer
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.sampling.sampler import SamplingParameters
 from sage_cli.sampling.stopping import Ending, Stopping
@@ -143,3 +145,20 @@ def test_a_completion_ends_at_each_end_and_at_the_tag_that_several_tokens_spell(
     assert cut == ending
     assert stopping.may_end(np.array(kept[-1:]), 5).all()
     assert stopping.endings([kept[:-1]]) == [None]
+
+
+def test_tags_that_are_special_tokens_stay_in_the_text(name):
+    tokenizer, section = load_tokenizer(FOLDER / name), PromptSection()
+    tokenizer.add_tokens([AddedToken(tag, special=True) for tag in section.tags])
+    text = PromptTemplate.from_section(section, tokenizer).complete("1+1", "2")
+    ids = [*ids_of(tokenizer, text), tokenizer.eos_token_id]
+    assert "SOLUTION" not in tokenizer.decode(ids, skip_special_tokens=True)
+    keep_tags(tokenizer, section)
+    assert ids_of(tokenizer, text) == ids[:-1]
+    (decoded,) = tokenizer.batch_decode([ids], skip_special_tokens=True)
+    assert decoded.replace(" ", "") == text  # SentencePiece puts spaces after such tokens
+    parameters = SamplingParameters(1.0, 1.0, 0, 0.0, 100, section.answer_close)
+    stopping = Stopping(tokenizer, [tokenizer.eos_token_id], len(tokenizer), parameters)
+    assert stopping.may_end(np.array(ids[-2:-1]), 5).all()
+    assert stopping.endings([ids[:-1]]) == [Ending(decoded, "stop")]
+    assert Grader().grade("2", decoded).status == "right"

@@ -136,6 +136,8 @@ def test_each_row_is_read_by_its_own_form(
         ({"question": "q", "gold": []}, "gold holds the list []"),
         ({"question": ["a", "b"], "gold": "7"}, "line 2: question holds the list ['a', 'b']"),
         ({"question": {"text": "a"}, "gold": "7"}, "question holds the dict {'text': 'a'}"),
+        ({"question": str([SYSTEM, USER]), "gold": "7"}, "question holds chat turns written"),
+        ({"question": json.dumps([USER]), "gold": "7"}, "question holds chat turns written"),
         ({"question": [SYSTEM, ANSWER], "gold": "7"}, "question holds no turn of the user"),
         (
             {"question": [parts("What?", type="image_url", image_url="x")], "gold": "7"},

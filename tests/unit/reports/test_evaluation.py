@@ -62,7 +62,9 @@ MEASURED = {
 def test_the_document_holds_numbers_the_counts_behind_them_and_the_grades() -> None:
     provenance = Provenance(
         benchmarks=(BenchmarkUsed("aime", 2, grader=GraderUsed("strict")),),
-        sampling={"temperature": 0.6},
+        sampling={"temperature": 0.6, "min_p": 0.01, "top_p": 1.0, "top_k": 0, "max_tokens": 48},
+        n=4,
+        seeds=(0, 1),
     )
     document = evaluation_document(MEASURED, (1, 4), provenance)
     (row,) = document.data["rows"]
@@ -76,8 +78,9 @@ def test_the_document_holds_numbers_the_counts_behind_them_and_the_grades() -> N
     first = document.data["measurements"][0]
     assert (first["benchmark"], first["policy"]) == ("aime", "ours")
     assert first["seeds"][1]["problems"][1] == {"problem": "p1", "n": 4, "c": 4}
-    assert document.tables[0].notes == (
-        "4 samples per problem, 2 evaluation seeds, temperature 0.6, grading strict",
+    assert document.all_notes[-1] == (
+        "temperature 0.6, min_p 0.01, max_tokens 48; n 4, evaluation seeds 0, 1; "
+        "aime (2 problems); grading strict"
     )
     assert (
         document.notes[0]
@@ -91,7 +94,7 @@ def test_rows_of_the_paper_name_its_model_and_its_table() -> None:
     assert document.data["rows"][1]["model"] == "base (paper, Qwen2.5-Math-7B-Base)"
     assert document.data["rows"][1]["aime pass@1"] == 0.033
     assert document.data["rows"][1]["aime pass@4"] is None
-    assert document.tables[0].notes[1].startswith("(paper): table1 of SAGE")
+    assert document.tables[0].notes[0].startswith("(paper): table1 of SAGE")
     with pytest.raises(ConfigurationError, match="no evaluation table 'table1_main'"):
         evaluation_document(MEASURED, (1,), Provenance(), paper="table1_main")
 
@@ -116,10 +119,10 @@ def test_the_papers_protocol_takes_k_samples_a_problem_and_has_its_own_deviation
     # the average of 3/4 and 0
     assert published["average pass@1"] == pytest.approx(0.375, abs=1e-15)
     notes = document.tables[0].notes
-    assert "pass@1 from a single one" in notes[1]
-    assert "over 2 evaluation seeds, with n - 1" in notes[1]
-    assert "that of 4 samples per problem" in notes[2]
-    assert len(notes) == 3
+    assert "pass@1 from a single one" in notes[0]
+    assert "over 2 evaluation seeds, with n - 1" in notes[0]
+    assert "that of 4 samples per problem" in notes[1]
+    assert len(notes) == 2
 
 
 def test_one_seed_has_no_deviation_and_says_what_to_type() -> None:

@@ -13,7 +13,7 @@ from sage_cli.reports.tables import to_csv
 
 COUNTS = Counts(("p0", "p1"), np.array([4, 4]), np.array([1, 4]))
 KS = (1, 2, 3, 4)
-MEASURED = SeedCounts("base", "aime", 7, COUNTS, {"right": 5, "wrong": 3}, 2, "abc")
+MEASURED = SeedCounts("base", "aime", 7, COUNTS, {"right": 5, "wrong": 3}, 2, "abc", 1)
 LINES = [
     Line("base", "aime", curve(COUNTS, KS), (MEASURED,)),
     Line("rl", "aime", curve(COUNTS, KS)),
@@ -34,7 +34,8 @@ def test_people_read_the_powers_of_two_with_a_column_per_policy() -> None:
     assert len(amc23.columns) == 2
     assert aime.notes == ("95 % bands over 2 problems",)
     assert document.notes == (
-        "base on aime, evaluation seed 7: 5 right, 3 wrong; 2 of them truncated",
+        "base on aime, evaluation seed 7: 5 right, 3 wrong; 2 of them truncated, 1 of these right "
+        "(20 % of the right ones)",
     )
 
 
@@ -55,6 +56,7 @@ def test_programs_get_every_k_and_every_count() -> None:
     assert first["seeds"] == [
         {
             "seed": 7, "sample_set": "abc", "statuses": {"right": 5, "wrong": 3}, "truncated": 2,
+            "right_truncated": 1,
             "problems": [{"problem": "p0", "n": 4, "c": 1}, {"problem": "p1", "n": 4, "c": 4}],
         }
     ]  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,6 +18,7 @@ from transformers import PreTrainedTokenizerBase
 
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, DataError, SamplingError
+from sage_cli.models.loading import load_tokenizer
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.sampling import vllm_sampler
 from sage_cli.sampling.sampler import (
@@ -122,6 +124,75 @@ def test_an_engine_is_never_forked_from_a_process_that_has_asked_for_gpus(
     monkeypatch.delenv("VLLM_WORKER_MULTIPROC_METHOD")
     with pytest.raises(SamplingError, match="starts by spawn"):
         build_sampler(setup(folder, SamplingSection(backend="vllm")))
+
+
+class Engine:
+    """What vLLM's is to its sampler; each request ends with `ids`, which it decodes as it likes."""
+
+    def __init__(self, ids: list[int], reason: str) -> None:
+        self.ids, self.reason = ids, reason
+        self.asked: list[Any] = []
+        self.waiting: list[str] = []
+        self.model_config = SimpleNamespace(max_model_len=500)
+
+    def add_request(self, name: str, _prompt: Any, params: Any, **_: Any) -> None:
+        self.asked.append(params)
+        self.waiting.append(name)
+
+    def step(self) -> list[Any]:
+        output = SimpleNamespace(text="", token_ids=self.ids, finish_reason=self.reason)
+        waiting, self.waiting = self.waiting, []
+        return [SimpleNamespace(finished=True, request_id=i, outputs=[output]) for i in waiting]
+
+
+THOUGHT = "<think>in </SOLUTION></think>"
+
+
+@pytest.mark.parametrize(
+    ("opened", "written", "asked", "kept"),
+    [
+        (None, "1</SOLUTION>", "</SOLUTION>", "1</SOLUTION>"),
+        ("", f"{THOUGHT}1</SOLUTION>+1", None, f"{THOUGHT}1</SOLUTION>"),
+        ("<think>", "</SOLUTION></think>1</SOLUTION>", None, "</SOLUTION></think>1</SOLUTION>"),
+        ("<think>", "in </SOLUTION>", None, None),
+    ],
+)  # fmt: skip
+def test_vllm_is_told_the_ends_of_the_policys_tokenizer_and_cut_as_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+    folder: Path,
+    opened: str | None,
+    written: str,
+    asked: str | None,
+    kept: str | None,
+) -> None:
+    """An adapter's tokenizer may end otherwise than its base, whose ends are the engine's own."""
+    tokenizer = load_tokenizer(folder)
+    base_ends, own_end = [3, 7], tokenizer.eos_token_id
+    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": base_ends}))
+    ids = tokenizer(written, add_special_tokens=False)["input_ids"]
+    engine = Engine(ids, "length")
+    modules = {
+        "vllm": SimpleNamespace(
+            LLM=lambda *_, **__: SimpleNamespace(llm_engine=engine), SamplingParams=SimpleNamespace
+        ),
+        "vllm.lora": SimpleNamespace(),
+        "vllm.lora.request": SimpleNamespace(LoRARequest=None),
+    }
+    for name, module in modules.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.setattr(vllm_sampler, "require_vllm", lambda: None)
+    monkeypatch.setattr(vllm_sampler, "find_spec", lambda _: None)
+    given = SamplingParameters(1.0, 1.0, 0, 0.0, 99, "</SOLUTION>", opened)
+    sampler = vllm_sampler.VllmSampler(SamplerSetup(folder, given, SECTION))
+    (sampled,) = sampler.sample([SampleRequest("p", "1+1=", (0,))])
+    assert engine.asked[0].stop_token_ids == sorted({*base_ends, own_end})
+    assert engine.asked[0].stop == asked
+    assert not engine.asked[0].skip_special_tokens
+    assert sampled.text == (kept or written)
+    assert sampled.finish_reason == ("stop" if kept else "length")
+    expected = tokenizer(sampled.text, add_special_tokens=False)["input_ids"]
+    assert sampled.token_ids == tuple(expected)
+    assert sampled.tokens == len(expected)
 
 
 def test_a_server_without_an_address_is_refused(folder: Path) -> None:

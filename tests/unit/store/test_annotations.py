@@ -227,6 +227,9 @@ def test_a_tally_counts_the_stream(
     assert store.seed == IDENTITY.seed
     assert tally.statuses == Counter(status for _, status, _ in streamed)
     assert tally.truncated == sum(row.finish_reason == "length" for row, _, _ in streamed)
+    assert tally.right_truncated == sum(
+        (row.finish_reason, status) == ("length", "right") for row, status, _ in streamed
+    )
     assert tally.tokens == sum(row.tokens for row, _, _ in streamed)
     assert tally.lacking == n * len(ids) - len(streamed)
     left = [row for rows in store.missing(ids, n) for row in rows]

@@ -141,6 +141,55 @@ def test_what_an_earlier_session_had_reason_to_say_was_said():
     assert remark is not None
 
 
+def parts(values: list[float | None], **changed: Any) -> list[str]:
+    """Warnings of a training whose own reward has these means, None where it said nothing."""
+    watch = RewardWatch(paid=["grade", "mine"])
+    rows = [
+        rewarded(0.4, **({} if value is None else {"reward/mine": value}), **changed)
+        for value in values
+    ]
+    return [remark for row in rows if (remark := watch.check({**row, "reward/total": 0.4}))]
+
+
+@pytest.mark.parametrize(
+    ("values", "said", "changed"),
+    [
+        ([0.0] * 10, "mine was 0 on average in 10 of the first 10 steps", {}),
+        ([0.0] * 6 + [0.25] + [0.0] * 13, "mine was 0 on average in 9 of the first 10 steps", {}),
+        ([None] * 20, "mine was None for every completion in 10 of the first 10 steps", {}),
+        ([1.0] * 12, "mine was 1 on average in 10 of the first 10 steps", {}),
+        ([None] * 5, "in 5 of the first 5 steps", {"of": 5}),  # also of a short training
+        ([0.0] * 8 + [0.25] * 2, None, {}),
+        ([0.0, 0.0, 0.25], None, {"of": 3}),
+        ([0.0], None, {"of": 1}),
+        ([0.25 * (step % 3) for step in range(10)] + [1.0] * 30, None, {}),  # it has been learned
+    ],
+)
+def test_a_constant_reward_is_warned_of_once(
+    values: list[float | None], said: str | None, changed: dict[str, Any]
+) -> None:
+    remarks = parts(values, **changed)
+    assert len(remarks) == (said is not None)
+    assert all(str(said) in remark for remark in remarks)
+
+
+def test_a_real_training_whose_reward_is_none_is_warned_of(bench: Any, configure: Any) -> None:
+    (bench.folder / "mine.py").write_text(
+        "def mine(completions):\n    return [None] * len(completions)\n"
+    )
+    rewards = [{"name": "grade"}, {"name": f"{bench.folder / 'mine.py'}:mine"}]
+    config = configure(
+        rl={"steps": 4, "save_every": 4, "rewards": rewards, "stop_when_stuck": False}
+    )
+    listener = Listener()
+    run = Run(bench.folder / "run")
+    with watched(run, TrackingSection(wandb="off"), "rl", listener, {}, config.rl) as watch:
+        bench.run(config, on_step=watch.on_step)
+    assert any(
+        "the reward mine was None for every completion in 4 of" in one for one in listener.lines
+    )
+
+
 class Listener(Silent):
     def __init__(self) -> None:
         self.lines: list[str] = []

@@ -104,6 +104,17 @@ def test_a_reset_makes_the_policy_the_reference_and_forgets_moments(
     assert seen.remembered[2] == seen.remembered[0]
 
 
+def test_a_reset_within_a_batch_is_one_at_its_end(bench: Any, configure: Any):
+    """Batches end after steps 2, 4, 6 and 8; resets are due at 3 and 6, and act at 4 and 6."""
+    seen = watched(bench, configure(anchor={"reset_every": 3}, rl={"steps": 8, "iterations": 2}))
+    for step in range(1, 9):
+        last = max([0, *(reset for reset in (4, 6) if reset <= step)])
+        expected = seen.policy[last] if last else seen.reference[0]
+        for name, weight in seen.reference[step].items():
+            assert torch.equal(weight, expected[name]), (step, name)
+        assert (seen.remembered[step - 1] == 0) == (step in (4, 6)), step
+
+
 def test_the_divergence_after_a_reset_is_from_the_new_reference(bench: Any, configure: Any):
     """Steps are on-policy here: in the step after a reset both are the same."""
     rl = {"steps": 4, "warmup_ratio": 0}

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from sage_cli.errors import DataError
+from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.models.loading import load_model, load_tokenizer
 from sage_cli.settings.sections.training import SftSection
 from sage_cli.store.metrics import MetricsFile
@@ -51,6 +51,14 @@ def test_labels_leave_the_prompt_out_unless_the_text_counts():
     rows = tokenized([Example("AB", "CD"), Example("A", "B", "text")], Letters(), 10)
     assert rows["input_ids"] == [[65, 66, 67, 68, 0], [65, 66, 0]]
     assert rows["labels"] == [[-100, -100, 67, 68, 0], [65, 66, 0]]
+
+
+def test_a_demonstration_beyond_the_context_is_refused(section, base, tmp_path):
+    model, tokenizer, run = load_model(base), load_tokenizer(base), Run(tmp_path)
+    whole = [Example("1" * 60, "2" * 3)]  # 64 tokens with end of sequence, as many as positions
+    train_sft(section.model_copy(update={"steps": 1}), model, tokenizer, whole, run, lambda _: None)
+    with pytest.raises(ConfigurationError, match="65 tokens, and the model's context has 64"):
+        train_sft(section, model, tokenizer, [Example("1" * 61, "222")], run, lambda _: None)
 
 
 def test_rows_that_are_too_long_are_dropped_not_cut():

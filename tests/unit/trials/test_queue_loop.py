@@ -3,9 +3,9 @@
 import pytest
 from shell_task import shell_task
 
-from sage_cli.progress import Silent
+from sage_cli.progress import RunningTask, Silent
 from sage_cli.trials.executors.local_executor import LocalExecutor
-from sage_cli.trials.queue import TaskProgress, TaskQueue, run_tasks
+from sage_cli.trials.queue import SURE_STEP, TaskProgress, TaskQueue, run_tasks
 
 
 class Ears:
@@ -69,3 +69,92 @@ def test_why_works_were_given_up(tmp_path):
     failures = run_tasks(tasks, LocalExecutor(2), tmp_path / "logs", 0, Silent())
     assert {name: why.reason for name, why in failures.items()} == {"bad": "no luck"}
     assert (tmp_path / "good").exists()
+
+
+class Board(Silent):
+    """Keeps what the board was told last."""
+
+    def board(self, status):
+        self.status = status
+
+
+SFT, EVAL = ("sft", 100, 100), ("eval", 0, 20)
+
+
+@pytest.mark.parametrize(
+    ("trials", "places", "total"),
+    [
+        ([("rl", 40, 100)] * 6, 1, 6),  # kind, steps, seconds
+        ([("rl", 40, 100)] * 6, 2, 6),
+        ([("rl", 0, 100)] * 6, 2, 0),  # whose steps nobody sees
+        ([("rl", 40, 80), ("rl", 40, 120)] * 3, 2, 0),
+        ([("rl", 40, 100)] * 4, 4, 0),
+        ([SFT, ("rl", 40, 80), ("rl", 40, 100), EVAL], 2, 0),  # the demo
+        ([SFT, ("rl", 400, 3000), ("rl", 400, 3600), EVAL, EVAL], 2, 0),
+        ([("rl", 4, 400)] * 5, 1, 0),
+        ([("rl", 10_000, 86_400)], 1, 0),
+    ],
+)
+def test_the_time_left_is_right_within_a_factor_of_two(
+    trials, places, total, tmp_path, monkeypatch
+):
+    """A clock of its own: tasks begin where a place is free, SFT alone and first, 5 s to load."""
+    now = [0.0]
+    monkeypatch.setattr("sage_cli.trials.queue.time.monotonic", lambda: now[0])
+    sink = Board()
+    board = TaskProgress(sink, total)
+    tasks = [shell_task(tmp_path, f"t{place}") for place in range(len(trials))]
+    begins, free = [], [0.0] * places
+    for task, (kind, _, seconds) in zip(tasks, trials, strict=True):
+        task.kind = kind
+        board.expect(task)
+        begins.append(min(free))
+        free[free.index(min(free))] = begins[-1] + seconds
+        if kind == "sft":
+            free = [float(seconds)] * places
+    ends = [begin + seconds for begin, (*_, seconds) in zip(begins, trials, strict=True)]
+
+    def running(task):
+        place = tasks.index(task)
+        _, steps, seconds = trials[place]
+        age = now[0] - begins[place]
+        step = int(steps * max(0.0, age - 5) / (seconds - 5))
+        return RunningTask(task.name, step or None, steps or None, None, age)
+
+    monkeypatch.setattr("sage_cli.trials.queue._running", running)
+    told, sure = 0, False
+    # a step counts once it is over
+    slack = 5 + max((s / n for _, n, s in trials if n >= SURE_STEP), default=0.0)
+    for second in range(1, int(max(ends))):
+        now[0] = float(second)
+        for place, end in enumerate(ends):
+            if second - 1 < end <= second:
+                tasks[place].since_s = begins[place]
+                board.done(tasks[place])
+        shown = [t for t, b, e in zip(tasks, begins, ends, strict=True) if b < second < e]
+        board.show(shown, places)
+        left_s, truth = sink.status.left_s, max(ends) - second
+        # from the second trial, or from the tenth step of what teaches something of all
+        trained = [t for t in tasks if t.kind == "rl" and t.name in board._settled]
+        paced = bool(shown) and all((running(t).step or 0) > 13 for t in shown if t.kind == "rl")
+        sure = sure or bool(trained) or (paced and any(t.kind == "rl" for t in shown))
+        if left_s is not None:
+            told += 1
+            assert left_s >= 0
+            assert truth / 2 - 5 <= left_s <= truth * 2 + slack, (second, left_s, truth)
+        elif any(t.kind == "rl" for t in shown):
+            assert not sure, second
+    assert told > 0
+
+
+def test_the_time_left_is_unknown_while_nothing_is_known_of_trainings(tmp_path):
+    sink = Board()
+    board = TaskProgress(sink)
+    first, later = shell_task(tmp_path, "sft"), shell_task(tmp_path, "rl")
+    first.kind, later.kind = "sft", "rl"
+    for task in (first, later):
+        board.expect(task)
+    first.since_s = 0.0
+    board.done(first)
+    board.show([], 1)
+    assert sink.status.left_s is None

@@ -169,6 +169,11 @@ def test_constants_are_compared_by_all_their_digits(one, other, expected):
         ("2x - y = 4", "y = 2x - 4", True),
         (r"\frac{x^2}{9}+\frac{y^2}{4}=1", "4x^2+9y^2=36", True),
         ("y = x", "y^2 = x^2", None),  # y = -x, too
+        ("y = x", "xy = x^2", None),  # x = 0, too
+        ("PV = nRT", r"\frac{PV}{nRT} = 1", True),
+        ("PV = nRT", r"\frac{PT}{nRV} = 1", False),
+        ("SAC = LAC", "2SAC = LAC", False),
+        ("(v-1)(x^2-2) = 0", "(v-1)(x^2-3) = 0", None),
         ("y^2 = x^2", "y = x", None),
         ("x + y = 1", "0 = 0(x+y)", None),
         (r"\frac{dP}{dt}=rP", r"-\frac{dP}{dt}=-rP", True),

@@ -68,3 +68,27 @@ def sweep_of(tmp_path: Path, objective: str, limit: int, **named: object) -> Sag
 def test_one_problem_is_enough(tmp_path: Path) -> None:
     sweep = prepared(sweep_of(tmp_path, "pass@8", 1))
     assert {len(one.problems) for one in sweep.benchmarks} == {1}
+
+
+@pytest.mark.parametrize(
+    ("space", "sampler", "trials", "lines"),
+    [
+        (
+            "lr=1e-4|4e-4,beta=0.02|0.2", "grid", None,
+            ["4 trials:", "learning_rate 0.0001, beta 0.02", "learning_rate 0.0001, beta 0.2",
+             "learning_rate 0.0004, beta 0.02", "learning_rate 0.0004, beta 0.2"],
+        ),
+        ("tau=0.2:0.8", "tpe", 7, ["7 trials: tpe chooses tau"]),
+    ],
+)  # fmt: skip
+def test_a_sweep_says_what_it_will_try(tmp_path, space, sampler, trials, lines):
+    named = {"space": space, "sampler": sampler, "trials": trials}
+    sweep = prepared(sweep_of(tmp_path, "pass@8", 1, **named))
+    assert [line.strip() for line in sweep.announcement.splitlines()] == lines
+
+
+def test_a_long_list_of_points_is_cut(tmp_path):
+    space = "lr=" + "|".join(f"{place}e-5" for place in range(1, 31))
+    sweep = prepared(sweep_of(tmp_path, "pass@8", 1, space=space, sampler="grid", trials=None))
+    lines = sweep.announcement.splitlines()
+    assert (len(lines), lines[-1].strip()) == (26, "and 6 more")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sage_cli.config.load import changed, load
+from sage_cli.config.load import changed, load, refuse_unread
 from sage_cli.errors import ConfigurationError
 from sage_cli.store.run import Runs, record_evaluation
 from sage_cli.trials.cost import Cost, cost_left, cost_of
@@ -353,3 +353,16 @@ def test_a_suite_on_ones_own_data_is_not_measured_on_generated_problems(
     )
     with pytest.raises(ConfigurationError, match=r"evaluation\.benchmark is 'arithmetic'"):
         replicates("mine.yaml", "tiny")
+
+
+def test_what_all_methods_of_a_suite_are_told_reaches_those_that_read_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.yaml").write_text(
+        "title: mine\nmethods: {plain: dapo, kl: grpo}\nsettings: {anchor.beta: 0.1}\nseeds: 1\n"
+    )
+    plain, kl = replicates("mine.yaml", "tiny", sets=("anchor.estimator=reward",))
+    assert not [text for text in plain.words.sets if text.startswith("anchor.")]
+    assert {"anchor.beta=0.1", "anchor.estimator=reward"} <= {*kl.words.sets}
+    refuse_unread(load(plain.words.presets, {"rl": {"algo": "dapo"}}, plain.words.sets))

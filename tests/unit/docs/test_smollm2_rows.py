@@ -1,0 +1,71 @@
+"""The rows of examples/smollm2: what is kept, how it is written, and that stories stay apart."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from smollm2 import make_rows
+
+ASDIV = [
+    {"body": "Ann has 2 pens.", "question": "How many?", "answer": "9 (pens)", "formula": "7+2=9"},
+    {"body": "A rope", "question": "How long?", "answer": "2.5 (m)", "formula": "5/2=2.5"},
+    {"body": "x", "question": "y?", "answer": "5", "formula": "40/7=5"},  # false
+    {"body": "x", "question": "y?", "answer": "Yes", "formula": "1+1=2"},
+    {"body": "x", "question": "y?", "answer": "18", "formula": "2:3=12:18"},
+    {"body": "x", "question": "y?", "answer": "3", "formula": "94/8=11 r6"},
+]
+SVAMP = [
+    {"Body": f"story {i // 2}", "Question": "How many?", "Equation": "( 30.0 - 11.0 )",
+     "Answer": 19.0}
+    for i in range(900)
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("formula", "expected"),
+    [
+        ("(1+2)*3", Fraction(9)), ("1/3", Fraction(1, 3)), ("0.1+0.2", Fraction(3, 10)),
+        ("1/0", None), ("x+1", None), ("2**9", None), ("__import__('os')", None), ("", None),
+    ],
+)  # fmt: skip
+def test_value_of_arithmetic_alone(formula: str, expected: Fraction | None) -> None:
+    assert make_rows.value(formula) == expected
+
+
+@pytest.fixture
+def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Any]]:
+    (tmp_path / "train").mkdir()
+    for name, rows in (("asdiv", ASDIV), ("svamp", SVAMP)):
+        (tmp_path / f"train/{name}.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
+    monkeypatch.setenv("SAGE_DATA", str(tmp_path))
+    make_rows.main(tmp_path / "out")
+    return {
+        name: [json.loads(line) for line in (tmp_path / f"out/{name}.jsonl").open()]
+        for name in ("train", "dev", "test")
+    }
+
+
+def test_rows_whose_formula_gives_the_gold(written: dict[str, list[Any]]) -> None:
+    assert written["train"] == [
+        {"question": "Ann has 2 pens. How many?", "working": "7+2=9", "gold": "9"},
+        {"question": "A rope. How long?", "working": "5/2=2.5", "gold": "2.5"},
+    ]
+
+
+def test_no_story_is_in_test_and_validation(written: dict[str, list[Any]]) -> None:
+    assert (len(written["test"]), len(written["dev"])) == (400, 500)
+    tested, validated = ({row["question"] for row in written[name]} for name in ("test", "dev"))
+    assert not tested & validated
+    assert written["test"][0]["working"] == "30 - 11"
+    assert written["test"][0]["gold"] == "19"
+
+
+def test_runs_of_eight_words_mask_numbers() -> None:
+    questions = ["a b c d e f g 12 i", "A b c d e f g 7 j", "a b c"]
+    first, second, short = make_rows.runs([{"question": text} for text in questions])
+    assert first & second == {("a", "b", "c", "d", "e", "f", "g", "#")}
+    assert short == set()

@@ -1,0 +1,146 @@
+"""What a model's files tell before it is loaded: cut weights, and what our decoder can't sample."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sage_cli.cli.training_run import InitialPolicy, RlTraining
+from sage_cli.config.load import load
+from sage_cli.config.schema import SageConfig
+from sage_cli.errors import ConfigurationError, DataError
+from sage_cli.models.folders import require_whole_weights
+from sage_cli.models.stages import plan_of
+from sage_cli.sampling.sampler import planned_obstacles
+
+
+def safetensors(file: Path, floats: int = 80) -> None:
+    entry = {"dtype": "F32", "shape": [floats], "data_offsets": [0, 4 * floats]}
+    header = json.dumps({"__metadata__": {"format": "pt"}, "weight": entry}).encode()
+    file.write_bytes(len(header).to_bytes(8, "little") + header + bytes(4 * floats))
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "config.json").write_text('{"model_type": "qwen2"}')
+    safetensors(folder / "model.safetensors")
+    return folder
+
+
+def configured(path: Path, *sets: str) -> SageConfig:
+    sets = (f"run.root={path.parent / 'runs'}", "prompt.format=plain", *sets)
+    return load(["tiny"], {"model": {"kind": "pretrained", "path": str(path)}}, sets).config
+
+
+def cut(size: int) -> Callable[[Path], object]:
+    def damage(folder: Path) -> None:
+        file = folder / "model.safetensors"
+        file.write_bytes(file.read_bytes()[:size])
+
+    return damage
+
+
+def moved_to_bin(folder: Path) -> None:
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+
+
+def without_a_shard(folder: Path) -> None:
+    shards = {"a": "model.safetensors", "b": "model-2.safetensors"}
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": shards}))
+
+
+def pointer(folder: Path) -> None:
+    (folder / "model.safetensors").write_text("version https://git-lfs.github.com/spec/v1")
+
+
+def none(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+
+
+def below_an_adapter(folder: Path) -> None:
+    base = folder.parent / "base"
+    shutil.copytree(folder, base)
+    cut(200)(base)
+    (folder / "config.json").unlink()
+    adapter = {"base_model_name_or_path": str(base)}
+    (folder / "adapter_config.json").write_text(json.dumps(adapter))
+
+
+@pytest.mark.parametrize(
+    ("damage", "cause"),
+    [
+        (cut(200), r"model\.safetensors has 200 bytes and should have 4\d\d"),
+        (cut(20), "has 20 bytes and ends within its header"),
+        (cut(0), "has 0 bytes and should have|ends within"),
+        (pointer, "ends within its header"),
+        (moved_to_bin, r"has no \*\.safetensors; of \*\.bin none is read"),
+        (none, r"has no \*\.safetensors"),
+        (without_a_shard, r"has no model-2\.safetensors"),
+        (below_an_adapter, r"base/model\.safetensors has 200 bytes"),
+    ],
+)
+def test_damaged_weights_are_named_by_the_plan_of_every_training(
+    model: Path, damage: Callable[[Path], object], cause: str
+) -> None:
+    require_whole_weights(model)
+    damage(model)
+    with pytest.raises(DataError, match=cause):
+        require_whole_weights(model)
+    trained = configured(model)
+    for start in (
+        lambda: RlTraining.of(trained).stages[0].describe(),  # SFT
+        lambda: InitialPolicy.of(configured(model, "sft.enabled=false")).policy,
+        lambda: InitialPolicy.of(trained, str(model)).policy,
+    ):
+        with pytest.raises(DataError, match=cause):
+            start()
+
+
+GEMMA_2 = {"model_type": "gemma2", "attn_logit_softcapping": 50.0, "sliding_window": 4096}
+GPT_OSS = {"model_type": "gpt_oss", "layer_types": ["sliding_attention", "full_attention"]}
+QWEN = {"sliding_window": 32, "use_sliding_window": False}
+REFUSED: list[tuple[dict[str, Any], str | None]] = [
+    (GEMMA_2, "softcap"),
+    (GPT_OSS, "sinks"),
+    ({"text_config": {"sliding_window": 32, "layer_types": ["sliding_attention"]}}, "windows"),
+    ({"sliding_window": 32}, "windows or chunks of 32 tokens, and a text may have 48"),
+    ({"attention_chunk_size": 32, "layer_types": ["chunked_attention"]}, "chunks of 32"),
+    ({"layer_types": ["linear_attention"]}, "recurrent state"),
+    ({"rope_scaling": {"type": "dynamic"}, "max_position_embeddings": 40}, "'dynamic' RoPE"),
+    ({"rope_scaling": {"type": "dynamic"}, "max_position_embeddings": 400}, None),
+    ({"sliding_window": 4096}, None),
+    ({"sliding_window": None}, None),
+    ({"sliding_window": 32, "layer_types": ["full_attention"]}, None),
+    (QWEN, None),
+]
+
+
+@pytest.mark.parametrize(("config", "obstacle"), REFUSED)
+def test_what_our_decoder_can_not_sample_is_said_before_anything_is_trained(
+    model: Path, config: dict[str, Any], obstacle: str | None
+) -> None:
+    (model / "config.json").write_text(json.dumps({"model_type": "qwen2", **config}))
+    sets = ["sft.enabled=false", "rollout.backend=sampler", "rl.optimizer=adamw"]
+    training = RlTraining.of(configured(model, *sets))
+    facts = plan_of(training.stages)[-1].facts
+    assert ("without vLLM" in facts) == (obstacle is not None)
+    if obstacle is None:
+        training.start.require_sampled(48, "x")
+        return
+    assert obstacle in facts["without vLLM"]
+    with pytest.raises(ConfigurationError, match="sage's own decoder can't sample") as refusal:
+        training._require_machine()
+    assert obstacle in refusal.value.cause
+    assert "rollout.backend=transformers" in str(refusal.value.next_step)
+    assert "transformers" not in refusal.value.cause  # it is what the next step offers
+
+
+def test_an_unknown_model_has_no_obstacle() -> None:
+    assert list(planned_obstacles({}, 10**6)) == []
