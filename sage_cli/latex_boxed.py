@@ -76,14 +76,15 @@ def _joint(text: str, box: Span) -> re.Match[str] | None:
 
 def _last_box(text: str) -> Span | None:
     last = len(text)
-    while (last := max(text.rfind(name, 0, last) for name in (r"\boxed", r"\fbox"))) >= 0:
-        if digit := _DIGIT_BOX.match(text, last):
-            return last, *digit.span(1)
-        if plain := _PLAIN_BOX.match(text, last):
-            return last, *plain.span(1)
+    while True:
+        end, last = last, text.rfind(r"\boxed", 0, last)
+        last = max(last, text.rfind(r"\fbox", last + 1, end))
+        if last < 0:
+            return None
+        if box := _PLAIN_BOX.match(text, last) or _DIGIT_BOX.match(text, last):
+            return last, *box.span(1)
         if _BEGIN.match(text, last):
             return max(_closed_boxes(text, last), default=None)
-    return None
 
 
 def _closed_boxes(text: str, begin: int) -> list[Span]:

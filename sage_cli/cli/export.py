@@ -358,7 +358,7 @@ def export(
     of a bfloat16 model is rounded once more. `lm_eval` adds a task of `benchmark`, by default of
     the run's own, which is also that of the card's curve. `sets` are settings as they are
     typed. Raises StoreError if `folder` holds anything; with `force` a model there is replaced,
-    anything else never.
+    anything else never. Raises it too where merging makes another model.
     """
     from sage_cli.models import loading
     from sage_cli.models.policy import SAGE_FILE, named_policy
@@ -406,8 +406,9 @@ def export(
         tokenizer.save_pretrained(temporary)
         if adapted:
             del model
-            after = _logits(loading.load_model(temporary, dtype=dtype))
-            _require_same_logits(before, after, exported, policy)
+            consent = policy.loading["trust_remote_code"]
+            model = loading.load_model(temporary, dtype=dtype, trust_remote_code=consent)
+            _require_same_logits(before, _logits(model), exported)
         write_json(temporary / SAGE_FILE, asdict(exported))
         write_text(temporary / "README.md", card)
         if task is not None:
@@ -415,8 +416,9 @@ def export(
     return exported
 
 
-ROUNDING = {"float32": 1e-3, "float16": 1e-2, "bfloat16": 5e-2}
-"""By type, the standard deviations of the logits by which merging may change them."""
+ROUNDING = {"float32": 1e-3, "float16": 0.02, "bfloat16": 0.15}
+"""By type, the standard deviations of the logits by which merging may change them: about four
+times what it changes those of SmolLM2-135M, float32 apart."""
 
 
 def _logits(model: Any) -> Tensor:
@@ -430,14 +432,13 @@ def _logits(model: Any) -> Tensor:
     return logits_1TV[0].float()
 
 
-def _require_same_logits(before: Tensor, after: Tensor, exported: Exported, policy: Policy) -> None:
+def _require_same_logits(before: Tensor, after: Tensor, exported: Exported) -> None:
     """Raise StoreError where a merged model says other things than its adapter did."""
     changed = float((after - before).square().mean().sqrt() / before.std())
     if not changed <= ROUNDING[exported.dtype]:
         raise StoreError(
-            f"merged, {policy.label} would be another model: its logits change by {changed:.2g} "
-            f"standard deviations, where {exported.dtype} rounds by up to "
-            f"{ROUNDING[exported.dtype]:g}",
+            f"merged, {exported.source} would be another model: its logits change by {changed:.2g} "
+            f"standard deviations, and {exported.dtype} rounds by {ROUNDING[exported.dtype]:g}",
             "try --dtype float32; else use the adapter on its base as it is",
         )
 

@@ -278,7 +278,7 @@ def samples_show(
 
     `problem` is a prefix of an id. Raises StoreError if no such completion is stored.
     """
-    from sage_cli.evaluation.stored import PolicySamples, stored_grades
+    from sage_cli.evaluation.stored import PolicySamples
     from sage_cli.models.policy import named_policy
     from sage_cli.store.run import Runs
 
@@ -297,22 +297,11 @@ def samples_show(
         )
     answers = list(islice(_wanted(samples, benchmarks, config, ids, grade), limit))
     if not answers:
-        where = f"{policy.label} on {config.evaluation.benchmark}"
-        kept = (
-            True
-            for benchmark in benchmarks
-            for stored, _ in stored_grades(samples, benchmark, config)
-            for _ in stored.completions(ids[benchmark.name])
-        )
-        if any(kept) and not any(_wanted(samples, benchmarks, config, ids, None)):
-            raise StoreError(
-                f"completions of {where} are stored, and none is graded",
-                f"`sage passk {name}` grades them",
-            )
         graded = f"{grade} " if grade else ""
         raise StoreError(
-            f"no {graded}completion of {where} is stored under these settings",
-            f"`sage passk {name}` samples what is missing",
+            f"no {graded}completion of {policy.label} on {config.evaluation.benchmark} is stored "
+            "and graded under these settings",
+            f"`sage passk {name}` samples and grades what is missing",
         )
     return answers
 

@@ -24,7 +24,7 @@ from sage_cli.grading.mathematics.notation import MAX_LENGTH, gold_text
 from sage_cli.grading.workers import WorkerPool, WorkerProcess
 from sage_cli.settings.judge_names import Extraction, Unfinished, each_gold
 from sage_cli.settings.own_code import names_code
-from sage_cli.thoughts import is_open
+from sage_cli.thoughts import CLOSE, is_open
 
 _REMEMBERED = 65_536
 _MAX_TEXT = 100_000
@@ -149,7 +149,10 @@ class Grader:
     def _extracted(self, completion: object) -> str | None:
         if not isinstance(completion, str) or self._is_cut(completion):
             return None
-        return extract(completion, self._tags, self._place)
+        # a thought may quote the tags; its answer counts where none stands behind it
+        behind = completion.rpartition(CLOSE)[2] if self._place != "text" else completion
+        answer = extract(behind, self._tags, self._place)
+        return extract(completion, self._tags, self._place) if answer is None else answer
 
     def _reason(self, gold: object, completion: object, grade: Grade) -> str:
         """Return why the answer is neither right nor wrong."""

@@ -159,7 +159,8 @@ def refuse_gguf(path: str) -> None:
         raise DataError(
             f"{path} holds a model as llama.cpp stores it (GGUF)",
             "make a folder of it: load model and tokenizer by Transformers' "
-            "from_pretrained(FOLDER, gguf_file=NAME), and save both by save_pretrained(NEW)",
+            "from_pretrained(FOLDER, gguf_file=NAME), which needs the package gguf, and save both "
+            "by save_pretrained(NEW)",
         )
 
 

@@ -226,7 +226,7 @@ class Run:
         """Raise StoreError if a file of these `SEALED` parts isn't what the run ended with."""
         if changed := self.changed(*parts):
             raise StoreError(
-                f"{self.folder / changed[0]} has been changed since {self.id} ended: what is "
+                f"{self.folder / changed[0]} has been changed since its run ended: what is "
                 "measured or trained from it would go by another model's name",
                 "restore the file, or train the run again with --fresh; a changed model can be "
                 "used from a folder of its own",

@@ -6,7 +6,7 @@ import json
 import logging
 import os
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from functools import cached_property
@@ -110,6 +110,20 @@ class RunFacts:
         """Its settings by dotted name."""
         return dict(leaves(self.config))
 
+    @cached_property
+    def determinants(self) -> dict[str, Hashable]:
+        """The settings that decide what was trained, lists as JSON."""
+        return {
+            name: json.dumps(value) if isinstance(value, list | dict) else value
+            for name, value in self.settings.items()
+            if name.partition(".")[0] not in _OF_NO_TRAINING
+        }
+
+    @cached_property
+    def without_seeds(self) -> frozenset[tuple[str, Hashable]]:
+        """The determinants of all replicates alike."""
+        return frozenset(item for item in self.determinants.items() if item[0] not in SEEDS)
+
     @property
     def method(self) -> dict[str, Any]:
         """The settings of its method: algorithm, guide, anchor, learning rate."""
@@ -160,11 +174,10 @@ def selected(runs: Sequence[RunFacts], where: Sequence[str]) -> list[RunFacts]:
 
 def replicated(runs: Sequence[RunFacts]) -> list[list[RunFacts]]:
     """Return the runs in groups that differ in their seeds alone, in the order of first runs."""
-    groups: dict[str, list[RunFacts]] = {}
+    groups: dict[Hashable, list[RunFacts]] = {}
     for run in runs:
-        trained = {name: run.settings[name] for name in _names([run]) if name not in SEEDS}
-        key = json.dumps([run.about["kind"], trained or run.run.id], default=str)
-        groups.setdefault(key, []).append(run)
+        key = run.without_seeds or run.run.id  # nothing is known of a torn one
+        groups.setdefault((run.about["kind"], key), []).append(run)
     return list(groups.values())
 
 
@@ -180,18 +193,13 @@ def telling_apart(runs: Sequence[RunFacts], most: int = 6) -> list[str]:
 
     def differs(name: str) -> bool:
         groups = (by_kind if name in CHOICES else by_choice).values()
-        values = ({json.dumps(run.settings.get(name)) for run in group} for group in groups)
+        values = ({run.determinants.get(name) for run in group} for group in groups)
         return any(len(different) > 1 for different in values)
 
-    others = [name for name in _names(runs) if name not in (*CHOICES, *SEEDS)]
+    names = dict.fromkeys(name for run in runs for name in run.determinants)
+    others = [name for name in names if name not in (*CHOICES, *SEEDS)]
     chosen = list(filter(differs, (*CHOICES, *others)))
     return [*chosen[:most], *filter(differs, SEEDS)]
-
-
-def _names(runs: Sequence[RunFacts]) -> list[str]:
-    """Return the settings that decide what these runs trained."""
-    names = dict.fromkeys(name for run in runs for name in run.settings)
-    return [name for name in names if name.partition(".")[0] not in _OF_NO_TRAINING]
 
 
 def differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:

@@ -162,7 +162,9 @@ def build_trainer(config: SageConfig, inputs: RlInputs, run: Run, on_step: OnSte
     """Return the trainer that `train_rl` runs, ready to train; `auto` engines are settled."""
     rl, tracking, problems = _online(config), config.tracking, [p for _, p in inputs.prompts]
     arguments = grpo_arguments(config, run.checkpoints, processes=world_size())
-    context = _context_length(config, inputs)
+    texts = [text for text, _ in inputs.prompts]
+    ids = inputs.tokenizer(texts, add_special_tokens=False)["input_ids"]
+    context = context_length(config.rollout, map(len, ids), context_of(inputs.model.config))
     ends = eos_ids(inputs.model, inputs.tokenizer)
     template = PromptTemplate.from_section(config.prompt, inputs.tokenizer)
     parameters, stopping = rollout_parameters(config.rollout, template), None
@@ -249,12 +251,6 @@ def _stored(config: SageConfig, inputs: RlInputs) -> ReferenceCompletions | None
     stop = PromptTemplate(config.prompt, "").stop
     rows = rows_seen(len(problems), config.rl, config.data.rl.order)
     return ReferenceCompletions.encode(problems, sampled, inputs.tokenizer, stop, rows)
-
-
-def _context_length(config: SageConfig, inputs: RlInputs) -> int:
-    texts = [text for text, _ in inputs.prompts]
-    ids = inputs.tokenizer(texts, add_special_tokens=False)["input_ids"]
-    return context_length(config.rollout, map(len, ids), context_of(inputs.model.config))
 
 
 def prompt_rows(prompts: Sequence[tuple[str, Problem]]) -> Dataset:

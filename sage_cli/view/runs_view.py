@@ -62,7 +62,8 @@ def runs_view(runs: RunsRead, asked: Sequence[str]) -> RunsView:
     looks = looks_of(facts_of_runs)
     apart, passk = telling_apart(facts_of_runs), _passk_columns(facts_of_runs)
     columns = list(dict.fromkeys([*FIRST, *asked, *apart, *passk, *LAST]))
-    groups = sorted(replicated(facts_of_runs), key=lambda group: facts_of_runs.index(group[-1]))
+    place = {facts.run.id: number for number, facts in enumerate(facts_of_runs)}
+    groups = sorted(replicated(facts_of_runs), key=lambda group: place[group[-1].run.id])
     group_of = {run.run.id: number for number, group in enumerate(groups) for run in group}
     return {
         "root": str(runs.root.resolve()),

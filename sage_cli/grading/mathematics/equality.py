@@ -95,7 +95,7 @@ class Equality:
             answer = re.sub(r"(?<=\d) ?(?:\\text ?\{ ?to ?\}|to) ?(?=\d)", ":", answer)
         if answer == gold or answer.lstrip("+") == gold.lstrip("+"):
             return True
-        if _MODULUS.search(gold) or _MODULUS.search(answer):
+        if "mod" in gold + answer and (_MODULUS.search(gold) or _MODULUS.search(answer)):
             return self._same_residue(gold, answer)
         if "≈" in gold or "≈" in answer:
             return self._same_rounded(gold, answer)

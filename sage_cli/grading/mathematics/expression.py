@@ -316,7 +316,8 @@ class _Parser:
             token += self.take() if self.next == "'" else self.take() + self._group().strip("{}")
         if token in _CONSTANTS:
             return lambda at: at.constant(token)
-        if self.next == "(" and (token.rstrip("'") == "f" or _ARGUMENT.match(self.ahead(3))):
+        is_function = token.rstrip("'") in ("f", r"\Gamma", r"\zeta")
+        if self.next == "(" and (is_function or _ARGUMENT.match(self.ahead(3))):
             return self.opaque(token, *self.arguments())
         return self.symbol(token)
 

@@ -178,12 +178,16 @@ _SUPERSCRIPT = re.compile(r"[⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺⁽⁾ⁿⁱˣ]+")
 _LOW = re.compile(r"[₀₁₂₃₄₅₆₇₈₉₋₊₍₎ₙᵢⱼₖₘₓ]+")
 _OVERLINED = re.compile(r"(?:\d\u0305)+")
 _OVER = re.compile(r"\{([^{}]*)\\(over|choose)(?![A-Za-z])([^{}]*)\}")
+_SPECIAL = re.compile(
+    r"\\(?:\||mathrm|mathbf|operatorname|rm|bm|boldsymbol|(?:text)?color|[hv]?phantom|[hv]space|tag"
+    r"|label|over|choose|vec|hat|nabla|land|wedge|lor|vee)|[∧∨]"
+)
 _UPRIGHT = re.compile(r"\\(?:mathrm|operatorname|rm)\s*(?:\{\s*([eid])\s*\}|\s([eid])(?![A-Za-z]))")
 _UNSEEN = re.compile(
     r"\\(?:color|[hv]?phantom|[hv]space|tag|label)\s*\{[^{}]*\}|\\textcolor\s*\{[^{}]*\}"
 )
 _PRIMES = re.compile(r"\^(?:\{ ?(('\s*)+)\}|'(?!'))")
-_VECTOR = re.compile(r"\\(?:vec|hat|mathbf|bm|boldsymbol|overrightarrow)(?![A-Za-z])")
+_VECTOR = re.compile(r"\\(?:vec|hat|nabla|mathbf|bm|boldsymbol|overrightarrow)(?![A-Za-z])")
 _TIMES = re.compile(r"(?<=[^\d\s])\s*(?:\\times(?![A-Za-z])|×)")
 _LOGIC = re.compile(r"\\(?:land|wedge)(?![A-Za-z])|∧|(\\(?:lor|vee)(?![A-Za-z])|∨)")
 _NO_LOGIC = re.compile(r"[\d=<>≤≥≠∈,]|\\(?:in|leq?|geq?|neq?|lt|gt|leqslant|geqslant)(?![A-Za-z])")
@@ -222,7 +226,7 @@ def gold_text(gold: object) -> str:
 def normalise(text: str) -> str:
     """Return the normal form of a gold or an answer of at most MAX_LENGTH characters."""
     text = _without_markup(text)
-    if "\\" in text or not text.isascii():
+    if _SPECIAL.search(text):
         text = _special_notation(text)
     text = (text if text.isascii() else _ascii(text)).replace(";", ", ")
     if text.count(r"\boxed") > 1:
@@ -245,8 +249,10 @@ def normalise(text: str) -> str:
         text = _GROUPED.sub(lambda m: m[0].replace(",", ""), text)  # 100, 200 stay two numbers
     text = _TEXT_OF_FUNCTION.sub(_one_function, text)
     text = " ".join(_WORD.sub(_one_word, text).split())  # or patterns try each of many spaces
-    parts = _AND.split(_OR.sub("∨", text))
-    text = ("⋀" if all(map(_CONDITION.search, parts)) else ",").join(parts)
+    text = _OR.sub("∨", text) if "or" in text else text
+    if "and" in text:
+        parts = _AND.split(text)
+        text = ("⋀" if all(map(_CONDITION.search, parts)) else ",").join(parts)
     text = _USELESS_SPACE.sub("", " ".join(text.split()))
     if "∨" in text or ",," in text:
         text = _COMMAS.sub(lambda m: m[1] or ",", text)

@@ -145,6 +145,8 @@ class Arithmetic:
         """Return the function of mpmath called `name` at `value`; `cis` is e to the i times it."""
         self._spend()
         self._require_bounded(_float(value))
+        if name in ("tanh", "coth") and abs(value) < _MAX_FACTORIAL:  # is 1, nearly
+            self.low = min(self.low, -int(3 * abs(value)))
         if name == "cis":
             return self._without_noise(_MP.expj(_float(value)))
         return self._without_noise(getattr(_MP, name)(_float(value)))

@@ -185,11 +185,9 @@ class Sweep:
         if self.sampler != "grid":
             names = ", ".join(key.rsplit(".", 1)[-1] for key in self.space.keys)
             return f"{self.total} trials: {self.sampler} chooses {names}"
-        points = [f"\n  {describe(point)}" for point in islice(self.space.points(), SHOWN_POINTS)]
-        more = self.total - len(points)
-        return f"{self.total} trials:{''.join(points)}" + (
-            f"\n  and {more} more" if more > 0 else ""
-        )
+        points = map(describe, islice(self.space.points(), SHOWN_POINTS))
+        rest = [f"and {self.total - SHOWN_POINTS} more"] if self.total > SHOWN_POINTS else []
+        return "\n  ".join([f"{self.total} trials:", *points, *rest])
 
     def initial_task(self) -> Task:
         """Measure the shared initial policy as the trials are, for comparison."""

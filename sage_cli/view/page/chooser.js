@@ -11,12 +11,12 @@ const AT_FIRST = 3;
  * come first, then the older: a difference is of the last less the first, in whatever order runs are ticked.
  */
 export function shown(every, params) {
-  const typed = listed(params.policies);
-  const rows = new Map(every.runs.map((row, place) => [row.values.id, { place, parent: row.values.parent?.split("@")[0] }]));
-  const generation = (id, seen = []) => (rows.get(id)?.parent && !seen.includes(id) ? 1 + generation(rows.get(id).parent, [...seen, id]) : 0);
-  const rank = (name) => { const [id, step] = name.split("@"); return [generation(id), rows.get(id)?.place ?? 0, step === undefined ? Infinity : Number(step)]; };
-  const order = (a, b) => { const other = rank(b); return rank(a).map((value, place) => (value === other[place] ? 0 : value - other[place])).find(Boolean) ?? 0; };
-  return typed.length ? [...new Set(typed)].sort(order) : measured(every).slice(-AT_FIRST).sort(order);
+  const typed = listed(params.policies), ids = every.runs.map((row) => row.values.id);
+  const parents = new Map(every.runs.map(({ values }) => [values.id, values.parent?.split("@")[0]]));
+  const lineage = (id, below = []) => (id && !below.includes(id) ? lineage(parents.get(id), [...below, id]) : below);
+  const rank = (name) => { const [id, step] = name.split("@"); return [lineage(id).length, ids.indexOf(id), Number(step ?? Infinity)]; };
+  return (typed.length ? [...new Set(typed)] : measured(every).slice(-AT_FIRST)).map((name) => [name, rank(name)])
+    .sort(([, a], [, b]) => a[0] - b[0] || a[1] - b[1] || (a[2] < b[2] ? -1 : 1)).map(([name]) => name);
 }
 
 /** Return the ids of runs with a stored pass@k, oldest first. */

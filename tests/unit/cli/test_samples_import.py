@@ -48,8 +48,8 @@ def test_imported_samples_without_verdicts_are_said_to_lack_grades(
     for words in ((), ("--grade", "right")):
         typed = sage("samples", "show", "plain", *words)
         assert typed.code == 2
-        assert "are stored, and none is graded" in typed.words
-        assert "`sage passk plain` grades them" in typed.words
+        assert "is stored and graded" in typed.words
+        assert "`sage passk plain` samples and grades what is missing" in typed.words
     answer(sage, "passk", "plain", "--n", "1", "--k", "1")
     assert answer(sage, "samples", "show", "plain", "--grade", "right")["samples"]
     typed = sage("samples", "show", "plain", "--grade", "wrong")

@@ -173,6 +173,8 @@ ANSWERED = "<SOLUTION>4</SOLUTION>"
         (f"<think>no</think>{ANSWERED}<think>or", "wrong", "right"),
         ("<think>let me", "wrong", "unparseable"),
         ("<think>it is 4</think>", "unparseable", "unparseable"),
+        (f"<think>{ANSWERED}</think>done", "right", "right"),
+        (f"<think>{ANSWERED}</think><SOLUTION>5</SOLUTION>", "wrong", "wrong"),
     ],
 )
 def test_no_answer_counts_in_a_thought_that_has_no_end(completion, wrong, graded):

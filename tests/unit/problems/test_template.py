@@ -5,8 +5,10 @@ from jinja2 import TemplateError
 
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError
+from sage_cli.evaluation.benchmarks import grader_of
 from sage_cli.models.folders import TokenizerFacts
 from sage_cli.problems.template import PromptTemplate
+from sage_cli.sampling.sampler import SamplingParameters
 from sage_cli.settings.sections.model import PAPER_SYSTEM_PROMPT, PromptSection
 
 
@@ -202,6 +204,21 @@ def test_a_reasoning_tag_may_be_that_of_a_thought(format_, tag, opened):
 
 def test_a_servers_own_chat_template_is_unknown():
     assert PromptTemplate(PromptSection(format="chat")).opened is None
+
+
+def test_the_preset_of_r1_ends_no_thought_at_the_tag_that_its_system_prompt_names():
+    config = load(["r1-distill-qwen-7b"]).config
+    template = PromptTemplate.from_section(config.prompt, TokenizerFacts("<eos>", R1))
+    parameters = SamplingParameters.from_section(config.sampling, template)
+    assert (parameters.opened, parameters.stop) == ("<think>", "</SOLUTION>")
+    assert parameters.engine_stop is None
+    assert not config.rollout.stop_at_answer
+    with grader_of("math", None, config.grading, config.prompt) as grader:
+        thought = f"{template.opened}I place it in <SOLUTION>7</SOLUTION>."
+        assert grader.grade("7", thought).status == "wrong"
+        for answer, status in ((r"\boxed{8}", "right"), ("<SOLUTION>8</SOLUTION>", "right"),
+                               (r"\boxed{7}", "wrong")):  # fmt: skip
+            assert grader.grade("8", f"{thought}</think>{answer}").status == status
 
 
 TURNS = "{% for turn in messages %}[{{ turn.role }}]{{ turn.content }}{% endfor %}"
