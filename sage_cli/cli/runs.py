@@ -1,4 +1,4 @@
-"""`sage runs`: list, show, compare, plot, prune, locate and remove runs."""
+"""`sage runs`: list, show, compare, prune, locate and remove runs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from sage_cli.store.run import Run, Runs
     from sage_cli.store.run_facts import RunFacts
 
-app = new_app("List, show, compare, plot, prune, locate and remove runs.")
+app = new_app("List, show, compare, prune, locate and remove runs.")
 MIB = 2**20
 FIRST = ("status", "kind")
 SHOWN = ("parent", "started", "seconds", "seed", "host", "commit", "command", "reason")

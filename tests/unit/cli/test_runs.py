@@ -1,4 +1,4 @@
-"""What `sage runs list --columns`, `runs diff` and `plot` say of runs."""
+"""What `sage runs list --columns` and `runs diff` say of runs."""
 
 from __future__ import annotations
 
@@ -125,31 +125,3 @@ def test_a_base_and_a_policy_are_compared_by_what_both_have_settings_of(sage, ma
     said = sage("runs", "diff", base.id, made[1].id).words
     assert "only one of them has settings of guide, rl, sft" in said
     assert "guide.tau" not in said
-
-
-def test_plot_draws_what_was_recorded(sage, made):
-    plain, branch = made
-    out = plain.folder.parent.parent / "figure.pdf"
-    typed = sage("runs", "plot", f"{plain.id}=plain", branch.id, "--y", "reward,kl/reference",
-                 "--out", out, "--json")  # fmt: skip
-    assert typed.code == 0
-    said = json.loads(typed.stdout)
-    assert [(one["quantity"], one["run"], one["value"]) for one in said["series"]] == [
-        ("reward", "plain", [0.125, 0.25]), ("reward", branch.id, [0.125, 0.5]),
-        ("kl/reference", "plain", [0.0, 0.01]), ("kl/reference", branch.id, [0.0, 0.01]),
-    ]  # fmt: skip
-    assert out.read_bytes().startswith(b"%PDF")
-    assert (said["name"], said["title"]) == ("plot", "reward, kl/reference")
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("--y", "rewrd"), "did you mean reward?"),
-        (("--out", "curve.gif"), "a picture ends in .pdf, .png, .svg"),
-    ],
-)
-def test_what_can_not_be_plotted(sage, made, words, said):
-    typed = sage("runs", "plot", made[0].id, *words)
-    assert typed.code == 2
-    assert said in typed.words
