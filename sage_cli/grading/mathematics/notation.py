@@ -166,6 +166,7 @@ _WRAPPERS = [
     )
 ]
 """What is put around an answer: code, JSON of one field, quotes."""
+_WRAPPED = frozenset("`*_{\"'“")
 _TAG = re.compile(r"</?(?:b|i|em|strong|code|p|span|u|div|answer)\s*/?>", re.IGNORECASE)
 _RAISED, _LOWERED = (
     re.compile(rf"<{tag}>([^<>]*)</{tag}>", re.IGNORECASE) for tag in ("sup", "sub")
@@ -268,7 +269,7 @@ def normalise(text: str) -> str:
 
 def _without_markup(text: str) -> str:
     """`text` without code, quotes, JSON and HTML around the answer."""
-    for wrapper in _WRAPPERS:
+    for wrapper in _WRAPPERS if text.lstrip()[:1] in _WRAPPED else ():
         if match := wrapper.fullmatch(text):
             text = match[1]
     if "&" in text:
