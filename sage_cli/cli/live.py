@@ -158,7 +158,8 @@ def time_left(seconds: float) -> str:
 
 
 def _step(task: RunningTask) -> str:
-    left = "" if task.left_s is None else f", {time_left(task.left_s)}"
+    unknown = task.left_s is None or task.step == task.of  # what follows the steps is not known
+    left = "" if unknown else f", {time_left(task.left_s or 0.0)}"
     of = f"/{task.of}" if task.of else ""
     return "" if task.step is None else f"step {task.step}{of}{left}"
 

@@ -47,7 +47,7 @@ def checked(content: Any) -> dict[str, Any]:
     """Return an object without its checksum. Raises ValueError if it isn't an object, or its."""
     if not isinstance(content, dict):
         raise ValueError("it holds no JSON object")
-    if content.pop(CHECKSUM, None) not in (None, key_of(content)):
+    if (checksum := content.pop(CHECKSUM, None)) is not None and checksum != key_of(content):
         raise ValueError("its content isn't that of its checksum")
     return content
 

@@ -76,8 +76,8 @@ class MetricsFile:
 
         Only the end of the file is read, unless that has no whole record.
         """
-        for lines in (self._last_lines(), self._lines()):
-            if record := next(filter(None, map(self._record, reversed(lines))), None):
+        for lines in (self._last_lines, self._lines):
+            if record := next(filter(None, map(self._record, reversed(lines()))), None):
                 return record
         return {}
 

@@ -499,7 +499,12 @@ def evaluation_figures(run: Run) -> dict[str, Any]:
     A torn file is left out with one warning.
     """
     figures: dict[str, Any] = {}
-    for path in sorted((run.folder / FOLDER).glob("*.json")):
+    paths: list[Path] = []
+    with suppress(FileNotFoundError):
+        paths = sorted((run.folder / FOLDER).iterdir())
+    for path in paths:
+        if path.suffix != ".json":
+            continue
         try:
             figures |= {f"eval/{path.stem}/{name}": value for name, value in _read(path).items()}
         except TornError as error:

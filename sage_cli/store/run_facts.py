@@ -6,22 +6,24 @@ import json
 import logging
 import os
 from collections import defaultdict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from difflib import get_close_matches
-from functools import cached_property
+from functools import cached_property, lru_cache
+from itertools import chain
 from pathlib import Path
 from statistics import median
+from sys import intern
 from typing import Any
 
 import yaml
 
 from sage_cli.config.catalogue import settings
-from sage_cli.config.layers import leaves, value_at
+from sage_cli.config.layers import leaves
 from sage_cli.errors import ConfigurationError
 from sage_cli.json_value import json_value
 from sage_cli.store.files import checked, storing, with_checksum, write_text
-from sage_cli.store.run import Run, evaluation_figures
+from sage_cli.store.run import TORN, Run, evaluation_figures
 
 ABOUT = (
     "id",
@@ -70,28 +72,35 @@ _TYPICAL = ("time/step_s", "time/generated_tokens_per_s", "time/trained_tokens_p
 _PHASES = ("generate", "sync", "grade", "reference", "loss")
 
 
+_NOTHING: Mapping[str, Any] = {}
+
+
+@lru_cache(maxsize=4096)
+def _section(name: str, text: str) -> Mapping[str, Any]:
+    """Return the settings of a section's JSON by dotted name."""
+    return {intern(key): value for key, value in leaves({name: json_value(text)})}
+
+
 @dataclass(frozen=True)
 class RunFacts:
     """A run's configuration as far as its kind reads it, its manifest's `about`, and its figures.
 
     Figures are the last step's metrics and those of evaluations, such as `pass@1 on arithmetic`.
+    The configuration is read when it is asked for, which raises StoreError if it is torn.
     """
 
     run: Run
-    config: Mapping[str, Any]
     about: Mapping[str, Any]
     figures: Mapping[str, Any]
 
     @classmethod
     def from_run(cls, run: Run) -> RunFacts:
-        """Return the facts in a run's files. Raises StoreError if one of them is torn."""
-        config, read = run.config, run.manifest
+        """Return the facts in a run's files. Raises StoreError if its manifest is torn."""
+        read = run.manifest
         manifest = {**read, "id": run.id, "status": run.status_in(read)}
-        unread = OF_RL if manifest.get("kind") == "sft" else ()
         measured = {_of_benchmark(key): value for key, value in evaluation_figures(run).items()}
         return cls(
             run,
-            {key: section for key, section in config.items() if key not in unread},
             {key: manifest.get(key) for key in ABOUT},
             {**run.metrics.latest(), **measured},
         )
@@ -103,26 +112,29 @@ class RunFacts:
         if torn is None:
             return cls.from_run(run)
         manifest = {**run.known, "id": run.id, "status": run.status, "reason": torn.cause}
-        return cls(run, {}, {key: manifest.get(key) for key in ABOUT}, {})
+        return cls(run, {key: manifest.get(key) for key in ABOUT}, {})
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """Its configuration, as far as its kind reads it; empty for a torn run."""
+        if self.about["status"] == TORN:
+            return {}
+        unread = OF_RL if self.about["kind"] == "sft" else ()
+        return {key: part for key, part in self.run.config.items() if key not in unread}
 
     @cached_property
+    def sections(self) -> Mapping[str, Mapping[str, Any]]:
+        """The settings by dotted name of each section, which runs share that have them alike."""
+        return {name: _section(name, json.dumps(part)) for name, part in self.config.items()}
+
+    @property
     def settings(self) -> Mapping[str, Any]:
         """Its settings by dotted name."""
-        return dict(leaves(self.config))
+        return {name: value for part in self.sections.values() for name, value in part.items()}
 
-    @cached_property
-    def determinants(self) -> dict[str, Hashable]:
-        """The settings that decide what was trained, lists as JSON."""
-        return {
-            name: json.dumps(value) if isinstance(value, list | dict) else value
-            for name, value in self.settings.items()
-            if name.partition(".")[0] not in _OF_NO_TRAINING
-        }
-
-    @cached_property
-    def without_seeds(self) -> frozenset[tuple[str, Hashable]]:
-        """The determinants of all replicates alike."""
-        return frozenset(item for item in self.determinants.items() if item[0] not in SEEDS)
+    def setting(self, name: str) -> Any:
+        """Return a setting; None if the run has none of that name."""
+        return self.sections.get(name.partition(".")[0], _NOTHING).get(name)
 
     @property
     def method(self) -> dict[str, Any]:
@@ -140,7 +152,7 @@ class RunFacts:
         for group in (self.about, self.figures):
             if column in group:
                 return group[column]
-        return value_at(self.config, column)
+        return self.config.get(column) if column in self.sections else self.setting(column)
 
 
 def expanded(columns: str, runs: Sequence[RunFacts]) -> list[str]:
@@ -174,10 +186,18 @@ def selected(runs: Sequence[RunFacts], where: Sequence[str]) -> list[RunFacts]:
 
 def replicated(runs: Sequence[RunFacts]) -> list[list[RunFacts]]:
     """Return the runs in groups that differ in their seeds alone, in the order of first runs."""
-    groups: dict[Hashable, list[RunFacts]] = {}
+    groups: dict[Any, list[RunFacts]] = {}
+    key_by_section: dict[int, str] = {}
+
+    def key(section: Mapping[str, Any]) -> str:
+        if id(section) not in key_by_section:
+            trained = {name: value for name, value in section.items() if name not in SEEDS}
+            key_by_section[id(section)] = json.dumps(trained, default=str)
+        return key_by_section[id(section)]
+
     for run in runs:
-        key = run.without_seeds or run.run.id  # nothing is known of a torn one
-        groups.setdefault((run.about["kind"], key), []).append(run)
+        trained = [key(part) for name, part in run.sections.items() if name not in _OF_NO_TRAINING]
+        groups.setdefault((run.about["kind"], *(trained or [run.run.id])), []).append(run)
     return list(groups.values())
 
 
@@ -189,17 +209,35 @@ def telling_apart(runs: Sequence[RunFacts], most: int = 6) -> list[str]:
     by_kind, by_choice = defaultdict(list), defaultdict(list)
     for run in runs:
         by_kind[run.about["kind"]].append(run)
-        by_choice[run.about["kind"], *map(run.settings.get, CHOICES)].append(run)
+        by_choice[run.about["kind"], *map(run.setting, CHOICES)].append(run)
+    distinct = {
+        (by, section): [_distinct(group, section) for group in groups.values()]
+        for by, groups in (("kind", by_kind), ("choice", by_choice))
+        for section in dict.fromkeys(name for run in runs for name in run.sections)
+    }
 
     def differs(name: str) -> bool:
-        groups = (by_kind if name in CHOICES else by_choice).values()
-        values = ({run.determinants.get(name) for run in group} for group in groups)
-        return any(len(different) > 1 for different in values)
+        by, section = "kind" if name in CHOICES else "choice", name.partition(".")[0]
+        return any(
+            any(part.get(name) != parts[0].get(name) for part in parts)
+            for parts in distinct.get((by, section), ())
+        )
 
-    names = dict.fromkeys(name for run in runs for name in run.determinants)
-    others = [name for name in names if name not in (*CHOICES, *SEEDS)]
-    chosen = list(filter(differs, (*CHOICES, *others)))
+    names = dict.fromkeys(
+        name
+        for (_, section), groups in distinct.items()
+        if section not in _OF_NO_TRAINING
+        for part in chain.from_iterable(groups)
+        for name in part
+    )
+    chosen = list(filter(differs, (*CHOICES, *(n for n in names if n not in (*CHOICES, *SEEDS)))))
     return [*chosen[:most], *filter(differs, SEEDS)]
+
+
+def _distinct(runs: Sequence[RunFacts], section: str) -> list[Mapping[str, Any]]:
+    """Return a section of these runs, once where they share it."""
+    parts: list[Mapping[str, Any]] = [run.sections.get(section, _NOTHING) for run in runs]
+    return list({id(part): part for part in parts}.values())
 
 
 def differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
@@ -218,10 +256,10 @@ def speed_figures(records: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     for name in _TYPICAL:
         if values := [float(record[name]) for record in records if name in record]:
             figures[name.replace("time/", "speed/")] = median(values)
-    timed = [record for record in records if "time/loss_s" in record]
+    timed = [record for record in records if {"time/loss_s", "time/step_s"} <= record.keys()]
     if total_s := sum(record["time/step_s"] for record in timed):
         for phase in _PHASES:
-            share = sum(record[f"time/{phase}_s"] for record in timed) / total_s
+            share = sum(record.get(f"time/{phase}_s", 0.0) for record in timed) / total_s
             figures[f"speed/share/{phase}"] = share
     if peaks := [float(r["memory/peak_gib"]) for r in records if "memory/peak_gib" in r]:
         figures["memory/peak_gib"] = max(peaks)

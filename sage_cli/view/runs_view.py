@@ -58,7 +58,7 @@ def runs_view(runs: RunsRead, asked: Sequence[str]) -> RunsView:
 
     A name that no run knows is a column of nulls.
     """
-    facts_of_runs = runs.all()
+    facts_of_runs = runs.all(asked)
     looks = looks_of(facts_of_runs)
     apart, passk = telling_apart(facts_of_runs), _passk_columns(facts_of_runs)
     columns = list(dict.fromkeys([*FIRST, *asked, *apart, *passk, *LAST]))
@@ -68,7 +68,7 @@ def runs_view(runs: RunsRead, asked: Sequence[str]) -> RunsView:
     return {
         "root": str(runs.root.resolve()),
         "columns": columns,
-        "known": _column_names(facts_of_runs),
+        "known": [*ABOUT, *sorted(runs.figures), *sorted(settings())],
         "runs": [
             {
                 "look": look_of(facts.run.id, looks),
@@ -93,12 +93,6 @@ def _passk_columns(runs: Sequence[RunFacts]) -> list[str]:
         for benchmark, most in largest.items()
         for k in dict.fromkeys((1, most))
     ]
-
-
-def _column_names(runs: Sequence[RunFacts]) -> list[str]:
-    """Return the names of all columns: of the manifest, figures of any run, settings."""
-    figures = {name for facts in runs for name in facts.figures}
-    return [*ABOUT, *sorted(figures), *sorted(settings())]
 
 
 MOST_FILES = 500

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
+from sys import intern
 from threading import Lock
 from typing import Generic, NamedTuple, TypeVar
 
@@ -85,15 +86,21 @@ class Remembered(Generic[T]):
 
 Stamp = tuple[tuple[int, int] | None, ...]
 _READ = ("manifest.json", "config.json", "metrics.jsonl", FOLDER)
+_SHOWN = ("step", "of", "reward")
+"""The figures that the table always has, beside each pass@k."""
 INITIAL = "sft"
 """The kind of the runs whose policies are drawn in ink: those that RL starts from."""
 
 
 class _Read(NamedTuple):
-    """A run's facts, with the stamp of the files that they were read from."""
+    """A run's facts, with the stamp of the files that they were read from.
+
+    There may be 20,000: of the figures only those of columns are kept, of the others the `names`.
+    """
 
     stamp: Stamp
     facts: RunFacts
+    names: frozenset[str]
 
 
 def stamp_of(paths: Sequence[Path]) -> Stamp:
@@ -110,33 +117,74 @@ class RunsRead:
     def __init__(self, root: Path, *, once: bool = False) -> None:
         self.root, self._once = root, once
         self._known: dict[str, _Read] = {}
+        self._names: dict[frozenset[str], frozenset[str]] = {}
         self._lock = Lock()
 
-    def all(self) -> list[RunFacts]:
-        """Return the facts of every run from the oldest, those of a torn one as far as they go."""
+    @property
+    def figures(self) -> set[str]:
+        """Return the names of the figures of all runs, as they were read last."""
         with self._lock:
-            if not (self._once and self._known):
-                self._read()
+            return set().union(*{read.names for read in self._known.values()})
+
+    def all(self, columns: Collection[str] = ()) -> list[RunFacts]:
+        """Return the facts of every run from the oldest, those of a torn one as far as they go.
+
+        Of the figures those of `columns` are among them, and those that the table always has.
+        """
+        with self._lock:
+            if columns or not (self._once and self._known):
+                self._read(columns)
             return [read.facts for read in sorted(self._known.values(), key=_age)]
 
-    def _read(self) -> None:
+    def _read(self, columns: Collection[str]) -> None:
         earlier, self._known = self._known, {}
-        for id_ in _ids(self.root):
-            read = _current(Run(self.root / id_), earlier.get(id_))
+        for id_ in list(earlier) if self._once and earlier else _ids(self.root):
+            read = self._current(Run(self.root / id_), earlier.get(id_), columns)
             if read is not None:
                 self._known[id_] = read
 
+    def _current(self, run: Run, known: _Read | None, columns: Collection[str]) -> _Read | None:
+        """Return the facts, the known ones if no file has changed; None for no run.
+
+        A run that says that it is running is read each time, since its process may have ended.
+        """
+        stamp = stamp_of([run.folder / name for name in _READ])
+        if stamp[0] is None:
+            return None
+        if known is not None:
+            kept = known.facts.figures
+            is_asked = any(name in known.names and name not in kept for name in columns)
+            is_running = known.facts.about["status"] == RUNNING
+            if known.stamp == stamp and not is_asked and not is_running:
+                return known
+            columns = {*columns, *kept}
+        try:
+            facts = _facts(run)
+        except (StoreError, OSError):  # removed, or torn, between two looks at its files
+            return None
+        figures = {
+            intern(name): value
+            for name, value in facts.figures.items()
+            if name in _SHOWN or name in columns or name.startswith("pass@")
+        }
+        names = frozenset(map(intern, facts.figures))
+        trimmed = replace(facts, figures=figures)
+        vars(trimmed)["sections"] = facts.sections  # read once
+        return _Read(stamp, trimmed, self._names.setdefault(names, names))
+
     def find(self, id_: str) -> RunFacts:
         """Return the facts of the run of that id. Raises StoreError if there is none (any more)."""
-        with self._lock:
-            earlier = self._known.get(id_)
-        read = _current(Run(self.root / id_), earlier) if is_one_part(id_) else None
-        if read is None:
+        run = Run(self.root / id_)
+        try:
+            facts = _facts(run) if is_one_part(id_) and run.begun else None
+        except (StoreError, OSError):  # removed meanwhile
+            facts = None
+        if facts is None:
             raise StoreError(
                 f"there is no run '{id_}' in {self.root.resolve()}",
                 "it may have been removed while it was shown; the table has those that are there",
             )
-        return read.facts
+        return facts
 
     def looks(self) -> dict[str, Look]:
         """Return the look of every run."""
@@ -175,26 +223,12 @@ def _ids(root: Path) -> list[str]:
         return []
 
 
-def _current(run: Run, earlier: _Read | None) -> _Read | None:
-    """Return the facts with their stamp, the known ones if no file has changed; None for no run.
-
-    A run that says that it is running is read each time, since its process may have ended.
-    """
-    stamp = stamp_of([run.folder / name for name in _READ])
-    if stamp[0] is None:
-        return None
-    if earlier is not None and earlier.stamp == stamp and earlier.facts.about["status"] != RUNNING:
-        return earlier
-    try:
-        return _Read(stamp, _facts(run))
-    except (StoreError, OSError):  # removed, or torn, between two looks at its files
-        return None
-
-
 def _facts(run: Run) -> RunFacts:
     """Return a run's facts; what is whole, as nearly all are, is read once."""
     try:
-        return RunFacts.from_run(run)
+        facts = RunFacts.from_run(run)
+        facts.sections  # noqa: B018  read with the rest, and torn with it
+        return facts
     except StoreError:
         return RunFacts.listed(run)
 
