@@ -312,7 +312,7 @@ def integer(text: str) -> str | None:
 
 
 def in_last_box(text: str) -> str | None:
-    r"""Return the contents of the last closed \boxed{...}; None without one or if it is empty."""
+    r"""Return the contents of the last \boxed{...}; None without one or if it is empty."""
     return (last_boxed(text) or "").strip() or None
 
 

@@ -79,6 +79,8 @@ def read_unit(text: str, *, spoken: bool = False) -> str | None:
     unknown noun. Words that change the number (thousands, in base eight) are no unit. Outside
     \text{} nouns and single letters may be variables: they count as units only if `spoken`.
     """
+    if not text:
+        return ""
     text = _written_out(text)
     plain = _TEXT.sub(r" \1 ", text)
     if not _SHAPE.fullmatch(plain) or CHANGES.search(plain):
