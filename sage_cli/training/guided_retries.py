@@ -114,7 +114,9 @@ def train(training: Training, run: Run, watch: Watch | None, progress: Progress)
     learnt = guided_lesson(training, progress)
 
     def load(folder: Path | None) -> Any:
-        begun = start if folder is None else Policy(str(folder), start.run, start.pretrained)
+        begun = start
+        if folder is not None:  # a run of its own, with weights of its own
+            begun = Policy(str(folder), Run(folder.parent), start.pretrained)
         with memory_explained(LOADING, run):
             return policy_and_reference(config, begun)[0]
 

@@ -7,7 +7,7 @@ from toy_policy import base, tokenizer
 
 from sage_cli.cli.training_run import RlTraining
 from sage_cli.config.load import load
-from sage_cli.errors import ConfigurationError, DataError
+from sage_cli.errors import ConfigurationError, DataError, StoreError
 from sage_cli.evaluation import measure as drawing
 from sage_cli.models.stages import plan_of
 from sage_cli.progress import Silent
@@ -162,6 +162,23 @@ def test_killed_in_retries_in_sft_and_in_dpo_it_ends_the_same_to_the_bit(
     assert ends(run) == ends(undisturbed)
     drawn_twice = sampler.drawn - undisturbed.metrics.read()[0]["sampled/completions"]
     assert 0 <= drawn_twice <= 8  # nothing but what was on its way when it was killed
+
+
+@pytest.mark.parametrize("tuning", ["full", "lora"])
+def test_from_a_trained_base_dpo_goes_on_from_the_warm_up_and_from_no_other(
+    tmp_path, sampler, tuning
+):
+    settings = config(tmp_path, "sft.steps=2", "sft.save_every=2", tuning=tuning)
+    with pytest.raises(KilledError):
+        RlTraining.of(settings).carry_out(Dying(4))
+    (weights,) = tmp_path.glob("runs/*/warm-up/model/*.safetensors")
+    left = weights.read_bytes()
+    weights.write_bytes(left[:-1] + bytes([left[-1] ^ 1]))
+    with pytest.raises(StoreError, match=r"warm-up/model/.* has been changed since its run ended"):
+        RlTraining.of(settings).carry_out(Silent())
+    weights.write_bytes(left)
+    run = RlTraining.of(settings).carry_out(Silent())
+    assert [record["step"] for record in run.metrics.read()] == [1, 2, 3, 4, 5]
 
 
 def test_data_without_worked_solutions_is_refused_before_anything_is_drawn(base, tmp_path, sampler):
