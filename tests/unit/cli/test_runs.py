@@ -9,6 +9,7 @@ import json
 import pytest
 
 from sage_cli.cli.console import console
+from sage_cli.store.metrics import MetricsFile
 from sage_cli.store.run import Runs, record_evaluation
 
 
@@ -125,3 +126,15 @@ def test_a_base_and_a_policy_are_compared_by_what_both_have_settings_of(sage, ma
     said = sage("runs", "diff", base.id, made[1].id).words
     assert "only one of them has settings of guide, rl, sft" in said
     assert "guide.tau" not in said
+
+
+def test_the_list_reads_the_last_record_of_each_run_alone(sage, made, monkeypatch):
+    def whole(_):
+        raise AssertionError("all records were read for one step")
+
+    monkeypatch.setattr(MetricsFile, "read", whole)
+    typed = sage("runs", "list")
+    assert typed.code == 0
+    for run in made:
+        (line,) = (line for line in typed.stdout.splitlines() if run.id in line)
+        assert line.split()[1:3] == ["finished", "2"]
