@@ -17,6 +17,8 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import DynamicLayer
 
+from sage_cli.sampling.sampler import length_obstacles
+
 Batch = dict[str, Any]
 
 
@@ -47,7 +49,8 @@ def can_share(causal: Any) -> bool:
     """Return True if a prompt's cache may stand for its rows in a pass of this model as it is now.
 
     It may not where layers attend in windows or keep a state instead of a cache, where
-    checkpointing drops the cache, and where dropout gives each row its own noise.
+    checkpointing drops the cache, and where dropout gives each row its own noise. Nor may it where
+    a text's length changes how its beginning is read, which `begin` asks for each pass.
     """
     config = causal.config.get_text_config()
     kinds = set(getattr(config, "layer_types", None) or ())
@@ -86,6 +89,8 @@ class _Passes:
         distinct = sorted(places.values())
         images = keywords.get("pixel_values") is not None
         if len(distinct) == len(ids) or images or keywords.get("output_router_logits"):
+            return None
+        if any(length_obstacles(backbone.config.get_text_config().to_dict(), ids.shape[1])):
             return None
         number = {place: i for i, place in enumerate(distinct)}
         row_B = torch.tensor([number[places[name]] for name in names], device=ids.device)

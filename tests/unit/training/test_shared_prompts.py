@@ -115,11 +115,19 @@ def test_shared_prompts_give_what_rows_apart_give(
 WINDOWS = {"sliding_window": 4}
 
 
+def rotary(kind: str, **factors: Any) -> LlamaConfig:
+    """A configuration whose positions are encoded otherwise in texts of more than eight tokens."""
+    rope = {"rope_type": kind, "rope_theta": 1e4, "original_max_position_embeddings": 8, **factors}
+    return LlamaConfig(**SHAPE, max_position_embeddings=8, rope_parameters=rope)
+
+
 @pytest.mark.parametrize(
     ("config", "lora", "checkpointing", "names"),
     [
         (Gemma2Config(**SHAPE, **WINDOWS), None, False, NAMES),
         (MistralConfig(**SHAPE, **WINDOWS), None, False, NAMES),
+        (rotary("dynamic", factor=4.0), None, False, NAMES),
+        (rotary("longrope", short_factor=[1.0, 1.0], long_factor=[3.0, 5.0]), None, False, NAMES),
         (LLAMA, None, True, NAMES),
         (LLAMA, None, False, [1, 2, 3, 4, 5, 6]),  # nothing is shared
     ],
