@@ -138,3 +138,15 @@ def test_the_list_reads_the_last_record_of_each_run_alone(sage, made, monkeypatc
     for run in made:
         (line,) = (line for line in typed.stdout.splitlines() if run.id in line)
         assert line.split()[1:3] == ["finished", "2"]
+
+
+def test_a_run_without_its_configuration_costs_its_settings_alone(sage, made):
+    plain, branch = made
+    (plain.folder / "config.json").unlink()
+    typed = sage("runs", "list", "--columns", "rl.learning_rate,reward", "--csv")
+    assert rows(typed) == [
+        {"id": plain.id, "rl.learning_rate": "", "reward": "0.25"},
+        {"id": branch.id, "rl.learning_rate": "2e-05", "reward": "0.5"},
+    ]
+    for words in (("list",), ("show", plain.id), ("diff", plain.id, branch.id)):
+        assert sage("runs", *words).code == 0
