@@ -95,6 +95,9 @@ class _Passes:
         number = {place: i for i, place in enumerate(distinct)}
         row_B = torch.tensor([number[places[name]] for name in names], device=ids.device)
         cut = ids.shape[1] - self._completion
+        prompt_2BT = torch.stack([ids, mask.to(ids)])[:, :, :cut]
+        if not torch.equal(prompt_2BT[:, distinct][:, row_B], prompt_2BT):
+            return None  # an environment of TRL's has added to the data's prompt
         shared = {**keywords, "use_cache": True}
         prompt = backbone.forward(
             *arguments,
@@ -128,7 +131,7 @@ class _Passes:
 
 def prompt_names(inputs: Sequence[Batch]) -> list[int]:
     """Return a number for each row that rows of the same prompt share, within this process."""
-    return [hash(str(row["prompt"])) for row in inputs]
+    return [hash(str(row.get("prompt"))) for row in inputs]
 
 
 def regrouped(micro_batches: Sequence[Batch]) -> list[Batch]:

@@ -130,6 +130,7 @@ def rotary(kind: str, **factors: Any) -> LlamaConfig:
         (rotary("longrope", short_factor=[1.0, 1.0], long_factor=[3.0, 5.0]), None, False, NAMES),
         (LLAMA, None, True, NAMES),
         (LLAMA, None, False, [1, 2, 3, 4, 5, 6]),  # nothing is shared
+        (LLAMA, None, False, [3] * 6),  # an environment has added to one prompt of the data
     ],
 )
 def test_where_a_cache_cannot_stand_for_a_prompt_rows_stay_apart(
@@ -185,6 +186,7 @@ def test_names_are_of_prompts_alone() -> None:
         [{"prompt": "x", "row": 1}, {"prompt": "x", "row": 2}, {"prompt": chat}, {"prompt": chat}]
     )
     assert a == b != c == d
+    prompt_names([{"environment": "game"}])  # which has its own prompts
 
 
 def test_a_steps_rows_stand_beside_those_of_their_prompt() -> None:
