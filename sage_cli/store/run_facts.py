@@ -116,8 +116,8 @@ class RunFacts:
 
     @property
     def config(self) -> Mapping[str, Any]:
-        """Its configuration, as far as its kind reads it; empty for a torn run."""
-        if self.about["status"] == TORN:
+        """Its configuration, as far as its kind reads it; empty for a torn run, or without one."""
+        if self.about["status"] == TORN or not (self.run.folder / "config.json").is_file():
             return {}
         unread = OF_RL if self.about["kind"] == "sft" else ()
         return {key: part for key, part in self.run.config.items() if key not in unread}
@@ -209,7 +209,8 @@ def telling_apart(runs: Sequence[RunFacts], most: int = 6) -> list[str]:
     by_kind, by_choice = defaultdict(list), defaultdict(list)
     for run in runs:
         by_kind[run.about["kind"]].append(run)
-        by_choice[run.about["kind"], *map(run.setting, CHOICES)].append(run)
+        chosen = (str(run.setting(name)) for name in CHOICES)  # an edited one may be a list
+        by_choice[run.about["kind"], *chosen].append(run)
     distinct = {
         (by, section): [_distinct(group, section) for group in groups.values()]
         for by, groups in (("kind", by_kind), ("choice", by_choice))
@@ -230,8 +231,8 @@ def telling_apart(runs: Sequence[RunFacts], most: int = 6) -> list[str]:
         for part in chain.from_iterable(groups)
         for name in part
     )
-    chosen = list(filter(differs, (*CHOICES, *(n for n in names if n not in (*CHOICES, *SEEDS)))))
-    return [*chosen[:most], *filter(differs, SEEDS)]
+    apart = list(filter(differs, (*CHOICES, *(n for n in names if n not in (*CHOICES, *SEEDS)))))
+    return [*apart[:most], *filter(differs, SEEDS)]
 
 
 def _distinct(runs: Sequence[RunFacts], section: str) -> list[Mapping[str, Any]]:
