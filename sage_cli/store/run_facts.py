@@ -18,7 +18,6 @@ from typing import Any
 
 import yaml
 
-from sage_cli.config.catalogue import settings
 from sage_cli.config.layers import leaves
 from sage_cli.errors import ConfigurationError
 from sage_cli.json_value import json_value

@@ -35,7 +35,8 @@ def test_a_start_is_loaded_as_the_configuration_says(tmp_path):
     for name in ("theirs", "other"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "config.json").write_text("{}")
-        (tmp_path / name / "model.safetensors").write_text("weights")
+        # a header of two bytes, without tensors
+        (tmp_path / name / "model.safetensors").write_bytes(b"\2" + bytes(7) + b"{}")
     theirs, other = str(tmp_path / "theirs"), str(tmp_path / "other")
     sets = ["model.kind=pretrained", f"model.path={theirs}", "model.revision=v1"]
     ours = config(tmp_path, *sets, "model.trust_remote_code=true")
@@ -90,6 +91,12 @@ def test_the_command_that_trains_the_base(options, expected):
     assert sft_command(*options) == expected
 
 
+@pytest.fixture
+def any_tokenizer(monkeypatch):
+    """Policies whose folders hold no tokenizer, where no training reads it."""
+    monkeypatch.setattr(f"{RL}.refuse_unfit_tokenizer", lambda _: None)
+
+
 def finish(run, weights="w"):
     with run.recording({}, kind="sft"):
         run.model.mkdir(parents=True, exist_ok=True)
@@ -125,7 +132,7 @@ def test_a_finished_run_is_found_without_a_look_at_data_or_weights(tmp_path, mon
     assert RlTraining.of(settings).carry_out(Silent()).id == RlTraining.of(settings).planned.id
 
 
-def test_a_second_launch_leaves_a_run_that_is_being_trained_alone(tmp_path):
+def test_a_second_launch_leaves_a_run_that_is_being_trained_alone(tmp_path, any_tokenizer):
     settings = config(tmp_path, "rl.processes=2", "run.sweep=tau-rho-1")
     finish(planned_base(settings, Runs(settings.run.root)).run)
     run = RlTraining.of(settings).planned
@@ -137,7 +144,7 @@ def test_a_second_launch_leaves_a_run_that_is_being_trained_alone(tmp_path):
     assert not (run.folder / "config.json").exists()
 
 
-def test_a_launched_trial_is_its_sweeps(tmp_path, monkeypatch):
+def test_a_launched_trial_is_its_sweeps(tmp_path, monkeypatch, any_tokenizer):
     settings = config(tmp_path, "rl.processes=2", "run.sweep=tau-rho-1")
     finish(planned_base(settings, Runs(settings.run.root)).run)
     run = RlTraining.of(settings).planned
@@ -177,7 +184,9 @@ def test_a_launcher_of_fsdp_2_takes_no_8_bit_optimizer(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("measure", [False, True])
-def test_an_engines_memory_ends_with_the_process_that_trains(tmp_path, monkeypatch, measure):
+def test_an_engines_memory_ends_with_the_process_that_trains(
+    tmp_path, monkeypatch, measure, any_tokenizer
+):
     """What is measured afterwards needs the GPU that a colocated engine would still hold."""
     settings = config(tmp_path)
     finish(planned_base(settings, Runs(settings.run.root)).run)
