@@ -281,6 +281,8 @@ def _of_benchmark(key: str) -> str:
 
 def _known_name(name: str, runs: Sequence[RunFacts], kind: str) -> str:
     """Return the name if it may be a column. Raises ConfigurationError with the nearest name."""
+    from sage_cli.config.catalogue import settings
+
     names = {*settings(), *ABOUT, *(key for run in runs for key in (*run.settings, *run.figures))}
     if name in names or name.startswith("pass@"):  # not measured yet: the column is empty
         return name
