@@ -14,12 +14,15 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from sage_cli.json_value import json_value
 
 _SMALL = 1 << 16
 """Bytes below which hashing is faster than remembering."""
+_writing = Lock()
+"""Held while an entry is added, or threads would write the cache without each other's entries."""
 
 
 def file_hash(path: Path) -> str:
@@ -101,7 +104,7 @@ def _remember(place: str, entry: list[int | str]) -> None:
     """Add an entry to what other processes have written meanwhile; a cache may fail."""
     file = cache_file()
     temporary = file.with_name(f".{file.name}.{os.getpid()}.tmp")
-    with contextlib.suppress(OSError):
+    with _writing, contextlib.suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
         temporary.write_text(json.dumps({**_read(file), place: entry}), encoding="utf-8")
         temporary.replace(file)

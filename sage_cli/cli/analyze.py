@@ -247,6 +247,8 @@ def answer(asked: Analysing, progress: Progress) -> tuple[Document, Path]:
         inputs = _of_samples(asked, progress)
         content = [asdict(sample_set) for sample_set in inputs.provenance.samples or ()]
         content += [[problem.id for problem in benchmark.problems] for benchmark in benchmarks]
+    from sage_cli.reports.document import report_folder
+
     settings = [
         config.evaluation.determinants(),
         config.grading.determinants(),
@@ -255,7 +257,7 @@ def answer(asked: Analysing, progress: Progress) -> tuple[Document, Path]:
     identity = identity_of(f"analyze-{analysis.name}", [content, settings])
     about = inputs.answers or [run.run for run in inputs.trained.values()]
     stems = "-".join(dict.fromkeys(Path(name).stem for name in about))
-    folder = root / "reports" / f"analyze-{analysis.name}-{stems[:80]}-{identity[:8]}"
+    folder = report_folder(root, f"analyze-{analysis.name}-{stems[:80]}-{identity[:8]}")
     with progress.doing(f"computing {analysis.name}"):
         return replace(analysis.compute(inputs), provenance=inputs.provenance), folder
 

@@ -312,6 +312,8 @@ def _folder(
     root: Path, comparisons: Mapping[str, Comparison], ks: Sequence[int], confidence: float
 ) -> Path:
     """Return the report's folder, named by a hash of the counts."""
+    from sage_cli.reports.document import report_folder
+
     digest = hashlib.sha256(f"{ks}{confidence}".encode())
     for comparison in comparisons.values():
         for side in (comparison.a, comparison.b):
@@ -319,7 +321,7 @@ def _folder(
             for counts in side.counts:
                 digest.update(counts.n_P.tobytes() + counts.c_P.tobytes())
     name = "-".join(Path(benchmark).stem for benchmark in comparisons)
-    return root / "reports" / f"compare-{name}-{digest.hexdigest()[:8]}"
+    return report_folder(root, f"compare-{name}-{digest.hexdigest()[:8]}")
 
 
 def _labels(a: Sequence[str], b: Sequence[str], given: SideLabels) -> tuple[str, str]:

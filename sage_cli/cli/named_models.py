@@ -9,7 +9,7 @@ from pathlib import Path
 from sage_cli.cli.training_run import InitialPolicy
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
-from sage_cli.evaluation.evaluate import Evaluated, Evaluation, EvaluationStage, report_folder
+from sage_cli.evaluation.evaluate import Evaluated, Evaluation, EvaluationStage, evaluation_folder
 from sage_cli.evaluation.stored import stored_counts
 from sage_cli.file_hash import file_hash
 from sage_cli.metrics import Counts, Curve, curve, curve_ks, parse_ks, read_counts
@@ -17,7 +17,7 @@ from sage_cli.metrics.intervals import Resampling
 from sage_cli.models.policy import NO_LABELS, Labels, NoRunsError, Policy, chosen_policies
 from sage_cli.models.stages import Stage
 from sage_cli.progress import Progress
-from sage_cli.reports.document import Report
+from sage_cli.reports.document import Report, report_folder
 from sage_cli.reports.evaluation import evaluation_document
 from sage_cli.reports.passk import Line, passk_document
 from sage_cli.reports.provenance import Provenance
@@ -108,7 +108,7 @@ def measure_passk(models: NamedModels, progress: Progress, *, train: bool = Fals
             for (benchmark, policy), seeds in evaluated.measured.items()
         ]
         document = passk_document(lines, evaluated.provenance, ks)
-        return document.write(report_folder("passk", evaluated))
+        return document.write(evaluation_folder("passk", evaluated))
 
 
 def passk_of_files(
@@ -127,7 +127,7 @@ def passk_of_files(
     ]
     hashes = {str(path): file_hash(path) for path in files}
     identity = identity_of("passk", list(hashes.values()))
-    folder = root / "reports" / f"passk-{files[0].stem}-{identity[:8]}"
+    folder = report_folder(root, f"passk-{files[0].stem}-{identity[:8]}")
     provenance = replace(Provenance.here(surroundings()), files=hashes)
     return passk_document(lines, provenance, ks).write(folder)
 
@@ -166,7 +166,7 @@ def measure_table(
         evaluated.measured, ks, evaluated.provenance, paper, as_published
     )
     with progress.doing("writing the report"):
-        return document.write(report_folder("eval", evaluated))
+        return document.write(evaluation_folder("eval", evaluated))
 
 
 def parse_temperatures(text: str) -> tuple[float, ...]:
@@ -213,4 +213,5 @@ def measure_over_temperatures(
             },
         )
         stem = "-".join(dict.fromkeys(name for name, _ in curves.passed))
-        return document.write(config.run.root / "reports" / f"temperatures-{stem}-{identity[:8]}")
+        folder = report_folder(config.run.root, f"temperatures-{stem}-{identity[:8]}")
+        return document.write(folder)

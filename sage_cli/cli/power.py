@@ -246,10 +246,12 @@ def _correlation(
 
 def _folder(root: Path, bases: Sequence[Base]) -> Path:
     """Return the report's folder, named by a hash of counts and questions."""
+    from sage_cli.reports.document import report_folder
+
     content = [
         [base.label, base.benchmark, base.counts.n_P.tolist(), base.counts.c_P.tolist()]
         for base in bases
     ]
     questions = [repr(base.question) for base in bases]
     identity = identity_of("power", {"bases": content, "asked": questions})
-    return root / "reports" / f"power-{Path(bases[0].label).stem}-{identity[:8]}"
+    return report_folder(root, f"power-{Path(bases[0].label).stem}-{identity[:8]}")

@@ -72,10 +72,10 @@ def list_(
     ids = name_column("run", (run.id for run in listed))
     table = Table(ids, "status", "steps", "time", "parent", "settings that differ", box=None)
     for facts in chain.from_iterable(replicated(all_facts)):
-        run, values = facts.run, {name: facts.settings.get(name) for name in names}
+        run, values = facts.run, {name: facts.setting(name) for name in names}
         table.add_row(
             run.id,
-            run.status + (f"; replacement: {new}" if (new := _replacement(run)) else ""),
+            facts.about["status"] + (f"; replacement: {new}" if (new := _replacement(run)) else ""),
             str(_steps(run)),
             f"{facts.about['seconds'] or 0:.0f} s",
             escape(str(facts.about["parent"] or "")),
@@ -119,8 +119,7 @@ def _last_and_validated(run: Run) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _steps(run: Run) -> int:
-    records = run.metrics.read()
-    return int(records[-1]["step"]) if records else 0
+    return int(run.metrics.latest(compared=True).get("step", 0))
 
 
 def list_facts(

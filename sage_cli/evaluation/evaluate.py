@@ -24,6 +24,7 @@ from sage_cli.metrics.intervals import pass_matrix
 from sage_cli.models.policy import Policy, known_sampling
 from sage_cli.models.stages import Described, Gpu, Stage, hours_fact, sampling_memory
 from sage_cli.progress import Progress
+from sage_cli.reports.document import report_folder
 from sage_cli.reports.provenance import (
     BenchmarkUsed,
     GraderUsed,
@@ -188,14 +189,14 @@ def figures(seeds: Sequence[SeedCounts], config: SageConfig) -> dict[str, Any]:
     }
 
 
-def report_folder(kind: str, evaluated: Evaluated) -> Path:
+def evaluation_folder(kind: str, evaluated: Evaluated) -> Path:
     """The folder of a report, named by sample sets and by settings of evaluation and grading."""
     config = evaluated.evaluation.config
     sets = [seed.sample_set for seeds in evaluated.measured.values() for seed in seeds]
     settings = [config.evaluation.determinants(), config.grading.determinants()]
     identity = identity_of(kind, {"sets": sets, "settings": settings})
     benchmarks = dict.fromkeys(Path(benchmark).stem for benchmark, _ in evaluated.measured)
-    return config.run.root / "reports" / f"{kind}-{'-'.join(benchmarks)}-{identity[:8]}"
+    return report_folder(config.run.root, f"{kind}-{'-'.join(benchmarks)}-{identity[:8]}")
 
 
 def provenance_of(

@@ -6,6 +6,7 @@ A format is an entry of `FORMATS`: the ending of a file's name, and a function t
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -23,6 +24,14 @@ FIGURES_VERSION = 5
 
 RESERVED = frozenset({"name", "title", "provenance", "content", "checksum", "folder"})
 """Keys of the JSON that a document's data may not use."""
+
+
+def report_folder(root: Path, name: str) -> Path:
+    """Return the folder of a report below `root`, without the signs of `arithmetic:held_out=60`.
+
+    Shells, `scp` and other systems read `:` and `=` as something else.
+    """
+    return root / "reports" / re.sub("[:=]", "-", name)
 
 
 @dataclass(frozen=True)

@@ -160,7 +160,7 @@ def legend(report: TokenReport, *, coloured: bool = True) -> Text:
     if not coloured:
         return Text(
             f"a terminal shows q ({report.q_min:g} to {report.q_max:g}) as the tokens' background "
-            "and entropy as their weight; --html FILE writes a page with both"
+            "and entropy as their weight; so does `sage view`, in a browser"
         )
     text = Text("q  ")
     for q in (report.q_min, (1 + report.q_min) / 2, 1.0, (1 + report.q_max) / 2, report.q_max):

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import fields, is_dataclass
 from functools import cache
+from glob import escape
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,8 @@ def _plain(value: Any) -> Any:
     return value
 
 
+EIGHT_DIGITS = "[0-9a-f]" * 8
+"""The pattern of the hexadecimal digits in names of sage: whatever else is there is the user's."""
 LEFT_S = 30.0
 """Seconds after which what nobody has written to is left by a killed process."""
 
@@ -158,7 +161,8 @@ def replacing_folder(folder: Path) -> Iterator[Path]:
     temporary = folder.with_name(f".{folder.name}.{token}.tmp")
     old = folder.with_name(f".{folder.name}.{token}.old")
     temporary.mkdir()
-    sweep(folder.parent.glob(f".{folder.name}.????????.*"), temporary.stat().st_mtime)
+    leftovers = folder.parent.glob(f".{escape(folder.name)}.{EIGHT_DIGITS}.*")
+    sweep(leftovers, temporary.stat().st_mtime)
     try:
         yield temporary
         for file in temporary.rglob("*"):

@@ -18,6 +18,7 @@ from typing_extensions import Unpack
 from sage_cli.errors import BusyError, DivergedError, OutOfMemoryError, SageError, StoreError
 from sage_cli.file_hash import changed_files, sealed_hashes
 from sage_cli.store.files import (
+    EIGHT_DIGITS,
     TornError,
     name_once,
     read_object,
@@ -411,7 +412,7 @@ class Runs:
     def remove(self, run: Run) -> None:
         """Delete a run. Raises StoreError while a process writes it, or if it has children."""
         self.refuse_parent(run)
-        sweep(self.root.glob(".*.old"), now_s(self.root))
+        sweep(self.root.glob(f".*-{EIGHT_DIGITS}.old"), now_s(self.root))  # not `.env.old`
         run.replacement.clear()
         run.clear()
 

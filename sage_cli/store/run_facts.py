@@ -20,7 +20,7 @@ import yaml
 
 from sage_cli.config.catalogue import settings
 from sage_cli.config.layers import leaves
-from sage_cli.errors import ConfigurationError
+from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.json_value import json_value
 from sage_cli.store.files import checked, storing, with_checksum, write_text
 from sage_cli.store.run import TORN, Run, evaluation_figures
@@ -107,17 +107,24 @@ class RunFacts:
 
     @classmethod
     def listed(cls, run: Run) -> RunFacts:
-        """Return the facts of a run; for a torn one id, status and the manifest if it is whole."""
-        torn = run.torn
-        if torn is None:
-            return cls.from_run(run)
+        """Return the facts of a run; for a torn one id, status and the manifest if it is whole.
+
+        What is whole, as nearly all are, is read once.
+        """
+        try:
+            facts = cls.from_run(run)
+            facts.sections  # noqa: B018  read with the rest, and torn with it
+            return facts
+        except StoreError:
+            if (torn := run.torn) is None:
+                raise
         manifest = {**run.known, "id": run.id, "status": run.status, "reason": torn.cause}
         return cls(run, {key: manifest.get(key) for key in ABOUT}, {})
 
     @property
     def config(self) -> Mapping[str, Any]:
-        """Its configuration, as far as its kind reads it; empty for a torn run."""
-        if self.about["status"] == TORN:
+        """Its configuration, as far as its kind reads it; empty for a torn run, or without one."""
+        if self.about["status"] == TORN or not (self.run.folder / "config.json").is_file():
             return {}
         unread = OF_RL if self.about["kind"] == "sft" else ()
         return {key: part for key, part in self.run.config.items() if key not in unread}
@@ -209,7 +216,8 @@ def telling_apart(runs: Sequence[RunFacts], most: int = 6) -> list[str]:
     by_kind, by_choice = defaultdict(list), defaultdict(list)
     for run in runs:
         by_kind[run.about["kind"]].append(run)
-        by_choice[run.about["kind"], *map(run.setting, CHOICES)].append(run)
+        chosen = (str(run.setting(name)) for name in CHOICES)  # an edited one may be a list
+        by_choice[run.about["kind"], *chosen].append(run)
     distinct = {
         (by, section): [_distinct(group, section) for group in groups.values()]
         for by, groups in (("kind", by_kind), ("choice", by_choice))
@@ -230,8 +238,8 @@ def telling_apart(runs: Sequence[RunFacts], most: int = 6) -> list[str]:
         for part in chain.from_iterable(groups)
         for name in part
     )
-    chosen = list(filter(differs, (*CHOICES, *(n for n in names if n not in (*CHOICES, *SEEDS)))))
-    return [*chosen[:most], *filter(differs, SEEDS)]
+    apart = list(filter(differs, (*CHOICES, *(n for n in names if n not in (*CHOICES, *SEEDS)))))
+    return [*apart[:most], *filter(differs, SEEDS)]
 
 
 def _distinct(runs: Sequence[RunFacts], section: str) -> list[Mapping[str, Any]]:

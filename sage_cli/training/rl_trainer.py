@@ -132,14 +132,20 @@ class RlTrainer(SealedCheckpoints, AnchoredTrainer):
     def _prepare_inputs(self, generation_batch: Any) -> Batch:
         before = self.buffered
         inputs: Batch = super()._prepare_inputs(generation_batch)
-        # a loss whose rows weigh by their micro-batch keeps the micro-batches that TRL shuffled
-        if self.buffered is before or self.rl.shapes_tokens or self.loss_type == "bnpo":
+        if self.buffered is before or self._weighs_by_micro_batch:
             return inputs
         batches, calls = self.buffered, self.args.gradient_accumulation_steps
         steps = (batches[begin : begin + calls] for begin in range(0, len(batches), calls))
         micro_batches = [batch for step in steps for batch in regrouped(step)]
         self._buffered_inputs = micro_batches
         return micro_batches[int(self._step % self.args.steps_per_generation)]
+
+    @property
+    def _weighs_by_micro_batch(self) -> bool:
+        """Return True if a row's share of the loss depends on what TRL has shuffled beside it."""
+        by_loss = self.rl.shapes_tokens or self.loss_type == "bnpo"
+        by_entropy = self.top_entropy_quantile < 1 or self._entropy_bonus_enabled
+        return bool(by_loss or by_entropy or self.aux_loss_enabled)
 
     def _generate_and_score_completions(self, inputs: list[Row]) -> Batch:
         self._count = [0, 0]

@@ -17,6 +17,8 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import DynamicLayer
 
+from sage_cli.sampling.sampler import length_obstacles
+
 Batch = dict[str, Any]
 
 
@@ -47,7 +49,8 @@ def can_share(causal: Any) -> bool:
     """Return True if a prompt's cache may stand for its rows in a pass of this model as it is now.
 
     It may not where layers attend in windows or keep a state instead of a cache, where
-    checkpointing drops the cache, and where dropout gives each row its own noise.
+    checkpointing drops the cache, and where dropout gives each row its own noise. Nor may it where
+    a text's length changes how its beginning is read, which `begin` asks for each pass.
     """
     config = causal.config.get_text_config()
     kinds = set(getattr(config, "layer_types", None) or ())
@@ -87,9 +90,14 @@ class _Passes:
         images = keywords.get("pixel_values") is not None
         if len(distinct) == len(ids) or images or keywords.get("output_router_logits"):
             return None
+        if any(length_obstacles(backbone.config.get_text_config().to_dict(), ids.shape[1])):
+            return None
         number = {place: i for i, place in enumerate(distinct)}
         row_B = torch.tensor([number[places[name]] for name in names], device=ids.device)
         cut = ids.shape[1] - self._completion
+        prompt_2BT = torch.stack([ids, mask.to(ids)])[:, :, :cut]
+        if not torch.equal(prompt_2BT[:, distinct][:, row_B], prompt_2BT):
+            return None  # an environment of TRL's has added to the data's prompt
         shared = {**keywords, "use_cache": True}
         prompt = backbone.forward(
             *arguments,
@@ -123,7 +131,7 @@ class _Passes:
 
 def prompt_names(inputs: Sequence[Batch]) -> list[int]:
     """Return a number for each row that rows of the same prompt share, within this process."""
-    return [hash(str(row["prompt"])) for row in inputs]
+    return [hash(str(row.get("prompt"))) for row in inputs]
 
 
 def regrouped(micro_batches: Sequence[Batch]) -> list[Batch]:

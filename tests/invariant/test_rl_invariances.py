@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from transformers import PrinterCallback, TrainerCallback
 from trl import GRPOTrainer
 
 from sage_cli.models.loading import load_model
-from sage_cli.training import shared_prompts
+from sage_cli.training import rl_trainer, shared_prompts
 from sage_cli.training.rl import grpo_arguments, prompt_rows
 from sage_cli.training.training import training_order
 
@@ -72,6 +73,34 @@ def test_prompts_that_rows_share_change_rounding_alone(
     monkeypatch.setattr(shared_prompts, "can_share", lambda causal: False)
     apart = bench.run(configure(**sections), "apart")
     assert_close(shared, apart, 1e-4)
+
+
+@pytest.mark.parametrize(
+    "sections",
+    [
+        {"rl": {"loss": loss, "steps_per_generation": 2}}
+        for loss in ("grpo", "dapo", "dr_grpo", "bnpo")
+    ]
+    + [
+        {"rl": {"algo": "80-20"}},
+        {"rl": {"entropy_coefficient": 1}},
+        {"rl": {"entropy_coefficient": 1, "entropy_target": 99}},
+        {"rl": {"algo": "gspo", "iterations": 2}},
+        {"rl": {"algo": "pacs", "iterations": 2}},
+        {"rl": {"algo": "dars", "most_rollouts": 8}},
+        {"rl": {"algo": "clip-cov"}},
+        {"anchor": {"estimator": "reward"}},
+        {"guide": {"name": "rapo"}},
+    ],
+    ids=str,
+)
+def test_rows_beside_those_of_their_prompt_change_rounding_alone(
+    bench: Any, configure: Any, sections: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+):
+    sections["rl"] = {"micro_batch": 4, "steps": 2} | sections.get("rl", {})
+    beside = bench.run(configure(**deepcopy(sections)), "beside")
+    monkeypatch.setattr(rl_trainer, "regrouped", list)
+    assert_close(beside, bench.run(configure(**sections), "as shuffled"), 1e-4)
 
 
 @pytest.mark.parametrize("guide", ["random", "token"])

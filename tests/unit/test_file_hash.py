@@ -72,3 +72,13 @@ def test_what_other_processes_remember_is_kept(file, tmp_path):
     content._remembered_in.cache_clear()
     file_hash(other)
     assert set(json.loads(cache_file().read_text())) == {str(file.resolve()), str(other.resolve())}
+
+
+def test_hashes_that_are_computed_at_once_are_all_remembered(tmp_path, monkeypatch):
+    files = [tmp_path / f"{number}.safetensors" for number in range(24)]
+    for file in files:
+        file.write_bytes(LARGE)
+    hashes = content.sealed_hashes(tmp_path, files)
+    content._remembered_in.cache_clear()  # as another process
+    monkeypatch.setattr(content, "content_hash", fail)
+    assert content.sealed_hashes(tmp_path, files) == hashes

@@ -9,6 +9,8 @@ import json
 import pytest
 
 from sage_cli.cli.console import console
+from sage_cli.store import metrics
+from sage_cli.store.metrics import MetricsFile
 from sage_cli.store.run import Runs, record_evaluation
 
 
@@ -125,3 +127,31 @@ def test_a_base_and_a_policy_are_compared_by_what_both_have_settings_of(sage, ma
     said = sage("runs", "diff", base.id, made[1].id).words
     assert "only one of them has settings of guide, rl, sft" in said
     assert "guide.tau" not in said
+
+
+def test_the_list_parses_the_last_record_of_each_run_alone(sage, made, monkeypatch, caplog):
+    def whole(_):
+        raise AssertionError("all records were parsed for one step")
+
+    monkeypatch.setattr(MetricsFile, "read", whole)
+    monkeypatch.setattr(metrics, "END_BYTES", 80)  # as if the file were large
+    changed = made[0].metrics.path
+    changed.write_text(changed.read_text().replace("0.125", "0.875"))
+    typed = sage("runs", "list")
+    assert f"{changed.name} has been changed since its training ended" in caplog.text
+    assert typed.code == 0
+    for run in made:
+        (line,) = (line for line in typed.stdout.splitlines() if run.id in line)
+        assert line.split()[1:3] == ["finished", "2"]
+
+
+def test_a_run_without_its_configuration_costs_its_settings_alone(sage, made):
+    plain, branch = made
+    (plain.folder / "config.json").unlink()
+    typed = sage("runs", "list", "--columns", "rl.learning_rate,reward", "--csv")
+    assert rows(typed) == [
+        {"id": plain.id, "rl.learning_rate": "", "reward": "0.25"},
+        {"id": branch.id, "rl.learning_rate": "2e-05", "reward": "0.5"},
+    ]
+    for words in (("list",), ("show", plain.id), ("diff", plain.id, branch.id)):
+        assert sage("runs", *words).code == 0

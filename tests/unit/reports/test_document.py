@@ -7,11 +7,15 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from sage_cli.cli import compare
+from sage_cli.metrics import Side
 from sage_cli.reports import document as module
-from sage_cli.reports.document import Document, Figure
+from sage_cli.reports.document import Document, Figure, report_folder
 from sage_cli.reports.provenance import PolicyUsed, Provenance
 from sage_cli.reports.tables import Column, Estimate, Row, Table
 
@@ -179,3 +183,12 @@ def test_documents_are_built_without_what_only_figures_need() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_a_generator_with_settings_leaves_no_sign_in_a_folders_name(tmp_path: Path) -> None:
+    benchmark = "arithmetic:low=2:held_out=6"
+    folder = report_folder(tmp_path, f"passk-{benchmark}-01234567")
+    assert folder == tmp_path / "reports" / "passk-arithmetic-low-2-held_out-6-01234567"
+    sides = SimpleNamespace(a=Side("a", ()), b=Side("b", ()))
+    compared = compare._folder(tmp_path, {benchmark: cast(Any, sides)}, (1,), 0.95)
+    assert compared.name.startswith("compare-arithmetic-low-2-held_out-6-")

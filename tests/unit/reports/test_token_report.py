@@ -95,6 +95,7 @@ def test_where_colours_are_missing_the_legend_says_where_they_are():
     said = " ".join(shown(legend(view(), coloured=False)).split())
     assert said.startswith("a terminal shows q (0.6 to 1.4) as the tokens' background")
     assert "from 2.25" not in said
+    assert said.endswith("so does `sage view`, in a browser")  # no option writes a page of it
 
 
 def test_steps_count_from_one_and_few_completions_are_said_to_be_few():

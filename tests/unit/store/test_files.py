@@ -126,6 +126,16 @@ def test_an_error_leaves_the_old_folder_and_nothing_beside(tmp_path):
     assert names(tmp_path) == ["a"]
 
 
+def test_only_names_that_sage_gives_are_swept(tmp_path):
+    left, users = tmp_path / ".a.0123abcd.old", tmp_path / ".a.settings.old"
+    for path in (left, users):
+        path.write_text("")
+        os.utime(path, (1, 1))
+    with replacing_folder(tmp_path / "a"):
+        pass
+    assert names(tmp_path) == [".a.settings.old", "a"]
+
+
 def test_a_link_keeps_pointing_to_the_folder_it_named(tmp_path):
     (tmp_path / "real").mkdir()
     (tmp_path / "real" / "old").write_text("old")

@@ -472,6 +472,21 @@ def test_removing_a_run_removes_what_was_begun_anew(runs, old):
     assert not old.folder.exists()
 
 
+def test_removing_a_run_removes_what_a_killed_command_left_and_nothing_of_the_user(runs):
+    run = made(runs)
+    left, users = runs.root / ".rl-dapo-89abcdef.old", runs.root / ".config.old"
+    for folder in (left, users):
+        folder.mkdir()
+    notes = runs.root / ".env.old"
+    notes.write_text("A=1")
+    for path in (left, users, notes):
+        os.utime(path, (1, 1))
+    runs.remove(run)
+    assert not left.exists()
+    assert users.is_dir()
+    assert notes.read_text() == "A=1"
+
+
 def test_the_last_evaluation_of_each_benchmark_counts(run):
     assert evaluation_figures(run) == {}
     assert record_evaluation(run, "aime", {"pass@1": 0.1, "pass@8": 0.4})

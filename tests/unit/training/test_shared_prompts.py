@@ -115,13 +115,22 @@ def test_shared_prompts_give_what_rows_apart_give(
 WINDOWS = {"sliding_window": 4}
 
 
+def rotary(kind: str, **factors: Any) -> LlamaConfig:
+    """A configuration whose positions are encoded otherwise in texts of more than eight tokens."""
+    rope = {"rope_type": kind, "rope_theta": 1e4, "original_max_position_embeddings": 8, **factors}
+    return LlamaConfig(**SHAPE, max_position_embeddings=8, rope_parameters=rope)
+
+
 @pytest.mark.parametrize(
     ("config", "lora", "checkpointing", "names"),
     [
         (Gemma2Config(**SHAPE, **WINDOWS), None, False, NAMES),
         (MistralConfig(**SHAPE, **WINDOWS), None, False, NAMES),
+        (rotary("dynamic", factor=4.0), None, False, NAMES),
+        (rotary("longrope", short_factor=[1.0, 1.0], long_factor=[3.0, 5.0]), None, False, NAMES),
         (LLAMA, None, True, NAMES),
         (LLAMA, None, False, [1, 2, 3, 4, 5, 6]),  # nothing is shared
+        (LLAMA, None, False, [3] * 6),  # an environment has added to one prompt of the data
     ],
 )
 def test_where_a_cache_cannot_stand_for_a_prompt_rows_stay_apart(
@@ -177,6 +186,7 @@ def test_names_are_of_prompts_alone() -> None:
         [{"prompt": "x", "row": 1}, {"prompt": "x", "row": 2}, {"prompt": chat}, {"prompt": chat}]
     )
     assert a == b != c == d
+    prompt_names([{"environment": "game"}])  # which has its own prompts
 
 
 def test_a_steps_rows_stand_beside_those_of_their_prompt() -> None:

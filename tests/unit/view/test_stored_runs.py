@@ -63,6 +63,8 @@ def _measured(run, **figures):
 
 
 EDITS = {
+    "choices": lambda run: edit(run, rl={"algo": ["dapo"]}, guide={"name": {}}),
+    "no configuration": lambda run: (run.folder / "config.json").unlink(),
     "preset": lambda run: run.note(command=f"sage rl -p {run.folder / 'bomb.json'}"),
     "presets": lambda run: run.note(command=f"sage rl --preset={run.folder / 'bomb.json'}"),
     "configuration": lambda run: (run.folder / "config.json").write_text(_bomb()),
