@@ -381,17 +381,11 @@ def compare(gold: str, answer: str) -> bool | None:
         return False
     if not all(agreed):
         return None
-    # \\sqrt{1/n} and 1/\\sqrt{n} have other values below 0, but there they are no real functions
+    # \sqrt{1/n} and 1/\sqrt{n} have other values below 0, but there they are no real functions
     largest = max([min(float(n), 1e9) for n in _LITERAL.findall(gold + " " + answer)], default=0)
     within_reals = not _IMAGINARY.search(gold + answer)
     beyond = [_agree(sides, at, literal, within_reals) for at in _points_beyond(symbols, largest)]
     return True if False not in beyond and beyond.count(True) >= _POINTS else None
-
-
-def differ(gold: str, answer: str) -> bool | None:
-    """Return True if the values differ, False if they are equal; None where they are unknown."""
-    same = compare(gold, answer)
-    return None if same is None else not same
 
 
 def _points_beyond(symbols: frozenset[str], largest: float) -> Iterator[Point]:
