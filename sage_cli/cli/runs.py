@@ -119,7 +119,7 @@ def _last_and_validated(run: Run) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _steps(run: Run) -> int:
-    return int(run.metrics.latest().get("step", 0))
+    return int(run.metrics.latest(compared=True).get("step", 0))
 
 
 def list_facts(

@@ -129,7 +129,7 @@ class Grader:
         for pair, status in zip(undecided, self._full(undecided), strict=True):
             judged[pair] = status
             if status != "error":
-                self._remember(pair, status)
+                self._remember((pair[0], pair[1].strip()), status)
         return [
             Grade(
                 ("wrong" if self._is_cut(completion) else "unparseable") if gold else "error", None

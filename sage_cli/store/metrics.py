@@ -71,12 +71,13 @@ class MetricsFile:
         whole = filter(None, map(self._record, reversed(self._lines())))
         return list(takewhile(lambda record: record["step"] == step, whole))[::-1]
 
-    def latest(self) -> dict[str, Any]:
+    def latest(self, *, compared: bool = False) -> dict[str, Any]:
         """Return the last whole record; empty if there is none.
 
-        Only the end of the file is read, unless that has no whole record.
+        Only the end of the file is read, unless that has no whole record, or the file is to be
+        `compared` with what its training left.
         """
-        for lines in (self._last_lines, self._lines):
+        for lines in (self._lines,) if compared else (self._last_lines, self._lines):
             if record := next(filter(None, map(self._record, reversed(lines()))), None):
                 return record
         return {}

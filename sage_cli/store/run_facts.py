@@ -20,7 +20,7 @@ import yaml
 
 from sage_cli.config.catalogue import settings
 from sage_cli.config.layers import leaves
-from sage_cli.errors import ConfigurationError
+from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.json_value import json_value
 from sage_cli.store.files import checked, storing, with_checksum, write_text
 from sage_cli.store.run import TORN, Run, evaluation_figures
@@ -107,10 +107,17 @@ class RunFacts:
 
     @classmethod
     def listed(cls, run: Run) -> RunFacts:
-        """Return the facts of a run; for a torn one id, status and the manifest if it is whole."""
-        torn = run.torn
-        if torn is None:
-            return cls.from_run(run)
+        """Return the facts of a run; for a torn one id, status and the manifest if it is whole.
+
+        What is whole, as nearly all are, is read once.
+        """
+        try:
+            facts = cls.from_run(run)
+            facts.sections  # noqa: B018  read with the rest, and torn with it
+            return facts
+        except StoreError:
+            if (torn := run.torn) is None:
+                raise
         manifest = {**run.known, "id": run.id, "status": run.status, "reason": torn.cause}
         return cls(run, {key: manifest.get(key) for key in ABOUT}, {})
 

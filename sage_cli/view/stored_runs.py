@@ -159,7 +159,7 @@ class RunsRead:
                 return known
             columns = {*columns, *kept}
         try:
-            facts = _facts(run)
+            facts = RunFacts.listed(run)
         except (StoreError, OSError):  # removed, or torn, between two looks at its files
             return None
         figures = {
@@ -176,7 +176,7 @@ class RunsRead:
         """Return the facts of the run of that id. Raises StoreError if there is none (any more)."""
         run = Run(self.root / id_)
         try:
-            facts = _facts(run) if is_one_part(id_) and run.begun else None
+            facts = RunFacts.listed(run) if is_one_part(id_) and run.begun else None
         except (StoreError, OSError):  # removed meanwhile
             facts = None
         if facts is None:
@@ -221,16 +221,6 @@ def _ids(root: Path) -> list[str]:
             return [entry.name for entry in entries if not entry.name.startswith(".")]
     except OSError:
         return []
-
-
-def _facts(run: Run) -> RunFacts:
-    """Return a run's facts; what is whole, as nearly all are, is read once."""
-    try:
-        facts = RunFacts.from_run(run)
-        facts.sections  # noqa: B018  read with the rest, and torn with it
-        return facts
-    except StoreError:
-        return RunFacts.listed(run)
 
 
 def _age(read: _Read) -> tuple[str, str]:

@@ -9,6 +9,7 @@ import json
 import pytest
 
 from sage_cli.cli.console import console
+from sage_cli.store import metrics
 from sage_cli.store.metrics import MetricsFile
 from sage_cli.store.run import Runs, record_evaluation
 
@@ -128,12 +129,16 @@ def test_a_base_and_a_policy_are_compared_by_what_both_have_settings_of(sage, ma
     assert "guide.tau" not in said
 
 
-def test_the_list_reads_the_last_record_of_each_run_alone(sage, made, monkeypatch):
+def test_the_list_parses_the_last_record_of_each_run_alone(sage, made, monkeypatch, caplog):
     def whole(_):
-        raise AssertionError("all records were read for one step")
+        raise AssertionError("all records were parsed for one step")
 
     monkeypatch.setattr(MetricsFile, "read", whole)
+    monkeypatch.setattr(metrics, "END_BYTES", 80)  # as if the file were large
+    changed = made[0].metrics.path
+    changed.write_text(changed.read_text().replace("0.125", "0.875"))
     typed = sage("runs", "list")
+    assert f"{changed.name} has been changed since its training ended" in caplog.text
     assert typed.code == 0
     for run in made:
         (line,) = (line for line in typed.stdout.splitlines() if run.id in line)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sage_cli.store.run import Runs
+from sage_cli.store.run import Run, Runs
 from sage_cli.store.run_facts import (
     Entry,
     RunFacts,
@@ -150,3 +150,14 @@ def test_runs_are_told_apart_by_the_settings_that_differ(tmp_path, settings, nam
 def test_columns_that_tell_apart_are_few_and_seeds_are_among_them(tmp_path):
     many = [("rl", {f"rl.s{n}": place for n in range(20)} | {"rl.seed": place}) for place in (1, 2)]
     assert telling_apart(facts(tmp_path, *many)) == [*(f"rl.s{n}" for n in range(6)), "rl.seed"]
+
+
+def test_what_is_whole_is_read_once(tmp_path, monkeypatch):
+    run = Run(tmp_path / "rl-dapo-01234567")
+    with run.recording({"rl": {"steps": 1}}, kind="rl", parent=None, seed=1):
+        run.metrics.append({"step": 1})
+    names, read = [], Run._read
+    monkeypatch.setattr(Run, "_read", lambda self, name: names.append(name) or read(self, name))
+    assert RunFacts.listed(run).settings == {"rl.steps": 1}
+    # the records are compared with the manifest's hash if they are read whole
+    assert sorted(names) == ["config.json", "manifest.json", "manifest.json"]
