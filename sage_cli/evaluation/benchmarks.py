@@ -115,11 +115,12 @@ def refuse_unnamed(config: SageConfig, setting: str) -> None:
     )
 
 
+_WORD = r"[^\W\d_]{2}\w*(?:['’.-]+\w+)*['’.-]*"
 _READABLE = {
     "number": r"[-+]?\\?\$?[\d,]*\.?\d+(?:[eE][-+]?\d+)?\s*\\?%?",
     "choice": r"(?:\\text\w*\{)?\(?[A-Z]\)?\}?",
     "assignment": r"[^=<>]*[^\W\d_]\S*\s*=.+",
-    "word": r"(?:\\text\w*\{)?(?:[^\W\d_]{2,}['’.-]*\w*\s*){1,4}\}?",
+    "word": rf"(?:\\text\w*\{{)?{_WORD}(?:\s+{_WORD}){{0,3}}\s*\}}?",
     "formula": r".*[\d\\^_+*/=<>(\[|-].*|[^\W_]{1,4}",
 }
 _DOUBTFUL = {

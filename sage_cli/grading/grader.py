@@ -42,7 +42,7 @@ class Grader:
 
     `judge` is the kind of answer, `mode` the strictness of mathematics (`strict` or `math-verify`),
     `tolerance` is relative and None where answers must be exact. `extract` is the place of the
-    answer (see `extract.py`); `boxed` is short for `extract="boxed"`. `unfinished` says what a
+    answer (see `grades.extract`); `boxed` is short for `extract="boxed"`. `unfinished` says what a
     completion is that ends inside a thought. A pair has `timeout_s` whole
     seconds, and a worker may grow by `memory_mb`. Workers start with the first pair that needs
     one. `identity` is all of that but the number of workers: the key of stored grades.
@@ -129,7 +129,7 @@ class Grader:
         for pair, status in zip(undecided, self._full(undecided), strict=True):
             judged[pair] = status
             if status != "error":
-                self._remember(pair, status)
+                self._remember((pair[0], pair[1].strip()), status)
         return [
             Grade(
                 ("wrong" if self._is_cut(completion) else "unparseable") if gold else "error", None

@@ -195,7 +195,7 @@ def find(name: str) -> Entry:
     if name in _SHIPPED:
         return _SHIPPED[name]
     whole, _, settings = name.partition(":")
-    if settings and isinstance(entry := find(whole), Generated):
+    if settings and "/" not in whole and isinstance(entry := find(whole), Generated):
         return replace(entry, settings=settings)
     by_name = entries()
     if name in by_name:

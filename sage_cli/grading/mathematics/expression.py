@@ -21,6 +21,7 @@ from sage_cli.grading.mathematics.values import (
     LOCK,
     Arithmetic,
     Value,
+    as_float,
     close,
     equal_bits,
     is_finite,
@@ -48,6 +49,7 @@ _TOKEN = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+|\\[A-Za-z]+|\\.|[^\s])")
 _CONSTANTS = ("π", "e", "i")
 _IMAGINARY = re.compile(r"(?<!\\)\b(?:[A-Za-z]*i[A-Za-z]*)|\\cis")
 _CLOSES = {"(": ")", "{": "}", "[": "]"}
+_OF_FRACTION = ("{", "}", r"\frac")
 _ARGUMENT = re.compile(r"\(\d+\)")
 """I(0) and x(2) are values of a function: nobody writes a number behind its factor."""
 _DIFFERENTIAL = re.compile(r"(d|\\partial)(?:\^\{?(?:\d+|[nk])\}?)?(.*)")
@@ -225,7 +227,7 @@ class _Parser:
             return self._function(token)
         if token in _OPERATORS:
             choose, members = _OPERATORS[token], self.arguments()
-            return lambda at: choose(member(at) for member in members)
+            return lambda at: choose((member(at) for member in members), key=as_float)
         return self._symbol(token)
 
     def fraction(self) -> Evaluate:
@@ -267,7 +269,7 @@ class _Parser:
         if self.next == r"\frac" and token.isdigit():  # 1\frac{4}{5} is a mixed number
             place, symbols = self.place, set(self.symbols)
             part = self.atom()
-            if all(t.isdigit() or t in r"{}\frac" for t in self.tokens[place : self.place]):
+            if all(t.isdigit() or t in _OF_FRACTION for t in self.tokens[place : self.place]):
                 return lambda at: at.total([value, part(at)])
             self.place, self.symbols = place, symbols
         return lambda _: value
@@ -379,17 +381,11 @@ def compare(gold: str, answer: str) -> bool | None:
         return False
     if not all(agreed):
         return None
-    # \\sqrt{1/n} and 1/\\sqrt{n} have other values below 0, but there they are no real functions
+    # \sqrt{1/n} and 1/\sqrt{n} have other values below 0, but there they are no real functions
     largest = max([min(float(n), 1e9) for n in _LITERAL.findall(gold + " " + answer)], default=0)
     within_reals = not _IMAGINARY.search(gold + answer)
     beyond = [_agree(sides, at, literal, within_reals) for at in _points_beyond(symbols, largest)]
     return True if False not in beyond and beyond.count(True) >= _POINTS else None
-
-
-def differ(gold: str, answer: str) -> bool | None:
-    """Return True if the values differ, False if they are equal; None where they are unknown."""
-    same = compare(gold, answer)
-    return None if same is None else not same
 
 
 def _points_beyond(symbols: frozenset[str], largest: float) -> Iterator[Point]:

@@ -95,9 +95,9 @@ _BACK = {
 AS_LATEX = str.maketrans(_BACK)
 
 _SYMBOL = re.compile(r"(?:\\[a-z]+ )?\\?[A-Za-z]+(?:_(?:\w|\{\w+\}))?'*(?:\([\w,.+-]*\))?")
-_ARGUMENT = re.compile(r"_(?:\w|\{[^{}]*\})|(?<=[A-Za-z])\((?:[-+]?[\w.]+,?)+\)")
+_ARGUMENT = re.compile(r"_(?:\w|\{[^{}]*\})|(?<=[A-Za-z])\((?:[-+]?[\w.]++,?)+\)")
 _INSIDE = re.compile(r"_(?:\w|\{[^{}]*\})|(?<=[A-Za-z])\([^()]*\)")
-_QUANTITY = re.compile(r"(?:\\(?!sqrt)[A-Za-z]+|[A-Za-z{}|:/' ])+")
+_QUANTITY = re.compile(r"(?:\\(?!sqrt)[A-Za-z]++|[A-Za-z{}|:/' ])+")
 _FORMATTING = re.compile(
     r"\\(?:begin|end) ?\{[a-z]*\}|\\(?:frac|sqrt|[a-z]*(?:sin|cos|tan|cot|sec|csc)h?|ln|log|exp|"
     r"cis|max|min|binom|text|dot|ddot|vec|hat|bar|overline|langle|rangle)(?![A-Za-z])"

@@ -43,7 +43,7 @@ class Arithmetic:
 
     def __init__(self, digits: int, symbols: dict[str, Value]) -> None:
         _MP.dps = digits
-        self.symbols = {name: _float(value) for name, value in symbols.items()}
+        self.symbols = {name: as_float(value) for name, value in symbols.items()}
         self.digits, self.bits = digits, _MP.prec
         self.lost = self.zeros = self.low = self.high = 0
         self._work = 0.0
@@ -56,8 +56,8 @@ class Arithmetic:
         self.low, self.high = min(self.low, *magnitudes), max(self.high, *magnitudes)
         if all(isinstance(term, Fraction) for term in terms):
             exact = sum(terms, Fraction(0))
-            return exact if is_small(exact) else _float(exact)
-        floats = [_float(term) for term in terms]
+            return exact if is_small(exact) else as_float(exact)
+        floats = [as_float(term) for term in terms]
         result = floats[0]
         for term in floats[1:]:
             result = result + term
@@ -73,11 +73,11 @@ class Arithmetic:
         result: Value = Fraction(1)
         for inverse, value in factors:
             if not (isinstance(result, Fraction) and isinstance(value, Fraction)):
-                result, value = _float(result), _float(value)
+                result, value = as_float(result), as_float(value)
             result = result / value if inverse else result * value
             if isinstance(result, Fraction) and not is_small(result):
-                result = _float(result)
-        return result
+                result = as_float(result)
+        return self._without_noise(result)
 
     def power(self, base: Value, exponent: Value) -> Value:
         """Return base to the exponent: the real power of a negative number, if it has one."""
@@ -100,10 +100,10 @@ class Arithmetic:
         if exponent == 0:
             return Fraction(1)
         self._spend()
-        self._require_bounded(_float(exponent) * _MP.log(_float(base)))
+        self._require_bounded(as_float(exponent) * _MP.log(as_float(base)))
         whole = isinstance(exponent, Fraction) and exponent.denominator == 1
-        degree = int(exponent) if whole else _float(exponent)
-        return self._without_noise(_float(base) ** degree)
+        degree = int(exponent) if whole else as_float(exponent)
+        return self._without_noise(as_float(base) ** degree)
 
     def root(self, value: Value, degree: Value) -> Value:
         """Return the root that `power` gives."""
@@ -115,10 +115,10 @@ class Arithmetic:
             if not 0 <= value <= _MAX_FACTORIAL:
                 raise OverflowError("too many digits")
             exact = Fraction(_factorial(int(value)))
-            return exact if is_small(exact) else _float(exact)
+            return exact if is_small(exact) else as_float(exact)
         self._spend(200)
-        self._require_bounded(_float(value))
-        return _MP.gamma(_float(value) + 1)
+        self._require_bounded(as_float(value))
+        return _MP.gamma(as_float(value) + 1)
 
     def binomial(self, top: Value, bottom: Value) -> Value:
         """Choose `bottom` out of `top`."""
@@ -144,12 +144,12 @@ class Arithmetic:
     def function(self, name: str, value: Value) -> Value:
         """Return the function of mpmath called `name` at `value`; `cis` is e to the i times it."""
         self._spend()
-        self._require_bounded(_float(value))
+        self._require_bounded(as_float(value))
         if name in ("tanh", "coth") and abs(value) < _MAX_FACTORIAL:  # is 1, nearly
             self.low = min(self.low, -int(3 * abs(value)))
         if name == "cis":
-            return self._without_noise(_MP.expj(_float(value)))
-        return self._without_noise(getattr(_MP, name)(_float(value)))
+            return self._without_noise(_MP.expj(as_float(value)))
+        return self._without_noise(getattr(_MP, name)(as_float(value)))
 
     def constant(self, name: str) -> Value:
         """Return the number π, e or i."""
@@ -163,7 +163,7 @@ class Arithmetic:
         """Return the value of a function of which only the name is known: any would do."""
         seed = _MP.mpf(crc32(name.encode())) / 2**32
         self._spend(len(values))
-        shifted = [_float(value) * (seed + n + 1) for n, value in enumerate(values)]
+        shifted = [as_float(value) * (seed + n + 1) for n, value in enumerate(values)]
         return 2 + sum(_MP.cos(value + seed) for value in shifted)
 
     def _spend(self, times: int = 1) -> None:
@@ -210,7 +210,7 @@ def equal_bits(value: Value, other: Value) -> float:
     if isinstance(value, Fraction) and isinstance(other, Fraction):
         difference: Value = value - other
     else:
-        difference = _float(value) - _float(other)
+        difference = as_float(value) - as_float(other)
     if not difference:
         return math.inf
     return max(_magnitude(v) for v in (value, other) if v) - _magnitude(difference)
@@ -221,11 +221,12 @@ def close(gold: Value, answer: Value, tolerance: float | None) -> bool:
     if isinstance(gold, Fraction) and isinstance(answer, Fraction):
         return abs(gold - answer) <= Fraction(tolerance or 0) * abs(gold)
     with LOCK:
-        difference = abs(_float(gold) - _float(answer))
-        return bool(difference <= (tolerance or _RELATIVE) * abs(_float(gold)))
+        difference = abs(as_float(gold) - as_float(answer))
+        return bool(difference <= (tolerance or _RELATIVE) * abs(as_float(gold)))
 
 
-def _float(value: Value) -> Value:
+def as_float(value: Value) -> Value:
+    """Return a fraction as a float of the precision at hand, a float as it is."""
     return _MP.mpf(value.numerator) / value.denominator if isinstance(value, Fraction) else value
 
 

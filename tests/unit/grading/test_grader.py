@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 import threading
-from dataclasses import fields
+from dataclasses import fields, replace
 from importlib.metadata import version
 
 import pytest
@@ -81,6 +81,15 @@ def test_a_pair_is_judged_once_within_a_call_and_across_calls(monkeypatch):
         grader.grade_many([("3", tagged("3"))] * 50 + [("3", f"so {tagged('4')}")] * 50)
         grader.grade_many([("3", tagged("4"))])
     assert judged == ["3", "4"]
+
+
+def test_what_workers_judge_is_remembered_whatever_the_spaces_around_it(monkeypatch):
+    with Grader() as grader:
+        gold, answer = r"-\infty", r"\infty"
+        first = grader.grade(gold, tagged(f" {answer} "))
+        monkeypatch.setattr(grader.pool, "run", lambda *_: pytest.fail("judged again"))
+        assert grader.grade(gold, tagged(answer)) == replace(first, extracted=answer)
+        assert grader.grade(gold, tagged(f"\n{answer}")).status == first.status
 
 
 def test_the_memory_of_grades_is_bounded(monkeypatch):

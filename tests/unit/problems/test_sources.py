@@ -228,6 +228,8 @@ def test_a_declared_data_set_is_named_by_its_own_name():
         load_training_problems(DataSection(rl={"name": "openai/gsm8k"}))
     (source,) = members("openai/gsm8k/main:train")
     assert (source.hub, source.config, source.splits) == ("openai/gsm8k", "main", ("train",))
+    (source,) = members("HuggingFaceH4/MATH-500:test")
+    assert (source.config, source.splits, source.question) == (None, ("test",), ())
 
 
 def test_a_path_that_is_there_is_no_name_of_the_hub(tmp_path, monkeypatch):

@@ -41,6 +41,7 @@ def value(text):
         ("5!", Fraction(120)),
         (r"\binom{5}{2}", Fraction(10)),
         ("|2-5|", Fraction(3)),
+        (r"\max(2, \sqrt{3})", Fraction(2)),
     ],
 )
 def test_rational_values_are_exact(text, expected):
@@ -110,6 +111,8 @@ def test_no_value_is_better_than_a_runaway(text):
         (r"\binom{2n}{n}", r"\frac{(2n)!}{n!^2}", True),
         (r"\cos x+i\sin x", "e^{ix}", True),
         (r"\max(a,b)", r"\frac{a+b+|a-b|}{2}", True),
+        # whose letters are those of \frac
+        (r"2\frac{a}{c}", r"\frac{2a}{c}", True),
         ("f(n+1)", "nf+f", False),
         ("f(n+1)", "f(1+n)", True),
     ],

@@ -30,3 +30,16 @@ def test_each_form_is_told_apart(texts, symbol, quantity, name):
     for text in map(normalise, texts):
         assert (is_symbol(text), is_quantity(text)) == (symbol, quantity), text
         assert name is None or is_name(text) is name, text
+
+
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize(
+    ("text", "quantity", "name"),
+    [
+        (r"\beta" * 300 + "1", False, False),
+        (f"f({'1' * 900}!)", True, False),
+        (f"P({'ab' * 900}|X)", True, True),
+    ],
+)
+def test_no_form_takes_long_to_tell(text, quantity, name):
+    assert (is_symbol(text), is_quantity(text), is_name(text)) == (False, quantity, name)
