@@ -18,7 +18,6 @@ from typing import Any
 
 import yaml
 
-from sage_cli.config.layers import leaves
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.json_value import json_value
 from sage_cli.store.files import checked, storing, with_checksum, write_text
@@ -77,6 +76,8 @@ _NOTHING: Mapping[str, Any] = {}
 @lru_cache(maxsize=4096)
 def _section(name: str, text: str) -> Mapping[str, Any]:
     """Return the settings of a section's JSON by dotted name."""
+    from sage_cli.config.layers import leaves
+
     return {intern(key): value for key, value in leaves({name: json_value(text)})}
 
 
