@@ -63,7 +63,7 @@ def question(body: str, asked: str) -> str:
 
 def written(number: Fraction) -> str:
     """Return a whole number or an exact decimal without trailing zeros."""
-    return str(number.numerator) if number.denominator == 1 else f"{float(number):g}"
+    return str(number.numerator) if number.denominator == 1 else str(float(number))
 
 
 def asdiv() -> Iterator[dict[str, str]]:
@@ -86,7 +86,7 @@ def svamp() -> Iterator[tuple[str, dict[str, str]]]:
                 row["Body"].strip(),
                 {
                     "question": asked,
-                    "working": working.replace(".0", ""),
+                    "working": re.sub(r"\.0(?!\d)", "", working),
                     "gold": written(gold),
                 },
             )
