@@ -146,9 +146,14 @@ def load_model(
                 model.resize_token_embeddings(rows, mean_resizing=False)
             model = PeftModel.from_pretrained(model, str(path), is_trainable=trainable)
             _name_base(model, base)
-    whole = model.get_base_model() if has_adapter else model
+    whole = causal_of(model)
     _settle(whole, (kernels or {}).get("attn_implementation"))
     return model
+
+
+def causal_of(model: Any) -> Any:
+    """Return the causal language model inside an adapter; one without an adapter as it is."""
+    return model.get_base_model() if hasattr(model, "get_base_model") else model
 
 
 def outline(path: str | Path, *, trust_remote_code: bool = False) -> Any:

@@ -23,6 +23,7 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import causal_mask_function
 
 from sage_cli.errors import SamplingError
+from sage_cli.models.loading import causal_of
 from sage_cli.models.memory import sampling, shape_in
 from sage_cli.sampling.sampler import length_obstacles
 
@@ -346,7 +347,7 @@ class MemoryModel:
 
     def __init__(self, model: Any, reach: int) -> None:
         self._model, self._reach = model, reach
-        whole = model.get_base_model() if hasattr(model, "peft_config") else model
+        whole = causal_of(model)
         self.device, self.name = model.device, type(whole).__name__
         self.layers = int(model.config.get_text_config().num_hidden_layers)
         self._takes = frozenset(signature(whole.forward).parameters)

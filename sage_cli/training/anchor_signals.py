@@ -15,6 +15,7 @@ from trl.trainer.utils import add_fused_lm_head
 from sage_cli.errors import TrainingError
 from sage_cli.guides.divergences import head_kl, log_ratio
 from sage_cli.guides.guide import ROW_SIGNALS, Guide, Known, Signals
+from sage_cli.models.loading import causal_of
 from sage_cli.models.memory import TILE_STATES
 from sage_cli.models.signals import tilted_temperature
 
@@ -57,7 +58,7 @@ def tilting(
     on the hidden states of the same pass. `tilted` gets those of all passes, below each other.
     `in_float32` computes logits so, as the trainer does.
     """
-    causal = model.get_base_model() if hasattr(model, "get_base_model") else model
+    causal = causal_of(model)
     heads = {}
     for exponent in exponents:
         heads[exponent] = _Head(causal)
@@ -271,7 +272,7 @@ def _listening(
     model: Any, read: Callable[[Tensor], tuple[Tensor, ...]]
 ) -> Iterator[list[tuple[Tensor, ...]]]:
     """Give what `read` says of the backbone's states in each pass of `completions_alone`."""
-    causal = model.get_base_model() if hasattr(model, "get_base_model") else model
+    causal = causal_of(model)
     passes: list[tuple[Tensor, ...]] = []
 
     def keep(_module: Any, _inputs: Any, output: Any) -> None:

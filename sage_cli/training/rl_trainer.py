@@ -22,6 +22,7 @@ from sage_cli.guides import Signals
 from sage_cli.methods.formulas import AdvantageInputs, Measure, Texts, Update, checked
 from sage_cli.methods.hooks import Batch, Generated, Hooks, Row
 from sage_cli.methods.method import OnlineMethod
+from sage_cli.models.loading import causal_of
 from sage_cli.sampling.stopping import Stopping
 from sage_cli.settings.own_code import load_plugin
 from sage_cli.settings.sections.training import AnchorSection
@@ -428,7 +429,7 @@ class RlTrainer(SealedCheckpoints, AnchoredTrainer):
 def hidden_measures(trainer: Any, batch: dict[str, Any], measure: Measure) -> Tensor:
     """`measure` of each of this process's completions, on the last layer's normed states."""
     model = trainer.accelerator.unwrap_model(trainer.model)
-    decoder = (model.get_base_model() if hasattr(model, "get_base_model") else model).base_model
+    decoder = causal_of(model).base_model
     ids, mask = whole_texts(batch)
     lengths = batch["completion_mask"].sum(dim=1).tolist()
     tokens, measures = batch["completion_ids"].shape[1], []
