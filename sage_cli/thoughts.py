@@ -5,6 +5,11 @@ from __future__ import annotations
 OPEN, CLOSE = "<think>", "</think>"
 
 
+def unmarked(text: str) -> str:
+    """Return a worked solution without the marks of its thought."""
+    return text.replace(OPEN, "").replace(CLOSE, "").strip()
+
+
 def is_open(text: str) -> bool:
     """Return True if `text` ends inside a thought."""
     return text.rfind(OPEN) > text.rfind(CLOSE)

@@ -11,13 +11,13 @@ from pydantic import Field, field_validator, model_validator
 from sage_cli.errors import DataError
 from sage_cli.methods.method import Beside, HasWorking, Method
 from sage_cli.settings.sections.model import QUESTION
+from sage_cli.thoughts import unmarked
 
 if TYPE_CHECKING:
     from sage_cli.settings.sections.data import SourceSection
 
 HINT = "{hint}"
 _PLACES = re.compile(r"\{(question|hint)\}")
-_THINK = re.compile(r"</?think>")
 
 
 class GuidedDpo(Method):
@@ -111,7 +111,7 @@ class GuidedDpo(Method):
 
         Blank ones aren't counted. None without a solution of two lines.
         """
-        pieces = _THINK.sub("", working or "").strip().split(self.line_end)
+        pieces = unmarked(working or "").split(self.line_end)
         written = [line for line, piece in enumerate(pieces) if piece.strip()]
         if len(written) < 2:
             return None

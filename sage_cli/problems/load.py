@@ -27,6 +27,7 @@ from sage_cli.problems.sources import local_files, open_source, source_identity
 from sage_cli.settings.own_code import named
 from sage_cli.settings.sections.data import DataSection, FieldsSection, SourceSection
 from sage_cli.settings.sections.training import SftSection
+from sage_cli.thoughts import unmarked
 
 log = logging.getLogger(__name__)
 
@@ -234,9 +235,6 @@ def _passages(words: Passage) -> set[Passage]:
     return {words[start : start + N] for start in range(len(words) - N + 1)}
 
 
-THINK = re.compile(r"</?think>")
-
-
 def load_demonstrations(
     data: DataSection, sft: SftSection, length: Callable[[Demonstration], int] | None = None
 ) -> list[Demonstration]:
@@ -291,7 +289,7 @@ def _suitable(
     for problem, working in worked_rows(source, data):
         if source.numeric_only and not is_number(problem.golds[0]):
             continue
-        shown = None if working is None else THINK.sub("", working).strip()
+        shown = None if working is None else unmarked(working)
         demonstration = Demonstration(problem.question, shown, problem.golds[0])
         if length is None or source.max_prompt_share == 1 or length(demonstration) <= longest:
             yield demonstration
