@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
-from sage_cli.methods.hooks import Batch, Hooks, Row, Setup, Trainer
+from sage_cli.methods.hooks import Batch, Hooks, Row, Setup, Trainer, rows_of
 from sage_cli.methods.method import Beside, Loss, PolicyGradient
 
 if TYPE_CHECKING:
@@ -256,7 +256,7 @@ class SecondStage(Hooks):
             scale = trainer.args.steps_per_generation * trainer.accelerator.num_processes
             cuts = [slice(i, min(i + at_once, rows)) for i in range(0, rows, at_once)]
             batch["parts"] = [
-                (scale * (cut.stop - cut.start) / self._rows, _rows(batch, cut)) for cut in cuts
+                (scale * (cut.stop - cut.start) / self._rows, rows_of(batch, cut)) for cut in cuts
             ]
         parts: list[tuple[float, Batch]] = batch["parts"]
         return parts
@@ -280,22 +280,10 @@ class SecondStage(Hooks):
         most = max(1, *gather_object([len(chosen)]))
         lacking = -(-most // slots) * slots - len(chosen)
         index = torch.cat([chosen, chosen.new_zeros(lacking)])
-        batch = _rows(batch, index)
+        batch = rows_of(batch, index)
         batch["completion_mask"] = batch["completion_mask"].clone()
         batch["completion_mask"][len(chosen) :] = 0
         return batch
-
-
-def _rows(batch: Batch, which: slice | Tensor) -> Batch:
-    """Some rows of a batch; what has no rows stays."""
-    from torch import Tensor
-
-    return {
-        name: value[which.to(value.device) if isinstance(which, Tensor) else which]
-        if isinstance(value, Tensor) and value.dim() > 0
-        else value
-        for name, value in batch.items()
-    }
 
 
 def _joined(batches: Sequence[Batch], pad_id: int) -> Batch:

@@ -18,6 +18,23 @@ Batch = dict[str, Any]
 """A generation batch of this process, or some of its rows, as TRL's trainer keeps it."""
 
 
+def has_rows(value: Any) -> bool:
+    """Return True for what a batch has of each row, as its masks, and False for a count of all."""
+    from torch import Tensor
+
+    return isinstance(value, Tensor) and value.dim() > 0
+
+
+def rows_of(batch: Batch, which: slice | Tensor) -> Batch:
+    """Return some rows of a batch, by a slice or their indices; what has no rows stays."""
+    return {
+        name: value[which if isinstance(which, slice) else which.to(value.device)]
+        if has_rows(value)
+        else value
+        for name, value in batch.items()
+    }
+
+
 class HasStatus(Protocol):
     """The grade of one completion."""
 

@@ -17,9 +17,9 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import DynamicLayer
 
+from sage_cli.methods.hooks import Batch, has_rows, rows_of
+from sage_cli.models.loading import causal_of
 from sage_cli.sampling.sampler import length_obstacles
-
-Batch = dict[str, Any]
 
 
 @contextmanager
@@ -31,7 +31,7 @@ def completions_alone(
     `prompts` names each row's prompt, in the order in which passes come to the rows; rows with the
     same name share its pass where that `can_share`. Nothing of the model stays changed.
     """
-    causal = model.get_base_model() if hasattr(model, "get_base_model") else model
+    causal = causal_of(model)
     passes = _Passes(causal, completion, prompts)
     hooks = (
         causal.register_forward_pre_hook(passes.cut_labels, with_kwargs=True),
@@ -85,7 +85,7 @@ class _Passes:
         ids, mask = keywords["input_ids"], keywords["attention_mask"]
         names = self._prompts[self._at : self._at + len(ids)]
         self._at += len(ids)
-        places = {name: place for place, name in reversed(list(enumerate(names)))}
+        places = _first_places(names)
         distinct = sorted(places.values())
         images = keywords.get("pixel_values") is not None
         if len(distinct) == len(ids) or images or keywords.get("output_router_logits"):
@@ -141,13 +141,16 @@ def regrouped(micro_batches: Sequence[Batch]) -> list[Batch]:
     Every micro-batch keeps its number of rows; prompts stay in the order of their first rows.
     """
     names = [name for batch in micro_batches for name in batch["prompt_names_B"].tolist()]
-    first = {name: place for place, name in reversed(list(enumerate(names)))}
+    first = _first_places(names)
     order = torch.tensor(sorted(range(len(names)), key=lambda row: (first[names[row]], row)))
     sizes = [len(batch["prompt_names_B"]) for batch in micro_batches]
-    result: list[Batch] = [dict(batch) for batch in micro_batches]
-    for key, value in micro_batches[0].items():
-        if isinstance(value, Tensor) and value.dim() > 0:
-            whole = torch.cat([batch[key] for batch in micro_batches])[order.to(value.device)]
-            for batch, rows in zip(result, torch.split(whole, sizes), strict=True):
-                batch[key] = rows
-    return result
+    whole = {
+        key: torch.cat([batch[key] for batch in micro_batches]) if has_rows(value) else value
+        for key, value in micro_batches[0].items()
+    }
+    return [rows_of(whole, part_B) for part_B in torch.split(order, sizes)]
+
+
+def _first_places(names: Sequence[int]) -> dict[int, int]:
+    """Return where each name stands first."""
+    return {name: place for place, name in reversed(list(enumerate(names)))}
