@@ -128,18 +128,26 @@ def require_whole_weights(path: str | Path) -> None:
         require_whole_weights(adapter_base(folder))
 
 
-def _whole_size(file: Path) -> int | None:
-    """Return the bytes that a safetensors file has by its header; None where that is none."""
+def _header(file: Path) -> tuple[int, Any]:
+    """Return the bytes before the tensors of a safetensors file, and what they say of each.
+
+    Raises OSError, and ValueError where the file ends before or holds no JSON there.
+    """
     with file.open("rb") as opened:
         length = int.from_bytes(opened.read(8), "little")
         if 8 + length > file.stat().st_size:
-            return None
-        try:
-            header = json_value(opened.read(length))
-            ends = [entry["data_offsets"][1] for key, entry in header.items() if key[:2] != "__"]
-            return 8 + length + max(ends, default=0)
-        except (ValueError, AttributeError, KeyError, TypeError, IndexError):
-            return None
+            raise ValueError("the file ends within its header")
+        return 8 + length, json_value(opened.read(length))
+
+
+def _whole_size(file: Path) -> int | None:
+    """Return the bytes that a safetensors file has by its header; None where that is none."""
+    try:
+        begin, tensors = _header(file)
+        ends = [entry["data_offsets"][1] for key, entry in tensors.items() if key[:2] != "__"]
+        return begin + max(ends, default=0)
+    except (ValueError, AttributeError, KeyError, TypeError, IndexError):
+        return None
 
 
 def require_folder(path: str | Path) -> None:
@@ -222,8 +230,7 @@ def adapter_base(folder: Path) -> str:
 def embedding_rows(adapter: Path) -> int | None:
     """Return the vocabulary of the embedding or head that an adapter brings; None without one."""
     try:
-        with (adapter / "adapter_model.safetensors").open("rb") as file:
-            tensors = json_value(file.read(int.from_bytes(file.read(8), "little")))
+        _, tensors = _header(adapter / "adapter_model.safetensors")
     except (OSError, ValueError):
         return None
     layers = ("embed_tokens.weight", "wte.weight", "embed_in.weight", "lm_head.weight")
