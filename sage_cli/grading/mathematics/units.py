@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from sage_cli.grading.mathematics.notation import words
-from sage_cli.grading.mathematics.wording import CHANGES, is_word
+from sage_cli.grading.mathematics.wording import CHANGES, TEXT, is_word
 
 _UNITS = {
     "meter": ("m metre", "1 length"), "angstrom": ("", "1e-10 length"),
@@ -63,7 +63,6 @@ _FILLERS = re.compile(
     r"|(?<=[A-Za-z]) each$|(?<=[A-Za-z]) of [A-Za-z ]+$"
 )
 _PER = re.compile(r"(?:^| )(?:an?|each|every) (?=[A-Za-z]{2})")
-_TEXT = re.compile(r"\\text ?\{([^{}]*)\}")
 _TEMPERATURE = re.compile(r"° ?[CF]")
 _QUOTIENT = re.compile(r"/|\bper\b")
 _WORD = re.compile(r"[A-Za-z]+")
@@ -82,11 +81,11 @@ def read_unit(text: str, *, spoken: bool = False) -> str | None:
     if not text:
         return ""
     text = _written_out(text)
-    plain = _TEXT.sub(r" \1 ", text)
+    plain = TEXT.sub(r" \1 ", text)
     if not _SHAPE.fullmatch(plain) or CHANGES.search(plain):
         return None
     plain, bare = (
-        _PER.sub(" per ", _FILLERS.sub(" ", part)) for part in (plain, _TEXT.sub(" ", text))
+        _PER.sub(" per ", _FILLERS.sub(" ", part)) for part in (plain, TEXT.sub(" ", text))
     )
     for part in _QUOTIENT.split(plain):
         unknown = [word for word in _WORD.findall(part) if not _is_known(word)]

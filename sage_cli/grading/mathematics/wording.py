@@ -43,7 +43,9 @@ CHANGES = _any_of(_DENYING, _COUNTING, _SMALL, _TENS)
 _LETTERS = re.compile(r"[^\W\d_π]+(?:[ .'-]+[^\W\d_π]+)*\.?")
 _PRODUCT = re.compile(r"[b-df-hj-np-tv-z]{1,4}|[abcxyz]{1,3}")
 """Variables side by side, as in xy and mgh; other bare letters are a word."""
-_TEXT = re.compile(r"\\text ?\{([^{}]*)\}")
+TEXT = re.compile(r"\\text ?\{([^{}]*)\}")
+"""Words within a formula."""
+"""Words within a formula, as the notation writes them."""
 _CODE = re.compile(r"(?=\w*[A-Z])(?!0[xbo])[A-Za-z\d]*[A-Za-z]\d[A-Za-z\d]*", re.ASCII)
 """Letters and digits in an order that counts: 1A2B, H2O."""
 _ARTICLE = re.compile(r"(?:the|an?) (?=[^\W\d]{2})", re.IGNORECASE)
@@ -82,12 +84,12 @@ _POINTS = re.compile(r"(\\(?:angle|triangle) )([A-Z]{2,})")
 
 def same_wording(gold: str, answer: str) -> bool | None:
     """Return True or False if the normalised gold is no formula; None if it is one."""
-    if choice := _CHOICE.fullmatch(_TEXT.sub(r"\1", gold).strip()):
+    if choice := _CHOICE.fullmatch(TEXT.sub(r"\1", gold).strip()):
         return choice[1] == _chosen(answer)
     numerals = _digits(gold), _digits(answer)
     if numerals[0] or (numerals[1] and not _PREFIXED.fullmatch(answer)):
         return numerals[0] == numerals[1]
-    if (text := _TEXT.fullmatch(gold)) and re.search(r"\d", gold):
+    if (text := TEXT.fullmatch(gold)) and re.search(r"\d", gold):
         return text[1] == answer
     if time := _time_of_day(gold):
         same = time == _time_of_day(answer)
@@ -97,8 +99,8 @@ def same_wording(gold: str, answer: str) -> bool | None:
     if points := _POINTS.fullmatch(gold):
         return answer in (gold, f"{points[1]}{points[2][::-1]}")
     if _CODE.fullmatch(gold):
-        return _plain_word(gold) == _plain_word(re.sub(r"[_{}]", "", _TEXT.sub(r"\1", answer)))
-    if text or is_word(_TEXT.sub(r" \1 ", gold).strip()):
+        return _plain_word(gold) == _plain_word(re.sub(r"[_{}]", "", TEXT.sub(r"\1", answer)))
+    if text or is_word(TEXT.sub(r" \1 ", gold).strip()):
         answer = answer.replace(",", "") if gold.isupper() else answer  # A, B, D
         return _plain_word(gold) == _plain_word(answer)
     # words beside digits, as in a date
@@ -107,13 +109,13 @@ def same_wording(gold: str, answer: str) -> bool | None:
 
 def _plain_word(text: str) -> str:
     """Words lose their case, their article and their spaces; a single letter keeps its case."""
-    text = _ARTICLE.sub("", _TEXT.sub(r"\1", text).strip(" {}"), count=1)
+    text = _ARTICLE.sub("", TEXT.sub(r"\1", text).strip(" {}"), count=1)
     return text if len(text) == 1 else re.sub(r"[\s!]|\.(?!\d)", "", text).casefold()
 
 
 def _chosen(answer: str) -> str | None:
     """Return the letter of a choice, with its text or without; None for several or none."""
-    text = " ".join(_TEXT.sub(r" \1 ", answer).split()).replace("( ", "(")
+    text = " ".join(TEXT.sub(r" \1 ", answer).split()).replace("( ", "(")
     if alone := _CHOICE.fullmatch(text):
         return alone[1]
     chosen = _CHOSEN.fullmatch(text)
@@ -133,7 +135,7 @@ def _digits(text: str) -> tuple[str, str] | None:
 
 def _time_of_day(text: str) -> tuple[int, ...] | None:
     """Return hours, minutes and seconds; 4:30 is before noon, as 4:30 a.m. is."""
-    plain = re.sub(r"[\s.]", "", _TEXT.sub(r"\1", text)).lower()
+    plain = re.sub(r"[\s.]", "", TEXT.sub(r"\1", text)).lower()
     match = _TIME.fullmatch({"noon": "12noon", "midnight": "12midnight"}.get(plain, plain))
     if match is None or not (match[2] or match[4]):
         return None
@@ -186,7 +188,7 @@ def stated(text: str) -> str:
     text = _OPENING.sub("", _REMARK.sub("", text), count=1)
     plain = text
     if text.startswith(r"\text{"):
-        plain = " ".join(_TEXT.sub(r" \1 ", text, count=1).split())
+        plain = " ".join(TEXT.sub(r" \1 ", text, count=1).split())
     predicate = _PREDICATE.fullmatch(plain)
     if predicate and predicate["answer"].lower() not in _SUBJECTS:
         return text if CHANGES.search(predicate["rest"]) else predicate["answer"]
