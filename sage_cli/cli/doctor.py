@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from platform import python_version
 from typing import TYPE_CHECKING, Any
 
@@ -145,8 +146,9 @@ def checks(config: SageConfig, init: str | None = None) -> Iterator[Check]:
     if start.is_trained_here:
         yield Check(f"SFT data {config.data.sft.name}", lambda: _demonstrations(config))
     yield Check(f"RL data {config.data.rl.name}", lambda: _problems(config))
-    yield Check("golds", lambda: _golds(config), needed=False)
-    yield Check("characters", lambda: _characters(start, config), needed=False)
+    asked = cache(lambda: _asked(config))
+    yield Check("golds", lambda: _golds(asked(), config), needed=False)
+    yield Check("characters", lambda: _characters(asked(), start), needed=False)
     yield Check("lengths", lambda: _lengths(start, config), needed=False)
     yield Check(f"benchmark {config.evaluation.benchmark}", lambda: _benchmarks(config))
     yield Check("device", lambda: _device(config))
@@ -267,19 +269,18 @@ def _asked(config: SageConfig) -> list[Problem]:
     ]
 
 
-def _golds(config: SageConfig) -> str:
+def _golds(asked: Sequence[Problem], config: SageConfig) -> str:
     """Return the kinds of golds; those of other judges than mathematics are theirs to read."""
     from sage_cli.evaluation.benchmarks import described_golds, judge_of
 
     judge = config.grading.judge
-    asked = _asked(config)
     compared = [p for p in asked if judge_of(p.benchmark, judge)[0] == "math"]
     return described_golds(compared) or "read by a judge of their own"
 
 
-def _characters(start: InitialPolicy, config: SageConfig) -> str:
+def _characters(asked: Sequence[Problem], start: InitialPolicy) -> str:
     """Raise ConfigurationError for characters that vanish from questions and golds."""
-    asked, tokenizer = _asked(config), _tokenizer(start)
+    tokenizer = _tokenizer(start)
     texts = [p.question + "".join(p.golds) for p in asked]
     used = sorted({c for text in texts for c in text if not c.isspace()})
     tokens = tokenizer(used, add_special_tokens=False)["input_ids"]

@@ -82,10 +82,10 @@ def refuse_unread(loaded: Loaded) -> None:
 
     A preset of one's own may serve several choices, so its values are left where one is typed.
     """
-    origins, shipped = loaded.origins, [f"preset {name}" for name in preset_names()]
+    origins, shipped = loaded.origins, [f"{PRESET}{name}" for name in preset_names()]
     chosen = any(origins.get(choice) in _TYPED for choice in _CHOICES)
     for name, origin in origins.items():
-        of_preset = origin.startswith("preset ") and origin.partition(",")[0] not in shipped
+        of_preset = origin.startswith(PRESET) and origin.partition(",")[0] not in shipped
         why = unread(loaded.config, name)
         if why and (origin in _TYPED or (of_preset and not chosen)):
             raise ConfigurationError(
