@@ -92,9 +92,3 @@ def analyses(incomplete: str) -> list[str]:
         return [file.stem.replace("_", "-") for file in declaring]
 
     return _beginning(names, incomplete)
-
-
-def forms(incomplete: str) -> list[str]:
-    """Return the forms of files that `sage samples import` reads."""
-    known = ("lm-eval", "lighteval", "inspect", "jsonl")
-    return _beginning(lambda: known, incomplete)

@@ -9,10 +9,10 @@ from pathlib import Path
 from sage_cli.cli.training_run import InitialPolicy
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
+from sage_cli.evaluation import counted_files
 from sage_cli.evaluation.evaluate import Evaluated, Evaluation, EvaluationStage, evaluation_folder
 from sage_cli.evaluation.stored import stored_counts
-from sage_cli.file_hash import file_hash
-from sage_cli.metrics import Counts, Curve, curve, curve_ks, parse_ks, read_counts
+from sage_cli.metrics import Counts, Curve, curve, curve_ks
 from sage_cli.metrics.intervals import Resampling
 from sage_cli.models.policy import NO_LABELS, Labels, NoRunsError, Policy, chosen_policies
 from sage_cli.models.stages import Stage
@@ -20,11 +20,9 @@ from sage_cli.progress import Progress
 from sage_cli.reports.document import Report, report_folder
 from sage_cli.reports.evaluation import evaluation_document
 from sage_cli.reports.passk import Line, passk_document
-from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.published import published_scores
 from sage_cli.settings.sections.evaluation import EvaluationSection
 from sage_cli.store.files import identity_of
-from sage_cli.store.manifest import surroundings
 from sage_cli.store.run import Runs
 
 
@@ -112,24 +110,33 @@ def measure_passk(models: NamedModels, progress: Progress, *, train: bool = Fals
 
 
 def passk_of_files(
-    files: Sequence[Path], k: str | None, evaluation: EvaluationSection, root: Path
+    files: Sequence[counted_files.CountedFile],
+    labels: Labels,
+    k: str | None,
+    evaluation: EvaluationSection,
+    root: Path,
 ) -> Report:
     """Curves from anybody's counts or samples, one file a curve; no model is needed.
 
     `k` says which ks the table shows, without it every k up to the smallest number of samples.
     """
-    counts = [read_counts(path) for path in files]
-    n = min(int(of_file.n_P.min()) for of_file in counts)
-    ks = parse_ks(k or f"1..{n}", n)
+    ks = counted_files.ks_of_files(files, k, "1..n")
+    curve_at = curve_ks(min(int(file.counts.n_P.min()) for file in files), ks)
     lines = [
-        Line(path.stem, "counted elsewhere", _curve([of_file], curve_ks(n, ks), evaluation))
-        for path, of_file in zip(files, counts, strict=True)
+        Line(
+            labels.get(str(file.path), label),
+            file.task or "counted elsewhere",
+            _curve([file.counts], curve_at, evaluation),
+        )
+        for file, label in zip(files, counted_files.file_labels(files), strict=True)
     ]
-    hashes = {str(path): file_hash(path) for path in files}
-    identity = identity_of("passk", list(hashes.values()))
-    folder = report_folder(root, f"passk-{files[0].stem}-{identity[:8]}")
-    provenance = replace(Provenance.here(surroundings()), files=hashes)
-    return passk_document(lines, provenance, ks).write(folder)
+    provenance = counted_files.provenance_of_files(files)
+    identity = identity_of(
+        "passk", [*(provenance.files or {}).values(), counted_files.file_notes(files)]
+    )
+    folder = report_folder(root, f"passk-{files[0].path.stem}-{identity[:8]}")
+    document = passk_document(lines, provenance, ks)
+    return replace(document, notes=tuple(counted_files.file_notes(files))).write(folder)
 
 
 def _curve(counts: Sequence[Counts], ks: Sequence[int], evaluation: EvaluationSection) -> Curve:
