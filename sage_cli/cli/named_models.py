@@ -131,9 +131,7 @@ def passk_of_files(
         for file, label in zip(files, counted_files.file_labels(files), strict=True)
     ]
     provenance = counted_files.provenance_of_files(files)
-    identity = identity_of(
-        "passk", [*(provenance.files or {}).values(), counted_files.file_notes(files)]
-    )
+    identity = identity_of("passk", [*(provenance.files or {}).values()])
     folder = report_folder(root, f"passk-{files[0].path.stem}-{identity[:8]}")
     document = passk_document(lines, provenance, ks)
     return replace(document, notes=tuple(counted_files.file_notes(files))).write(folder)

@@ -67,9 +67,7 @@ def read_counted_files(names: Sequence[str], scores: Sequence[str] = ()) -> list
 
 def _read(path: Path, score: str | None) -> CountedFile:
     if not path.is_file():
-        raise DataError(
-            f"there is no file {path}", "check the path; files stand beside no runs or models"
-        )
+        raise DataError(f"there is no file {path}", "check the path; files stand beside no runs")
     try:
         detected(path)
     except DataError:

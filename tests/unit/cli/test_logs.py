@@ -69,8 +69,8 @@ def answer(sage: Sage, *words: object) -> dict[str, Any]:
     ("file", "label", "benchmark", "curve"),
     [
         # one right of four a problem
-        (INSPECT, "mockllm/model", "toy", [0.25, 0.5, 0.75, 1.0]),
-        (LM_EVAL, "acme/toy", "toy", [0.08]),
+        (INSPECT, "model", "toy", [0.25, 0.5, 0.75, 1.0]),
+        (LM_EVAL, "toy", "toy", [0.08]),
         (LIGHTEVAL, "lighteval", "toy4|0", [0.06]),
     ],
 )
@@ -104,14 +104,14 @@ OTHER_WORDS = [(id_, f"Question: {question}\nAnswer:", gold) for id_, question, 
         # texts that differ by blanks are one text, whatever the ids
         (FOUR, [(f"x{i}", q.replace("=", " = "), g) for i, q, g in FOUR], 0, "no problem"),
         (FOUR, [(f"x{i}", f" {q}\n", None) for i, q, _ in FOUR], 3, None),
-        (MORE, FOUR, 3, "a.json alone has 1 problem: 4"),
-        (FOUR, [*MORE, ("5", "q", "r")], 3, "b.json alone has 2 problems: 4, 5"),
+        (MORE, FOUR, 3, "left out of a.json: 1 problems, 4"),
+        (FOUR, [*MORE, ("5", "q", "r")], 3, "left out of b.json: 2 problems, 4, 5"),
         # another prompt: an id is believed where golds agree
-        (FOUR, OTHER_WORDS, 3, "3 problems are the same by their ids and golds"),
+        (FOUR, OTHER_WORDS, 3, "3 problems matched by id and gold"),
         (FOUR, [*OTHER_WORDS[:2], ("3", "Question: 1+3=?", "5")], 0, "no problem"),
         (FOUR, [(i, q, None) for i, q, _ in OTHER_WORDS], 0, "no problem"),
         # an id that means another problem whose text is there
-        (FOUR, [("2", "1+1=?", "2"), ("1", "1+2=?", "3")], 2, "a.json alone has 1 problem: 3"),
+        (FOUR, [("2", "1+1=?", "2"), ("1", "1+2=?", "3")], 2, "left out of a.json: 1 problems, 3"),
     ],
 )
 def test_problems_are_matched_by_text_or_by_id_and_gold(
@@ -123,11 +123,11 @@ def test_problems_are_matched_by_text_or_by_id_and_gold(
     if told:
         assert told in typed.words
     else:
-        assert "alone" not in typed.words
+        assert "left out of" not in typed.words
     if shared:
         found = answer(sage, "compare", *files, "--k", "1")["comparisons"]["sums"]
         assert found["difference"]["mean"][0] == 0.5
-        assert [side["name"] for side in found["sides"]] == ["acme/a", "acme/b"]
+        assert [side["name"] for side in found["sides"]] == ["a", "b"]
 
 
 def test_ids_of_two_tasks_are_two_problems(sage: Sage) -> None:
@@ -173,7 +173,7 @@ def test_scores_and_temperatures_that_differ_are_told(sage: Sage) -> None:
     lm_eval("b.jsonl", FOUR, **both, arguments=[["1+1=?", {"temperature": 0.6}]])
     words = ("compare", inspect("i.json", FOUR, [1]), "a.jsonl")
     typed = sage(*words)
-    assert "the scores differ: match, strict,none" in typed.words
+    assert "differ in score: match, strict,none" in typed.words
     assert "scores not taken: loose,none" in sage(*words, "--notes").words
     mean = [
         answer(sage, *words, *scores)["comparisons"]["sums"]["difference"]["mean"][0]
@@ -185,10 +185,10 @@ def test_scores_and_temperatures_that_differ_are_told(sage: Sage) -> None:
 @pytest.mark.parametrize(
     ("words", "cause", "next_step"),
     [
-        ("passk one.json --k 4", "one.json has 1 sample of problem 1", "--epochs 4"),
-        ("compare four.json one.json --k 1,4", "one.json has 1 sample of problem 1", "--epochs 4"),
-        ("compare four.json failed.json --k 4", "failed.json has 2 samples of problem 2", "4"),
-        ("passk mine.jsonl --k 8", "pass@8 is undefined: mine.jsonl has 2 samples", "up to 2"),
+        ("passk one.json --k 4", "1 sample of problem 1 in one.json", "--epochs 4"),
+        ("compare four.json one.json --k 1,4", "1 sample of problem 1 in one.json", "--epochs 4"),
+        ("compare four.json failed.json --k 4", "2 samples of problem 2 in failed.json", "up to 2"),
+        ("passk mine.jsonl --k 8", "pass@8 is undefined with 2 samples", "up to 2"),
         ("passk repeats.jsonl", "one response of each document", "sage samples import"),
         ("passk f1.json", "match (no verdict: 0.37)", "--score"),
         ("compare four.json f1.json", "match (no verdict: 0.37)", "--score"),
@@ -196,8 +196,8 @@ def test_scores_and_temperatures_that_differ_are_told(sage: Sage) -> None:
         ("passk four.json --score f1", "no score 'f1'", "its scores are match"),
         ("passk four.json one.json --score a --score b --score c", "3 scores for 2 files", "once"),
         ("passk plain.jsonl", "plain.jsonl doesn't say which samples are right", "correct"),
-        ("passk four.json rl-dapo", "rl-dapo is no file", "sage compare"),
-        ("compare four.json rl-dapo", "rl-dapo is no file", "samples import"),
+        ("passk four.json rl-dapo", "there is no file rl-dapo", "beside no runs"),
+        ("compare four.json rl-dapo", "there is no file rl-dapo", "beside no runs"),
         ("passk four.json --n 8", "--n", "leave it out"),
         ("passk four.json --dry-run", "--dry-run", "leave it out"),
         ("compare four.json mine.jsonl --limit 2", "--limit", "leave it out"),
