@@ -51,7 +51,6 @@ def bash(line: str) -> list[str]:
         ("sage rl --set rl.stop", ["rl.stop_when_stuck="]),
         ("sage config explain rl.stop", ["rl.stop_when_stuck"]),
         ("sage analyze maj", ["majority"]),
-        ("sage samples import x --from l", ["lm-eval", "lighteval"]),
         ("sage passk zz", []),
     ],
 )
