@@ -151,7 +151,7 @@ def _estimate(
     """Return the estimate of `_resampled` rows: all problems, without each of them, resampled."""
     difference = float(gap.difference_R[0])
     if np.isnan(difference):
-        return NotReached("no temperature reaches it")
+        return NotReached("no point of a curve reaches it")
     rest = slice(1 + problems, None)
     unreached = int(np.isnan(gap.difference_R[rest]).sum())
     left_out_P = gap.difference_R[1 : rest.start]

@@ -61,7 +61,7 @@ def test_what_is_not_reached_says_so():
         }
     )
     row, best = found.tables[-1].rows  # without an initial policy two targets
-    assert "no temperature reaches it" in row.cells
+    assert "no point of a curve reaches it" in row.cells
     assert best.cells[3].value == pytest.approx(0.1)  # .8 less .7
 
 
