@@ -180,6 +180,8 @@ class AnalysisOptions(Section):
     """Prefixes of ids."""
     delta: str | None = None
     patterns: Path | None = None
+    alpha: str | None = None
+    survival: bool | None = None
 
 
 class Analysis(Section):
