@@ -162,9 +162,13 @@ def compare(
     labels: SideLabels = (None, None),
 ) -> Report:
     """Measure what the sample sets of runs and models lack, compare, and write the report."""
-    from sage_cli.models.compatibility import refuse_several_methods, unchecked
+    from sage_cli.models.compatibility import (
+        own_control_note,
+        refuse_several_methods,
+        unchecked,
+    )
     from sage_cli.models.policy import refuse_equal_labels
-    from sage_cli.reports.comparison_report import comparison_document
+    from sage_cli.reports.comparison_report import comparison_document, unchecked_notes
     from sage_cli.store.run import Runs
 
     model, runs = evaluation.config.model, Runs(evaluation.config.run.root)
@@ -187,7 +191,9 @@ def compare(
             a, b, counts.__getitem__, ks, _resampling(config), labels=labels, bases=bases
         )
         unknown = [label for side in sides for label in unchecked(side, runs)]
-        document = comparison_document(comparisons, provenance, unknown)
+        notes = own_control_note(sides[0], sides[1], runs)
+        notes = notes or own_control_note(sides[1], sides[0], runs)
+        document = comparison_document(comparisons, provenance, [*notes, *unchecked_notes(unknown)])
         return document.write(_folder(config, comparisons, ks))
 
 
@@ -205,7 +211,7 @@ def compare_files(
     Raises DataError where they have none.
     """
     from sage_cli.evaluation import counted_files
-    from sage_cli.reports.comparison_report import comparison_document
+    from sage_cli.reports.comparison_report import comparison_document, unchecked_notes
 
     names = (*a, *b)
     with progress.doing("reading files"):
@@ -225,10 +231,9 @@ def compare_files(
             *sides, counts.__getitem__, ks, _resampling(config), labels=labels
         )
         unknown = [name for side in (a, b) if len(side) > 1 for name in side]
-        document = comparison_document(comparisons, provenance, unknown)
-        notes = (*matching, *counted_files.file_notes(files), *document.notes)
-        data = {**document.data, "unmatched": unmatched}
-        document = replace(document, notes=notes, data=data)
+        notes = [*unchecked_notes(unknown), *matching, *counted_files.file_notes(files)]
+        document = comparison_document(comparisons, provenance, notes)
+        document = replace(document, data={**document.data, "unmatched": unmatched})
         return document.write(_folder(config, comparisons, ks))
 
 
