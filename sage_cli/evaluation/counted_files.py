@@ -174,7 +174,7 @@ def ks_of_files(files: Sequence[CountedFile], ks: str | None, default: str) -> t
     Raises ConfigurationError for a k that a file's samples don't allow.
     """
     fewest = min(files, key=lambda file: file.counts.n_P.min())
-    n, problem = fewest.counts.n_P.min(), fewest.counts.problem_ids[fewest.counts.n_P.argmin()]
+    n, problem = min(zip(fewest.counts.n_P.tolist(), fewest.counts.problem_ids, strict=True))
     *_, k = parsed = parse_ks(ks or default.replace("n", str(n)))
     if k > n:
         raise ConfigurationError(
