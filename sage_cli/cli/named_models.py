@@ -10,6 +10,7 @@ from sage_cli.cli.training_run import InitialPolicy
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation import counted_files
+from sage_cli.evaluation.counted_files import file_labels
 from sage_cli.evaluation.evaluate import Evaluated, Evaluation, EvaluationStage, evaluation_folder
 from sage_cli.evaluation.stored import stored_counts
 from sage_cli.metrics import Counts, Curve, curve, curve_ks
@@ -129,13 +130,16 @@ def passk_of_files(
     """
     ks = counted_files.ks_of_files(files, k, "1..n")
     curve_at = curve_ks(min(int(file.counts.n_P.min()) for file in files), ks)
-    lines = [
-        Line(
-            labels.get(str(file.path), label),
-            file.task or "counted elsewhere",
-            _curve([file.counts], curve_at, evaluation),
+    typed = {Path(name): label for name, label in labels.items()}
+    names = [typed.get(file.path, own) for file, own in zip(files, file_labels(files), strict=True)]
+    if repeated := [name for name in names if names.count(name) > 1]:
+        raise ConfigurationError(
+            f"{len(repeated)} files would be called '{repeated[0]}'",
+            "name each file once, or label it as FILE=Label",
         )
-        for file, label in zip(files, counted_files.file_labels(files), strict=True)
+    lines = [
+        Line(name, file.task or "counted elsewhere", _curve([file.counts], curve_at, evaluation))
+        for file, name in zip(files, names, strict=True)
     ]
     provenance = counted_files.provenance_of_files(files)
     identity = identity_of("passk", [*(provenance.files or {}).values()])

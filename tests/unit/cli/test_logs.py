@@ -192,6 +192,8 @@ def test_scores_that_differ_are_told(sage: Sage) -> None:
         ("passk four.json --score f1", "no score 'f1'", "its scores are match"),
         ("passk four.json one.json --score a --score b --score c", "3 scores for 2 files", "once"),
         ("passk plain.jsonl", "plain.jsonl doesn't say which samples are right", "correct"),
+        ("passk four.json four.json", "2 files would be called 'four.json'", "FILE=Label"),
+        ("passk four.json=X ./one.json=X", "2 files would be called 'X'", "FILE=Label"),
         ("passk four.json rl-dapo", "there is no file rl-dapo", "beside no runs"),
         ("compare four.json rl-dapo", "there is no file rl-dapo", "beside no runs"),
         ("passk four.json --n 8", "--n", "leave it out"),
