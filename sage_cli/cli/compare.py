@@ -162,11 +162,7 @@ def compare(
     labels: SideLabels = (None, None),
 ) -> Report:
     """Measure what the sample sets of runs and models lack, compare, and write the report."""
-    from sage_cli.models.compatibility import (
-        own_control_note,
-        refuse_several_methods,
-        unchecked,
-    )
+    from sage_cli.models.compatibility import own_control_note, refuse_several_methods, unchecked
     from sage_cli.models.policy import refuse_equal_labels
     from sage_cli.reports.comparison_report import comparison_document, unchecked_notes
     from sage_cli.store.run import Runs

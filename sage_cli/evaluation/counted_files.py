@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from textwrap import shorten
@@ -85,8 +85,9 @@ def _read(path: Path, score: str | None) -> CountedFile:
     samples = gathered(log, path)
     problems = {str(row.meta["id"]): row for row in samples.problems.values()}
     rows_by_problem = samples.samples.values()
-    right = (sum(sample.right is True for sample in rows) for rows in rows_by_problem)
-    counts = _counts(problems, map(len, rows_by_problem), right)
+    n = [len(rows) for rows in rows_by_problem]
+    c = [sum(sample.right is True for sample in rows) for rows in rows_by_problem]
+    counts = Counts(tuple(problems), np.array(n), np.array(c))
     return CountedFile(path, counts, problems, replace(log, samples=()))
 
 
@@ -118,11 +119,7 @@ def read_counts(path: Path) -> Counts:
         raise DataError("\n".join(listed), EXPECTED)
     if not n:
         raise DataError(f"{path} holds no rows", EXPECTED)
-    return _counts(n, n.values(), c.values())
-
-
-def _counts(ids: Iterable[str], n: Iterable[int], c: Iterable[int]) -> Counts:
-    return Counts(tuple(ids), np.fromiter(n, int), np.fromiter(c, int))
+    return Counts(tuple(n), np.array([*n.values()]), np.array([*c.values()]))
 
 
 def _counted(row: Mapping[str, Any]) -> tuple[str, int, int, bool]:
