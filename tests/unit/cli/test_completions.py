@@ -13,7 +13,6 @@ from sage_cli.analysis.analyses import ANALYSES
 from sage_cli.cli import completions
 from sage_cli.cli.app import app
 from sage_cli.config.catalogue import settings
-from sage_cli.evaluation.log_formats import FORMATS
 from sage_cli.trials.suites.declaration import suite_names
 
 
@@ -74,7 +73,6 @@ def test_other_shells_are_offered_the_same(shell: str) -> None:
 def test_names_that_are_not_imported_are_those_that_are_known() -> None:
     assert completions.analyses("") == sorted(ANALYSES)
     assert completions.suites("") == suite_names()
-    assert completions.forms("") == list(FORMATS)
     assert [f"{name}=" for name in settings()] == completions.settings("")
 
 
@@ -83,7 +81,7 @@ def test_no_library_of_models_or_pictures_is_imported() -> None:
         "import sys\n"
         "from sage_cli.cli import completions as c\n"
         "for offer in (c.presets, c.methods, c.guides, c.suites, c.benchmarks, c.settings,"
-        " c.analyses, c.forms):\n"
+        " c.analyses):\n"
         "    assert offer('')\n"
         "heavy = {'torch', 'transformers', 'trl', 'matplotlib', 'scipy', 'pandas'}\n"
         "print(sorted(heavy & set(sys.modules)))"

@@ -119,7 +119,7 @@ def test_likelihoods_are_no_completions(tmp_path: Path) -> None:
     row = json.loads(LM_EVAL.read_text().splitlines()[0])
     file = rows(tmp_path / "s.jsonl", {**row, "resps": [[["-1.5", "False"]], [["-2", "False"]]]})
     (sample,) = read_foreign(file).samples
-    assert (sample.text, sample.right) == (None, False)
+    assert (sample.text, sample.right) == (None, row["exact_match"] == 1)
 
 
 def test_requests_of_lm_eval_may_be_a_list(tmp_path: Path) -> None:
