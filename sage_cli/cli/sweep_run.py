@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from contextlib import ExitStack, closing
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.markup import escape
 from typing_extensions import TypedDict
@@ -42,9 +41,6 @@ from sage_cli.trials.search.planned_sweep import Sweep, prepared
 from sage_cli.trials.search.shared import point_config, shared_config
 from sage_cli.trials.search.space import State, StudyTrial
 from sage_cli.trials.task import Replicate, Task, left_and_states
-
-if TYPE_CHECKING:
-    pass
 
 
 class Best(TypedDict):
@@ -122,12 +118,8 @@ def cancel_sweep(sweep: SweepFolder) -> str:
     )
 
 
-def remove_sweep(sweep: SweepFolder) -> list[str]:
-    """Delete the sweep's folder and its study; runs stay. Raises StoreError while it is driven.
-
-    A study in a database that another folder drives, or drove last, stays; returns a sentence for
-    each of these.
-    """
+def remove_sweep(sweep: SweepFolder) -> None:
+    """Delete the sweep's folder and its study; runs stay. Raises StoreError while it is driven."""
     if sweep.driven_by:
         raise StoreError(
             f"{sweep.name} is driven by {sweep.driven_by}",
@@ -139,14 +131,7 @@ def remove_sweep(sweep: SweepFolder) -> list[str]:
             f"end those that run with `scancel {' '.join(sweep.jobs)}`, delete "
             f"{sweep.path / TASKS / 'jobs.json'}, and remove the sweep then",
         )
-    kept = []
-    if url := sweep.state.get("storage"):
-        from sage_cli.trials.search.storage import remove_studies
-
-        others = dict.fromkeys(map(str, remove_studies(url, sweep.name, sweep.known_mark)))
-        kept = [f"its study in the database stays: it is driven by {other}" for other in others]
     sweep.remove()
-    return kept
 
 
 def _best(result: SweepResult, objective: str, sweep: SweepFolder) -> Best:
@@ -234,19 +219,11 @@ def run_sweep(config: SageConfig, progress: Progress, *, detach: bool = False) -
     refuse_trained(search.benchmarks, config.data, "sweep.benchmark")
     require_plugins(search.shared)
     executor = _executor(search, detach=detach)
-    with ExitStack() as held:
-        held.enter_context(driver(folder.path, folder.name))
+    with driver(folder.path, folder.name):
         folder.require_same(search.determinants)
-        folder.require_storage(config.sweep.storage)
         folder.keep_config(config)
         folder.forget_cancel()
-        with progress.doing("asking who drives the study"):
-            study = held.enter_context(closing(search.open_study()))
-        if study.before is not None:
-            progress.say(
-                f"the study was driven from {study.before.folder} on {study.before.host} before: "
-                "its trials that are not in this folder of runs are trained again"
-            )
+        study = search.open_study()
         progress.say(escape(search.announcement))
         drive = Driver(search, study, executor, progress, lost(study, search))
         drive.run(detach=detach)

@@ -23,10 +23,9 @@ SERVICES: Mapping[str, Mapping[str, Any]] = {
         if name not in _KEPT_OF_SAMPLING
     },
     "rollout": {"vllm.server_url": None, "vllm.server_model": None},
-    "sweep": {"storage": None},
     "executor": {"address": None, "lines": {}, "setup": []},
 }
-"""By section, the settings that name servers, databases and clusters, or what is done there, with
+"""By section, the settings that name servers and clusters, or what is done there, with
 their defaults. Runs are copied between people, so a stored file never decides where requests, keys
 and commands go: these settings are typed, or said in a preset that is named."""
 NOT_TAKEN_OVER = ("root", "sweep")
@@ -45,7 +44,7 @@ def current(stored: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def without_services(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a configuration, nested by section, that names no server, database or cluster."""
+    """Return a configuration, nested by section, that names no server or cluster."""
     return {
         section: _without_services(section, inside) if isinstance(inside, Mapping) else inside
         for section, inside in values.items()

@@ -152,7 +152,7 @@ def mirror_report(report: Report, facts: Mapping[str, Any], tracking: TrackingSe
     assert result is not None  # `report` was written there
     states = [*(["base"] if result.base else []), *(trial.state for trial in result.trials)]
     picture = SweepPicture(
-        config={name: value for name, value in facts.items() if name != "storage"},
+        config=dict(facts),
         trials=[
             {**row, "state": state}
             for row, state in zip(to_records(trials_table(result)), states, strict=True)

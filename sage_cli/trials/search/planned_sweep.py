@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -14,7 +13,6 @@ from sage_cli.evaluation.benchmarks import Benchmark, refuse_unnamed
 from sage_cli.metrics import Counts, pooled
 from sage_cli.metrics.ranking import by_problem
 from sage_cli.settings.sections.sweep import Objective, Sampler, SweepSection
-from sage_cli.store.files import identity_of
 from sage_cli.store.run import Run
 from sage_cli.trials.search.folder import SweepFacts, SweepFolder
 from sage_cli.trials.search.read_space import read_space
@@ -208,32 +206,27 @@ class Sweep:
             "space": self.space.plain(),
             "sampler": self.sampler,
             "objectives": list(self.config.sweep.objective),
-            "storage": self.config.sweep.storage,
             "view": study.name,
         }
 
     def open_study(self) -> Study:
         """The view of the study that the space, sampler, objectives and seeds make.
 
-        A new view starts with the results of earlier ones. It has to be closed.
+        A new view starts with the results of earlier ones.
         """
         # these import Optuna, which a dry run does not need
         from sage_cli.trials.search.samplers import pruner
-        from sage_cli.trials.search.storage import Owner
         from sage_cli.trials.search.study import Study
 
-        settings, folder = self.config.sweep, self.folder
-        config = identity_of("sweep", self.determinants)[:8]
-        owner = Owner(folder.mark(), str(folder.path.resolve()), config, socket.gethostname())
+        settings = self.config.sweep
         study = Study.open(
-            settings.storage or folder.path,
-            folder.name,
+            self.folder.path,
+            self.folder.name,
             self.space,
             self.sampler,
             settings.seed,
             settings.objective,
             {"seeds": settings.seeds, "prune": settings.prune},
-            owner,
             pruner(settings.prune, self.shared.evaluation.every or 1, self.shared.rl.steps),
         )
         self._learn(study)

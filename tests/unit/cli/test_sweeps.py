@@ -200,17 +200,6 @@ def test_remove_is_refused_while_somebody_drives(sweeps, folder):
     assert (folder / "state.json").is_file()
 
 
-def test_remove_takes_the_study_out_of_a_database_and_leaves_the_others(sweeps, tmp_path):
-    import optuna
-
-    url = f"sqlite:///{tmp_path / 'studies.db'}"
-    for name in ("mine/0", "mine/1", "mine-too/0"):
-        optuna.create_study(study_name=name, storage=url)
-    sweep_folder(tmp_path / "runs", "mine", storage=url)
-    assert sweeps("remove", "mine", "--yes", "--json").code == 0
-    assert optuna.get_all_study_names(url) == ["mine-too/0"]
-
-
 def test_a_mistyped_name_is_answered_with_the_nearest(sweeps, folder, tmp_path):
     sweep_folder(tmp_path / "runs", "tau-rho-0a")
     typed = sweeps("show", "tau-roh-01234567")

@@ -32,7 +32,7 @@ EVIL = {
         "vllm": {"tensor_parallel_size": 2, "kv_ip": "evil"},
     },
     "rollout": {"backend": "vllm", "vllm": {"mode": "server", "server_url": "http://evil:2"}},
-    "sweep": {"storage": "postgresql://evil/x", "trials": 4},
+    "sweep": {"trials": 4},
     "executor": {
         "name": "slurm",
         "address": "evil:3",
@@ -76,7 +76,6 @@ def test_the_words_of_its_services_say_them_again():
         "executor.name=slurm",
         "executor.setup=[module load cuda]",
         "executor.lines={constraint: h100}",
-        "sweep.storage=postgresql://ann@mine/x",
         "sampling.vllm={max_model_len: 99, swap_space: 4}",
     ]
     config = load(sets=typed).config

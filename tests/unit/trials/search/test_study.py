@@ -12,8 +12,7 @@ import pytest
 from sage_cli.trials.search.planned_sweep import choose_sampler
 from sage_cli.trials.search.samplers import pruner
 from sage_cli.trials.search.space import Range, Space, State, Values, point_key
-from sage_cli.trials.search.storage import JOURNAL, open_storage
-from sage_cli.trials.search.study import Study
+from sage_cli.trials.search.study import JOURNAL, Study, open_journal
 
 TAU = Values(key="guide.tau", values=(0.1, 0.2))
 RHO = Values(key="guide.rho", values=(1.0, 2.0))
@@ -369,7 +368,7 @@ def test_views_are_told_apart_by_what_decides_values(opened, tmp_path):
     ]
     names = [one.name for one in (study, *views)]
     assert len(set(names)) == len(names)
-    storage = open_storage(tmp_path / "s")
+    storage = open_journal(tmp_path / "s")
     assert sorted(optuna.get_all_study_names(storage)) == sorted(names)
     assert all(one.trials() == [] for one in views)
 
