@@ -64,10 +64,10 @@ def suites(incomplete: str) -> list[str]:
 
 def benchmarks(incomplete: str) -> list[str]:
     """Return names of benchmarks; after a comma the next one."""
-    from sage_cli.problems.registry import entries
+    from sage_cli.problems.registry import ENTRIES
 
     before, comma, last = incomplete.rpartition(",")
-    return [f"{before}{comma}{name}" for name in _beginning(entries, last)]
+    return [f"{before}{comma}{name}" for name in _beginning(lambda: ENTRIES, last)]
 
 
 def settings(incomplete: str) -> list[str]:

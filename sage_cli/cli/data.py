@@ -19,7 +19,7 @@ from sage_cli.cli.options import Json, Presets, Sets, load_config
 from sage_cli.errors import SageError
 from sage_cli.problems.load import duplicates, find_overlap, load_problems, read_problems
 from sage_cli.problems.problem import Problem
-from sage_cli.problems.registry import Entry, entries, find, require_known_revisions
+from sage_cli.problems.registry import ENTRIES, Entry, find, require_known_revisions
 from sage_cli.problems.rows import DataSet, Group
 from sage_cli.problems.sources import local_files
 from sage_cli.settings.sections.data import DataSection
@@ -202,7 +202,7 @@ class Listed:
 def list_sources(data: DataSection) -> list[Listed]:
     """Return every registered source; only local copies and generators are read."""
     require_known_revisions(data.revisions)
-    return [_listed(entry, data) for entry in entries().values()]
+    return [_listed(entry, data) for entry in ENTRIES.values()]
 
 
 def _listed(entry: Entry, data: DataSection) -> Listed:

@@ -30,10 +30,7 @@ if TYPE_CHECKING:
 
 _SHOWN = 20
 _EXTRACT = "Where a completion's answer is (default: grading.extract, or the prompt's)."
-_JUDGES = (
-    f"{', '.join(BUILT_IN_JUDGES)}, one that a package registers, or file.py:function "
-    "(default: grading.judge, or math)."
-)
+_JUDGES = f"{', '.join(BUILT_IN_JUDGES)}, or file.py:function (default: grading.judge, or math)."
 
 
 Mode = Literal[GradingMode, "both"]

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Literal, get_args
 
 from sage_cli.json_value import json_value
-from sage_cli.settings.own_code import plugin_names
 
 GradingMode = Literal["strict", "math-verify"]
 """How mathematics is judged: by sage's own rules, or by the field's plain recipe."""
@@ -28,15 +27,6 @@ BUILT_IN_JUDGES = ("math", "roles")
 
 IMPORTED_JUDGE = "imported"
 """The verdict that came with an imported sample, in place of a judge."""
-
-JUDGES_GROUP = "sage_cli.judges"
-"""The entry-point group under which other packages register theirs."""
-
-
-def judge_names() -> tuple[str, ...]:
-    """Return names of the built-in judges and of those that installed packages register."""
-    return (*BUILT_IN_JUDGES, *plugin_names(JUDGES_GROUP))
-
 
 _ANY_OF = "any of "
 

@@ -1,8 +1,9 @@
-"""Every built-in generator keeps the contract that users' own generators inherit."""
+"""Every generator keeps the contract of generators."""
+
+from generator_contract import GeneratorContract
 
 from sage_cli.problems.arithmetic import Arithmetic
 from sage_cli.problems.generator import Generator
-from sage_cli.problems.generator_contract import GeneratorContract
 from sage_cli.problems.knights_knaves import KnightsKnaves
 from sage_cli.settings.sections.data import ArithmeticSection, KnightsKnavesSection
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from sage_cli.settings.own_code import require_name
+from sage_cli.settings.own_code import is_to_be_checked, plugin_names, require_name
 from sage_cli.settings.section import COSMETIC, WHERE_SET, Section
 
 DECIDED_ELSEWHERE = {
@@ -139,7 +139,8 @@ class SamplingSection(DecodingSection):
     @field_validator("backend")
     @classmethod
     def _is_known(cls, backend: str, info: ValidationInfo) -> str:
-        require_name(SAMPLER_GROUP, backend, BUILT_IN, info)
+        if is_to_be_checked(info, SAMPLER_GROUP):  # one that is only looked at may be missing
+            require_name("sampler", backend, (*BUILT_IN, *plugin_names(SAMPLER_GROUP)))
         return backend
 
     @model_validator(mode="after")

@@ -182,7 +182,6 @@ def test_a_stored_configuration_may_name_a_plugin_that_is_not_installed():
         ("guide.name=theirs", "guide.name is 'theirs'"),
         ("rl.algo=theirs", "rl.algo is 'theirs'; it can be 80-20"),
         ("sampling.backend=theirs", "unknown sampler 'theirs'"),
-        ("data.generators.theirs.largest=4", "registers a generator 'theirs'"),
     ):
         for given in (None, stored):
             with pytest.raises(ConfigurationError, match=said):
