@@ -36,7 +36,7 @@ from sage_cli.trials.executors.executor import Executor
 from sage_cli.trials.queue import all_failed
 from sage_cli.trials.search.driver import Driver
 from sage_cli.trials.search.folder import AGAIN, COMMANDS, CONFIG, OTHER_VERSION, TASKS, SweepFolder
-from sage_cli.trials.search.outcome import lost, mirror_report, outcome
+from sage_cli.trials.search.outcome import lost, outcome
 from sage_cli.trials.search.planned_sweep import Sweep, prepared
 from sage_cli.trials.search.shared import point_config, shared_config
 from sage_cli.trials.search.space import State, StudyTrial
@@ -228,7 +228,6 @@ def run_sweep(config: SageConfig, progress: Progress, *, detach: bool = False) -
         drive = Driver(search, study, executor, progress, lost(study, search))
         drive.run(detach=detach)
         report = outcome(search, study, drive.under_way).write(folder.path)
-        mirror_report(report, search.facts(study), config.tracking)
         trials = study.trials()
     # nobody drives it any more, which the page says as long as it is kept
     write_page(folder, config.run.root, progress)
