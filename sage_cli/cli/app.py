@@ -123,7 +123,7 @@ PANELS = {
         "suite": Entry("suite", "Run a table or a figure of the paper, or a study of your own."),
     },
     "Look": {
-        "runs": Entry("runs", "List, show, compare, prune, locate and remove runs."),
+        "runs": Entry("runs", "List, show, locate and remove runs."),
         "samples": Entry(
             "samples",
             "Read completions, whole or token by token; import those of another program.",

@@ -11,7 +11,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from sage_cli.cli import completions, options
+from sage_cli.cli import options
 from sage_cli.cli.console import console, emit
 from sage_cli.cli.group import new_app
 from sage_cli.cli.live import doing
@@ -64,9 +64,7 @@ def list_(preset: Presets = None, set_: Sets = None, root: Root = None, json: Js
 def show(
     name: Annotated[
         str,
-        typer.Argument(
-            help="A name, or a JSONL, CSV or Parquet file.", autocompletion=completions.benchmarks
-        ),
+        typer.Argument(help="A name, or a JSONL, CSV or Parquet file."),
     ],
     limit: Annotated[int, typer.Option("--limit", min=0, help="How many problems.")] = 3,
     preset: Presets = None,
@@ -110,13 +108,9 @@ def show(
 def overlap(
     train: Annotated[
         str,
-        typer.Argument(
-            help="The source that is trained on.", autocompletion=completions.benchmarks
-        ),
+        typer.Argument(help="The source that is trained on."),
     ],
-    bench: Annotated[
-        str, typer.Argument(help="The benchmark.", autocompletion=completions.benchmarks)
-    ],
+    bench: Annotated[str, typer.Argument(help="The benchmark.")],
     limit: Annotated[int, typer.Option("--limit", min=0, help="How many pairs to show.")] = 10,
     preset: Presets = None,
     set_: Sets = None,

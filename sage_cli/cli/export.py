@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sage_cli.cli import completions
 from sage_cli.cli.console import console, emit
 from sage_cli.cli.live import Live
 from sage_cli.cli.options import Json, RunRoot
@@ -43,10 +42,7 @@ class Dtype(StrEnum):
 def command(
     run: Annotated[
         str,
-        typer.Argument(
-            help="A run, RUN@step, a model folder or ORG/MODEL of the Hub.",
-            autocompletion=completions.runs,
-        ),
+        typer.Argument(help="A run, RUN@step, a model folder or ORG/MODEL of the Hub."),
     ],
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the model goes.")],
     force: Annotated[bool, typer.Option("--force", help="Replace the model in DIR.")] = False,

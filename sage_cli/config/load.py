@@ -190,7 +190,7 @@ def _validated(layers: Sequence[Layer], merged: Merged) -> SageConfig:
             config._layers = tuple(layers)
             return config
     if gone := _stored_and_unknown(merged, wrong):
-        silent = [name for name in gone if not value_at(merged.values, name)]
+        silent = [name for name in gone if value_at(merged.values, name) in (None, {})]
         if silent and all(map(merged.drop, silent)):  # settings that were off, and are no more
             return _validated(layers, merged)
         raise ConfigurationError(
