@@ -13,7 +13,7 @@ from sage_cli.settings.own_code import names_code
 from sage_cli.settings.sections.model import PretrainedModel, ScratchModel
 from sage_cli.settings.sections.sampling import DecodingSection, SamplingSection
 
-_KEPT_OF_SAMPLING = {*DecodingSection.model_fields, "stop_at_answer", "batch_rows", "data_parallel",
+_KEPT_OF_SAMPLING = {*DecodingSection.model_fields, "stop_at_answer", "batch_rows",
                      "vllm.tensor_parallel_size", "vllm.max_model_len",
                      "vllm.gpu_memory_utilization"}  # fmt: skip
 SERVICES: Mapping[str, Mapping[str, Any]] = {

@@ -57,15 +57,6 @@ class Merged:
             inside[key] = value
             self.origins[name] = origin
 
-    def drop(self, name: str) -> bool:
-        """Take a leaf away by its dotted name; returns True."""
-        *sections, key = name.split(".")
-        inside = self.values
-        for section in sections:
-            inside = inside[section]
-        del inside[key], self.origins[name]
-        return True
-
     def get(self, section: str, key: str, default: Any = None) -> Any:
         """Return the value of `section.key`."""
         inside = self.values.get(section)

@@ -148,9 +148,27 @@ def _stored_layers(stored: Mapping[str, Any]) -> list[Layer]:
     if not isinstance(parts, Mapping):
         parts = {"": {"values": stored, "typed": False}}
     return [
-        Layer(STORED, current(without_consent(part["values"])), part["typed"], checked=True)
+        Layer(STORED, _without_gone(current(without_consent(part["values"]))), part["typed"], True)
         for part in parts.values()
     ]
+
+
+GONE: Mapping[str, Any] = {
+    "sweep.storage": None,
+    "data.generators": {},
+    "sampling.data_parallel": 1,
+}
+"""Settings that earlier versions stored, with the values at which they did nothing."""
+
+
+def _without_gone(values: dict[str, Any]) -> dict[str, Any]:
+    for name, idle in GONE.items():
+        section, key = name.split(".")
+        inside = values.get(section)
+        if isinstance(inside, Mapping) and key in inside and inside[key] == idle:
+            kept = {other: value for other, value in inside.items() if other != key}
+            values = {**values, section: kept}
+    return values
 
 
 def with_layers(config: SageConfig) -> dict[str, Any]:
@@ -190,9 +208,6 @@ def _validated(layers: Sequence[Layer], merged: Merged) -> SageConfig:
             config._layers = tuple(layers)
             return config
     if gone := _stored_and_unknown(merged, wrong):
-        silent = [name for name in gone if value_at(merged.values, name) in (None, {})]
-        if silent and all(map(merged.drop, silent)):  # settings that were off, and are no more
-            return _validated(layers, merged)
         raise ConfigurationError(
             "the stored configuration was written by another version of sage; this one has no "
             + ", ".join(gone),

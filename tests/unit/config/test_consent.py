@@ -103,10 +103,10 @@ def test_settings_of_another_version_are_named_as_such(stored, setting):
 
 
 def test_settings_of_another_version_that_were_off_say_nothing():
-    stored = {"sweep": {"storage": None, "trials": 4}, "data": {"generators": {}, "gone": None}}
+    stored = {"sweep": {"storage": None, "trials": 4}, "data": {"generators": {}}}
     assert load(stored=stored).config.sweep.trials == 4
-    with pytest.raises(ConfigurationError, match=r"another version.*sweep\.raced"):
-        load(stored={"sweep": {"storage": None, "raced": 3}})
+    with pytest.raises(ConfigurationError, match=r"another version.*sampling\.data_parallel"):
+        load(stored={"sampling": {"data_parallel": 2}})
 
 
 def test_a_typed_mistake_over_a_stored_configuration_is_the_typists():

@@ -96,7 +96,7 @@ COSMETIC = {
     "rollout.vllm.server_group_port",
     "sampling.backend", "sampling.batch_rows", "sampling.servers", "sampling.timeout_s",
     "sampling.server_attempts", "sampling.server_patience_s", "sampling.options",
-    "sampling.vllm", "sampling.data_parallel",
+    "sampling.vllm",
     "grading.workers",
     "evaluation.allow_template_mismatch", "evaluation.compat",
     "evaluation.every", "evaluation.validation", "evaluation.validation_samples",
