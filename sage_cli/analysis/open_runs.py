@@ -1,13 +1,11 @@
-"""Tables for notebooks: rows as dictionaries, as Arrow, as a data frame, as HTML."""
+"""Stored runs as data: rows as dictionaries, as Arrow, as a data frame."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from sage_cli.config.consent import JUDGE, own_functions, without_consent
@@ -19,25 +17,18 @@ from sage_cli.evaluation.stored import PolicySamples, StoredAnswer, stored_answe
 from sage_cli.metrics import (
     Comparison,
     Counts,
-    Curve,
     Side,
     compare_sides,
-    curve,
-    curve_ks,
     parse_ks,
 )
 from sage_cli.models.compatibility import refuse_several_methods
 from sage_cli.models.policy import Policy, stored_settings
-from sage_cli.reports.figures import draw_curves
 from sage_cli.settings.sections.records import default_root
 from sage_cli.store.run import Run, Runs
 from sage_cli.store.run_facts import RunFacts, expanded, selected
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-SHOWN = 60
-"""Rows that a notebook shows of a table."""
 
 
 class Rows(Sequence[Mapping[str, Any]]):
@@ -57,12 +48,6 @@ class Rows(Sequence[Mapping[str, Any]]):
         names = ", ".join(self._rows[0]) if self._rows else "none"
         return f"{len(self)} rows with the columns {names}"
 
-    def _repr_html_(self) -> str:
-        """Return the first rows as a table, which notebooks show."""
-        left = len(self) - SHOWN
-        more = f"<p>and {left:,} more</p>" if left > 0 else ""
-        return html_table(self._rows[:SHOWN]) + more
-
     def to_arrow(self) -> pa.Table:
         """Return a pyarrow Table."""
         import pyarrow as pa
@@ -76,24 +61,6 @@ class Rows(Sequence[Mapping[str, Any]]):
         except ImportError:
             raise SageError("pandas isn't installed", "pip install pandas") from None
         return pandas.DataFrame(self._rows)
-
-
-def html_table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return rows with the same keys as an HTML table; what they hold is escaped."""
-    if not rows:
-        return "<p>no rows</p>"
-    heads = "".join(f"<th>{escape(str(name))}</th>" for name in rows[0])
-    lines = (
-        "<tr>" + "".join(f"<td>{escape(_text(value))}</td>" for value in row.values()) + "</tr>"
-        for row in rows
-    )
-    return f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
-
-
-def _text(value: Any) -> str:
-    if value is None:
-        return "–"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 @dataclass(frozen=True)
@@ -167,28 +134,6 @@ class GradedRun:
 
 
 @dataclass(frozen=True)
-class Picture:
-    """A figure as PNG, which a notebook shows."""
-
-    png: bytes
-
-    def _repr_png_(self) -> bytes:
-        return self.png
-
-    def save(self, path: Path | str) -> None:
-        """Write the PNG."""
-        Path(path).write_bytes(self.png)
-
-    @classmethod
-    def from_drawing(cls, draw: Callable[[Path], None]) -> Picture:
-        """Return what `draw` draws into the file that it is given."""
-        with TemporaryDirectory() as folder:
-            file = Path(folder) / "figure.png"
-            draw(file)
-            return cls(file.read_bytes())
-
-
-@dataclass(frozen=True)
 class RunCounts:
     """A run's counts of each evaluation seed by benchmark; `base` is True for an initial policy."""
 
@@ -209,16 +154,6 @@ class RunCounts:
                 )
             by_benchmark[benchmark].append(counts)
         return cls(id_, graded.run.manifest.get("kind") != "rl", by_benchmark)
-
-
-def curves_picture(runs: Sequence[RunCounts]) -> Picture:
-    """Return pass@k curves with 95 % bands, a panel per benchmark, a line per run."""
-    panels: defaultdict[str, dict[str, Curve]] = defaultdict(dict)
-    for run in runs:
-        for benchmark, seeds in run.seeds.items():
-            n = min(int(counts.n_P.min()) for counts in seeds)
-            panels[benchmark][run.id] = curve(seeds, curve_ks(n))
-    return Picture.from_drawing(lambda file: draw_curves(panels, file))
 
 
 def compared(a: Sequence[RunCounts], b: Sequence[RunCounts], k: str) -> Rows:
@@ -354,13 +289,6 @@ class OpenedRun:
                 column.append(value)
         return pa.table(columns)
 
-    def _repr_html_(self) -> str:
-        """Return what it is and its figures, which notebooks show."""
-        figures = [{"figure": name, "value": value} for name, value in self.figures.items()]
-        manifest = self.manifest
-        about = f"{manifest.get('kind')}, {manifest['status']}"
-        return f"<p><b>{escape(self.id)}</b> ({escape(about)})</p>" + html_table(figures)
-
 
 SAMPLE_COLUMNS = (
     "run", "benchmark", "seed", "problem", "index", "question", "gold", "text", "tokens",
@@ -409,17 +337,9 @@ class OpenedRuns:
             refuse_several_methods(side, other, Runs(self.root))
         return compared(self._counts(a, **named), self._counts(b, **named), k)
 
-    def curves(self, *names: str, **named: Any) -> Picture:
-        """Return pass@k curves of runs with bands, as a picture; `named` as in `compare`."""
-        return curves_picture(self._counts(names, **named))
-
     def _counts(self, names: str | Sequence[str], **named: Any) -> list[RunCounts]:
         runs = [self[name].run for name in _names(names)]
         return [RunCounts.from_run(GradedRun.from_run(run, **named)) for run in runs]
-
-    def _repr_html_(self) -> str:
-        """Return a table of the runs, which notebooks show."""
-        return self.table()._repr_html_()
 
 
 def _names(names: str | Sequence[str]) -> Sequence[str]:

@@ -7,7 +7,6 @@ import sys
 import pytest
 
 from sage_cli import open_runs
-from sage_cli.analysis.open_runs import Rows
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.evaluation.benchmarks import grader_for, load_benchmarks
@@ -123,30 +122,6 @@ def test_a_comparison_needs_samples(two):
 
 
 @pytest.mark.slow
-def test_curves_are_a_picture_that_a_notebook_shows(two, tmp_path):
-    picture = open_runs(two).curves("11111111", "22222222")
-    assert picture._repr_png_().startswith(b"\x89PNG")
-    picture.save(tmp_path / "curves.png")
-    assert (tmp_path / "curves.png").read_bytes() == picture.png
-
-
-def test_runs_show_themselves_in_a_notebook(two):
-    runs = open_runs(two)
-    assert "<td>rl-dapo-22222222</td>" in runs._repr_html_()
-    assert "<td>reward</td><td>0.75</td>" in runs["11111111"]._repr_html_()
-    assert "finished" in runs["11111111"]._repr_html_()
-
-
-def test_html_of_rows_is_escaped_and_short():
-    rows = Rows([{"text": "<b>", "none": None}] * 61)
-    html = rows._repr_html_()
-    assert "<td>&lt;b&gt;</td><td>–</td>" in html
-    assert html.count("<tr>") == 61  # the head and 60 rows
-    assert html.endswith("<p>and 1 more</p>")
-    assert rows.to_arrow().num_rows == 61
-    assert Rows([])._repr_html_() == "<p>no rows</p>"
-
-
 def test_a_data_frame(root):
     frame = open_runs(str(root))["dapo"].counts().to_pandas()
     assert list(frame.columns) == ["run", "benchmark", "seed", "problem", "n", "right"]
