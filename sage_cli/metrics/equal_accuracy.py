@@ -119,7 +119,7 @@ def equal_accuracy(
     gap = _gap(policy, other, at, resampling)
     difference = float(gap.difference_R[0])
     if np.isnan(difference):
-        return NotReached("no temperature reaches it")
+        return NotReached("no point of a curve reaches it")
     rest = slice(1 + problems, None)
     unreached = int(np.isnan(gap.difference_R[rest]).sum())
     left_out_P = gap.difference_R[1 : rest.start]

@@ -53,7 +53,7 @@ def test_equal_policies_are_compared_where_they_are() -> None:
 def test_a_pass_at_1_that_is_never_reached_is_named() -> None:
     high = curve([0.9, 0.8, 0.7], [0.95, 0.95, 0.95])
     found = equal_accuracy(curve(*BROAD), high, TEMPERATURES, 0, HOW)
-    assert found == NotReached("no temperature reaches it")
+    assert found == NotReached("no point of a curve reaches it")
 
 
 def test_resamples_that_do_not_reach_it_are_counted_and_too_many_refused() -> None:

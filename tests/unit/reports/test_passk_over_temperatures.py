@@ -51,7 +51,7 @@ def test_what_is_not_reached_says_so():
         }
     )
     (row,) = found.tables[-1].rows
-    assert "no temperature reaches it" in row.cells
+    assert "no point of a curve reaches it" in row.cells
 
 
 def test_one_policy_has_no_pair():
