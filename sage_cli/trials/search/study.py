@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import warnings
 from collections.abc import Mapping, Sequence
@@ -29,7 +28,6 @@ from sage_cli.trials.search.space import Point, Space, State, StudyTrial, point_
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 warnings.filterwarnings("ignore", category=ExperimentalWarning)  # names of objectives
-log = logging.getLogger(__name__)
 JOURNAL = "journal.log"
 REPEATS, WITHDRAWN = "repeats", "withdrawn"
 """Names of notes: the trial that a trial repeats, and that it does not count."""
@@ -97,26 +95,6 @@ class StoredTrials:
         for frozen in self._all():
             if frozen.state is TrialState.RUNNING and frozen.number not in running:
                 self._close(frozen.number, None, TrialState.FAIL)
-
-    def enqueued(self) -> bool:
-        """Return True if a trial is enqueued (`study.enqueue_trial`), which `ask` takes first.
-
-        One whose values are not in the space is closed with a warning.
-        """
-        waiting = (frozen for frozen in self._all() if frozen.state is TrialState.WAITING)
-        return bool([frozen for frozen in waiting if self._fits(frozen)])
-
-    def _fits(self, frozen: FrozenTrial) -> bool:
-        params = {**frozen.params, **frozen.system_attrs.get("fixed_params", {})}
-        if not (strange := self._space.strange(params)):
-            return True
-        log.warning(
-            "trial %d, which was enqueued, is left out: the space does not hold %s",
-            frozen.number,
-            ", ".join(f"{name}={value}" for name, value in strange.items()),
-        )
-        self._set_state(frozen, TrialState.FAIL)
-        return False
 
     def ask(self, sampler: optuna.samplers.BaseSampler) -> StudyTrial:
         """A running trial that the sampler chose, which learns from infeasible ones too."""
@@ -195,10 +173,6 @@ class StoredTrials:
 
     def _close(self, number: int, values: list[float] | None, state: TrialState) -> None:
         self._study.tell(number, values, state=state)
-
-    def _set_state(self, frozen: FrozenTrial, state: TrialState) -> None:
-        """Close a trial that nobody has begun, which `tell` refuses."""
-        self._study._storage.set_trial_state_values(frozen._trial_id, state)
 
     def _store(self, method: str, trial: StudyTrial, *given: Any) -> None:
         """Call a method of Optuna's storage that says something of a trial."""
@@ -285,9 +259,6 @@ class Study(StoredTrials):
             failed = self.failed.pop(0)
             return self.begin(failed.point, {"again": failed.number})
         met = {point_key(trial.point): trial for trial in self.trials()}
-        while self.enqueued():  # by a user who wants a point
-            if (proposed := self._asked(met)) is not None:
-                return proposed
         left = self._left(met)
         if left == []:
             return None

@@ -291,39 +291,6 @@ def test_whole_numbers_are_exhausted_like_values(opened):
     assert len(study.space.listed()) == len(take(study, 99)) == 9
 
 
-@pytest.mark.parametrize(("sampler", "space"), [("grid", GRID), ("tpe", RANGES), ("random", GRID)])
-def test_a_trial_that_somebody_enqueued_is_the_next_proposal(opened, tmp_path, sampler, space):
-    def enqueue(**params):
-        study._study.enqueue_trial(params)
-
-    study = opened(space, sampler)
-    take(study, 1)
-    wanted = study._space.to_params(dict(take(opened(space, "random", seed=9), 2)[1]))[0]
-    enqueue(**wanted)
-    study = opened(space, sampler)  # a driver that begins with it waiting
-    proposed = study.propose()
-    assert study._space.to_params(proposed.point)[0] == wanted
-    assert proposed.state is State.RUNNING
-    study.tell(proposed, [0.5])
-    if space is RANGES:  # the sampler chooses what isn't said
-        enqueue(tau=wanted["tau"])
-        assert study.propose().point["guide.tau"] == wanted["tau"]
-    else:  # one that is known already is passed over
-        enqueue(**wanted)
-        assert study.propose().point not in [one.point for one in study.trials()[:-1]]
-
-
-def test_an_enqueued_trial_outside_the_space_is_named_and_left_out(opened, caplog):
-    study = opened(RANGES, "random")
-    study._study.enqueue_trial({"tau": 7.5, "steps": 20, "rho": 1})
-    proposed = opened(RANGES, "random").propose()
-    assert proposed.point in RANGES
-    assert caplog.messages == [
-        "trial 0, which was enqueued, is left out: the space does not hold tau=7.5, rho=1"
-    ]
-    assert len(study.trials()) == 1
-
-
 def test_what_is_known_from_elsewhere_is_entered_once(opened):
     study = opened()
     assert study.known(POINTS[1], [0.7], "mine/0123abcd", run="rl-9")
