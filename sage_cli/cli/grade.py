@@ -304,7 +304,7 @@ def _graded(
 ) -> dict[str, list[Grade]]:
     """Return each mode's grades of the items."""
     from sage_cli.evaluation.benchmarks import grader_of
-    from sage_cli.grading.judges import require_judge
+    from sage_cli.settings.judge_names import require_judge
 
     require_judge(judge)
     grades: dict[str, list[Grade]] = {}

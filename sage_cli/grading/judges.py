@@ -247,16 +247,6 @@ class Verdicts(Judge):
         return "error"
 
 
-def require_judge(judge: str | None) -> None:
-    """Raise ConfigurationError if new completions would be graded by verdicts that they lack."""
-    if judge == IMPORTED_JUDGE:
-        raise ConfigurationError(
-            f"grading.judge={IMPORTED_JUDGE} is the verdict that came with imported samples: it "
-            "grades nothing new",
-            "name a judge, as --set grading.judge=math, or leave it out",
-        )
-
-
 def find_judge(name: str, mode: str, extract: Extraction = "tags") -> Judge:
     """Return the judge called `name`; under `math-verify`, mathematics is Math-Verify's alone.
 
