@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 from typing_extensions import TypedDict
@@ -21,8 +21,6 @@ from sage_cli.evaluation.benchmarks import refuse_trained
 from sage_cli.models.stages import Described, memory_of, rl_hours
 from sage_cli.problems.load import check_rows
 from sage_cli.progress import Progress
-from sage_cli.reports.document import Report
-from sage_cli.reports.sweep_result import SweepResult, SweepTrial, Value
 from sage_cli.settings.presets import read_layer
 from sage_cli.settings.sections.sweep import ExecutorSection
 from sage_cli.store.files import read_object, write_object
@@ -34,13 +32,15 @@ from sage_cli.trials.cost import measuring_cost, seconds_per_step, training_cost
 from sage_cli.trials.executors.build import build_executor, local_places
 from sage_cli.trials.executors.executor import Executor
 from sage_cli.trials.queue import all_failed
-from sage_cli.trials.search.driver import Driver
 from sage_cli.trials.search.folder import AGAIN, COMMANDS, CONFIG, OTHER_VERSION, TASKS, SweepFolder
-from sage_cli.trials.search.outcome import lost, outcome
 from sage_cli.trials.search.planned_sweep import Sweep, prepared
 from sage_cli.trials.search.shared import point_config, shared_config
 from sage_cli.trials.search.space import State, StudyTrial
 from sage_cli.trials.task import Replicate, Task, left_and_states
+
+if TYPE_CHECKING:
+    from sage_cli.reports.document import Report
+    from sage_cli.reports.sweep_result import SweepResult, SweepTrial
 
 
 class Best(TypedDict):
@@ -56,7 +56,7 @@ class Best(TypedDict):
     interval: tuple[float, float] | None
     words: str
     alike: tuple[int, ...] | None
-    settings: dict[str, Value]
+    settings: dict[str, Any]
     runs: tuple[str, ...]
 
 
@@ -213,6 +213,9 @@ def run_sweep(config: SageConfig, progress: Progress, *, detach: bool = False) -
     With `detach` the tasks are left to an executor that outlives this process, and stored results
     are reported. Raises TrainingError if no trial has a result.
     """
+    from sage_cli.trials.search.driver import Driver
+    from sage_cli.trials.search.outcome import lost, outcome  # a plan draws and counts nothing
+
     require_mirrors(config.tracking)
     search = prepared(config)
     folder = search.folder
@@ -287,7 +290,7 @@ def plan_sweep(config: SageConfig, gpu: str | None = None) -> list[Described]:
         **evaluation_facts(shared),
         **states,
     }
-    trial = RlTraining.of(shared, measure=True)
+    trial = RlTraining.of(shared, measure=gpu is not None)  # whose memory is asked for
     hours = rl_hours(config)
     return [
         trial.start.describe(),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
+from typing import TYPE_CHECKING
 
 from rich.markup import escape
 
@@ -14,7 +15,6 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.errors import RefusedPromptsError, StoreError
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.stored import PolicySamples, counts_of
-from sage_cli.grading import Grade, Grader
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
@@ -25,6 +25,9 @@ from sage_cli.settings.sections.sampling import SamplingSection
 from sage_cli.store.annotations import GradeStore
 from sage_cli.store.sample_parts import Completion
 from sage_cli.store.sample_set import SampleSet
+
+if TYPE_CHECKING:
+    from sage_cli.grading import Grade, Grader
 
 OnStored = Callable[[list[Completion]], None]
 

@@ -5,18 +5,20 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from typing_extensions import TypedDict
 
 from sage_cli.config.load import with_layers
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, StoreError
-from sage_cli.reports.sweep_result import SweepResult, from_data
 from sage_cli.store.files import read_object, write_json, write_object, write_text
 from sage_cli.store.locks import DRIVER, driver, holder_of
 from sage_cli.store.run import full_name
 from sage_cli.store.run_facts import Entry, SweepRuns, Value
+
+if TYPE_CHECKING:
+    from sage_cli.reports.sweep_result import SweepResult
 
 STATE, CANCEL, TASKS = "state.json", "cancel", "tasks"
 """The driver's state for readers, the file that asks it to stop, and the folder of configurations
@@ -128,6 +130,8 @@ class SweepFolder:
 
         Raises StoreError if it is torn, or of a version of sage that wrote it otherwise.
         """
+        from sage_cli.reports.sweep_result import from_data
+
         data = self._held(REPORT)
         try:
             return None if data is None else from_data(data)

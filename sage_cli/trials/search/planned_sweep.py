@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any, get_args
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.benchmarks import Benchmark, refuse_unnamed
-from sage_cli.metrics import Counts, pooled
-from sage_cli.metrics.ranking import by_problem
 from sage_cli.settings.sections.sweep import Objective, Sampler, SweepSection
 from sage_cli.store.run import Run
 from sage_cli.trials.search.folder import SweepFacts, SweepFolder
@@ -27,19 +25,24 @@ from sage_cli.trials.search.space import Point, Space, State, point_key
 from sage_cli.trials.task import Measurements, Replicate, Task, TaskList, Trial, stored_results
 
 if TYPE_CHECKING:
+    from sage_cli.metrics import Counts
     from sage_cli.trials.search.study import Study
 
-ByBenchmark = Mapping[str, Counts]
+ByBenchmark = Mapping[str, "Counts"]
 """The results of a policy on each benchmark."""
 
 
 def counts_of(measured: Measurements) -> ByBenchmark:
     """Return the counts of a policy by benchmark, evaluation seeds pooled."""
+    from sage_cli.metrics import pooled
+
     return {name: pooled([seed.counts for seed in seeds]) for name, seeds in measured.items()}
 
 
 def score(objectives: Sequence[Objective], results: ByBenchmark) -> tuple[float, ...]:
     """Each objective's value; it is averaged over problems, then over benchmarks."""
+    from sage_cli.metrics.ranking import by_problem
+
     return tuple(
         sum(float(by_problem(objective, result).mean()) for result in results.values())
         / len(results)
