@@ -154,21 +154,27 @@ def _stored_layers(stored: Mapping[str, Any]) -> list[Layer]:
 
 
 GONE: Mapping[str, Any] = {
-    "sweep.storage": None,
     "data.generators": {},
+    "data.knights_knaves.variant": "none",
     "sampling.data_parallel": 1,
+    "sweep.storage": None,
 }
 """Settings that earlier versions stored, with the values at which they did nothing."""
 
 
 def _without_gone(values: dict[str, Any]) -> dict[str, Any]:
     for name, idle in GONE.items():
-        section, key = name.split(".")
-        inside = values.get(section)
-        if isinstance(inside, Mapping) and key in inside and inside[key] == idle:
-            kept = {other: value for other, value in inside.items() if other != key}
-            values = {**values, section: kept}
+        values = _without(values, name.split("."), idle)
     return values
+
+
+def _without(values: dict[str, Any], path: Sequence[str], idle: Any) -> dict[str, Any]:
+    key, *inner = path
+    if not isinstance(values, Mapping) or key not in values:
+        return values
+    if inner:
+        return {**values, key: _without(values[key], inner, idle)}
+    return {name: v for name, v in values.items() if name != key or v != idle}
 
 
 def with_layers(config: SageConfig) -> dict[str, Any]:

@@ -21,9 +21,4 @@ class TestKnightsKnaves(GeneratorContract):
         return KnightsKnaves(KnightsKnavesSection(people=(2, 3), per_size=5))
 
     def changed(self) -> Generator:
-        return KnightsKnaves(KnightsKnavesSection(people=(2, 3), per_size=5, variant="flip"))
-
-
-class TestPerturbed(TestKnightsKnaves):
-    def make(self) -> Generator:
-        return KnightsKnaves(KnightsKnavesSection(people=(3,), per_size=4, variant="leaf"))
+        return KnightsKnaves(KnightsKnavesSection(people=(2, 3), per_size=5, seed=1))

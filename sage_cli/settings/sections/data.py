@@ -61,18 +61,14 @@ class ArithmeticSection(Section):
 
 
 class KnightsKnavesSection(Section):
-    """Knights-and-Knaves puzzles made from a seed; `variant` is one way of perturbing them."""
+    """Knights-and-Knaves puzzles made from a seed."""
 
     people: tuple[Annotated[int, Field(ge=2, le=12)], ...] = (2, 3, 4, 5, 6, 7, 8)
     """Numbers of people in a puzzle."""
     per_size: int = Field(30, ge=1, le=700)
-    """Puzzles for each number of people; about two there are 1,396 in all, and 728 that have a
-    neighbour by one leaf."""
+    """Puzzles for each number of people; about two there are 1,396 in all."""
     seed: int = 0
     """Of everything that is chosen at random."""
-    variant: Literal["none", "statement", "leaf", "names", "roles", "flip", "order"] = "none"
-    """What is changed of each puzzle: a statement, one leaf of it, the names, what knights and
-    knaves are called, who of them lies (`flip`), or the statements' order."""
 
 
 class FieldsSection(Section):
