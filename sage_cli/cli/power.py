@@ -221,7 +221,7 @@ def _correlation(
     """Return the correlation of the base's stored grades with those of the run `like`."""
     from sage_cli.evaluation.stored import stored_counts
     from sage_cli.metrics import pooled
-    from sage_cli.metrics.support import grade_correlation
+    from sage_cli.metrics.transitions import grade_correlation
     from sage_cli.models.policy import chosen_policies
     from sage_cli.store.run import Runs
 

@@ -12,11 +12,11 @@ from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.intervals import Resampling
 from sage_cli.models.planned import state
 from sage_cli.reports.document import Document, Figure
-from sage_cli.reports.evaluation import AVERAGE, evaluation_table, score
 from sage_cli.reports.figures import draw_heat_strip
 from sage_cli.reports.passk import Line, passk_document
 from sage_cli.reports.provenance import Provenance, grade_notes, record
 from sage_cli.reports.published import evaluation_tables, other_table, published, published_scores
+from sage_cli.reports.scores import AVERAGE, evaluation_table, score
 from sage_cli.reports.tables import Cell, Column, Estimate, Row, Scores, Table, columns, to_records
 from sage_cli.trials.cost import cost
 from sage_cli.trials.suites.results import MethodResult, PartResult
