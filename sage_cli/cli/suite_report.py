@@ -8,6 +8,7 @@ from sage_cli.analysis.analyses import find_analysis
 from sage_cli.analysis.selection import Request, options_of
 from sage_cli.cli.analyze import Analysing, answer
 from sage_cli.cli.suite_run import FAILURES, SweepTask, sweeps_of
+from sage_cli.cli.suite_tuning import Search, planned_tuned
 from sage_cli.errors import SageError, StoreError
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Document
@@ -21,7 +22,6 @@ from sage_cli.trials.suites.declaration import Analysis
 from sage_cli.trials.suites.report import SuiteReport, chapters, write_report
 from sage_cli.trials.suites.results import results
 from sage_cli.trials.suites.trials import Overrides, Part, PlannedSuite
-from sage_cli.trials.suites.tuning import Search, planned_tuned
 from sage_cli.view.page_file import write_page
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NotRequired, cast
 
 from typing_extensions import TypedDict
 
+from sage_cli.cli.suite_tuning import UNCHOSEN, planned_tuned
 from sage_cli.models.folders import pinned_revision
 from sage_cli.progress import Progress
 from sage_cli.settings.ks import capped_ks
@@ -21,7 +22,6 @@ from sage_cli.trials.queue import all_failed, run_tasks, write_failures
 from sage_cli.trials.search.read_space import guide_of, read_space
 from sage_cli.trials.search.shared import shared_config, sweep_folder, sweep_name
 from sage_cli.trials.suites.trials import Overrides, Part, PlannedSuite
-from sage_cli.trials.suites.tuning import UNCHOSEN, planned_tuned
 from sage_cli.trials.task import DONE, TO_DO, Task, TaskState, TaskStates
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ import pytest
 from sweep_cells import done
 from sweep_folder import keep_state
 
+from sage_cli.cli.suite_tuning import FRESH, Search, planned_tuned
 from sage_cli.errors import ConfigurationError
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.sweep_report import sweep_document
@@ -18,7 +19,6 @@ from sage_cli.reports.sweep_result import Axis
 from sage_cli.settings.sections.sweep import parse_objective
 from sage_cli.trials.search.shared import sweep_folder
 from sage_cli.trials.suites.trials import Overrides
-from sage_cli.trials.suites.tuning import FRESH, Search, planned_tuned
 
 RATE = "rl.learning_rate"
 SUITE = """
