@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sage_cli.cli import completions, options
+from sage_cli.cli import options
 from sage_cli.cli.console import Out, refuse_gpu, show_plan, show_report
 from sage_cli.cli.live import Live, doing
 from sage_cli.cli.options import (
@@ -29,7 +29,6 @@ def command(
         typer.Argument(
             help="Runs, RUN@step, RUN@all, model folders, ORG/MODEL of the Hub; or files alone: "
             "logs of Inspect, lm-eval or lighteval, samples or counts as JSON, JSONL or CSV.",
-            autocompletion=completions.runs,
         ),
     ] = None,
     benchmark: options.BenchmarkNames = None,

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sage_cli.cli import completions
 from sage_cli.cli.console import show_report
 from sage_cli.cli.live import Live
 from sage_cli.cli.options import (
@@ -49,7 +48,6 @@ def command(
         typer.Argument(
             help="Bases: logs of Inspect, lm-eval or lighteval, samples or counts in files, or "
             "runs and models with stored samples.",
-            autocompletion=completions.runs,
         ),
     ] = None,
     problems: Annotated[
@@ -233,7 +231,7 @@ def _correlation(
     """Return the correlation of the base's stored grades with those of the run `like`."""
     from sage_cli.evaluation.stored import stored_counts
     from sage_cli.metrics import pooled
-    from sage_cli.metrics.support import grade_correlation
+    from sage_cli.metrics.transitions import grade_correlation
     from sage_cli.models.policy import chosen_policies
     from sage_cli.store.run import Runs
 
