@@ -6,7 +6,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,22 @@ INSPECT = ("inspect-0.3.285", "inspect-0.3.112")
 LM_EVAL = ("lm-eval-0.4.13", "lm-eval-0.4.9.1")
 SUMS = [("3*4=?", "12"), ("5*6=?", "30"), ("2+5=?", "lol")]
 """lm-eval's dummy model answers lol to everything."""
+_SAMPLED = {
+    "output_type": "generate_until",
+    "doc_to_target": "{{gold}}",
+    "generation_kwargs": {"until": ["\n"], "do_sample": True, "temperature": 1},
+}
+KINDS: dict[str, dict[str, Any]] = {
+    "generated": _SAMPLED,
+    "repeated": {**_SAMPLED, "repeats": 4},
+    "choice": {
+        "output_type": "multiple_choice",
+        "doc_to_choice": ["12", "30", "7"],
+        "doc_to_target": 0,
+    },
+}
+METRICS = {"generated": "exact_match", "repeated": "exact_match", "choice": "acc"}
+LmEval = Callable[[str, str], tuple[Path, float]]
 
 
 def program(release: str, name: str) -> Path:
@@ -48,33 +65,35 @@ def inspect(
     return log, float(said.split()[-1])
 
 
-def lm_eval(folder: Path, release: str, kind: str) -> tuple[Path, float]:
-    """Return a file of samples of a task, and lm-eval's own score."""
-    executable = program(release, "lm_eval")
-    rows = [{"question": question, "gold": gold} for question, gold in SUMS]
-    (folder / "sums.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    kinds: dict[str, dict[str, Any]] = {
-        "generated": {"output_type": "generate_until", "doc_to_target": "{{gold}}", "repeats": 1,
-                      "generation_kwargs": {"until": ["\n"], "do_sample": True, "temperature": 1}},
-        "choice": {"output_type": "multiple_choice", "doc_to_choice": ["12", "30", "7"],
-                   "doc_to_target": 0},
-    }  # fmt: skip
-    kinds["repeated"] = kinds["generated"] | {"repeats": 4}
-    metric = "acc" if kind == "choice" else "exact_match"
-    task = {"task": kind, "dataset_path": "json", "test_split": "test", **kinds[kind]}
-    task["dataset_kwargs"] = {"data_files": {"test": str(folder / "sums.jsonl")}}
-    task["doc_to_text"] = "{{question}}"
-    task["metric_list"] = [{"metric": metric, "aggregation": "mean", "higher_is_better": True}]
-    (folder / "tasks").mkdir(exist_ok=True)
-    (folder / "tasks" / f"{kind}.yaml").write_text(json.dumps(task))  # JSON is YAML, too
-    run(
-        folder, executable, "--model", "dummy", "--tasks", kind, "--include_path", "tasks",
-        "--log_samples", "--output_path", f"{release}-{kind}/out",
-    )  # fmt: skip
-    (samples,) = (folder / f"{release}-{kind}").rglob(f"samples_{kind}_*.jsonl")
-    (results,) = samples.parent.glob("results_*.json")
-    score = json.loads(results.read_text())["results"][kind][f"{metric},none"]
-    return samples, float(score)
+@pytest.fixture(scope="module")
+def lm_eval(tmp_path_factory: pytest.TempPathFactory) -> LmEval:
+    """Return of a release and a kind of task a file of samples, and lm-eval's own score."""
+
+    @cache
+    def evaluated(release: str) -> Path:
+        executable = program(release, "lm_eval")
+        folder = tmp_path_factory.mktemp(release)
+        rows = [{"question": question, "gold": gold} for question, gold in SUMS]
+        (folder / "sums.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        for kind, own in KINDS.items():
+            task = {"task": kind, "dataset_path": "json", "test_split": "test", **own}
+            task["dataset_kwargs"] = {"data_files": {"test": str(folder / "sums.jsonl")}}
+            task["doc_to_text"] = "{{question}}"
+            task["metric_list"] = [{"metric": METRICS[kind], "aggregation": "mean"}]
+            (folder / f"{kind}.yaml").write_text(json.dumps(task))  # JSON is YAML, too
+        run(
+            folder, executable, "--model", "dummy", "--tasks", ",".join(KINDS), "--include_path",
+            ".", "--log_samples", "--output_path", "out/put",
+        )  # fmt: skip
+        return folder
+
+    def read(release: str, kind: str) -> tuple[Path, float]:
+        (samples,) = evaluated(release).rglob(f"samples_{kind}_*.jsonl")
+        (results,) = samples.parent.glob("results_*.json")
+        scores = json.loads(results.read_text())["results"][kind]
+        return samples, float(scores[f"{METRICS[kind]},none"])
+
+    return read
 
 
 def sage(folder: Path, *words: object) -> Any:
@@ -113,23 +132,23 @@ def test_logs_of_two_releases_are_compared(tmp_path: Path, prompt: str) -> None:
 
 @pytest.mark.parametrize("release", LM_EVAL)
 @pytest.mark.parametrize("kind", ["generated", "choice"])
-def test_samples_of_lm_eval(tmp_path: Path, release: str, kind: str) -> None:
-    samples, score = lm_eval(tmp_path, release, kind)
+def test_samples_of_lm_eval(tmp_path: Path, lm_eval: LmEval, release: str, kind: str) -> None:
+    samples, score = lm_eval(release, kind)
     (curve,) = sage(tmp_path, "passk", samples)["curves"]
     assert (curve["pass@k"], curve["benchmark"]) == (pytest.approx([score]), kind)
     assert "1 sample of problem 0" in refused(tmp_path, "passk", samples, "--k", "4")
 
 
 @pytest.mark.parametrize("release", LM_EVAL)
-def test_repeats_of_lm_eval_have_no_verdict(tmp_path: Path, release: str) -> None:
-    samples, _ = lm_eval(tmp_path, release, "repeated")
+def test_repeats_of_lm_eval_have_no_verdict(tmp_path: Path, lm_eval: LmEval, release: str) -> None:
+    samples, _ = lm_eval(release, "repeated")
     assert "lm-eval scored one response of each document" in refused(tmp_path, "passk", samples)
     graded = sage(tmp_path, "grade", samples)
     assert sum(graded["statuses"]["math-verify"].values()) == 12
 
 
-def test_two_programs_are_compared_by_question(tmp_path: Path) -> None:
+def test_two_programs_are_compared_by_question(tmp_path: Path, lm_eval: LmEval) -> None:
     log, accuracy = inspect(tmp_path, INSPECT[0], "a", 4, ["12"])
-    samples, score = lm_eval(tmp_path, LM_EVAL[0], "generated")
+    samples, score = lm_eval(LM_EVAL[0], "generated")
     found = sage(tmp_path, "compare", log, samples, "--k", "1")["comparisons"]["sums"]
     assert found["difference"] == pytest.approx([accuracy - score])
