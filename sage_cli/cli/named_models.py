@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 
 from sage_cli.cli.training_run import InitialPolicy
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
+from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.evaluate import Evaluated, Evaluation, EvaluationStage, evaluation_folder
 from sage_cli.evaluation.stored import stored_counts
+from sage_cli.evaluation.text_judges import TextJudge, second_measurements, text_judge
 from sage_cli.file_hash import file_hash
 from sage_cli.metrics import Counts, Curve, curve, curve_ks, parse_ks, read_counts
 from sage_cli.metrics.intervals import Resampling
@@ -23,7 +26,7 @@ from sage_cli.reports.passk import Line, passk_document
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.published import published_scores
 from sage_cli.settings.sections.evaluation import EvaluationSection
-from sage_cli.store.files import identity_of
+from sage_cli.store.files import identity_of, key_of
 from sage_cli.store.manifest import surroundings
 from sage_cli.store.run import Runs
 
@@ -89,14 +92,22 @@ class NamedModels:
         return policies
 
 
-def measure_passk(models: NamedModels, progress: Progress, *, train: bool = False) -> Report:
+def measure_passk(
+    models: NamedModels, progress: Progress, *, train: bool = False, second: str | None = None
+) -> Report:
     """Measure every named run or model; with `train` an initial policy where there is no run.
 
-    Curves are computed at all ks; `evaluation.k` says which of them the table shows.
+    Curves are computed at all ks; `evaluation.k` says which of them the table shows. `second` is
+    a judge of texts: each model has a second curve, of the samples that both find right.
     """
+    judges = _text_judges(models, second)
     evaluated = models.measure(progress, train=train)
     ks, evaluation = models.evaluation.ks, models.evaluation.config.evaluation
     curve_at = curve_ks(evaluation.samples, ks)
+    measured = dict(evaluated.measured)
+    for (benchmark, judge), samples in product(judges, evaluated.samples):
+        seeds = second_measurements(samples, benchmark, evaluated.measured, judge, progress)
+        measured[benchmark.name, seeds[0].policy] = seeds
     with progress.doing("computing curves and writing the report"):
         lines = [
             Line(
@@ -105,10 +116,18 @@ def measure_passk(models: NamedModels, progress: Progress, *, train: bool = Fals
                 _curve([seed.counts for seed in seeds], curve_at, evaluation),
                 seeds,
             )
-            for (benchmark, policy), seeds in evaluated.measured.items()
+            for (benchmark, policy), seeds in measured.items()
         ]
         document = passk_document(lines, evaluated.provenance, ks)
-        return document.write(evaluation_folder("passk", evaluated))
+        by = "".join(f"-{key_of(judge.identity)}" for _, judge in judges)
+        return document.write(evaluation_folder(f"passk{by[:9]}", evaluated))
+
+
+def _text_judges(models: NamedModels, name: str | None) -> list[tuple[Benchmark, TextJudge]]:
+    if name is None:
+        return []
+    config, benchmarks = models.evaluation.config, models.evaluation.benchmarks
+    return [(benchmark, text_judge(name, benchmark, config)) for benchmark in benchmarks]
 
 
 def passk_of_files(

@@ -17,6 +17,7 @@ from sage_cli.cli.options import (
     may_train,
     measured_names,
 )
+from sage_cli.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from sage_cli.cli.named_models import NamedModels
@@ -35,6 +36,13 @@ def command(
     ] = None,
     temperature: Annotated[
         str | None, typer.Option(help="Measure at each of these, as 0.8,1,1.2.")
+    ] = None,
+    grade: Annotated[
+        str | None,
+        typer.Option(
+            help="Count samples that a second judge finds right, too: working, FILE.py:FUNCTION of "
+            "question, completion and gold, or MODEL@http://HOST:PORT."
+        ),
     ] = None,
     allow_template_mismatch: options.OtherTemplate = False,
     compat: options.Compat = None,
@@ -57,6 +65,11 @@ def command(
     from sage_cli.models.stages import plan_of
 
     refuse_gpu(gpu, dry_run)
+    if grade and (from_ or temperature or dry_run):
+        raise ConfigurationError(
+            "--grade judges stored samples at one temperature, and plans nothing",
+            "leave out --from, --temperature and --dry-run",
+        )
     if from_:
         _show_files(from_, k, runs, set_, out, json)
         return
@@ -74,7 +87,7 @@ def command(
         return
     trained = may_train(train, names, settings.run.root, chosen=bool(preset or config))
     with Live() as live:
-        report = measure_passk(models, live, train=trained)
+        report = measure_passk(models, live, train=trained, second=grade)
     show_report(report, json, out)
 
 

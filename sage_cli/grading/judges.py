@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -195,7 +196,7 @@ class FunctionJudge(Judge):
     def __init__(self, function: OwnFunction) -> None:
         function.require()
         self.function = function
-        self._called: Callable[[str, str], Any] | None = None
+        self._called: Callable[..., Any] | None = None
         self._refused: ConfigurationError | None = None
 
     def warm_up(self) -> None:
@@ -230,11 +231,22 @@ class FunctionJudge(Judge):
             raise self._refused or RuntimeError("the judge was not loaded")
         try:
             with blamed(str(self.function), self.function.module):
-                return self._called(answer, gold)
+                return self._called(*self._arguments(answer, gold))
         except ConfigurationError as error:
             if isinstance(error.__cause__, TimeoutError):  # has a status of its own
                 raise error.__cause__ from None
             raise
+
+    def _arguments(self, answer: str, gold: str) -> tuple[str, ...]:
+        return answer, gold
+
+
+class TextFunctionJudge(FunctionJudge):
+    """Gives the function question, completion and gold; `gold` is the JSON of two of them."""
+
+    def _arguments(self, answer: str, gold: str) -> tuple[str, ...]:
+        question, answer_of_problem = json.loads(gold)
+        return question, answer, answer_of_problem
 
 
 class Verdicts(Judge):
@@ -265,7 +277,8 @@ _NEXT_STEP = "register a subclass of sage_cli.grading.judges.Judge that defines 
 def find_judge(name: str, mode: str, extract: Extraction = "tags") -> Judge:
     """Return the judge called `name`; under `math-verify`, mathematics is Math-Verify's alone.
 
-    A name with a colon is a function of one's own, which is found here and run in workers alone.
+    A name with a colon is a function of one's own, which is found here and run in workers alone;
+    under `text` it is one of question, completion and gold.
 
     Raises ConfigurationError for an unknown name or mode, for a mode that doesn't search texts
     under `text`, and for a plug-in that is no judge.
@@ -289,7 +302,8 @@ def find_judge(name: str, mode: str, extract: Extraction = "tags") -> Judge:
         case _ if name == IMPORTED_JUDGE:
             return Verdicts()
     if names_code(name):
-        return FunctionJudge(OwnFunction.parse(name))
+        seen = TextFunctionJudge if extract == "text" else FunctionJudge
+        return seen(OwnFunction.parse(name))
     if name in (names := judge_names()):
         return plugin_judge(name)
     raise _unknown("judge", name, names)

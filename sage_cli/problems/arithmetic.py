@@ -25,6 +25,7 @@ from sage_cli.settings.sections.data import ArithmeticSection, DataSection, Phas
 
 Operands = tuple[int, int]
 _OPERANDS = re.compile(r"(\d+)\*(\d+)=\?")
+_STEP = re.compile(r"(\d+)([*+])(\d+)=(\d+)")
 
 
 def working_out(strategy: str, a: int, b: int) -> str:
@@ -89,6 +90,28 @@ class Arithmetic(Generator):
             for chosen in rng.choices(list(phase.mix), list(phase.mix.values()), k=length)
             for a, b in [self._operands(rng)]
         ]
+
+    @classmethod
+    def working_is_right(cls, question: str, completion_text: str) -> bool:
+        """Return True if true products of one factor, with parts of the other, are added up.
+
+        The parts may be in any order; the product in one step is no working.
+        """
+        asked, mode = _OPERANDS.fullmatch(question), cls.mode_of(completion_text)
+        text = completion_text.rpartition(f"{mode}:")[2].partition("<")[0]
+        steps = [_STEP.fullmatch(step) for step in text.split(";")]
+        if asked is None or mode in (None, *cls.guesses) or None in steps or len(steps) < 3:
+            return False
+        *products, total = [(int(s[1]), s[2], int(s[3]), int(s[4])) for s in steps if s]
+        factors = sorted(map(int, asked.groups()))
+        shown = sorted((products[0][0], sum(part for _, _, part, _ in products)))
+        return (
+            all(sign == "*" and a * b == c for a, sign, b, c in products)
+            and len({a for a, *_ in products}) == 1
+            and sorted((total[0], total[2])) == sorted(c for *_, c in products)
+            and total[1] == "+"
+            and (shown, total[3]) == (factors, factors[0] * factors[1])
+        )
 
     @property
     def _numbers(self) -> range:

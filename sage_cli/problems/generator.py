@@ -113,6 +113,16 @@ class Generator(ABC):
         return next((mode for mode, words in cls.modes.items() if text.startswith(words)), None)
 
     @classmethod
+    def working_is_right(cls, question: str, completion_text: str) -> bool:
+        """Return True if a completion shows a working that proves its answer."""
+        raise NotImplementedError
+
+    @classmethod
+    def checks_working(cls) -> bool:
+        """Return True if it has a rule for workings."""
+        return cls.working_is_right.__func__ is not Generator.working_is_right.__func__  # type: ignore[attr-defined]
+
+    @classmethod
     def demonstrates(cls) -> bool:
         """Return True if it makes demonstrations."""
         return cls.demonstrations is not Generator.demonstrations
