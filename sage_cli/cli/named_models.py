@@ -10,10 +10,9 @@ from pathlib import Path
 from sage_cli.cli.training_run import InitialPolicy
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
-from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.evaluate import Evaluated, Evaluation, EvaluationStage, evaluation_folder
 from sage_cli.evaluation.stored import stored_counts
-from sage_cli.evaluation.text_judges import TextJudge, second_measurements, text_judge
+from sage_cli.evaluation.text_judges import second_measurements, text_judge
 from sage_cli.file_hash import file_hash
 from sage_cli.metrics import Counts, Curve, curve, curve_ks, parse_ks, read_counts
 from sage_cli.metrics.intervals import Resampling
@@ -100,7 +99,8 @@ def measure_passk(
     Curves are computed at all ks; `evaluation.k` says which of them the table shows. `second` is
     a judge of texts: each model has a second curve, of the samples that both find right.
     """
-    judges = _text_judges(models, second)
+    config, benchmarks = models.evaluation.config, models.evaluation.benchmarks
+    judges = [(b, text_judge(second, b, config)) for b in benchmarks] if second else []
     evaluated = models.measure(progress, train=train)
     ks, evaluation = models.evaluation.ks, models.evaluation.config.evaluation
     curve_at = curve_ks(evaluation.samples, ks)
@@ -121,13 +121,6 @@ def measure_passk(
         document = passk_document(lines, evaluated.provenance, ks)
         by = "".join(f"-{key_of(judge.identity)}" for _, judge in judges)
         return document.write(evaluation_folder(f"passk{by[:9]}", evaluated))
-
-
-def _text_judges(models: NamedModels, name: str | None) -> list[tuple[Benchmark, TextJudge]]:
-    if name is None:
-        return []
-    config, benchmarks = models.evaluation.config, models.evaluation.benchmarks
-    return [(benchmark, text_judge(name, benchmark, config)) for benchmark in benchmarks]
 
 
 def passk_of_files(

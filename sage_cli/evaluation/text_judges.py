@@ -3,39 +3,31 @@
 from __future__ import annotations
 
 import json
-import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
-from sage_cli.evaluation.benchmarks import Benchmark
+from sage_cli.evaluation.benchmarks import Benchmark, grader_of
 from sage_cli.evaluation.measure import Measurements
-from sage_cli.evaluation.stored import PolicySamples
-from sage_cli.grading.grades import GRADING_VERSION, Judged, status_of
-from sage_cli.grading.workers import WorkerPool, WorkerProcess
-from sage_cli.metrics import Counts
-from sage_cli.metrics.counts import SampleGrades
+from sage_cli.evaluation.stored import PolicySamples, seed_counts
+from sage_cli.grading import GRADING_VERSION
+from sage_cli.grading.grades import Status
+from sage_cli.grading.judges import label_of
+from sage_cli.problems.generator import Generator
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.registry import generated
 from sage_cli.progress import Progress
 from sage_cli.reports.provenance import SeedCounts
-from sage_cli.sampling.sampler import (
-    SampleRequest,
-    SamplerSetup,
-    SamplingParameters,
-    build_sampler,
-)
-from sage_cli.settings.own_code import OwnFunction, names_code
+from sage_cli.sampling.sampler import SampleRequest, SamplerSetup, SamplingParameters, build_sampler
+from sage_cli.settings.own_code import names_code
 from sage_cli.settings.sections.model import PromptSection
 from sage_cli.store.annotations import GradeStore
 
 Texts = Sequence[tuple[Problem, str]]
 """Completions with their problems."""
-WORKING = "working"
 _SERVED = re.compile(r"(?P<model>.+)@(?P<server>https?://.+)")
 _QUESTION = (
     "A problem, its answer and a solution follow. Is each step of the solution right, and does the "
@@ -45,8 +37,6 @@ _QUESTION = (
 _WORD = re.compile(r"\b(?:right|wrong)\b")
 _GREEDY = SamplingParameters(temperature=0, top_p=1, top_k=0, min_p=0, max_tokens=4096, stop=None)
 
-log = logging.getLogger(__name__)
-
 
 @dataclass(frozen=True)
 class TextJudge:
@@ -54,59 +44,42 @@ class TextJudge:
 
     label: str
     identity: Mapping[str, Any]
-    judge: Callable[[Texts], Sequence[Judged]]
+    judge: Callable[[Texts], list[Status]]
 
 
 def text_judge(name: str, benchmark: Benchmark, config: SageConfig) -> TextJudge:
     """Return the judge called `working`, FILE.py:FUNCTION or MODEL@http://HOST:PORT.
 
-    Raises ConfigurationError for another name, and for problems without a checkable working.
+    Raises ConfigurationError for another name, and where no rule checks a working.
     """
     if served := _SERVED.fullmatch(name):
         return _served(served["model"], served["server"], config)
     if names_code(name):
-        return _function(OwnFunction.parse(name), config)
+        return _function(name, config)
     kind = generated(benchmark.name)
-    if name != WORKING:
-        problem = f"no judge of texts is called '{name}'"
-    elif kind is None or not kind.generator.checks_working():
-        problem = f"no rule checks the working of {benchmark.name}"
-    else:
-        checks = kind.generator.working_is_right
-        identity = {"working": kind.generator.name, "version": GRADING_VERSION}
+    checks = kind.generator.working_is_right if kind else Generator.working_is_right
+    if name == "working" and checks("", "") is not None:
         return TextJudge(
             "a right working",
-            identity,
-            lambda texts: [
-                "right" if checks(problem.question, text) else "wrong" for problem, text in texts
-            ],
+            {"working": kind and kind.generator.name, "version": GRADING_VERSION},
+            lambda texts: ["right" if checks(p.question, text) else "wrong" for p, text in texts],
         )
     raise ConfigurationError(
-        problem,
+        f"no judge of texts is called '{name}', where {benchmark.name} is answered",
         "name a function of question, completion and gold, as --grade mine.py:judge, or a server's "
         "model, as --grade MODEL@http://HOST:8000; `--grade working` is for arithmetic",
     )
 
 
-def _function(function: OwnFunction, config: SageConfig) -> TextJudge:
-    function.require()
-    grading = config.grading
-    start = partial(WorkerProcess, grading.memory_mb, str(function), "strict", "text")
-    pool = WorkerPool(grading.workers, start)
+def _function(name: str, config: SageConfig) -> TextJudge:
+    asked = config.grading.model_copy(update={"extract": "text"})
+    grader = grader_of(name, None, asked, config.prompt, sees_text=True)
 
-    def judge(texts: Texts) -> Sequence[Judged]:
-        tasks = [
-            {"gold": json.dumps([problem.question, problem.gold]), "answer": text}
-            | {"tolerance": None, "timeout_s": grading.timeout_s}
-            for problem, text in texts
-        ]
-        judged = pool.run(tasks, grading.timeout_s + 1)
-        if pool.failure is not None:
-            log.warning("%s fails, and such texts count as errors: %s", function, pool.failure)
-        return judged
+    def judge(texts: Texts) -> list[Status]:
+        pairs = ((json.dumps([problem.question, problem.gold]), text) for problem, text in texts)
+        return [grade.status for grade in grader.grade_many(pairs)]
 
-    limits = {"timeout_s": grading.timeout_s, "memory_mb": grading.memory_mb}
-    return TextJudge(function.label, {"function": function.identity, **limits}, judge)
+    return TextJudge(label_of(name), grader.identity.mapping(), judge)
 
 
 def _served(model: str, server: str, config: SageConfig) -> TextJudge:
@@ -115,7 +88,7 @@ def _served(model: str, server: str, config: SageConfig) -> TextJudge:
     section = config.sampling.model_copy(update=served | named)
     setup = SamplerSetup(model, _GREEDY, section, prompt=PromptSection(system=None))
 
-    def judge(texts: Texts) -> Sequence[Judged]:
+    def judge(texts: Texts) -> list[Status]:
         requests = []
         for number, (problem, text) in enumerate(texts):
             about = {"question": problem.question, "gold": problem.gold, "completion": text}
@@ -152,21 +125,13 @@ def second_measurements(
             for rows in store.missing(problems, n):
                 right = [row for row in rows if right_PN[place[row.problem_id], row.index]]
                 texts = [(problems[row.problem_id], row.text) for row in right]
-                judged = map(status_of, judge.judge(texts) if texts else ())
-                store.add([(row, status, None) for row, status in zip(right, judged, strict=True)])
+                statuses = judge.judge(texts) if texts else []
+                store.add(list(zip(right, statuses, [None] * len(right), strict=True)))
                 store.flush()
-        tally = store.tally(list(place), n)
-        both_PN = right_PN & tally.right_PN
-        grades = SampleGrades((first.seed,), both_PN)
-        counts = Counts(tuple(place), first.counts.n_P, both_PN.sum(axis=1), grades)
-        by_seed.append(
-            replace(
-                first,
-                policy=f"{label}, right by {judge.label}",
-                counts=counts,
-                statuses=tally.statuses,
-                truncated=tally.truncated,
-                right_truncated=tally.right_truncated,
-            )
-        )
+        second = store.tally(list(place), n)
+        both_PN = right_PN & second.right_PN
+        counted = {"n_P": first.counts.n_P, "right_PN": both_PN, "right_P": both_PN.sum(axis=1)}
+        tally = replace(second, **counted, lacking=0)
+        name = f"{label}, right by {judge.label}"
+        by_seed.append(seed_counts(name, benchmark, samples.at(first.seed), tally))
     return tuple(by_seed)

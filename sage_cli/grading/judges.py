@@ -190,12 +190,13 @@ def _statements(names: tuple[str, ...]) -> re.Pattern[str]:
 class FunctionJudge(Judge):
     """Asks the function in a worker, which may be killed; it is loaded there and nowhere else.
 
-    True and False are right and wrong. A float is the share in [0, 1] that is right.
+    True and False are right and wrong. A float is the share in [0, 1] that is right. A function
+    that `sees_text` is given question, completion and gold; the gold is the JSON of two of them.
     """
 
-    def __init__(self, function: OwnFunction) -> None:
+    def __init__(self, function: OwnFunction, *, sees_text: bool = False) -> None:
         function.require()
-        self.function = function
+        self.function, self.sees_text = function, sees_text
         self._called: Callable[..., Any] | None = None
         self._refused: ConfigurationError | None = None
 
@@ -231,22 +232,14 @@ class FunctionJudge(Judge):
             raise self._refused or RuntimeError("the judge was not loaded")
         try:
             with blamed(str(self.function), self.function.module):
-                return self._called(*self._arguments(answer, gold))
+                if self.sees_text:
+                    question, gold = json.loads(gold)
+                    return self._called(question, answer, gold)
+                return self._called(answer, gold)
         except ConfigurationError as error:
             if isinstance(error.__cause__, TimeoutError):  # has a status of its own
                 raise error.__cause__ from None
             raise
-
-    def _arguments(self, answer: str, gold: str) -> tuple[str, ...]:
-        return answer, gold
-
-
-class TextFunctionJudge(FunctionJudge):
-    """Gives the function question, completion and gold; `gold` is the JSON of two of them."""
-
-    def _arguments(self, answer: str, gold: str) -> tuple[str, ...]:
-        question, answer_of_problem = json.loads(gold)
-        return question, answer, answer_of_problem
 
 
 class Verdicts(Judge):
@@ -302,8 +295,7 @@ def find_judge(name: str, mode: str, extract: Extraction = "tags") -> Judge:
         case _ if name == IMPORTED_JUDGE:
             return Verdicts()
     if names_code(name):
-        seen = TextFunctionJudge if extract == "text" else FunctionJudge
-        return seen(OwnFunction.parse(name))
+        return FunctionJudge(OwnFunction.parse(name), sees_text=extract == "text")
     if name in (names := judge_names()):
         return plugin_judge(name)
     raise _unknown("judge", name, names)

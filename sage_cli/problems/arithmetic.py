@@ -25,7 +25,10 @@ from sage_cli.settings.sections.data import ArithmeticSection, DataSection, Phas
 
 Operands = tuple[int, int]
 _OPERANDS = re.compile(r"(\d+)\*(\d+)=\?")
-_STEP = re.compile(r"(\d+)([*+])(\d+)=(\d+)")
+_WORKING = re.compile(
+    r"(?:<[^<>]*>)?[SR]:(\d+)\*(\d+)=(\d+);\1\*(\d+)=(\d+);\3\+\5=(\d+)(?:<.*)?", re.DOTALL
+)
+"""A factor times both parts of the other, added up."""
 
 
 def working_out(strategy: str, a: int, b: int) -> str:
@@ -91,27 +94,17 @@ class Arithmetic(Generator):
             for a, b in [self._operands(rng)]
         ]
 
-    @classmethod
-    def working_is_right(cls, question: str, completion_text: str) -> bool:
-        """Return True if true products of one factor, with parts of the other, are added up.
-
-        The parts may be in any order; the product in one step is no working.
-        """
-        asked, mode = _OPERANDS.fullmatch(question), cls.mode_of(completion_text)
-        text = completion_text.rpartition(f"{mode}:")[2].partition("<")[0]
-        steps = [_STEP.fullmatch(step) for step in text.split(";")]
-        if asked is None or mode in (None, *cls.guesses) or None in steps or len(steps) < 3:
+    @staticmethod
+    def working_is_right(question: str, completion: str) -> bool:
+        """Return True if both parts of a factor are multiplied and added up without an error."""
+        asked, shown = _OPERANDS.fullmatch(question), _WORKING.fullmatch(completion)
+        if asked is None or shown is None:
             return False
-        *products, total = [(int(s[1]), s[2], int(s[3]), int(s[4])) for s in steps if s]
-        factors = sorted(map(int, asked.groups()))
-        shown = sorted((products[0][0], sum(part for _, _, part, _ in products)))
-        return (
-            all(sign == "*" and a * b == c for a, sign, b, c in products)
-            and len({a for a, *_ in products}) == 1
-            and sorted((total[0], total[2])) == sorted(c for *_, c in products)
-            and total[1] == "+"
-            and (shown, total[3]) == (factors, factors[0] * factors[1])
-        )
+        factor, part, product, rest, rest_product, total = map(int, shown.groups())
+        true = (factor * part, factor * rest, factor * (part + rest))
+        asked_factors = sorted(map(int, asked.groups()))
+        shown_factors = sorted((factor, part + rest))
+        return shown_factors == asked_factors and true == (product, rest_product, total)
 
     @property
     def _numbers(self) -> range:

@@ -112,15 +112,10 @@ class Generator(ABC):
         text = _OPENING.sub("", completion_text, count=1)
         return next((mode for mode, words in cls.modes.items() if text.startswith(words)), None)
 
-    @classmethod
-    def working_is_right(cls, question: str, completion_text: str) -> bool:
-        """Return True if a completion shows a working that proves its answer."""
-        raise NotImplementedError
-
-    @classmethod
-    def checks_working(cls) -> bool:
-        """Return True if it has a rule for workings."""
-        return cls.working_is_right.__func__ is not Generator.working_is_right.__func__  # type: ignore[attr-defined]
+    @staticmethod
+    def working_is_right(question: str, completion: str) -> bool | None:  # noqa: ARG004
+        """Return True if a completion's working proves its answer; None if no rule checks it."""
+        return None
 
     @classmethod
     def demonstrates(cls) -> bool:

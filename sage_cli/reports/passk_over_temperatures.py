@@ -126,7 +126,7 @@ def _equal(
         for k in (k for k in measured.ks if k > 1):
             first, second = (_points(p_TPK, measured.ks, k) for p_TPK in (passed_TPK, last_TPK))
             gap = equal_accuracy(first, second, temperatures, at, resampling)
-            rows.append(Row((k, *_cells(gap))))
+            rows.append(Row((k, *gap_cells(gap))))
         title = f"{policy} less {last} on {benchmark}, at equal pass@1"
         tables[policy, last] = Table(title, heads, tuple(rows))
     return tables
@@ -137,7 +137,8 @@ def _points(passed_TPK: FloatArray, ks: Sequence[int], k: int) -> Points:
     return Points(passed_TPK[:, :, ks.index(1)].T, passed_TPK[:, :, ks.index(k)].T)
 
 
-def _cells(gap: EqualAccuracy | NotReached) -> tuple[Estimate | str, ...]:
+def gap_cells(gap: EqualAccuracy | NotReached) -> tuple[Estimate | str, ...]:
+    """Return pass@1, difference, p, both places, and the share of unreached resamples."""
     if isinstance(gap, NotReached):
         return Estimate(nan), gap.reason, *[Estimate(nan)] * 4
     return (

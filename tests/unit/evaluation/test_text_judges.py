@@ -38,6 +38,7 @@ def broken(question, completion):
         ("<start_working_out>R:63*40=2520;63*7=441;2520+441=2961<end_working_out>", True),
         ("S:47*3=141;47*60=2820;141+2820=2961", True),
         ("S:47*20=940;47*43=2021;940+2021=2961", True),  # other parts of the factor
+        ("S:47*60=2820;47*3=141;141+2820=2961", False),  # not in the order of its steps
         ("D:47*63=2961", False),
         ("47*60=2820;47*3=141;2820+141=2961", False),  # nothing is announced
         ("S:47*60=2820;47*3=151;2820+151=2961", False),  # two wrong steps, the right result
@@ -123,7 +124,7 @@ def test_a_function_sees_question_completion_and_gold_once(
 ):
     expected = {"m": BY_ANSWER, "m, right by mine.py:judge": pytest.approx([0.5, 5 / 6])}
     assert curves(passk("--grade", "mine.py:judge")) == expected
-    monkeypatch.setattr("sage_cli.evaluation.text_judges.WorkerPool.run", None)  # stored
+    monkeypatch.setattr("sage_cli.grading.workers.WorkerPool.run", None)  # stored
     assert curves(passk("--grade", "mine.py:judge")) == expected
     assert curves(passk()) == {"m": BY_ANSWER}
 
@@ -158,7 +159,7 @@ def test_a_servers_model_is_asked_about_right_samples(passk: Any):
     ("more", "why"),
     [
         (("--grade", "workings"), "no judge of texts is called 'workings'"),
-        (("--grade", "working", "-b", "kk-generated"), "no rule checks the working of kk"),
+        (("--grade", "working", "-b", "kk-generated"), "'working', where kk-generated is answered"),
         (("--grade", "none.py:judge"), "there is no file none.py"),
         (("--grade", "mine.py:other"), "it defines judge, broken"),
         (("--grade", "working", "--temperature", "1,2"), "at one temperature"),
