@@ -29,8 +29,8 @@ def survival(inputs: Inputs) -> Results:
     """Return the shares that fell by more, mean over problems; none if no model has read texts."""
     results: dict[str, dict[str, dict[str, Estimate]]] = {}
     for benchmark, readings in inputs.readings.items():
-        texts = right_texts(readings) if readings else {}
-        for unit, (policy, other) in product(UNITS, _pairs(inputs.policies) if texts else ()):
+        texts = right_texts(readings)
+        for unit, (policy, other) in product(UNITS, _pairs(inputs.policies) if readings else ()):
             place, less = inputs.policies.index(policy), inputs.policies.index(other)
             logps = [added_up(of, unit) for of in texts.values()]
             changes = [logp_Z[:, place] - logp_Z[:, less] for logp_Z in logps]

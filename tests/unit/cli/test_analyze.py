@@ -202,7 +202,7 @@ def test_the_bases_samples_are_read_by_those_whom_an_analysis_names(sage):
     ("more", "why"),
     [((), "effective sample size"),
      (("--set", "sampling.temperature=0.5"), "weighs samples of the policy itself"),
-     (("--alpha", "0.9"), "not in the range x>=1")],
+     (("--alpha", "0.9"), "greater than or equal to 1")],
 )  # fmt: skip
 def test_samples_that_cannot_be_sharpened_are_refused(sage, more, why):
     refused = sage("sharpening", *more, code=2).output.replace("│", " ")
