@@ -73,7 +73,7 @@ def sharpening(inputs: Inputs) -> Document:
         alphas = (1.0, *inputs.options.alphas)
         curves = [Sharpened.from_samples(samples, alpha) for alpha in alphas]
         truncated = int(base.counts.n_P.sum()) - sum(len(right_N) for _, right_N in samples)
-        left_out = f"{truncated:,} truncated samples of {benchmark} are left out"
+        left_out = f"{truncated:,} truncated samples of {base.policy} are left out"
         if not any(curve.ks for curve in curves[1:]):
             sizes = ", ".join(f"{curve.size:.1f} at α {curve.alpha:g}" for curve in curves[1:])
             raise DataError(

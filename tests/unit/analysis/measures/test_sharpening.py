@@ -116,7 +116,7 @@ def test_truncated_samples_are_left_out_and_too_few_are_refused(tmp_path):
     base, run = answered(tmp_path, "base", cut), answered(tmp_path, "run", texts(0.5))
     read = {"arithmetic": (base,)}
     document = sharpening(replace(inputs(base, run, alphas=(2.0,)), readings=read))
-    assert document.tables[0].notes == ("32 truncated samples of arithmetic are left out",)
+    assert document.tables[0].notes == ("32 truncated samples of base are left out",)
     assert document.data["sharpened"][0]["effective size"] == pytest.approx(40)
     few = {id_: of[::4] for id_, of in cut.items()}
     small = answered(tmp_path / "few", "base", few)
