@@ -199,7 +199,7 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
         # q is fixed at an iteration's first pass: a later update would shape by another policy
         if "log_q_BT" not in batch:
             signals = self._signals(batch, logps_BT, entropy_BT)
-            batch["log_q_BT"] = self.guide.log_q(signals, self._now())
+            batch["log_q_BT"] = self.guide.unchecked_log_q(signals, self._now())
             batch["log_ratio_BT"] = log_ratio(logps_BT, reference_BT, batch["log_q_BT"])
             if self.head is not None:
                 batch["head_log_q"] = self.head.log_q(batch, self.guide, signals, self._now())

@@ -247,9 +247,10 @@ class RlTrainer(SealedCheckpoints, AnchoredTrainer):
         if self.stopping is not None:
             stopped = [self.stopping.stops(text) for text in self.hooks.reward.completions]
             clipped_B = clipped_B & ~torch.tensor(stopped, device=clipped_B.device)
-        length_B, clipped_B = self.accelerator.gather((mask_BT.sum(dim=1), clipped_B))
+        ends_B2 = self.accelerator.gather(torch.stack([mask_BT.sum(dim=1), clipped_B], dim=1))
+        whole_3B = torch.cat([status_PN.reshape(-1, 1), ends_B2], dim=1).cpu().T
         return {
-            **batch_record(status_PN, length_B, clipped_B),
+            **batch_record(whole_3B[0].reshape(status_PN.shape), *whole_3B[1:]),
             **self.paid.record(self.raw_BF, self.rewards_BF, int(self.num_generations)),
             **kept_mass_record(self, batch),
         }
