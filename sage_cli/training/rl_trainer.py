@@ -226,7 +226,8 @@ class RlTrainer(SealedCheckpoints, AnchoredTrainer):
         model = self.accelerator.unwrap_model(self.model_wrapped)
         # step, process and number name a completion's seed: a resumed run samples the same
         batch = f"{self.state.global_step}:{self.accelerator.process_index}"
-        return self.sample_rollouts(model, prompt_ids, batch, self._count[0]), None
+        with self.accelerator.autocast():
+            return self.sample_rollouts(model, prompt_ids, batch, self._count[0]), None
 
     def _calculate_rewards(self, *arguments: Any) -> Tensor:
         with self.phases.during("grade"):
