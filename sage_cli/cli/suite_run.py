@@ -166,6 +166,11 @@ def _notes(plan: PlannedSuite) -> list[str]:
             f"{part.suite.name}: {label} is {other} under these settings, and is run once"
             for label, other in part.same.items()
         ]
+        notes += [
+            f"{part.suite.name}: {label}'s own control is {method.control}"
+            for label, method in part.suite.methods.items()
+            if method.control
+        ]
         for replicate in part.replicates:
             model = replicate.config.model
             if isinstance(model, PretrainedModel):

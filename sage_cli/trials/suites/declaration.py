@@ -125,6 +125,9 @@ class Method(Section):
     """Further settings by dotted key."""
     preset: str | None = None
     """The preset that replaces the paper's main preset, and no other."""
+    control: str | None = None
+    """The method that it is compared with first. null: the same method and anchor without the
+    guide, where the suite has one (`with_controls`)."""
 
     @field_validator("of")
     @classmethod
@@ -177,6 +180,8 @@ class AnalysisOptions(Section):
     """Prefixes of ids."""
     delta: str | None = None
     patterns: Path | None = None
+    alpha: str | None = None
+    survival: bool | None = None
 
 
 class Analysis(Section):
@@ -227,22 +232,31 @@ class Suite(Section):
 
     @property
     def compared(self) -> tuple[tuple[str, str], ...]:
-        """Pairs of methods whose difference is reported: those of claims, then those of `against`.
+        """Pairs of methods whose difference is reported: own controls, claims, then `against`.
 
         A pair is listed once, in the order of its first occurrence.
         """
+        own = ((label, method.control) for label, method in self.methods.items() if method.control)
         trained = [label for label, method in self.methods.items() if not method.is_base]
         beside = ((a, b) for b in self.against for a in trained if a != b)
         claimed = ((claim.a, claim.b) for claim in self.read_claims)
         pairs: dict[frozenset[str], tuple[str, str]] = {}
-        for pair in (*claimed, *beside):
+        for pair in (*own, *claimed, *beside):
             pairs.setdefault(frozenset(pair), pair)
         return tuple(pairs.values())
 
     @model_validator(mode="after")
     def _names_its_own_methods(self) -> Suite:
+        for label, method in self.methods.items():
+            if method.control == label:
+                raise ValueError(f"methods.{label}.control names the method itself")
         labels_by_user = {
             "against": self.against,
+            **{
+                f"methods.{label}.control": (method.control,)
+                for label, method in self.methods.items()
+                if method.control
+            },
             **{f"the claim '{claim.text}'": (claim.a, claim.b) for claim in self.read_claims},
             **{f"the analysis {analysis.name}": analysis.methods for analysis in self.analyses},
         }
@@ -264,7 +278,13 @@ class Suite(Section):
                 f"suite {self.name} has no method '{unknown[0]}'",
                 f"its methods are {', '.join(self.methods)}",
             )
-        left = {label: method for label, method in self.methods.items() if label in labels}
+        left = {
+            label: method
+            if method.control in labels
+            else method.model_copy(update={"control": None})
+            for label, method in self.methods.items()
+            if label in labels
+        }
         claims = [claim.text for claim in self.read_claims if {claim.a, claim.b} <= left.keys()]
         return self.model_copy(
             update={

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sage_cli.config.layers import leaves
-from sage_cli.config.load import changed, load, typed
+from sage_cli.config.load import OF_RL, changed, load, typed
 from sage_cli.config.schema import SageConfig, unread
 from sage_cli.errors import ConfigurationError
 from sage_cli.reports.series import seeded
@@ -112,6 +112,29 @@ def _trial(suite: Suite, label: str, method: Method, overrides: Overrides) -> Tr
             )
         )
     return Trial(label, {**choices, **method.settings}, tuple(replicates))
+
+
+def with_controls(suite: Suite, trials: Sequence[Trial]) -> Suite:
+    """Return the suite with the control of each method that has a guide and names no control.
+
+    It is the first method without a guide that has the same settings otherwise.
+    """
+
+    def settings(trial: Trial) -> str:
+        sections = {name: getattr(trial.config, name) for name in OF_RL if name != "guide"}
+        plain = {name: section.determinants() for name, section in sections.items()}
+        return identity_of("control", {**plain, "preset": suite.methods[trial.label].preset})
+
+    trained = [trial for trial in trials if not trial.is_initial]
+    plain = [trial for trial in trained if trial.config.guide.name == "none"]
+    controls = {settings(trial): trial.label for trial in reversed(plain)}
+    methods = dict(suite.methods)
+    for trial in trained:
+        method = methods[trial.label]
+        if method.control is None and trial.config.guide.name != "none":
+            control = controls.get(settings(trial))
+            methods[trial.label] = method.model_copy(update={"control": control})
+    return suite.model_copy(update={"methods": methods})
 
 
 def _measurement(
@@ -217,7 +240,8 @@ def planned(name: str, overrides: Overrides) -> PlannedSuite:
     """The suite called `name` under these overrides; nothing is loaded or written."""
     suites = [suite.only(overrides.only) for suite in with_included(name)]
     config = overrides.config()
-    parts = [Part(suite, trials_of(suite, overrides)) for suite in suites]
+    trials = [trials_of(suite, overrides) for suite in suites]
+    parts = [Part(with_controls(*pair), pair[1]) for pair in zip(suites, trials, strict=True)]
     root = (overrides.flags or {}).get("run", {}).get("root")
     tasks = TaskList(config, ("--runs", str(root)) if root else ())
     for part in parts:
