@@ -35,6 +35,12 @@ def rows_of(batch: Batch, which: slice | Tensor) -> Batch:
     }
 
 
+def learned_tokens(batch: Batch) -> Tensor:
+    """Return 1 (B, T) on completions' tokens that the loss reads, as TRL's loss combines masks."""
+    mask_BT: Tensor = batch["completion_mask"]
+    return mask_BT * batch["tool_mask"] if "tool_mask" in batch else mask_BT
+
+
 class HasStatus(Protocol):
     """The grade of one completion."""
 

@@ -30,6 +30,7 @@ from sage_cli.guides.divergences import (
     share_of_beta,
 )
 from sage_cli.guides.guide import OptionalSignal
+from sage_cli.methods.hooks import learned_tokens
 from sage_cli.models.loading import causal_of, switch_off_own_dropout
 from sage_cli.settings.sections.training import Rows
 from sage_cli.training.anchor_signals import ExactHead, Tilted, known_of_rows, tilted_name, tilting
@@ -200,7 +201,7 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
     def _shape_anchor(self, batch: dict[str, Any], logps_BT: Tensor, entropy_BT: Tensor) -> None:
         """Put q pi_ref in the reference's place, in the copy that the loss reads."""
         with_gradient_BT, logps_BT = logps_BT, logps_BT.detach()
-        mask_BT, reference_BT = batch["completion_mask"], batch.get("ref_per_token_logps")
+        mask_BT, reference_BT = learned_tokens(batch), batch.get("ref_per_token_logps")
         if reference_BT is None:
             self.tokens.add(mask_BT, entropy=entropy_BT)
             return
@@ -285,7 +286,7 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
             optional["reference_entropy_BT"] = batch["reference_entropy_BT"]
         if self.guide.source == "reference":
             logps_BT, entropy_BT = optional["reference_logps_BT"], optional["reference_entropy_BT"]
-        return Signals(logps_BT, entropy_BT, batch["completion_mask"], batch["row_ids_B"], optional)
+        return Signals(logps_BT, entropy_BT, learned_tokens(batch), batch["row_ids_B"], optional)
 
 
 def compute_logits_in_float32(causal: Any, temperature: float) -> None:
