@@ -216,21 +216,20 @@ def own_control_note(side: Sequence[Policy], opposite: Sequence[Policy], runs: R
     made = method_settings(side[0], runs) if side else {}
     if made.get("guide.name", "none") == "none":
         return []
-    plain = {run.id: method_settings(Policy.of_run(run), runs) for run in runs.whole()}
+    without = {"guide.name": (made["guide.name"], "none")}
     controls = [
-        name
-        for name, settings in plain.items()
-        if _differing(made, settings) == {"guide.name": (made["guide.name"], "none")}
+        run.id
+        for run in runs.whole()
+        if _differing(made, method_settings(Policy.of_run(run), runs)) == without
     ]
     label = side[0].label
     for policy in opposite:
         if policy.run is not None and policy.run.id in controls:
             return [f"{policy.label} is {label}'s own control: the same without the guide"]
-    lacking = "no run of it is here"
-    advice = f"`sage compare {side[0].word} {controls[-1]}` comes first" if controls else lacking
+    command = f"`sage compare {side[0].word} {controls[-1]}` comes first" if controls else ""
     return [
-        f"this is not {label} against its own control, the same method and anchor without the "
-        f"guide: {advice}"
+        f"{label}'s own control, the same method and anchor without the guide, is on no side: "
+        f"{command or 'no run of it is here'}"
     ]
 
 
