@@ -97,7 +97,7 @@ def _served(model: str, server: str, config: SageConfig) -> TextJudge:
         with build_sampler(setup) as sampler:
             replies = {reply.problem_id: reply.text for reply in sampler.sample(requests)}
         words = (_WORD.findall(replies[request.problem_id].lower()) for request in requests)
-        return [said[-1] if said else "unparseable" for said in words]
+        return [named[-1] if named else "unparseable" for named in words]
 
     return TextJudge(model, {"server_model": model, "asked": _QUESTION}, judge)
 
