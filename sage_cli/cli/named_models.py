@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 
 from sage_cli.cli.training_run import InitialPolicy
@@ -13,6 +14,7 @@ from sage_cli.evaluation import counted_files
 from sage_cli.evaluation.counted_files import file_labels
 from sage_cli.evaluation.evaluate import Evaluated, Evaluation, EvaluationStage, evaluation_folder
 from sage_cli.evaluation.stored import stored_counts
+from sage_cli.evaluation.text_judges import second_measurements, text_judge
 from sage_cli.metrics import Counts, Curve, curve, curve_ks
 from sage_cli.metrics.intervals import Resampling
 from sage_cli.models.policy import (
@@ -30,7 +32,7 @@ from sage_cli.reports.passk import Line, passk_document
 from sage_cli.reports.published import published_scores
 from sage_cli.reports.scores import evaluation_document
 from sage_cli.settings.sections.evaluation import EvaluationSection
-from sage_cli.store.files import identity_of
+from sage_cli.store.files import identity_of, key_of
 from sage_cli.store.run import Runs
 
 
@@ -95,14 +97,23 @@ class NamedModels:
         return policies
 
 
-def measure_passk(models: NamedModels, progress: Progress, *, train: bool = False) -> Report:
+def measure_passk(
+    models: NamedModels, progress: Progress, *, train: bool = False, second: str | None = None
+) -> Report:
     """Measure every named run or model; with `train` an initial policy where there is no run.
 
-    Curves are computed at all ks; `evaluation.k` says which of them the table shows.
+    Curves are computed at all ks; `evaluation.k` says which of them the table shows. `second` is
+    a judge of texts: each model has a second curve, of the samples that both find right.
     """
+    config, benchmarks = models.evaluation.config, models.evaluation.benchmarks
+    judges = [(b, text_judge(second, b, config)) for b in benchmarks] if second else []
     evaluated = models.measure(progress, train=train)
     ks, evaluation = models.evaluation.ks, models.evaluation.config.evaluation
     curve_at = curve_ks(evaluation.samples, ks)
+    measured = dict(evaluated.measured)
+    for (benchmark, judge), samples in product(judges, evaluated.samples):
+        seeds = second_measurements(samples, benchmark, evaluated.measured, judge, progress)
+        measured[benchmark.name, seeds[0].policy] = seeds
     with progress.doing("computing curves and writing the report"):
         lines = [
             Line(
@@ -111,10 +122,11 @@ def measure_passk(models: NamedModels, progress: Progress, *, train: bool = Fals
                 _curve([seed.counts for seed in seeds], curve_at, evaluation),
                 seeds,
             )
-            for (benchmark, policy), seeds in evaluated.measured.items()
+            for (benchmark, policy), seeds in measured.items()
         ]
         document = passk_document(lines, evaluated.provenance, ks)
-        return document.write(evaluation_folder("passk", evaluated))
+        by = "".join(f"-{key_of(judge.identity)}" for _, judge in judges)
+        return document.write(evaluation_folder(f"passk{by[:9]}", evaluated))
 
 
 def passk_of_files(

@@ -18,6 +18,7 @@ from sage_cli.cli.options import (
     may_train,
     measured_names,
 )
+from sage_cli.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from sage_cli.cli.named_models import NamedModels
@@ -39,6 +40,13 @@ def command(
     score: options.Scores = None,
     temperature: Annotated[
         str | None, typer.Option(help="Measure at each of these, as 0.8,1,1.2.")
+    ] = None,
+    grade: Annotated[
+        str | None,
+        typer.Option(
+            help="Count samples that a second judge finds right, too: working, FILE.py:FUNCTION of "
+            "question, completion and gold, or MODEL@http://HOST:PORT."
+        ),
     ] = None,
     allow_template_mismatch: options.OtherTemplate = False,
     compat: options.Compat = None,
@@ -62,10 +70,15 @@ def command(
     from sage_cli.models.stages import plan_of
 
     refuse_gpu(gpu, dry_run)
+    if grade and (temperature or dry_run):
+        raise ConfigurationError(
+            "--grade judges stored samples at one temperature, and plans nothing",
+            "leave out --temperature and --dry-run",
+        )
     names, labels = labelled_names(measured_names(names, set_, k))
     if are_files(
         names, benchmark=benchmark, n=n, seeds=seeds, limit=limit, temperature=temperature,
-        dry_run=dry_run,
+        dry_run=dry_run, grade=grade,
     ):  # fmt: skip
         settings = options.load_config(None, None, set_, run={"root": runs}).config
         with doing("reading files"):
@@ -87,7 +100,7 @@ def command(
         return
     trained = may_train(train, names, settings.run.root, chosen=bool(preset or config))
     with Live() as live:
-        report = measure_passk(models, live, train=trained)
+        report = measure_passk(models, live, train=trained, second=grade)
     show_report(report, json, out)
 
 
