@@ -28,7 +28,7 @@ def has_rows(value: Any) -> bool:
 def rows_of(batch: Batch, which: slice | Tensor) -> Batch:
     """Return some rows of a batch, by a slice or their indices; what has no rows stays."""
     return {
-        name: value[which if isinstance(which, slice) else which.to(value.device)]
+        name: value[which if isinstance(which, slice) or which.is_cpu else which.to(value.device)]
         if has_rows(value)
         else value
         for name, value in batch.items()

@@ -242,7 +242,8 @@ class RlTrainer(SealedCheckpoints, AnchoredTrainer):
         model = self.accelerator.unwrap_model(self.model_wrapped)
         # step, process and number name a completion's seed: a resumed run samples the same
         batch = f"{self.state.global_step}:{self.accelerator.process_index}"
-        return self.sample_rollouts(model, prompt_ids, batch, self._count[0]), None
+        with self.accelerator.autocast():
+            return self.sample_rollouts(model, prompt_ids, batch, self._count[0]), None
 
     def _calculate_rewards(self, *arguments: Any) -> Tensor:
         with self.phases.during("grade"):
@@ -258,10 +259,11 @@ class RlTrainer(SealedCheckpoints, AnchoredTrainer):
         return gathered_B.reshape(-1, int(self.num_generations))
 
     def _describe(self, batch: Batch, status_PN: Tensor) -> Record:
-        lengths = batch["completion_mask"].sum(dim=1)
-        length_B, clipped_B = self.accelerator.gather((lengths, batch["truncated_B"]))
+        lengths_B = batch["completion_mask"].sum(dim=1)
+        ends_B2 = self.accelerator.gather(torch.stack([lengths_B, batch["truncated_B"]], dim=1))
+        whole_3B = torch.cat([status_PN.reshape(-1, 1), ends_B2], dim=1).cpu().T
         return {
-            **batch_record(status_PN, length_B, clipped_B),
+            **batch_record(whole_3B[0].reshape(status_PN.shape), *whole_3B[1:]),
             **self.paid.record(self.raw_BF, self.rewards_BF, int(self.num_generations)),
             **kept_mass_record(self, batch),
         }
