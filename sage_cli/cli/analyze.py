@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sage_cli.cli import completions
 from sage_cli.cli.console import console, emit, show_plan, show_report
 from sage_cli.cli.live import Live
 from sage_cli.cli.options import (
@@ -53,11 +52,7 @@ if TYPE_CHECKING:
 def command(
     name: Annotated[
         str | None,
-        typer.Argument(
-            metavar="[NAME]",
-            help="An analysis; without a name they are listed.",
-            autocompletion=completions.analyses,
-        ),
+        typer.Argument(metavar="[NAME]", help="An analysis; without a name they are listed."),
     ] = None,
     names: Names = None,
     base: Annotated[
@@ -75,13 +70,11 @@ def command(
         Path | None, typer.Option(help="For patterns: a YAML file of expressions.")
     ] = None,
     alpha: Annotated[
-        str | None, typer.Option(help="For sharpening: powers of the probability, as 1.5,2,4.")
+        list[float] | None, typer.Option(min=1, help="For sharpening: a power of probability.")
     ] = None,
     survival: Annotated[
         bool | None,
-        typer.Option(
-            "--survival", help="For support: have all models read the base's right samples."
-        ),
+        typer.Option("--survival", help="For support: all read the base's samples."),
     ] = None,
     benchmark: BenchmarkNames = None,
     n: Samples = None,

@@ -13,7 +13,6 @@ from rich.markup import escape
 from rich.text import Text
 from typing_extensions import TypedDict
 
-from sage_cli.cli import completions
 from sage_cli.cli.console import console, emit, visible
 from sage_cli.cli.group import new_app
 from sage_cli.cli.live import Live, doing
@@ -56,9 +55,7 @@ app = new_app("Read completions, whole or token by token; import those of anothe
 def show(
     run: Annotated[
         str,
-        typer.Argument(
-            help="A run, RUN@step, a model folder or ORG/MODEL.", autocompletion=completions.runs
-        ),
+        typer.Argument(help="A run, RUN@step, a model folder or ORG/MODEL."),
     ],
     problem: Annotated[str | None, typer.Option(help="A prefix of a problem's id.")] = None,
     grade: Annotated[
@@ -113,9 +110,7 @@ def show(
 def tokens(
     run: Annotated[
         str,
-        typer.Argument(
-            help="A run, RUN@step, a model folder or ORG/MODEL.", autocompletion=completions.runs
-        ),
+        typer.Argument(help="A run, RUN@step, a model folder or ORG/MODEL."),
     ],
     limit: Annotated[int, typer.Option(min=1, help="How many completions.")] = 4,
     guide: Annotated[
@@ -165,14 +160,6 @@ def tokens(
 def import_(
     file: Annotated[Path, typer.Argument(help="The file that the other program wrote.")],
     name: Annotated[str, typer.Option("--as", help="What to call the samples, as a run's id.")],
-    program: Annotated[
-        str | None,
-        typer.Option(
-            "--from",
-            help="jsonl, lm-eval, lighteval or inspect (default: detected).",
-            autocompletion=completions.forms,
-        ),
-    ] = None,
     score: Annotated[
         str | None, typer.Option(help="Which of the program's scores is the verdict.")
     ] = None,
@@ -185,12 +172,12 @@ def import_(
 
     with Live() as live:
         root = runs or default_root()
-        imported = import_samples(root, file, name, program, score, live, write=not dry_run)
+        imported = import_samples(root, file, name, score, live, write=not dry_run)
     if json:
         answer = {**imported.as_json, "stored": not dry_run}
         emit(answer)
         return
-    console.print(f"{escape(visible(str(file)))} is {imported.form}", soft_wrap=True)
+    console.print(f"{escape(visible(str(file)))}: format {imported.file.program}", soft_wrap=True)
     for line in imported.in_words:
         console.print(escape(visible(line)), soft_wrap=True)
     if dry_run:
@@ -385,7 +372,6 @@ class Imported:
     """The run of imported samples, and what was read; `was_there` if it had been stored before."""
 
     run: Run
-    form: str
     file: ForeignFile
     samples: Gathered
     was_there: bool
@@ -435,7 +421,6 @@ def import_samples(
     root: Path,
     path: Path,
     name: str,
-    program: str | None,
     score: str | None,
     progress: Progress,
     *,
@@ -445,21 +430,20 @@ def import_samples(
 
     What can't be used is an error before anything is written.
     """
-    from sage_cli.evaluation.imported import gathered, imported_run, refuse_unreadable_golds, store
-    from sage_cli.evaluation.log_formats import FORMATS, detected, read_foreign
+    from sage_cli.evaluation.imported import gathered, imported_run, refuse_unreadable, store
+    from sage_cli.evaluation.log_formats import read_foreign
 
     with progress.doing(f"reading {path}"):
-        file = read_foreign(path, program, score)
-        form = FORMATS[program or detected(path)].title
+        file = read_foreign(path, score)
         samples = gathered(file, path)
         run = imported_run(root, name, samples)
     with progress.doing("reading the golds"):
-        refuse_unreadable_golds(file, samples, path)
+        refuse_unreadable(file, samples, path)
     there = run.begun and run.finished
     if write and not there:
         with progress.doing(f"storing {samples.in_words()}"):
             store(run, path, file, samples)
-    return Imported(run, form, file, samples, there)
+    return Imported(run, file, samples, there)
 
 
 Ids = tuple[list[int], list[int]]
