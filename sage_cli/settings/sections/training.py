@@ -60,10 +60,10 @@ class SftSection(Section):
     """Of the order of demonstrations and of adapters' first weights."""
 
 
-GRADE = "grade"
-BUILT_IN_REWARDS = (GRADE, "format", "brevity")
+GRADE, RANDOM, PLURALITY = "grade", "random", "plurality"
+BUILT_IN_REWARDS = (GRADE, "format", "brevity", RANDOM, PLURALITY)
 """The grade; whether the answer stands where the prompt asks for it; how much of the length is
-left."""
+left; a coin; whether the answer is the group's most frequent."""
 REWARDS_GROUP = "sage_cli.rewards"
 """The entry-point group under which other packages register functions."""
 _TAKEN = ("total", "overlong")
@@ -74,9 +74,12 @@ class Reward(Section):
     """A part of what a completion is paid: `weight` times what `name` says of it."""
 
     name: str
-    """`grade`, `format`, `brevity`, what a package registers, or a function of one's own."""
+    """`grade`, `format`, `brevity`, `random`, `plurality`, what a package registers, or a function
+    of one's own."""
     weight: float = 1.0
     """Its factor in the sum. 0: recorded and not paid."""
+    p: float = Field(0.5, gt=0, lt=1)
+    """`random`: the probability of 1."""
     timeout_s: float = Field(60.0, gt=0, le=86_400, json_schema_extra=COSMETIC)
     """Seconds that a call for the completions of a batch may take, a day at most."""
 
@@ -89,6 +92,12 @@ class Reward(Section):
             require_name(REWARDS_GROUP, name, BUILT_IN_REWARDS, info)
         return name
 
+    @model_validator(mode="after")
+    def _no_idle_coin(self) -> Reward:
+        if self.name != RANDOM and self.p != type(self).model_fields["p"].default:
+            raise ValueError(f"p {self.p:g} is of the reward '{RANDOM}' alone (leave it out)")
+        return self
+
     @property
     def label(self) -> str:
         """Its name in records: of a function of one's own the function's."""
@@ -96,7 +105,8 @@ class Reward(Section):
 
     def determinants(self) -> dict[str, Any]:
         """Name and weight; code by the content of its file, a package's by its version."""
-        return {"name": self._identity, "weight": self.weight}
+        coin = {"p": self.p} if self.name == RANDOM else {}
+        return {"name": self._identity, "weight": self.weight, **coin}
 
     @property
     def _identity(self) -> str:
@@ -144,6 +154,7 @@ def in_words(rewards: Sequence[Reward]) -> str:
     """`grade + 0.2 x mine.py:brevity`, for plans."""
     parts = (
         f"{'' if reward.weight == 1 else f'{reward.weight:g} x '}{reward.name}"
+        + (f" (p {reward.p:g})" if reward.name == RANDOM else "")
         for reward in rewards
     )
     return " + ".join(parts)
@@ -175,6 +186,12 @@ class AnchorSection(Section):
     """The completions that the KL term acts on: `all`, `wrong` ones, `right` ones, or those of
     `informative` groups, which have right and wrong ones. Each is pulled as under `all`: the term's
     mean stays one over all completions."""
+    tokens: Literal["all", "certain", "uncertain"] = Field("all", json_schema_extra=WHERE_SET)
+    """The tokens of those completions that the KL term acts on: `all`, the `uncertain` ones, whose
+    entropy under the policy is above its quantile within the completion, or the `certain` ones. The
+    term's mean stays one over all tokens."""
+    uncertain_share: float = Field(0.2, gt=0, lt=1, json_schema_extra=WHERE_SET)
+    """Share of a completion's tokens that is uncertain."""
     reference: Literal["initial", "base"] = "initial"
     """`initial`: the policy as it starts; `base`: the model without its adapter (LoRA), or before
     supervised warm-up (full tuning)."""
@@ -197,8 +214,10 @@ class AnchorSection(Section):
 
     @property
     def changes(self) -> list[str]:
-        """Return phrases on what isn't as in the paper: rows, and how the reference moves."""
+        """Return phrases on what isn't as in the paper: rows, tokens, how the reference moves."""
         phrases = [f"rows {self.rows}"] if self.rows != "all" else []
+        if self.tokens != "all":
+            phrases.append(f"{self.tokens} tokens (uncertain: {self.uncertain_share:.0%})")
         if self.ema is not None:
             phrases.append(f"reference averaged with ema {self.ema:g} {_every(self.ema_every)}")
         if self.reset_every is not None:
@@ -219,6 +238,11 @@ class AnchorSection(Section):
                 f"anchor.estimator is '{self.estimator}' (use anchor.estimator=head, or leave "
                 "head_tokens out)"
             )
+        if self.tokens == "all" and self.uncertain_share != fields["uncertain_share"].default:
+            raise ValueError(
+                f"uncertain_share {self.uncertain_share:g} divides a completion's tokens, and "
+                "anchor.tokens is 'all' (add anchor.tokens=certain or uncertain, or leave it out)"
+            )
         if self.ema is None and self.ema_every != fields["ema_every"].default:
             raise ValueError(
                 f"ema_every {self.ema_every} is how often the reference is averaged, and "
@@ -227,10 +251,11 @@ class AnchorSection(Section):
         return self
 
     def conflicts(self, steps: int) -> list[str]:
-        """Return why rows and a moving reference can't be as asked in a training of `steps`."""
+        """Return why rows, tokens and a moving reference can't be as asked in so many `steps`."""
+        fields = type(self).model_fields
         names = [
-            name for name, usual in (("rows", "all"), ("ema", None), ("reset_every", None))
-            if getattr(self, name) != usual
+            name for name in ("rows", "tokens", "ema", "reset_every")
+            if getattr(self, name) != fields[name].default
         ]  # fmt: skip
         problems = []
         if names and (self.kl != "reverse" or self.beta == 0):
