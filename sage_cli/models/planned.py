@@ -214,6 +214,6 @@ def policy_and_reference(config: SageConfig, base: Policy) -> tuple[Any, Path | 
     )
     has_adapter = hasattr(model, "peft_config")
     if config.model.tuning == "full":
-        held = config.anchor.kl == "reverse"
+        held = config.anchor.kl == "reverse" or config.rl.keeps_reference
         return model, reference_policy(base, config).folder if held else None
     return (model if has_adapter else attach_lora(model, config.model.lora)), None

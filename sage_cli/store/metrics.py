@@ -177,6 +177,8 @@ RECORDED: Mapping[str, str] = {
     "kl/forward": "The cross-entropy on the reference's own completions (`anchor.kl=forward`).",
     "divergence": "DPH-RL: mean divergence from the initial policy on the held problems' "
     "completions; absent where the step has none of them.",
+    "floor": "support-floor: nats a token that stored texts are below their floors, a mean over "
+    "the step's problems that have some.",
     "mismatch/difference_mean": "vLLM: mean of |log pi - log pi_vllm| over the sampled tokens, of "
     "the policy that sampled them in the trainer and in the engine.",
     "mismatch/difference_max": "The largest of these differences.",
@@ -196,7 +198,7 @@ RECORDED: Mapping[str, str] = {
     "guide/shaped": "Share of tokens with a q other than 1.",
     "guide/clamped": "Share of tokens whose q is held at `guide.q_min` or `guide.q_max`.",
     "guide/log_q": "Mean of log q over tokens.",
-    "anchor/rows": "Share of tokens that the KL term acts on (`anchor.rows`).",
+    "anchor/rows": "Share of tokens that the KL term acts on (`anchor.rows`, `anchor.tokens`).",
     "anchor/equal_groups": "Share of the KL term (by k3) in groups that are all right or all "
     "wrong, which the anchor alone moves; absent while policy and reference are the same.",
     "anchor/beta": "The coefficient of the KL term at this step, where it is annealed.",
