@@ -25,7 +25,7 @@ from sage_cli.settings.sections.model import (
 from sage_cli.settings.sections.records import RunSection, TrackingSection
 from sage_cli.settings.sections.sampling import RolloutSection, SamplingSection
 from sage_cli.settings.sections.sweep import ExecutorSection, SweepSection
-from sage_cli.settings.sections.training import AnchorSection, SftSection
+from sage_cli.settings.sections.training import PLURALITY, AnchorSection, SftSection
 from sage_cli.settings.sharding import FSDP_2, ZERO_3, Sharding, sharded_by, sharding_in
 
 if TYPE_CHECKING:
@@ -235,6 +235,12 @@ def _of_measuring(config: SageConfig) -> list[str]:
             "grading.extract 'text' has Math-Verify search the whole completion, and grading.mode "
             f"is '{config.grading.mode}', which compares answers (use grading.mode=math-verify, or "
             "grading.extract=tags-then-boxed)"
+        )
+    plural = PLURALITY in (reward.name for reward in config.rl.paid)
+    if plural and config.grading.extract == "text":
+        problems.append(
+            f"rl.rewards: '{PLURALITY}' counts answers, and grading.extract 'text' searches whole "
+            "completions for the gold without taking an answer (use another grading.extract)"
         )
     chat, format_ = config.sampling.server_form == "chat", config.prompt.format
     if chat and format_ != "chat":
