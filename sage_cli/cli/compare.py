@@ -159,9 +159,13 @@ def compare(
     from sage_cli.metrics import parse_ks, read_counts
     from sage_cli.metrics.counts_file import is_counts_file
     from sage_cli.metrics.intervals import Resampling
-    from sage_cli.models.compatibility import refuse_several_methods, unchecked
+    from sage_cli.models.compatibility import (
+        own_control_note,
+        refuse_several_methods,
+        unchecked,
+    )
     from sage_cli.models.policy import refuse_equal_labels
-    from sage_cli.reports.comparison_report import comparison_document
+    from sage_cli.reports.comparison_report import comparison_document, unchecked_notes
     from sage_cli.store.run import Runs
 
     names, settings = list(dict.fromkeys((*a, *b))), evaluation.config.evaluation
@@ -203,7 +207,9 @@ def compare(
         )
         unknown = [name for side in (a, b) if len(side) > 1 for name in side if name in read]
         unknown += [label for side in sides for label in unchecked(side, runs)]
-        document = comparison_document(comparisons, provenance, unknown)
+        notes = own_control_note(sides[0], sides[1], runs)
+        notes = notes or own_control_note(sides[1], sides[0], runs)
+        document = comparison_document(comparisons, provenance, [*notes, *unchecked_notes(unknown)])
         return document.write(_folder(root, comparisons, ks, settings.confidence))
 
 

@@ -14,7 +14,14 @@ from sage_cli.evaluation.stored import stored_counts
 from sage_cli.file_hash import file_hash
 from sage_cli.metrics import Counts, Curve, curve, curve_ks, parse_ks, read_counts
 from sage_cli.metrics.intervals import Resampling
-from sage_cli.models.policy import NO_LABELS, Labels, NoRunsError, Policy, chosen_policies
+from sage_cli.models.policy import (
+    NO_LABELS,
+    Labels,
+    NoRunsError,
+    Policy,
+    chosen_policies,
+    named_policy,
+)
 from sage_cli.models.stages import Stage
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Report, report_folder
@@ -183,6 +190,15 @@ def parse_temperatures(text: str) -> tuple[float, ...]:
     return temperatures
 
 
+def _shared_initial(policies: Sequence[Policy], runs: Runs, config: SageConfig) -> Policy | None:
+    """Return the one policy from which the trained ones began; None if it is not here."""
+    parents = {policy.run.known.get("parent") for policy in policies if policy.run} - {None}
+    if len(parents) != 1:
+        return None
+    initial = named_policy(str(parents.pop()), runs, config.model)
+    return initial if initial.is_here else None
+
+
 def measure_over_temperatures(
     evaluation: Evaluation,
     names: Sequence[str],
@@ -198,8 +214,11 @@ def measure_over_temperatures(
     with progress.doing(f"reading {evaluation.config.evaluation.benchmark}"):
         _ = evaluation.benchmarks
     config = evaluation.config
-    policies = chosen_policies(names, Runs(config.run.root), config.model, labels)
-    curves = over_temperatures(evaluation, policies, temperatures, progress)
+    runs = Runs(config.run.root)
+    policies = chosen_policies(names, runs, config.model, labels)
+    curves = over_temperatures(
+        evaluation, policies, temperatures, progress, _shared_initial(policies, runs, config)
+    )
     settings = config.evaluation
     with progress.doing("comparing, and writing the report"):
         resampling = Resampling(settings.confidence, settings.bootstrap)

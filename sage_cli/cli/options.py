@@ -51,7 +51,8 @@ Sets = Annotated[
     list[str] | None,
     option(
         CONFIGURATION,
-        "A setting as section.key=value, over all others; repeatable.",
+        "A setting as section.key=value, over all others; repeatable. `sage config show` "
+        "lists all with their defaults.",
         "--set",
         completed=completions.settings,
     ),

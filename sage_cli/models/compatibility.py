@@ -190,6 +190,32 @@ def refuse_several_methods(side: Sequence[Policy], opposite: Sequence[Policy], r
             )
 
 
+def own_control_note(side: Sequence[Policy], opposite: Sequence[Policy], runs: Runs) -> list[str]:
+    """Return a note on the own control of a side's method, if that has a guide.
+
+    The own control is the same method and anchor without the guide, trained with any seeds.
+    """
+    made = method_settings(side[0], runs) if side else {}
+    if made.get("guide.name", "none") == "none":
+        return []
+    plain = {run.id: method_settings(Policy.of_run(run), runs) for run in runs.whole()}
+    controls = [
+        name
+        for name, settings in plain.items()
+        if _differing(made, settings) == {"guide.name": (made["guide.name"], "none")}
+    ]
+    label = side[0].label
+    for policy in opposite:
+        if policy.run is not None and policy.run.id in controls:
+            return [f"{policy.label} is {label}'s own control: the same without the guide"]
+    lacking = "no run of it is here"
+    advice = f"`sage compare {side[0].word} {controls[-1]}` comes first" if controls else lacking
+    return [
+        f"this is not {label} against its own control, the same method and anchor without the "
+        f"guide: {advice}"
+    ]
+
+
 def unchecked(side: Sequence[Policy], runs: Runs) -> list[str]:
     """Return the labels of a side's policies without stored settings; none if there is only one."""
     return [policy.label for policy in side if len(side) > 1 and not method_settings(policy, runs)]

@@ -16,6 +16,7 @@ from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError
 from sage_cli.models.compatibility import (
     method_settings,
+    own_control_note,
     refuse_several_methods,
     refuse_unfit_start,
     refuse_unfit_tokenizer,
@@ -239,3 +240,34 @@ def test_a_model_without_settings_is_passed_over_and_named(tmp_path: Path) -> No
     sides = [run, Policy("org/model")], [Policy("org/other")]
     refuse_several_methods(*sides, Runs(tmp_path))
     assert [unchecked(side, Runs(tmp_path)) for side in sides] == [["model"], []]
+
+
+PLAIN = {"anchor": {"kl": "reverse", "beta": 0.1}, "guide": {"name": "none"}}
+OTHER_BETA = {"anchor": {"kl": "reverse", "beta": 0.2}, "guide": {"name": "none"}}
+GUIDED = {"anchor": {"kl": "reverse", "beta": 0.1}, "guide": {"name": "branch", "tau": 1}}
+
+
+@pytest.mark.parametrize(
+    ("stored", "compared", "note"),
+    [
+        ([PLAIN], PLAIN, "{2} is {1}'s own control"),
+        ([PLAIN], OTHER_BETA, "`sage compare {1} {2}` comes first"),
+        ([], OTHER_BETA, "no run of it is here"),
+        ([PLAIN], "initial policy", "`sage compare {1} {2}` comes first"),
+        ([GUIDED], "initial policy", "no run of it is here"),
+    ],
+)
+def test_a_comparison_says_whether_it_is_with_the_own_control(
+    tmp_path: Path, stored: list[dict[str, Any]], compared: Any, note: str
+) -> None:
+    parent = start_one_method(tmp_path, "a")
+    guided = trained(tmp_path, "1", parent, **GUIDED)
+    policies = {str(told): trained(tmp_path, "2", parent, **told) for told in stored}
+    if compared == "initial policy":
+        opposite = Policy.of_run(parent)
+    else:
+        opposite = policies.get(str(compared)) or trained(tmp_path, "3", parent, **compared)
+    (sentence,) = own_control_note([guided], [opposite], Runs(tmp_path))
+    assert note.format("", guided.label, "rl-dapo-22222222") in sentence
+    if compared != "initial policy":  # without a guide there is nothing to say
+        assert own_control_note([opposite], [guided], Runs(tmp_path)) == []
