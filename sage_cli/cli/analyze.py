@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sage_cli.cli import completions
 from sage_cli.cli.console import console, emit, show_plan, show_report
 from sage_cli.cli.live import Live
 from sage_cli.cli.options import (
@@ -53,11 +52,7 @@ if TYPE_CHECKING:
 def command(
     name: Annotated[
         str | None,
-        typer.Argument(
-            metavar="[NAME]",
-            help="An analysis; without a name they are listed.",
-            autocompletion=completions.analyses,
-        ),
+        typer.Argument(metavar="[NAME]", help="An analysis; without a name they are listed."),
     ] = None,
     names: Names = None,
     base: Annotated[

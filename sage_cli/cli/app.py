@@ -148,7 +148,7 @@ PANELS = {
     "Look": {
         "runs": Entry(
             "runs",
-            "List, show, compare, prune, locate and remove runs.",
+            "List, show, locate and remove runs.",
             "sage runs show rl-dapo-branch",
         ),
         "samples": Entry(

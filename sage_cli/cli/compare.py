@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sage_cli.cli import completions
 from sage_cli.cli.console import Notes, Out, show_report
 from sage_cli.cli.live import Live
 from sage_cli.cli.options import (
@@ -50,12 +49,10 @@ HELP = "A run, model folder or file of counts; training seeds as A1,A2,A3; A=Lab
 
 
 def command(
-    a: Annotated[str, typer.Argument(help=HELP, autocompletion=completions.runs)],
+    a: Annotated[str, typer.Argument(help=HELP)],
     b: Annotated[
         str,
-        typer.Argument(
-            help="What to compare it with, in the same way.", autocompletion=completions.runs
-        ),
+        typer.Argument(help="What to compare it with, in the same way."),
     ],
     benchmark: BenchmarkNames = None,
     k: Ks = None,

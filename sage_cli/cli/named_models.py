@@ -25,10 +25,10 @@ from sage_cli.models.policy import (
 from sage_cli.models.stages import Stage
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Report, report_folder
-from sage_cli.reports.evaluation import evaluation_document
 from sage_cli.reports.passk import Line, passk_document
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.published import published_scores
+from sage_cli.reports.scores import evaluation_document
 from sage_cli.settings.sections.evaluation import EvaluationSection
 from sage_cli.store.files import identity_of
 from sage_cli.store.manifest import surroundings

@@ -280,4 +280,4 @@ def _key(key: str) -> str:
 def _named(differing: Mapping[str, tuple[Any, Any]]) -> str:
     names = [f"{key} ({a} and {b})" for key, (a, b) in list(differing.items())[:NAMED_AT_MOST]]
     more = len(differing) - len(names)
-    return ", ".join(names) + (f" and {more} more: `sage runs diff`" if more else "")
+    return ", ".join(names) + (f" and {more} more" if more else "")

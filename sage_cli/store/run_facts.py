@@ -248,13 +248,6 @@ def _distinct(runs: Sequence[RunFacts], section: str) -> list[Mapping[str, Any]]
     return list({id(part): part for part in parts}.values())
 
 
-def differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Return the values that differ, by name; None for a name that only one run has."""
-    return {
-        key: (a.get(key), b.get(key)) for key in dict.fromkeys((*a, *b)) if a.get(key) != b.get(key)
-    }
-
-
 def speed_figures(records: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """Return median seconds and tokens per second of a step, each phase's share, peak memory.
 

@@ -21,16 +21,9 @@ from sage_cli.errors import ConfigurationError, SageError, TrainingError
 from sage_cli.grading.grades import AnswerTags, extract
 from sage_cli.methods.hooks import GradeCompletions
 from sage_cli.problems.problem import Problem
-from sage_cli.settings.own_code import OwnFunction, blamed, load_plugin, names_code
+from sage_cli.settings.own_code import OwnFunction, blamed, names_code
 from sage_cli.settings.sections.model import PromptSection
-from sage_cli.settings.sections.training import (
-    BUILT_IN_REWARDS,
-    GRADE,
-    PLURALITY,
-    RANDOM,
-    REWARDS_GROUP,
-    Reward,
-)
+from sage_cli.settings.sections.training import GRADE, PLURALITY, RANDOM, Reward
 
 _SIGNAL = signal.SIGVTALRM
 """Sent to the main thread alone. SIGALRM stays free: Math-Verify, for one, sets its own."""
@@ -347,13 +340,8 @@ def called_reward(
     if names_code(reward.name):
         written = OwnFunction.parse(reward.name)
         function, module, who = written.load(), written.module, f"{who} ({written})"
-    elif reward.name in BUILT_IN_REWARDS:
-        function = built_in(reward, config)
     else:
-        plugin = load_plugin(REWARDS_GROUP, reward.name)
-        if not callable(plugin.object):
-            raise plugin.refused("is no function", "register reward(completions, **columns)")
-        function, module, who = plugin.object, plugin.target.partition(":")[0], str(plugin)
+        function = built_in(reward, config)
     return CalledReward(who, module, function, columns, reward.timeout_s)
 
 
@@ -375,5 +363,3 @@ def require_plugins(config: SageConfig) -> None:
     for reward in config.rl.paid:
         if names_code(reward.name):
             OwnFunction.parse(reward.name).load()
-        elif reward.name not in BUILT_IN_REWARDS:
-            load_plugin(REWARDS_GROUP, reward.name)

@@ -15,7 +15,7 @@ from sage_cli.analysis.measures.entropy import (
 from sage_cli.analysis.measures.survival import survival
 from sage_cli.analysis.policy_tables import records, wide_table
 from sage_cli.metrics import Support, compare_support
-from sage_cli.metrics.support import OFTEN, STATES, Transitions, paired_grades, transitions
+from sage_cli.metrics.transitions import OFTEN, STATES, Transitions, paired_grades, transitions
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import draw_heat_strip
 from sage_cli.reports.tables import Cell, Column, Estimate, Row, Table, columns, to_records

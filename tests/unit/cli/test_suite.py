@@ -18,7 +18,7 @@ def test_the_papers_plan_needs_neither_data_nor_models(sage):
     assert found["cost"] == found["left"]
     assert found["cost"]["gpu_hours"] > 100
     assert len(found["chosen"]) > 10
-    assert "the Hub wasn't asked" in found["notes"][1]
+    assert any("the Hub wasn't asked" in note for note in found["notes"])
     assert typed.written == []
 
 

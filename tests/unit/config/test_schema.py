@@ -96,11 +96,11 @@ COSMETIC = {
     "rollout.vllm.server_group_port",
     "sampling.backend", "sampling.batch_rows", "sampling.servers", "sampling.timeout_s",
     "sampling.server_attempts", "sampling.server_patience_s", "sampling.options",
-    "sampling.vllm", "sampling.data_parallel",
+    "sampling.vllm",
     "grading.workers",
     "evaluation.allow_template_mismatch", "evaluation.compat",
     "evaluation.every", "evaluation.validation", "evaluation.validation_samples",
-    "sweep.study", "sweep.trials", "sweep.retries", "sweep.stop_after", "sweep.storage",
+    "sweep.study", "sweep.trials", "sweep.retries", "sweep.stop_after",
     "sweep.max_infeasible",
     "executor.name", "executor.workers", "executor.threads", "executor.gpus",
     "executor.memory_gb", "executor.minutes", "executor.address", "executor.partition",
@@ -113,7 +113,7 @@ COSMETIC = {
 }  # fmt: skip
 """Every other setting decides a result."""
 WHERE_SET = {
-    "anchor.head_tokens",
+    "anchor.head_tokens", "anchor.tokens", "anchor.uncertain_share",
     "data.rl.fields.any_of", "data.sft.fields.any_of", "evaluation.fields.any_of",
     "grading.judge",
     "grading.unfinished",

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,13 +7,12 @@ import pyarrow.parquet as parquet
 import pytest
 from suite_results import result
 
-from sage_cli.metrics.counts import SampleGrades
 from sage_cli.reports.tables import Estimate
 from sage_cli.trials.suites.claims import contrasts, decide, differences
 from sage_cli.trials.suites.declaration import Suite, Verdict
 from sage_cli.trials.suites.names import for_people, named
 from sage_cli.trials.suites.results import write_counts
-from sage_cli.trials.suites.sections import curves, measured, power, problems, runs, spent, summary
+from sage_cli.trials.suites.sections import curves, measured, problems, runs, spent, summary
 
 METHODS = {"base": "base", "grpo": "grpo", "grpo-branch": "grpo/branch"}
 
@@ -199,12 +197,10 @@ def test_problems_won_and_lost() -> None:
     assert len(document.sheets["problems"].rows) == 40
 
 
-def test_curves_power_and_runs_name_the_methods() -> None:
+def test_curves_and_runs_name_the_methods() -> None:
     found = result(suite(), {**NEVER, **GRPO})
     assert found.base is not None
     assert [one["policy"] for one in curves(found).data["curves"]] == ["base", "grpo"]
-    (table,) = power(found, found.base).tables
-    assert [row.cells[0] for row in table.rows] == [20, 80]
     states = [row.cells[3] for row in runs(found).tables[0].rows]
     assert states == ["not trained yet"] * 3
 
@@ -230,40 +226,6 @@ def test_other_words_with_base_in_them_stay() -> None:
     assert named(claim) == "grpo > initial policy at pass@1, initial policy ~ grpo-base"
     for text in ("anchor.reference=base", "runs/base", "base-2", "based"):
         assert named(text) == text
-
-
-def test_power_is_about_each_benchmarks_own_problems(tmp_path: Path) -> None:
-    two = {"base": {"arithmetic": [[0, 0, 1, 3] * 5], "kk-generated": [[0, 1, 2, 4, 1] * 2]}}
-    found = result(suite(), two)
-    assert found.base is not None
-    document = power(found, found.base)
-    # 20 and 10 problems as they are, and four times as many
-    numbers = [[row.cells[0] for row in table.rows] for table in document.tables]
-    assert numbers == [[20, 80], [10, 40]]
-    listed = [[one["problems"] for one in base["designs"]] for base in document.data["bases"]]
-    assert listed == numbers
-    (figure,) = document.figures
-    figure.draw(tmp_path / "power.svg")
-    drawn = (tmp_path / "power.svg").read_text()
-    assert all(f"<!-- {count} -->" in drawn for count in (10, 20, 40, 80))
-
-
-def test_power_takes_the_correlation_of_verdicts_from_the_suites_own_methods() -> None:
-    found = result(suite(), {**NEVER, **GRPO})
-    assert found.base is not None
-    (assumed,) = power(found, found.base).data["bases"]
-    assert (assumed["correlation"], assumed["like"]) == (0.36, None)  # counts without verdicts
-    first, second = found.base, next(one for one in found.there if one is not found.base)
-    right_PN = np.tile([True, False, False, True], (20, 1))
-    verdicts = SampleGrades((0,), right_PN)
-    for method in (first, second):
-        for by_benchmark in method.measured:
-            (one,) = by_benchmark["arithmetic"]
-            counts = replace(one.counts, c_P=right_PN.sum(axis=1), grades=verdicts)
-            by_benchmark["arithmetic"] = (replace(one, counts=counts),)
-    (seen,) = power(found, first).data["bases"]
-    assert seen["correlation"] == pytest.approx(1)
-    assert seen["like"] == "the methods at hand"
 
 
 def test_every_method_is_compared_with_those_that_a_suite_names() -> None:
