@@ -268,7 +268,6 @@ def _reordered(inputs: AdvantageInputs, order_P: Tensor) -> AdvantageInputs:
         lambda measure: (
             inputs.of_hidden(measure).reshape(PROMPTS, COMPLETIONS, -1)[order_P].flatten(0, 1)
         ),
-        memory=dict(inputs.memory),
         beta=inputs.beta,
         read_reference=lambda: rows(inputs.reference_logps_BT),
         read_texts=lambda: Texts(words(inputs.texts_B), words(inputs.problem_ids_B)),
