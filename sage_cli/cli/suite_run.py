@@ -18,8 +18,8 @@ from sage_cli.trials.cost import Cost, cost, cost_left, cost_of
 from sage_cli.trials.executors.build import build_executor
 from sage_cli.trials.executors.executor import Resources
 from sage_cli.trials.queue import all_failed, run_tasks, write_failures
+from sage_cli.trials.search.planned_sweep import shared_config, sweep_folder, sweep_name
 from sage_cli.trials.search.read_space import guide_of, read_space
-from sage_cli.trials.search.shared import shared_config, sweep_folder, sweep_name
 from sage_cli.trials.suites.trials import Overrides, Part, PlannedSuite, planned
 from sage_cli.trials.task import DONE, TO_DO, Task, TaskState, TaskStates
 

@@ -33,8 +33,7 @@ from sage_cli.trials.executors.build import build_executor, local_places
 from sage_cli.trials.executors.executor import Executor
 from sage_cli.trials.queue import all_failed
 from sage_cli.trials.search.folder import AGAIN, COMMANDS, CONFIG, OTHER_VERSION, TASKS, SweepFolder
-from sage_cli.trials.search.planned_sweep import Sweep, prepared
-from sage_cli.trials.search.shared import point_config, shared_config
+from sage_cli.trials.search.planned_sweep import Sweep, point_config, prepared, shared_config
 from sage_cli.trials.search.space import State, StudyTrial
 from sage_cli.trials.task import Replicate, Task, left_and_states
 

@@ -11,7 +11,15 @@ from sage_cli.errors import ConfigurationError, SageError
 from sage_cli.guides import Guide, NoGuide
 from sage_cli.methods.grpo import Grpo
 from sage_cli.methods.method import Method, batch_of
-from sage_cli.settings.presets import accelerate_file, read_yaml
+from sage_cli.settings.presets import (
+    FSDP_2,
+    ZERO_3,
+    Sharding,
+    accelerate_file,
+    read_yaml,
+    sharded_by,
+    sharding_in,
+)
 from sage_cli.settings.section import COSMETIC, Section
 from sage_cli.settings.sections.data import DataSection
 from sage_cli.settings.sections.evaluation import EvaluationSection, GradingSection
@@ -26,7 +34,6 @@ from sage_cli.settings.sections.records import RunSection, TrackingSection
 from sage_cli.settings.sections.sampling import RolloutSection, SamplingSection
 from sage_cli.settings.sections.sweep import ExecutorSection, SweepSection
 from sage_cli.settings.sections.training import AnchorSection, SftSection
-from sage_cli.settings.sharding import FSDP_2, ZERO_3, Sharding, sharded_by, sharding_in
 
 if TYPE_CHECKING:
     from sage_cli.config.layers import Layer
