@@ -128,10 +128,6 @@ class ModelScorer:
             **attention_cap(str(policy.files)),
         }
 
-    def lacking(self, answers: Answers, writer: PolicySamples) -> tuple[int, int]:
-        """Return how many of `writer`'s completions have no score yet, and how many there are."""
-        return _lacking(answers, self._stores(writer, read_only=True))
-
     def score(self, answers: Answers, writer: PolicySamples) -> Answers:
         """Return the answers with scores; missing ones are computed and stored as it goes.
 
