@@ -12,7 +12,6 @@ Random choices depend on `ArithmeticSection.seed` and their purpose, never on th
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate, combinations_with_replacement
@@ -24,7 +23,6 @@ from sage_cli.problems.problem import Demonstration, Problem, problem_id
 from sage_cli.settings.sections.data import ArithmeticSection, DataSection, PhaseSection
 
 Operands = tuple[int, int]
-_OPERANDS = re.compile(r"(\d+)\*(\d+)=\?")
 
 
 def working_out(strategy: str, a: int, b: int) -> str:
