@@ -190,15 +190,6 @@ def parse_temperatures(text: str) -> tuple[float, ...]:
     return temperatures
 
 
-def _shared_initial(policies: Sequence[Policy], runs: Runs, config: SageConfig) -> Policy | None:
-    """Return the one policy from which the trained ones began; None if it is not here."""
-    parents = {policy.run.known.get("parent") for policy in policies if policy.run} - {None}
-    if len(parents) != 1:
-        return None
-    initial = named_policy(str(parents.pop()), runs, config.model)
-    return initial if initial.is_here else None
-
-
 def measure_over_temperatures(
     evaluation: Evaluation,
     names: Sequence[str],
@@ -216,9 +207,10 @@ def measure_over_temperatures(
     config = evaluation.config
     runs = Runs(config.run.root)
     policies = chosen_policies(names, runs, config.model, labels)
-    curves = over_temperatures(
-        evaluation, policies, temperatures, progress, _shared_initial(policies, runs, config)
-    )
+    parents = {policy.run.known.get("parent") for policy in policies if policy.run} - {None}
+    initial = named_policy(str(*parents), runs, config.model) if len(parents) == 1 else None
+    initial = initial if initial and initial.is_here else None  # it may have been deleted
+    curves = over_temperatures(evaluation, policies, temperatures, progress, initial)
     settings = config.evaluation
     with progress.doing("comparing, and writing the report"):
         resampling = Resampling(settings.confidence, settings.bootstrap)

@@ -239,6 +239,9 @@ class SftTraining(TrainingRun):
     def describe(self) -> Described:
         """Describe the training, and how far the run is."""
         check_rows(self.config.data, self.config.sft)
+        section = self.config.model
+        if not isinstance(section, ScratchModel):
+            refuse_unfit_tokenizer(Policy(section.path, section=section), planned=True)
         return Described(
             "base: supervised warm-up", {**run_facts(self.planned), **sft_facts(self.config)}
         )
@@ -397,6 +400,7 @@ class InitialPolicy(Stage):
         """Describe where the policy is from, and how far its training is."""
         if self.is_trained_here:
             return self._training.describe()
+        refuse_unfit_tokenizer(self.policy, planned=True)
         if self.init is not None:
             return Described("start", {"policy": self.policy.label})
         return Described("base", base_facts(self.policy))

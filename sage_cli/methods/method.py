@@ -295,6 +295,9 @@ class OnlineMethod(Method):
 
     cast_lm_head_to_fp32: bool = Field(False, json_schema_extra=WHERE_SET)
     """Compute logits in float32 where the rest is in bfloat16 (TRL's setting of that name)."""
+    mask_truncated_completions: bool = Field(False, json_schema_extra=WHERE_SET)
+    """Leave completions that `rollout.max_tokens` truncated out of loss and KL term (TRL's setting
+    of that name); their rewards still count in their group's advantages."""
 
     online = True
     shapes_tokens: ClassVar[bool] = False

@@ -51,6 +51,26 @@ _ENTRIES: tuple[DataSet | Group, ...] = (
         revision="563bb8404243c5f09de6ec262f2db674fe5bce9b", count=30,
     ),
     Group("aime", "AIME 2024 and 2025", ("aime24", "aime25"), count=60),
+    # no commit is known for sure of data sets without a revision: data.revisions pins them
+    DataSet(
+        "aime26", "AIME 2026", "MathArena/aime_2026", ("train",), ("benchmarks/aime2026.jsonl",),
+        question=(("problem",),), gold=(("answer", integer),), count=30,
+    ),
+    *(
+        DataSet(
+            f"hmmt25-{month}", f"HMMT, {title} 2025", f"MathArena/hmmt_{month}_2025", ("train",),
+            (f"benchmarks/hmmt_{month}_2025.jsonl",), question=(("problem",),),
+            gold=(("answer", whole),), count=30,
+        )
+        for month, title in (("feb", "February"), ("nov", "November"))
+    ),
+    Group("hmmt25", "HMMT 2025", ("hmmt25-feb", "hmmt25-nov"), count=60),
+    DataSet(
+        "olympiadbench", "OlympiadBench, English mathematics in text with one answer",
+        "Hothan/OlympiadBench", ("train",), ("benchmarks/olympiadbench.jsonl",),
+        question=(("question",),), gold=(("final_answer.0", whole),), config="OE_TO_maths_en_COMP",
+        where=("is_multiple_answer", False), count=581,
+    ),
     DataSet(
         "amc23", "AMC 2023", "zwhe99/amc23", ("test",), ("benchmarks/amc23.jsonl",),
         question=(("problem",), ("question",)), gold=(("answer", integer),), count=40,
@@ -86,7 +106,6 @@ _ENTRIES: tuple[DataSet | Group, ...] = (
         _DAPO.question, _DAPO.gold, config=_DAPO.config, rows=(3001, 3100), count=100,
         revision=_DAPO.revision, part_of="dapo-math-17k",
     ),
-    # no commit of it is known for sure: data.revisions pins it
     DataSet(
         "openmathreasoning-mini", "OpenMathReasoning-mini",
         "unsloth/OpenMathReasoning-mini", ("cot",),

@@ -69,10 +69,9 @@ class Decided:
         is_open = self.verdict in (Verdict.OPEN, Verdict.OPEN_MODELS)
         sign = "above" if self.difference.value > 0 else "below"
         relation = f"{'indistinguishable from' if is_open else sign} {b} {at}: {self.difference}"
-        beside = ""
-        if self.control not in (None, self.claim.a, self.claim.b):
-            beside = f"; less its own control {self.control}: {self.own}"
-        return f"{a} is {relation}{beside}"
+        if self.control in (None, self.claim.a, self.claim.b):
+            return f"{a} is {relation}"
+        return f"{a} is {relation}; less its own control {self.control}: {self.own}"
 
 
 def decide(result: PartResult, by_pair: Mapping[Pair, Mapping[str, Contrast]]) -> list[Decided]:
@@ -85,14 +84,11 @@ def decide(result: PartResult, by_pair: Mapping[Pair, Mapping[str, Contrast]]) -
     adjusted = holm(
         [_p_at(contrast, k) for contrast, k in zip(contrasts, ks, strict=True)]
     ).tolist()
-    return [
-        _beside_control(
-            _decided(claim, k, contrast, p_holm, turned=(claim.a, claim.b) not in by_pair),
-            result.suite,
-            by_pair,
-        )
+    verdicts = [
+        _decided(claim, k, contrast, p_holm, turned=(claim.a, claim.b) not in by_pair)
         for claim, k, contrast, p_holm in zip(claims, ks, contrasts, adjusted, strict=True)
     ]
+    return [_beside_control(verdict, result.suite, by_pair) for verdict in verdicts]
 
 
 def _beside_control(
@@ -102,13 +98,9 @@ def _beside_control(
     claim = decided.claim
     for label in (claim.a, claim.b):
         if control := suite.methods[label].control:
-            against_control = replace(claim, a=label, b=control)
-            contrast = _claimed_contrast(against_control, by_pair)
-            if contrast is None:
-                return replace(decided, control=control)
-            own = difference_at(contrast, decided.k)
-            turned = (label, control) not in by_pair
-            return replace(decided, control=control, own=_turned(own) if turned else own)
+            contrast = _claimed_contrast(replace(claim, a=label, b=control), by_pair)
+            own = UNMEASURED if contrast is None else difference_at(contrast, decided.k)
+            return replace(decided, control=control, own=own)
     return decided
 
 
@@ -284,13 +276,13 @@ def differences(result: PartResult) -> Document:
     tables = {"claims": claims_table(claims, result)} if claims else {}
     if family:
         tables["differences"] = _table(family, result)
-    if (sensitivity := _hindsight(family, result)).rows:
-        tables["hindsight"] = sensitivity
     overall = {
         pair: contrast
         for pair, by in by_pair.items()
         if (contrast := overall_contrast(by)) is not None
     }
+    if (sensitivity := _hindsight(overall, result)).rows:
+        tables["hindsight"] = sensitivity
     return Document(
         name="claims",
         title="Claims, and what was found" if claims else "Differences",
@@ -376,42 +368,25 @@ def _table(family: Family, result: PartResult) -> Table:
     return Table("Paired differences", heads, tuple(rows))
 
 
-def _hindsight(family: Family, result: PartResult) -> Table:
+def _hindsight(overall: Mapping[Pair, Contrast], result: PartResult) -> Table:
     """Return each method with a control less the best of its plain rivals, chosen afterwards."""
     plain = {
-        label
-        for label in result.suite.methods
-        if (method := result.method(label)) is not None
-        and not method.is_base
-        and method.trial.config.guide.name == "none"
+        method.label
+        for method in result.there
+        if not method.is_base and method.trial.config.guide.name == "none"
     }
     rows = []
     for label in (label for label, method in result.suite.methods.items() if method.control):
-        for benchmark in dict.fromkeys(benchmark for *_, benchmark in family):
-            rivals = {
-                b if a == label else a: (contrast, a != label)
-                for (a, b, name), contrast in family.items()
-                if name == benchmark and label in (a, b) and {a, b} - {label} <= plain
-            }
-            for k in _shown(result.ks) if len(rivals) > 1 else ():
-                rows.append(_best_rival(label, benchmark, k, rivals))
-    heads = columns("method, benchmark, k, best in hindsight, of, difference")
+        rivals = {pair: {*pair} - {label} for pair in overall if label in pair}
+        rivals = {pair: rival for pair, rival in rivals.items() if rival <= plain}
+        for k in _shown(result.ks) if len(rivals) > 1 else ():
+            gaps = {pair: difference_at(overall[pair], k) for pair in rivals}
+            gaps = {pair: gap if pair[0] == label else _turned(gap) for pair, gap in gaps.items()}
+            best = min(gaps, key=lambda pair: gaps[pair].value)
+            rows.append(Row((label, k, *rivals[best], len(rivals), gaps[best]), section=label))
+    heads = columns("method, k, best in hindsight, of, difference")
     notes = ("a line of sensitivity: the rival was chosen by this outcome, so part is luck",)
     return Table("Sensitivity: less the best rival in hindsight", heads, tuple(rows), notes)
-
-
-def _best_rival(
-    label: str, benchmark: str, k: int, rivals: Mapping[str, tuple[Contrast, bool]]
-) -> Row:
-    """Return the row of the rival with the largest pass@k; True marks contrasts of it less ours."""
-
-    def less(rival: str) -> Estimate:
-        contrast, turned = rivals[rival]
-        gap = difference_at(contrast, k)
-        return _turned(gap) if turned else gap
-
-    best = min(rivals, key=lambda rival: less(rival).value)
-    return Row((label, benchmark, k, best, len(rivals), less(best)), section=label)
 
 
 def _fragile_notes(family: Family, ks: Sequence[int]) -> list[str]:
@@ -424,18 +399,13 @@ def _fragile_notes(family: Family, ks: Sequence[int]) -> list[str]:
 
 
 def _control_notes(result: PartResult) -> list[str]:
-    """Return a note on the methods with a guide whose own control the suite lacks."""
-    lacking = [
-        method.label
+    """Return a note on each method with a guide whose own control the suite lacks."""
+    return [
+        f"{method.label}: the suite has no own control, the same method and anchor without the "
+        "guide, so no difference shows what the guide does"
         for method in result.methods
         if method.trial.config.guide.name != "none"
         and not result.suite.methods[method.label].control
-    ]
-    if not lacking:
-        return []
-    return [
-        f"{', '.join(lacking)}: the suite has no own control, the same method and anchor without "
-        "the guide, so no difference shows what the guide does"
     ]
 
 

@@ -117,6 +117,19 @@ Settings = Annotated[dict[str, Any], AfterValidator(_known)]
 """Settings by dotted key."""
 
 
+class Tuning(Section):
+    """The search for each trained method's settings before its trainings, of one budget for all."""
+
+    space: str
+    """The space, as `sage sweep --space` takes it."""
+    trials: int = Field(8, ge=1)
+    """Points that are tried for each method."""
+    steps: int | None = Field(None, ge=1)
+    """RL steps of a trial; null: the preset's."""
+    objective: str = "pass@1"
+    """The objective on the validation problems, `sweep.benchmark`."""
+
+
 class Method(Section):
     """A labelled configuration: `of` is `base` or ALGORITHM[/GUIDE[/KL]]."""
 
@@ -128,6 +141,8 @@ class Method(Section):
     control: str | None = None
     """The method that it is compared with first. null: the same method and anchor without the
     guide, where the suite has one (`with_controls`)."""
+    space: str | None = None
+    """Its own space in the suite's tuning."""
 
     @field_validator("of")
     @classmethod
@@ -216,6 +231,8 @@ class Suite(Section):
     """Measure the checkpoints of a training as well."""
     sweep: str | None = None
     """A search space for `sage sweep`."""
+    tune: Tuning | None = None
+    """Search each trained method's settings first."""
     claims: Annotated[tuple[str, ...], BeforeValidator(listed)] = ()
     against: Annotated[tuple[str, ...], BeforeValidator(listed)] = ()
     """Methods with which every trained one is compared besides the claims; costs are compared with
@@ -278,13 +295,10 @@ class Suite(Section):
                 f"suite {self.name} has no method '{unknown[0]}'",
                 f"its methods are {', '.join(self.methods)}",
             )
-        left = {
-            label: method
-            if method.control in labels
-            else method.model_copy(update={"control": None})
-            for label, method in self.methods.items()
-            if label in labels
-        }
+        left = {label: method for label, method in self.methods.items() if label in labels}
+        for label, method in left.items():
+            if method.control not in left:
+                left[label] = method.model_copy(update={"control": None})
         claims = [claim.text for claim in self.read_claims if {claim.a, claim.b} <= left.keys()]
         return self.model_copy(
             update={
@@ -301,6 +315,7 @@ class Suite(Section):
 _BELOW: Mapping[str, type[BaseModel]] = {
     "methods": Method,
     "protocol": Protocol,
+    "tune": Tuning,
     "analyses": Analysis,
     "options": AnalysisOptions,
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,8 @@ class Overrides:
     """Flags by section, as where tasks run."""
     only: tuple[str, ...] = ()
     """Labels of the methods that are done; () means all."""
+    points: Mapping[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)
+    """Settings that tuning chose, by suite and method."""
 
     def config(
         self,
@@ -85,7 +87,12 @@ def _trial(suite: Suite, label: str, method: Method, overrides: Overrides) -> Tr
         "guide": {"name": choices.get("guide")},
         "anchor": {"kl": choices.get("kl")},
     }
-    sets = [_assignment(key, value) for key, value in {**suite.settings, **method.settings}.items()]
+    settings = {
+        **suite.settings,
+        **method.settings,
+        **overrides.points.get((suite.name, label), {}),
+    }
+    sets = [_assignment(key, value) for key, value in settings.items()]
     plain = overrides.config(preset, flags, sets)
     papers = isinstance(plain.model, PretrainedModel)
     measurement = _measurement(suite, plain, overrides, papers=papers) if suite.measured else {}
@@ -115,25 +122,19 @@ def _trial(suite: Suite, label: str, method: Method, overrides: Overrides) -> Tr
 
 
 def with_controls(suite: Suite, trials: Sequence[Trial]) -> Suite:
-    """Return the suite with the control of each method that has a guide and names no control.
-
-    It is the first method without a guide that has the same settings otherwise.
-    """
-
-    def settings(trial: Trial) -> str:
-        sections = {name: getattr(trial.config, name) for name in OF_RL if name != "guide"}
-        plain = {name: section.determinants() for name, section in sections.items()}
-        return identity_of("control", {**plain, "preset": suite.methods[trial.label].preset})
-
-    trained = [trial for trial in trials if not trial.is_initial]
-    plain = [trial for trial in trained if trial.config.guide.name == "none"]
-    controls = {settings(trial): trial.label for trial in reversed(plain)}
+    """Return the suite where a guide's control is the first method that equals it otherwise."""
+    plain: dict[str, str] = {}
     methods = dict(suite.methods)
-    for trial in trained:
+    for trial in sorted(trials, key=lambda trial: trial.config.guide.name != "none"):
         method = methods[trial.label]
-        if method.control is None and trial.config.guide.name != "none":
-            control = controls.get(settings(trial))
+        read = {name: getattr(trial.config, name) for name in OF_RL if name != "guide"}
+        settings = {name: section.determinants() for name, section in read.items()}
+        key = identity_of("control", {**settings, "preset": method.preset})
+        if trial.config.guide.name != "none":
+            control = method.control or plain.get(key)
             methods[trial.label] = method.model_copy(update={"control": control})
+        elif not trial.is_initial:
+            plain.setdefault(key, trial.label)
     return suite.model_copy(update={"methods": methods})
 
 
@@ -241,7 +242,9 @@ def planned(name: str, overrides: Overrides) -> PlannedSuite:
     suites = [suite.only(overrides.only) for suite in with_included(name)]
     config = overrides.config()
     trials = [trials_of(suite, overrides) for suite in suites]
-    parts = [Part(with_controls(*pair), pair[1]) for pair in zip(suites, trials, strict=True)]
+    # a method and its control may be tuned to different settings
+    suites = [with_controls(s, trials_of(s, replace(overrides, points={}))) for s in suites]
+    parts = [Part(*pair) for pair in zip(suites, trials, strict=True)]
     root = (overrides.flags or {}).get("run", {}).get("root")
     tasks = TaskList(config, ("--runs", str(root)) if root else ())
     for part in parts:

@@ -385,10 +385,10 @@ def test_the_own_control_comes_first_and_the_best_in_hindsight_is_a_line_of_sens
     assert table.rows[0].cells[0] == "grpo-branch less its own control grpo"
     assert sum("own control" in str(row.cells[0]) for row in table.rows) == 2  # k = 1 and 4
     # pass@1: hot 9/16 above grpo's 7/16; pass@4: hot 1, grpo 3/4
-    assert [row.cells[:5] for row in sensitivity.rows] == [
-        ("grpo-branch", "arithmetic", 1, "hot", 2), ("grpo-branch", "arithmetic", 4, "hot", 2),
+    assert [row.cells[:4] for row in sensitivity.rows] == [
+        ("grpo-branch", 1, "hot", 2), ("grpo-branch", 4, "hot", 2),
     ]  # fmt: skip
-    values = [row.cells[5].value for row in sensitivity.rows]  # type: ignore[union-attr]
+    values = [row.cells[4].value for row in sensitivity.rows]  # type: ignore[union-attr]
     assert values == pytest.approx([7 / 16, 0])
     assert "in hindsight" in sensitivity.title
     assert [row["best in hindsight"] for row in document.data["hindsight"]] == ["hot", "hot"]
