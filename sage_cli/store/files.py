@@ -235,5 +235,7 @@ def identity_of(kind: str, determinants: Any) -> str:
 
 def key_of(determinants: Any) -> str:
     """Return sixteen hexadecimal digits that name the folder of `determinants`."""
-    text = json.dumps(determinants, sort_keys=True, separators=(",", ":"), default=str)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return hashlib.sha256(_canonical(determinants).encode()).hexdigest()[:16]
+
+
+_canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=str).encode

@@ -5,10 +5,12 @@ What is read is kept in memory while no file of it has changed.
 
 from __future__ import annotations
 
+import gc
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 from pathlib import Path
 from sys import intern
@@ -32,7 +34,7 @@ from sage_cli.settings.judge_names import IMPORTED_JUDGE
 from sage_cli.store.annotations import GradeStore
 from sage_cli.store.files import key_of, warn_once
 from sage_cli.store.manifest import RUNNING
-from sage_cli.store.run import COUNTED, FOLDER, Run, Runs, evaluation_figures
+from sage_cli.store.run import COUNTED, FOLDER, Run, Runs, evaluations
 from sage_cli.store.run_facts import RunFacts
 from sage_cli.store.sample_set import SampleSet
 
@@ -103,7 +105,7 @@ class _Read(NamedTuple):
     names: frozenset[str]
 
 
-def stamp_of(paths: Sequence[Path]) -> Stamp:
+def stamp_of(paths: Sequence[Path | str]) -> Stamp:
     """Return size and time (ns) of each path, None for one that is not there."""
     return tuple(map(_stamp_of, paths))
 
@@ -117,7 +119,7 @@ class RunsRead:
     def __init__(self, root: Path, *, once: bool = False) -> None:
         self.root, self._once = root, once
         self._known: dict[str, _Read] = {}
-        self._names: dict[frozenset[str], frozenset[str]] = {}
+        self._named = lru_cache(_named)
         self._lock = Lock()
 
     @property
@@ -138,17 +140,21 @@ class RunsRead:
 
     def _read(self, columns: Collection[str]) -> None:
         earlier, self._known = self._known, {}
-        for id_ in list(earlier) if self._once and earlier else _ids(self.root):
-            read = self._current(Run(self.root / id_), earlier.get(id_), columns)
-            if read is not None:
-                self._known[id_] = read
+        gc.disable()  # all that is read is kept
+        try:
+            for id_ in list(earlier) if self._once and earlier else _ids(self.root):
+                read = self._current(Run(self.root / id_), earlier.get(id_), columns)
+                if read is not None:
+                    self._known[id_] = read
+        finally:
+            gc.enable()
 
     def _current(self, run: Run, known: _Read | None, columns: Collection[str]) -> _Read | None:
         """Return the facts, the known ones if no file has changed; None for no run.
 
         A run that says that it is running is read each time, since its process may have ended.
         """
-        stamp = stamp_of([run.folder / name for name in _READ])
+        stamp = stamp_of([f"{run.folder}/{name}" for name in _READ])
         if stamp[0] is None:
             return None
         if known is not None:
@@ -162,15 +168,12 @@ class RunsRead:
             facts = RunFacts.listed(run)
         except (StoreError, OSError):  # removed, or torn, between two looks at its files
             return None
-        figures = {
-            intern(name): value
-            for name, value in facts.figures.items()
-            if name in _SHOWN or name in columns or name.startswith("pass@")
-        }
-        names = frozenset(map(intern, facts.figures))
-        trimmed = replace(facts, figures=figures)
+        names, shown = self._named(tuple(facts.figures))
+        asked = [name for name in columns if name in names]
+        figures = {name: facts.figures[name] for name in (*shown, *asked)}
+        trimmed = RunFacts(run, facts.about, figures)
         vars(trimmed)["sections"] = facts.sections  # read once
-        return _Read(stamp, trimmed, self._names.setdefault(names, names))
+        return _Read(stamp, trimmed, names)
 
     def find(self, id_: str) -> RunFacts:
         """Return the facts of the run of that id. Raises StoreError if there is none (any more)."""
@@ -215,6 +218,12 @@ def look_of(policy: str, looks: dict[str, Look]) -> Look:
     return {"colour": look["colour"], "dash": look["dash"] + 1 + int(step or 0) % 7}
 
 
+def _named(figures: tuple[str, ...]) -> tuple[frozenset[str], list[str]]:
+    """Return the names of a run's figures, and those of them that the table always shows."""
+    names = list(map(intern, figures))
+    return frozenset(names), [n for n in names if n in _SHOWN or n.startswith("pass@")]
+
+
 def _ids(root: Path) -> list[str]:
     try:
         with os.scandir(root) as entries:
@@ -234,9 +243,9 @@ def is_one_part(name: str) -> bool:
     return bool(name) and Path(name).name == name and not name.startswith(".") and "\0" not in name
 
 
-def _stamp_of(path: Path) -> tuple[int, int] | None:
+def _stamp_of(path: Path | str) -> tuple[int, int] | None:
     try:
-        status = path.stat()
+        status = os.stat(path)  # noqa: PTH116
     except OSError:
         return None
     return status.st_size, status.st_mtime_ns
@@ -365,12 +374,8 @@ def _specs(run: Run) -> dict[str, SageConfig]:
     Without a record the run's own settings, a benchmark each.
     """
     stored = without_consent(stored_settings(run))
-    by_file: dict[str, dict[str, object]] = {}
-    for key, value in evaluation_figures(run).items():
-        _, file, name = key.split("/", 2)
-        by_file.setdefault(file, {})[name] = value
     config_by_benchmark: dict[str, SageConfig] = {}
-    for file, figures in sorted(by_file.items(), key=lambda item: -_completions(item[1])):
+    for file, figures in sorted(evaluations(run).items(), key=lambda item: -_completions(item[1])):
         flags: dict[str, dict[str, object]] = {
             "evaluation": {"benchmark": str(figures.get("benchmark", file))}
         }
