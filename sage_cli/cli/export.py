@@ -251,7 +251,7 @@ def lm_eval_task(policy: Policy, config: SageConfig) -> LmEvalTask:
         )
     (benchmark,) = benchmarks
     section = config.prompt
-    tokenizer = policy.tokenizer() if section.format == "chat" else policy.tokenizer_facts
+    tokenizer = policy.tokenizer if section.format == "chat" else policy.tokenizer_facts
     template = PromptTemplate.from_section(section, tokenizer)
     name = "sage_" + re.sub(r"\W+", "_", Path(benchmark.name).stem)
     return LmEvalTask(
@@ -380,7 +380,7 @@ def export(
     with progress.doing("reading what was measured"):
         card = model_card(card_facts(policy, config, progress, task.name if task else None))
     with progress.doing(f"loading {policy.label}"):
-        tokenizer, model = policy.tokenizer(), policy.model(dtype=dtype)
+        tokenizer, model = policy.tokenizer, policy.model(dtype=dtype)
     adapted = hasattr(model, "peft_config")
     if adapted:
         with progress.doing("merging the adapter"):

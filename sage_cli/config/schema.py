@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, PrivateAttr, SerializeAsAny, model_validator
@@ -161,15 +162,40 @@ def contradictions(config: SageConfig) -> list[str]:
     ]
 
 
-def unread(config: SageConfig, setting: str) -> tuple[str, str] | None:
-    """Return why nothing reads a setting under what is chosen, and what would; None if it is read.
+_READ_WITH: tuple[tuple[str, str, tuple[Any, ...]], ...] = (
+    ("anchor.", "anchor.kl", ("reverse", "forward")),
+    ("anchor.estimator", "anchor.kl", ("reverse",)),
+    ("model.lora.", "model.tuning", ("lora",)),
+    ("guide.q_", "guide.name", ("branch", ...)),
+    ("sft.", "sft.enabled", (True,)),
+    ("sft.epochs", "sft.steps", (None,)),
+    ("sft.warmup_ratio", "sft.warmup_steps", (None,)),
+    ("rollout.vllm.", "rollout.backend", ("vllm", "auto")),
+    ("rollout.vllm.server_", "rollout.vllm.mode", ("server",)),
+    ("rollout.vllm.tensor_parallel", "rollout.vllm.mode", ("colocate",)),
+    ("rollout.vllm.memory_share", "rollout.vllm.mode", ("colocate",)),
+    ("rollout.vllm.sleep", "rollout.vllm.mode", ("colocate",)),
+    ("sampling.vllm.", "sampling.backend", ("vllm", "auto")),
+    ("sampling.server", "sampling.backend", ("server", "auto")),
+    ("executor.address", "executor.name", ("ray",)),
+    ("executor.memory_gb", "executor.name", ("slurm", "ray")),
+    *((f"executor.{name}", "executor.name", ("slurm",))
+      for name in ("partition", "account", "lines", "setup")),
+)  # fmt: skip
+"""Prefix of settings, the setting with which they are read or not, and its values that read them
+(`...`: all but `none`)."""
 
-    What contradicts whoever gives it is among `contradictions`.
+
+def unread(config: SageConfig, setting: str) -> tuple[str, Any, Any] | None:
+    """Return the choice under which nothing reads a setting, its value, and one that reads it.
+
+    None if the setting is read. What contradicts whoever gives it is among `contradictions`.
     """
-    if setting.startswith("anchor.") and setting != "anchor.kl" and config.anchor.kl == "none":
-        return "anchor.kl is 'none'", "--kl reverse"
-    if setting.startswith("model.lora.") and config.model.tuning == "full":
-        return "model.tuning is 'full'", "--set model.tuning=lora"
+    for prefix, choice, reading in _READ_WITH:
+        if setting.startswith(prefix) and setting != choice:
+            value = reduce(getattr, choice.split("."), config)
+            if value not in reading and (... not in reading or value == "none"):
+                return choice, value, reading[0]
     return None
 
 

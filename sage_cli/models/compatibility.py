@@ -91,7 +91,7 @@ def refuse_other_model(policy: Policy, model: PretrainedModel | ScratchModel) ->
 
 def refuse_unfit_tokenizer(policy: Policy) -> None:
     """Refuse to train with a tokenizer of more entries than the model's, or that ends no text."""
-    tokenizer = policy.tokenizer()
+    tokenizer = policy.tokenizer
     entries = embedding_rows(policy.files) or model_config(str(policy.files)).get("vocab_size")
     if entries is not None and len(tokenizer) > entries:
         raise ConfigurationError(

@@ -21,6 +21,7 @@ from sage_cli.store.files import (
     EIGHT_DIGITS,
     TornError,
     name_once,
+    portable,
     read_object,
     sweep,
     write_json,
@@ -532,12 +533,12 @@ def name_in(figures: Mapping[str, Any], benchmark: str) -> str:
         if key.endswith("/benchmark")
     }
     plain = {value.partition(":")[0]: name for value, name in names.items()}
-    return names.get(benchmark) or plain.get(benchmark) or Path(benchmark).stem
+    return names.get(benchmark) or plain.get(benchmark) or portable(Path(benchmark).stem)
 
 
 def _file(run: Run, benchmark: str, content: str | None) -> Path:
     """Return the benchmark's file, named by its content too if its name is another's."""
-    path = run.folder / FOLDER / f"{Path(benchmark).stem}.json"
+    path = run.folder / FOLDER / f"{portable(Path(benchmark).stem)}.json"
     with suppress(FileNotFoundError, TornError):
         if content and _read(path).get("content") != content:
             return path.with_name(f"{path.stem}-{content[:8]}.json")
