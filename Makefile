@@ -48,8 +48,8 @@ test-llm: $(VENV)/.installed-dev
 test-gpu: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest tests/gpu
 
-# Ray, Slurm and PostgreSQL for real, on this machine. Tests run one after the other: each cluster
-# takes both cores.
+# Ray and Slurm for real, on this machine. Tests run one after the other: each cluster takes both
+# cores.
 test-cluster: $(VENV)/.installed-cluster
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/cluster
 
@@ -111,11 +111,11 @@ $(VENV)/.installed-browser: $(VENV)/.installed-dev
 	touch $@
 
 $(VENV)/.installed-cluster: $(VENV)/.installed-dev
-	$(PIP) -e ".[train,dev,docs,ray,slurm,postgresql]"
-	if ! (command -v slurmctld && command -v pg_ctlcluster) > /dev/null; then \
+	$(PIP) -e ".[train,dev,docs,ray,slurm]"
+	if ! command -v slurmctld > /dev/null; then \
 	    if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; \
-	    then apt-get update -qq && apt-get install -qq --no-install-recommends slurm-wlm postgresql; \
-	    else echo "install slurm-wlm and postgresql (Debian's names); tests of what is missing are skipped"; \
+	    then apt-get update -qq && apt-get install -qq --no-install-recommends slurm-wlm; \
+	    else echo "install slurm-wlm (Debian's name); its tests are skipped"; \
 	    fi; \
 	fi
 	touch $@

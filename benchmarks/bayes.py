@@ -1,6 +1,9 @@
 """How many trials samplers take to find a trial as good as the best, on recorded surfaces.
 
     python benchmarks/bayes.py [SURFACE ...] [--seeds 20] [--noise 1] [--tolerance 0.1]
+    python benchmarks/bayes.py table6 --chosen 10,20,30 --samplers tpe --noise 1 --seeds 300
+
+With `--chosen`: the true value of the trial with the best noisy value, which is what a user gets.
 
 A surface is a file of benchmarks/surfaces/, or `tuning` for the made-up ones on which the samplers'
 settings were chosen. Samplers search the whole rectangle between its outermost trials, on which
@@ -124,6 +127,33 @@ def row(surface: Surface, seeds: range, most: Mapping[str, int], noise: float) -
     return [surface.name, f"{noise:g}", f"{surface.share:.3f}", *cells]
 
 
+def chosen(surface: Surface, name: str, seed: int, after: list[int], noise: float) -> list[float]:
+    """The true values of the trials with the best noisy value after so many trials."""
+    study = optuna.create_study(direction="maximize")
+    space, generator = OptunaSpace(surface.space, ()), np.random.default_rng(seed)
+    true, told = [], []
+    for number in range(max(after)):
+        study.sampler = sampler(name, seed, number, 0, space)
+        trial = study.ask()
+        true.append(surface.at(*space.suggest(trial).values()))
+        told.append(true[-1] + noise * surface.error * generator.normal())
+        study.tell(trial, told[-1])
+    return [true[int(np.argmax(told[:count]))] for count in after]
+
+
+def print_chosen(
+    surface: Surface, names: list[str], seeds: range, typed: str, noise: float
+) -> None:
+    """Print a row for each sampler: the mean over seeds after so many trials, and its error."""
+    after = [int(count) for count in typed.split(",")]
+    for name in names:
+        values_SA = np.array([chosen(surface, name, s, after, noise) for s in seeds])
+        error_A = values_SA.std(axis=0, ddof=1) / np.sqrt(len(seeds))
+        cells = [f"{m:.4f} ± {e:.4f}" for m, e in zip(values_SA.mean(axis=0), error_A, strict=True)]
+        best = f"{surface.value_TR.max():.3f}"
+        print(f"| {surface.name} | {noise:g} | {name} | {' | '.join(cells)} | {best} |", flush=True)
+
+
 def main() -> None:
     """Print the table in Markdown."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -134,6 +164,7 @@ def main() -> None:
     parser.add_argument("--noise", type=float, action="append")
     parser.add_argument("--tolerance", type=float, default=0.1)
     parser.add_argument("--samplers", default=",".join(SAMPLERS))
+    parser.add_argument("--chosen", help="numbers of trials, as 10,20,30")
     given = parser.parse_args()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     names = given.surfaces or sorted(path.stem for path in SURFACES.glob("*.json"))
@@ -141,8 +172,14 @@ def main() -> None:
         one for name in names for one in (made_up() if name == "tuning" else recorded(name))
     ]
     samplers = list(dict.fromkeys(["random", *given.samplers.split(",")]))
+    seeds = range(given.first_seed, given.first_seed + given.seeds)
+    if given.chosen:
+        for surface in surfaces:
+            for noise in given.noise or [1.0]:
+                print_chosen(surface, samplers, seeds, given.chosen, noise)
+        return
     print(f"| surface | noise | share | {' | '.join(samplers)} |\n|{'---|' * (3 + len(samplers))}")
-    began, seeds = time.process_time(), range(given.first_seed, given.first_seed + given.seeds)
+    began = time.process_time()
     for surface in (replace(one, tolerance=given.tolerance) for one in surfaces):
         for noise in given.noise or [0.0, 1.0]:
             cells = row(surface, seeds, dict.fromkeys(samplers, given.most), noise)

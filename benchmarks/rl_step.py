@@ -40,6 +40,7 @@ from sage_cli.guides import BranchGuide, Guide, NoGuide
 from sage_cli.models.loading import load_model, load_tokenizer
 from sage_cli.models.scratch import save_scratch
 from sage_cli.problems.problem import Problem
+from sage_cli.sampling.sampler import SamplingParameters
 from sage_cli.store.run import Run
 from sage_cli.training.rl import RlInputs, build_trainer, grpo_arguments, prompt_rows
 from sage_cli.training.rollouts import sampled_rollouts
@@ -270,8 +271,8 @@ def main() -> None:
         changes = (guided(NoGuide()), guided(BRANCH))
         seconds = alternating_seconds(bench, sizes.pairs, *changes)
         print(json.dumps(report("branch / none", *seconds)))
-        rollout = bench.config(1).rollout
-        changes = (sampled_by(None), sampled_by(sampled_rollouts(rollout, 1, bench.tokenizer)))
+        parameters = SamplingParameters.from_section(bench.config(1).rollout)
+        changes = (sampled_by(None), sampled_by(sampled_rollouts(parameters, 1, bench.tokenizer)))
         seconds = alternating_seconds(bench, sizes.pairs, *changes)
         print(json.dumps(report("sampler / generate", *seconds)))
         seconds = trainer_seconds(bench, sizes.pairs, bench.bare, bench.sage)

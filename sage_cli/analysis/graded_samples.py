@@ -58,6 +58,11 @@ class Score(NamedTuple):
     entropy: float
     length: int
 
+    @property
+    def log_probability(self) -> float:
+        """Return the log-probability of the whole completion, in nats."""
+        return -self.surprisal * self.length if self.length else 0.0
+
 
 @dataclass(frozen=True, eq=False)
 class Answers:

@@ -1,43 +1,26 @@
-"""Tables for notebooks: rows as dictionaries, as Arrow, as a data frame, as HTML."""
+"""Stored runs as data: rows as dictionaries, as Arrow, as a data frame."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from sage_cli.config.consent import JUDGE, own_functions, without_consent
 from sage_cli.config.load import load
 from sage_cli.config.schema import SageConfig
-from sage_cli.errors import ConfigurationError, SageError, StoreError
+from sage_cli.errors import ConfigurationError, SageError
 from sage_cli.evaluation.benchmarks import Benchmark, load_benchmarks
 from sage_cli.evaluation.stored import PolicySamples, StoredAnswer, stored_answers, stored_counts
-from sage_cli.metrics import (
-    Comparison,
-    Counts,
-    Curve,
-    Side,
-    compare_sides,
-    curve,
-    curve_ks,
-    parse_ks,
-)
-from sage_cli.models.compatibility import refuse_several_methods
+from sage_cli.metrics import Counts
 from sage_cli.models.policy import Policy, stored_settings
-from sage_cli.reports.figures import draw_curves
 from sage_cli.settings.sections.records import default_root
 from sage_cli.store.run import Run, Runs
 from sage_cli.store.run_facts import RunFacts, expanded, selected
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-SHOWN = 60
-"""Rows that a notebook shows of a table."""
 
 
 class Rows(Sequence[Mapping[str, Any]]):
@@ -57,12 +40,6 @@ class Rows(Sequence[Mapping[str, Any]]):
         names = ", ".join(self._rows[0]) if self._rows else "none"
         return f"{len(self)} rows with the columns {names}"
 
-    def _repr_html_(self) -> str:
-        """Return the first rows as a table, which notebooks show."""
-        left = len(self) - SHOWN
-        more = f"<p>and {left:,} more</p>" if left > 0 else ""
-        return html_table(self._rows[:SHOWN]) + more
-
     def to_arrow(self) -> pa.Table:
         """Return a pyarrow Table."""
         import pyarrow as pa
@@ -76,24 +53,6 @@ class Rows(Sequence[Mapping[str, Any]]):
         except ImportError:
             raise SageError("pandas isn't installed", "pip install pandas") from None
         return pandas.DataFrame(self._rows)
-
-
-def html_table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return rows with the same keys as an HTML table; what they hold is escaped."""
-    if not rows:
-        return "<p>no rows</p>"
-    heads = "".join(f"<th>{escape(str(name))}</th>" for name in rows[0])
-    lines = (
-        "<tr>" + "".join(f"<td>{escape(_text(value))}</td>" for value in row.values()) + "</tr>"
-        for row in rows
-    )
-    return f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
-
-
-def _text(value: Any) -> str:
-    if value is None:
-        return "–"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 @dataclass(frozen=True)
@@ -164,105 +123,6 @@ class GradedRun:
         for benchmark in self.benchmarks:
             for answer in stored_answers(samples, benchmark, self.config, list(benchmark.golds), n):
                 yield benchmark.name, answer
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A figure as PNG, which a notebook shows."""
-
-    png: bytes
-
-    def _repr_png_(self) -> bytes:
-        return self.png
-
-    def save(self, path: Path | str) -> None:
-        """Write the PNG."""
-        Path(path).write_bytes(self.png)
-
-    @classmethod
-    def from_drawing(cls, draw: Callable[[Path], None]) -> Picture:
-        """Return what `draw` draws into the file that it is given."""
-        with TemporaryDirectory() as folder:
-            file = Path(folder) / "figure.png"
-            draw(file)
-            return cls(file.read_bytes())
-
-
-@dataclass(frozen=True)
-class RunCounts:
-    """A run's counts of each evaluation seed by benchmark; `base` is True for an initial policy."""
-
-    id: str
-    base: bool
-    seeds: Mapping[str, Sequence[Counts]]
-
-    @classmethod
-    def from_run(cls, graded: GradedRun) -> RunCounts:
-        """Return the counts of a run. Raises StoreError if samples or grades are missing."""
-        id_, n = graded.run.id, graded.config.evaluation.samples
-        by_benchmark: defaultdict[str, list[Counts]] = defaultdict(list)
-        for benchmark, _, counts in graded.counts():
-            if not len(counts) or int(counts.n_P.min()) < n:
-                raise StoreError(
-                    f"{id_} has fewer than {n} graded samples of a problem of {benchmark}",
-                    f"sage passk {id_} --benchmark {benchmark} --n {n}; or name fewer samples",
-                )
-            by_benchmark[benchmark].append(counts)
-        return cls(id_, graded.run.manifest.get("kind") != "rl", by_benchmark)
-
-
-def curves_picture(runs: Sequence[RunCounts]) -> Picture:
-    """Return pass@k curves with 95 % bands, a panel per benchmark, a line per run."""
-    panels: defaultdict[str, dict[str, Curve]] = defaultdict(dict)
-    for run in runs:
-        for benchmark, seeds in run.seeds.items():
-            n = min(int(counts.n_P.min()) for counts in seeds)
-            panels[benchmark][run.id] = curve(seeds, curve_ks(n))
-    return Picture.from_drawing(lambda file: draw_curves(panels, file))
-
-
-def compared(a: Sequence[RunCounts], b: Sequence[RunCounts], k: str) -> Rows:
-    """Return a less b as `sage compare` has it: a row per common benchmark and k, as `1,8,64`.
-
-    Raises StoreError if the runs have no benchmark in common.
-    """
-    common = [name for name in a[0].seeds if all(name in run.seeds for run in (*a, *b))]
-    if not common:
-        raise StoreError(
-            "the runs have no benchmark in common", "name one, as in benchmark='arithmetic'"
-        )
-    rows: list[Mapping[str, object]] = []
-    for benchmark in common:
-        sides = _side(a, benchmark), _side(b, benchmark)
-        n = min(int(counts.n_P.min()) for side in sides for counts in side.counts)
-        rows += _rows(benchmark, compare_sides(*sides, parse_ks(k, n)))
-    return Rows(rows)
-
-
-def _side(runs: Sequence[RunCounts], benchmark: str) -> Side:
-    label = ", ".join(run.id for run in runs)
-    seeds = tuple(run.seeds[benchmark] for run in runs)
-    return Side(label, seeds, base=all(run.base for run in runs))
-
-
-def _rows(benchmark: str, comparison: Comparison) -> list[Mapping[str, object]]:
-    gap = comparison.difference
-    return [
-        {
-            "benchmark": benchmark,
-            "k": k,
-            "a": comparison.a.label,
-            "b": comparison.b.label,
-            "pass@k of a": comparison.curves[0].at(k)[0],
-            "pass@k of b": comparison.curves[1].at(k)[0],
-            "difference": float(gap.mean_K[place]),
-            "low": float(gap.low_K[place]),
-            "high": float(gap.high_K[place]),
-            "p": float(gap.p_K[place]),
-        }
-        for place, k in enumerate(gap.ks)
-        if k in comparison.shown
-    ]
 
 
 @dataclass(frozen=True)
@@ -354,13 +214,6 @@ class OpenedRun:
                 column.append(value)
         return pa.table(columns)
 
-    def _repr_html_(self) -> str:
-        """Return what it is and its figures, which notebooks show."""
-        figures = [{"figure": name, "value": value} for name, value in self.figures.items()]
-        manifest = self.manifest
-        about = f"{manifest.get('kind')}, {manifest['status']}"
-        return f"<p><b>{escape(self.id)}</b> ({escape(about)})</p>" + html_table(figures)
-
 
 SAMPLE_COLUMNS = (
     "run", "benchmark", "seed", "problem", "index", "question", "gold", "text", "tokens",
@@ -394,36 +247,6 @@ class OpenedRuns:
     def records(self) -> Rows:
         """Return metrics.jsonl of all runs, with the run's id in the column `run`."""
         return Rows([{"run": run.id, **record} for run in self for record in run.records()])
-
-    def compare(
-        self, a: str | Sequence[str], b: str | Sequence[str], k: str = "1", **named: Any
-    ) -> Rows:
-        """Return pass@k of a less b with interval and p, a row per benchmark and k of `1,8,64`.
-
-        Several runs a side are trainings of one method. `named` are benchmark, samples, seeds
-        and judge, as in `OpenedRun.counts`. Raises StoreError where samples or grades are missing,
-        and ConfigurationError for runs of a side that differ in more than seeds.
-        """
-        sides = [[Policy.of_run(self[name].run) for name in _names(side)] for side in (a, b)]
-        for side, other in (sides, sides[::-1]):
-            refuse_several_methods(side, other, Runs(self.root))
-        return compared(self._counts(a, **named), self._counts(b, **named), k)
-
-    def curves(self, *names: str, **named: Any) -> Picture:
-        """Return pass@k curves of runs with bands, as a picture; `named` as in `compare`."""
-        return curves_picture(self._counts(names, **named))
-
-    def _counts(self, names: str | Sequence[str], **named: Any) -> list[RunCounts]:
-        runs = [self[name].run for name in _names(names)]
-        return [RunCounts.from_run(GradedRun.from_run(run, **named)) for run in runs]
-
-    def _repr_html_(self) -> str:
-        """Return a table of the runs, which notebooks show."""
-        return self.table()._repr_html_()
-
-
-def _names(names: str | Sequence[str]) -> Sequence[str]:
-    return (names,) if isinstance(names, str) else names
 
 
 def open_runs(root: Path | str | None = None) -> OpenedRuns:

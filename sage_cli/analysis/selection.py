@@ -25,6 +25,7 @@ from sage_cli.models.policy import (
     named_run,
     refuse_equal_labels,
 )
+from sage_cli.settings.sections.sampling import SamplingSection
 from sage_cli.store.run import Run, Runs
 
 
@@ -140,35 +141,58 @@ class Request:
     problems: tuple[str, ...] = ()
     delta: str | None = None
     patterns: Path | None = None
+    alpha: str | None = None
+    survival: bool | None = None
     sampling: tuple[str, ...] = ()
 
 
 def options_of(analysis: Analysis, config: SageConfig, request: Request) -> Options:
     """Return the analysis's options, under a configuration.
 
-    Raises ConfigurationError for options that it does not use, and for what an option can't be.
+    Raises ConfigurationError for options that it does not use, for what an option can't be, and
+    for samples that it can't take.
     """
     for option in get_args(Option):
         if getattr(request, option) is not None and option not in analysis.options:
             raise ConfigurationError(
                 f"`sage analyze {analysis.name}` does not use --{option}", "leave it out"
             )
-    evaluation = config.evaluation
-    options = Options(evaluation.confidence, evaluation.bootstrap)
+    if analysis.plain:
+        _require_plain(config.sampling, analysis)
+    evaluation, survival = config.evaluation, bool(request.survival)
+    options = Options(evaluation.confidence, evaluation.bootstrap, survival=survival)
     if request.delta is not None:
-        options = replace(options, deltas=_deltas(request.delta))
+        deltas = _numbers(request.delta, (0.0, 1.0), "--delta", "shares from 0 to below 1")
+        options = replace(options, deltas=deltas)
+    if request.alpha is not None:
+        alphas = _numbers(request.alpha, (1 + 1e-9, 1e3), "--alpha", "numbers above 1")
+        options = replace(options, alphas=alphas)
     if "patterns" in analysis.options:
         options = replace(options, detectors=read_detectors(request.patterns))
     return options
 
 
-def _deltas(text: str) -> tuple[float, ...]:
+def _numbers(text: str, bounds: tuple[float, float], option: str, kind: str) -> tuple[float, ...]:
+    """Return the numbers of `0,0.01`, from the first bound to below the second."""
     try:
-        deltas = tuple(sorted({float(delta) for delta in text.split(",")}))
+        numbers = tuple(sorted({float(number) for number in text.split(",")}))
     except ValueError:
-        deltas = ()
-    if not deltas or not all(0 <= delta < 1 for delta in deltas):
+        numbers = ()
+    if not numbers or not all(bounds[0] <= number < bounds[1] for number in numbers):
+        example = {"--delta": "0,0.01,0.1", "--alpha": "1.5,2,4"}[option]
         raise ConfigurationError(
-            f"--delta is '{text}', and takes shares from 0 to below 1", "type --delta 0,0.01,0.1"
+            f"{option} is '{text}', and takes {kind}", f"type {option} {example}"
         )
-    return deltas
+    return numbers
+
+
+def _require_plain(sampling: SamplingSection, analysis: Analysis) -> None:
+    if sampling.temperature == 1 and not sampling.truncates:
+        return
+    taken = {name: getattr(sampling, name) for name in ("temperature", "top_p", "top_k", "min_p")}
+    raise ConfigurationError(
+        f"`sage analyze {analysis.name}` weighs samples of the policy itself, and these are taken "
+        f"with {', '.join(f'{name} {value:g}' for name, value in taken.items())}",
+        "add --set sampling.temperature=1 --set sampling.top_p=1 --set sampling.top_k=0 "
+        "--set sampling.min_p=0 here and to the `sage passk` that samples",
+    )

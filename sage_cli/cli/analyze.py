@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sage_cli.cli import completions
 from sage_cli.cli.console import console, emit, show_plan, show_report
 from sage_cli.cli.live import Live
 from sage_cli.cli.options import (
@@ -53,11 +52,7 @@ if TYPE_CHECKING:
 def command(
     name: Annotated[
         str | None,
-        typer.Argument(
-            metavar="[NAME]",
-            help="An analysis; without a name they are listed.",
-            autocompletion=completions.analyses,
-        ),
+        typer.Argument(metavar="[NAME]", help="An analysis; without a name they are listed."),
     ] = None,
     names: Names = None,
     base: Annotated[
@@ -73,6 +68,15 @@ def command(
     ] = None,
     patterns: Annotated[
         Path | None, typer.Option(help="For patterns: a YAML file of expressions.")
+    ] = None,
+    alpha: Annotated[
+        str | None, typer.Option(help="For sharpening: powers of the probability, as 1.5,2,4.")
+    ] = None,
+    survival: Annotated[
+        bool | None,
+        typer.Option(
+            "--survival", help="For support: have all models read the base's right samples."
+        ),
     ] = None,
     benchmark: BenchmarkNames = None,
     n: Samples = None,
@@ -99,7 +103,7 @@ def command(
     sampling = _words(
         {**flags, "--config": config, "--runs": runs}, {"--preset": preset, "--set": set_}
     )
-    request = Request(base, tuple(problem or ()), delta, patterns, sampling)
+    request = Request(base, tuple(problem or ()), delta, patterns, alpha, survival, sampling)
     if dry_run:
         show_plan(lambda: plan(Analysing.of(name, settings, named, request)), json)
         return
@@ -225,6 +229,16 @@ class Analysing:
 
         return scorers(self.analysis.scorer, self.samples, self.config, progress)
 
+    def readers(self, progress: Progress) -> list[ModelScorer]:
+        """Return the models that read the base's samples at temperature 1, the base first."""
+        from sage_cli.analysis.scoring import ModelScorer
+
+        asked = self.analysis.readers
+        if asked is None or (asked == "all if survival" and not self.options.survival):
+            return []
+        readers = self.samples[:1] if asked == "base" else self.samples
+        return [ModelScorer(samples, 1.0, self.config, progress) for samples in readers]
+
 
 def analyze(asked: Analysing, progress: Progress) -> Report:
     """Analyse the named runs or models, and write the report."""
@@ -299,8 +313,13 @@ def _of_samples(asked: Analysing, progress: Progress) -> Inputs:
                 stored = kind == "self if stored"
                 own = (scorer.if_stored if stored else scorer.score)(own, samples)
             answers[benchmark.name].append(own)
+    base, readers = asked.samples[0], asked.readers(progress)
     return Inputs(
         answers={name: tuple(of) for name, of in answers.items()},
+        readings={
+            name: tuple(reader.score(of[0], base) for reader in readers)
+            for name, of in answers.items()
+        },
         options=asked.options,
         provenance=provenance_of(asked.samples, asked.benchmarks, config),
     )
@@ -349,9 +368,11 @@ def _scoring_facts(asked: Analysing) -> dict[str, str]:
     from sage_cli.analysis.graded_samples import Answers
 
     facts: dict[str, str] = {}
-    kind = asked.analysis.scorer
-    for samples, scorer in asked.scorers(Silent()):
-        if scorer is None or kind == "self if stored":
+    kind, progress = asked.analysis.scorer, Silent()
+    scoring = [] if kind == "self if stored" else asked.scorers(progress)
+    scoring += [(asked.samples[0], reader) for reader in asked.readers(progress)]
+    for samples, scorer in scoring:
+        if scorer is None:
             continue
         for benchmark in asked.benchmarks:
             where = f"reads {samples.policy.label} on {benchmark.name}"

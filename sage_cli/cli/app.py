@@ -79,80 +79,114 @@ class Entry(NamedTuple):
     help: str
     """The first sentence of the command's own help; a test compares both."""
 
+    example: str
+    """A command line that the help page ends with."""
+
 
 PANELS = {
     "Train": {
         "sft": Entry(
             "sft",
             "Train the initial policy by supervised fine-tuning, or find it trained already.",
+            "sage sft --preset smollm2-135m",
         ),
-        "rl": Entry("rl", "Train a policy by RL whose KL anchor is shaped by a guide."),
+        "rl": Entry(
+            "rl",
+            "Train a policy by RL whose KL anchor is shaped by a guide.",
+            "sage rl --algo dapo --guide branch --steps 100",
+        ),
         "export": Entry(
             "export",
             "Write a Hugging Face folder that vLLM serves, the adapter merged, with a model card.",
+            "sage export rl-dapo-branch ./my-policy --lm-eval",
         ),
     },
     "Measure": {
-        "eval": Entry("eval", "Tabulate pass@k of runs or models over benchmarks and seeds."),
+        "eval": Entry(
+            "eval",
+            "Tabulate pass@k of runs or models over benchmarks and seeds.",
+            "sage eval rl-dapo-branch --benchmark aime,amc23 --k 1,64",
+        ),
         "passk": Entry(
             "passk",
             "Measure pass@k of runs or models; with none named, of the latest run.",
+            "sage passk rl-dapo-branch --benchmark math500 --n 64 --k 1..64",
         ),
         "compare": Entry(
             "compare",
             "Compare pass@k of two models, or of a method's seeds with another method's or a base.",
+            "sage compare rl-dapo-branch rl-dapo --k 1,64,256",
         ),
         "analyze": Entry(
             "analyze",
             "Analyse what is stored of runs or models: patterns, support, diversity, dynamics, ...",
+            "sage analyze support rl-dapo-branch --base sft-arithmetic",
         ),
         "power": Entry(
             "power",
             "Find the smallest difference of pass@k that problems, samples and seeds can detect.",
+            "sage power sft-arithmetic --problems 500 --k 1,64",
         ),
         "grade": Entry(
             "grade",
             "Grade a file; --mode both shows where the strict judge and plain Math-Verify differ.",
+            "sage grade completions.jsonl --mode both",
         ),
     },
     "Search": {
         "sweep": Entry(
             "sweep",
             "Train and measure trials of a search space; list, show and end sweeps.",
+            "sage sweep --space tau,rho --sampler tpe --trials 30",
         ),
-        "suite": Entry("suite", "Run a table or a figure of the paper, or a study of your own."),
+        "suite": Entry(
+            "suite",
+            "Run a table or a figure of the paper, or a study of your own.",
+            "sage suite run table1 --preset tiny --seeds 3",
+        ),
     },
     "Look": {
-        "runs": Entry("runs", "List, show, compare, prune, locate and remove runs."),
+        "runs": Entry(
+            "runs",
+            "List, show, locate and remove runs.",
+            "sage runs show rl-dapo-branch",
+        ),
         "samples": Entry(
             "samples",
             "Read completions, whole or token by token; import those of another program.",
+            "sage samples show rl-dapo-branch --grade wrong",
         ),
         "view": Entry(
             "view",
             "Look at runs, samples, sweeps and suites in a browser; nothing is changed.",
+            "sage view",
         ),
     },
     "Set up": {
         "demo": Entry(
             "demo",
             "Train by SFT, then by DAPO without KL and with the branch guide, and compare pass@k.",
+            "sage demo",
         ),
         "init": Entry(
             "init",
             "Make a small study: a preset, problems, a suite, and a README with its commands.",
+            "sage init my-study",
         ),
         "data": Entry(
             "data",
             "List data sets, show their problems, find the overlap of training and test.",
+            "sage data show aime24",
         ),
         "config": Entry(
             "config",
             "Show, explain and check configurations; list methods and presets.",
+            "sage config show --preset smollm2-135m --origin",
         ),
         "doctor": Entry(
             "doctor",
             "Check whether a preset can run on this machine; exit with 1 if it cannot.",
+            "sage doctor --preset qwen2.5-math-7b",
         ),
     },
 }
@@ -190,6 +224,7 @@ def command_named(name: str) -> Any:
         app.command(name)(module.command)
     command: Any = get_command(app)
     command.name = name
+    command.epilog = f"Example: {COMMANDS[name].example}"
     _take_types_from_flags(command)
     return command
 

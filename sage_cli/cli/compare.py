@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sage_cli.cli import completions
 from sage_cli.cli.console import Notes, Out, show_report
 from sage_cli.cli.live import Live
 from sage_cli.cli.options import (
@@ -50,12 +49,10 @@ HELP = "A run, model folder or file of counts; training seeds as A1,A2,A3; A=Lab
 
 
 def command(
-    a: Annotated[str, typer.Argument(help=HELP, autocompletion=completions.runs)],
+    a: Annotated[str, typer.Argument(help=HELP)],
     b: Annotated[
         str,
-        typer.Argument(
-            help="What to compare it with, in the same way.", autocompletion=completions.runs
-        ),
+        typer.Argument(help="What to compare it with, in the same way."),
     ],
     benchmark: BenchmarkNames = None,
     k: Ks = None,
@@ -159,9 +156,13 @@ def compare(
     from sage_cli.metrics import parse_ks, read_counts
     from sage_cli.metrics.counts_file import is_counts_file
     from sage_cli.metrics.intervals import Resampling
-    from sage_cli.models.compatibility import refuse_several_methods, unchecked
+    from sage_cli.models.compatibility import (
+        own_control_note,
+        refuse_several_methods,
+        unchecked,
+    )
     from sage_cli.models.policy import refuse_equal_labels
-    from sage_cli.reports.comparison_report import comparison_document
+    from sage_cli.reports.comparison_report import comparison_document, unchecked_notes
     from sage_cli.store.run import Runs
 
     names, settings = list(dict.fromkeys((*a, *b))), evaluation.config.evaluation
@@ -203,7 +204,9 @@ def compare(
         )
         unknown = [name for side in (a, b) if len(side) > 1 for name in side if name in read]
         unknown += [label for side in sides for label in unchecked(side, runs)]
-        document = comparison_document(comparisons, provenance, unknown)
+        notes = own_control_note(sides[0], sides[1], runs)
+        notes = notes or own_control_note(sides[1], sides[0], runs)
+        document = comparison_document(comparisons, provenance, [*notes, *unchecked_notes(unknown)])
         return document.write(_folder(root, comparisons, ks, settings.confidence))
 
 

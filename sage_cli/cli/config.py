@@ -11,7 +11,6 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from sage_cli.cli import completions
 from sage_cli.cli.console import console, emit
 from sage_cli.cli.group import new_app
 from sage_cli.cli.options import Algo, ConfigFile, Guide, Json, Presets, Sets, load_config
@@ -54,11 +53,7 @@ def show(
 def explain(
     key: Annotated[
         str,
-        typer.Argument(
-            metavar="KEY",
-            help="A setting, the end of one, or a section.",
-            autocompletion=completions.setting_names,
-        ),
+        typer.Argument(metavar="KEY", help="A setting, the end of one, or a section."),
     ],
     json: Json = False,
 ) -> None:

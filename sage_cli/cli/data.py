@@ -11,7 +11,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from sage_cli.cli import completions, options
+from sage_cli.cli import options
 from sage_cli.cli.console import console, emit
 from sage_cli.cli.group import new_app
 from sage_cli.cli.live import doing
@@ -19,7 +19,7 @@ from sage_cli.cli.options import Json, Presets, Sets, load_config
 from sage_cli.errors import SageError
 from sage_cli.problems.load import duplicates, find_overlap, load_problems, read_problems
 from sage_cli.problems.problem import Problem
-from sage_cli.problems.registry import Entry, entries, find, require_known_revisions
+from sage_cli.problems.registry import ENTRIES, Entry, find, require_known_revisions
 from sage_cli.problems.rows import DataSet, Group
 from sage_cli.problems.sources import local_files
 from sage_cli.settings.sections.data import DataSection
@@ -64,9 +64,7 @@ def list_(preset: Presets = None, set_: Sets = None, root: Root = None, json: Js
 def show(
     name: Annotated[
         str,
-        typer.Argument(
-            help="A name, or a JSONL, CSV or Parquet file.", autocompletion=completions.benchmarks
-        ),
+        typer.Argument(help="A name, or a JSONL, CSV or Parquet file."),
     ],
     limit: Annotated[int, typer.Option("--limit", min=0, help="How many problems.")] = 3,
     preset: Presets = None,
@@ -110,13 +108,9 @@ def show(
 def overlap(
     train: Annotated[
         str,
-        typer.Argument(
-            help="The source that is trained on.", autocompletion=completions.benchmarks
-        ),
+        typer.Argument(help="The source that is trained on."),
     ],
-    bench: Annotated[
-        str, typer.Argument(help="The benchmark.", autocompletion=completions.benchmarks)
-    ],
+    bench: Annotated[str, typer.Argument(help="The benchmark.")],
     limit: Annotated[int, typer.Option("--limit", min=0, help="How many pairs to show.")] = 10,
     preset: Presets = None,
     set_: Sets = None,
@@ -202,7 +196,7 @@ class Listed:
 def list_sources(data: DataSection) -> list[Listed]:
     """Return every registered source; only local copies and generators are read."""
     require_known_revisions(data.revisions)
-    return [_listed(entry, data) for entry in entries().values()]
+    return [_listed(entry, data) for entry in ENTRIES.values()]
 
 
 def _listed(entry: Entry, data: DataSection) -> Listed:

@@ -132,12 +132,11 @@ def checks(config: SageConfig, init: str | None = None) -> Iterator[Check]:
     With `init` RL starts from that model.
     """
     from sage_cli.cli.training_run import InitialPolicy, with_model_of
-    from sage_cli.store.manifest import require_storage, require_tested_versions
+    from sage_cli.store.manifest import require_storage
 
     config = with_model_of(init, config)
     start = InitialPolicy.of(config, init)
     yield Check("sage", lambda: f"{__version__} on Python {python_version()}, {sys.executable}")
-    yield Check("versions", require_tested_versions, needed=False)
     yield Check("runs folder", lambda: require_storage(config.run.root))
     yield Check("packages", lambda: _packages(config))
     yield Check("model", lambda: _model(start))

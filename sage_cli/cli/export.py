@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -12,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sage_cli.cli import completions
 from sage_cli.cli.console import console, emit
 from sage_cli.cli.live import Live
 from sage_cli.cli.options import Json, RunRoot
@@ -27,7 +24,6 @@ if TYPE_CHECKING:
     from sage_cli.models.policy import Policy
     from sage_cli.reports.model_card import CardCurve, CardFacts
     from sage_cli.settings.sections.model import PretrainedModel, PromptSection
-    from sage_cli.settings.sections.sampling import SamplingSection
     from sage_cli.store.run import Run
 
 
@@ -43,10 +39,7 @@ class Dtype(StrEnum):
 def command(
     run: Annotated[
         str,
-        typer.Argument(
-            help="A run, RUN@step, a model folder or ORG/MODEL of the Hub.",
-            autocompletion=completions.runs,
-        ),
+        typer.Argument(help="A run, RUN@step, a model folder or ORG/MODEL of the Hub."),
     ],
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the model goes.")],
     force: Annotated[bool, typer.Option("--force", help="Replace the model in DIR.")] = False,
@@ -61,12 +54,9 @@ def command(
             "section.key=value; repeatable.",
         ),
     ] = None,
-    lm_eval: Annotated[
-        bool, typer.Option("--lm-eval", help="Write a task of lm-eval into DIR, too.")
-    ] = False,
     benchmark: Annotated[
         str | None,
-        typer.Option("--benchmark", "-b", help="Of the card and the task (default: the run's)."),
+        typer.Option("--benchmark", "-b", help="Of the card (default: the run's)."),
     ] = None,
     to: Annotated[
         str | None,
@@ -84,7 +74,7 @@ def command(
     with Live() as live:
         exported = export(
             run, folder, root, live,
-            force=force, dtype=dtype, sets=set_ or (), lm_eval=lm_eval, benchmark=benchmark,
+            force=force, dtype=dtype, sets=set_ or (), benchmark=benchmark,
         )  # fmt: skip
         address = push(folder, to, live) if to is not None else None
     if json:
@@ -96,9 +86,7 @@ def command(
         console.print(f"uploaded: {address}")
 
 
-def card_facts(
-    policy: Policy, config: SageConfig | None, progress: Progress, task: str | None = None
-) -> CardFacts:
+def card_facts(policy: Policy, config: SageConfig | None, progress: Progress) -> CardFacts:
     """Return the facts of a policy; `config` is its run's configuration, or an exported model's.
 
     Curves are those of the benchmark of `config`, where every sample is stored and graded.
@@ -117,7 +105,6 @@ def card_facts(
         prompt=_prompt(config.prompt) if config is not None else None,
         command=run.manifest.get("command") if run is not None else None,
         measured=_measured(policy, config, progress) if config is not None and run else (),
-        task=task,
     )
 
 
@@ -210,115 +197,6 @@ def _measured(policy: Policy, config: SageConfig, progress: Progress) -> list[Ca
     return curves
 
 
-FOLDER = "lm_eval"
-_BOXED = r"\\boxed\{([^{}]*)\}"
-
-
-@dataclass(frozen=True)
-class LmEvalTask:
-    """A task: its name, its YAML, and the rows of its data."""
-
-    name: str
-    description: dict[str, Any]
-    rows: Sequence[dict[str, str]]
-
-    def write(self, folder: Path) -> None:
-        """Write `lm_eval/NAME.yaml` and `lm_eval/NAME.jsonl` below `folder`."""
-        import yaml
-
-        place = folder / FOLDER
-        lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in self.rows)
-        write_text(place / f"{self.name}.jsonl", lines)
-        text = yaml.safe_dump(self.description, sort_keys=False, allow_unicode=True)
-        write_text(place / f"{self.name}.yaml", text)
-
-
-def lm_eval_task(policy: Policy, config: SageConfig) -> LmEvalTask:
-    """Return the task of the configured benchmark, prompt and decoding.
-
-    Raises ConfigurationError for several benchmarks, and for answers that are searched for in the
-    whole text.
-    """
-    from sage_cli.evaluation.benchmarks import load_benchmarks
-    from sage_cli.problems.template import PromptTemplate
-
-    benchmarks = load_benchmarks(config.evaluation, config.data, config.grading.judge)
-    if len(benchmarks) != 1:
-        raise ConfigurationError(
-            f"--lm-eval writes one task, and {config.evaluation.benchmark} is "
-            f"{len(benchmarks)} benchmarks",
-            "name one with --benchmark",
-        )
-    (benchmark,) = benchmarks
-    section = config.prompt
-    tokenizer = policy.tokenizer if section.format == "chat" else policy.tokenizer_facts
-    template = PromptTemplate.from_section(section, tokenizer)
-    name = "sage_" + re.sub(r"\W+", "_", Path(benchmark.name).stem)
-    return LmEvalTask(
-        name,
-        _description(name, section, config.sampling),
-        [
-            {"id": problem.id, "prompt": template.render(problem.question), "gold": problem.gold}
-            for problem in benchmark.problems
-        ],
-    )
-
-
-def _description(name: str, prompt: PromptSection, sampling: SamplingSection) -> dict[str, Any]:
-    """Return the task as lm-eval reads it.
-
-    Generation ends at the end of sequence alone, and the first closed tags count: there sage stops.
-    A stop text would be cut off, and an answer that was truncated would look like a closed one.
-    """
-    tags = prompt.answer == "tags"
-    opened, closed = re.escape(prompt.answer_open), re.escape(prompt.answer_close)
-    pattern = rf"{opened}\s*([\s\S]*?)\s*{closed}" if tags else _BOXED
-    greedy = sampling.temperature == 0 or sampling.top_k == 1
-    decoding = {"top_p": sampling.top_p, "top_k": sampling.top_k, "min_p": sampling.min_p}
-    neutral = {"top_p": 1.0, "top_k": 0, "min_p": 0.0}
-    chosen = {key: value for key, value in decoding.items() if value != neutral[key]}
-    # an absent top_k would be Transformers' 50
-    random = {"temperature": sampling.temperature, "top_k": 0, **chosen}
-    return {
-        "task": name,
-        "dataset_path": "json",
-        "dataset_kwargs": {"data_files": {"test": f"{FOLDER}/{name}.jsonl"}},
-        "test_split": "test",
-        "output_type": "generate_until",
-        "doc_to_text": "{{prompt}}",
-        "doc_to_target": "{{gold}}",
-        "generation_kwargs": {
-            "until": [],
-            "max_gen_toks": sampling.max_tokens,
-            "do_sample": not greedy,
-            **({} if greedy else random),
-        },
-        "filter_list": [
-            {
-                "name": "answer",
-                "filter": [
-                    {
-                        "function": "regex",
-                        "regex_pattern": pattern,
-                        "group_select": 0 if tags else -1,
-                        "fallback": "",
-                    },
-                    {"function": "take_first"},
-                ],
-            }
-        ],
-        "metric_list": [
-            {
-                "metric": "exact_match",
-                "aggregation": "mean",
-                "higher_is_better": True,
-                "ignore_case": True,
-            }
-        ],
-        "metadata": {"version": 1.0},
-    }
-
-
 @dataclass(frozen=True)
 class Exported:
     """The `sage.json` of an exported model: its origin and how to prompt it.
@@ -348,17 +226,16 @@ def export(
     force: bool = False,
     dtype: str = "auto",
     sets: Sequence[str] = (),
-    lm_eval: bool = False,
     benchmark: str | None = None,
 ) -> Exported:
     """Write the policy called `name` to `folder`: merged weights, tokenizer, `sage.json`, a card.
 
     `name` is a run below `root`, RUN@step, a model folder or a name of the Hub. `dtype` is the
     type in which weights are merged and written; "auto" keeps the stored one, in which an adapter
-    of a bfloat16 model is rounded once more. `lm_eval` adds a task of `benchmark`, by default of
-    the run's own, which is also that of the card's curve. `sets` are settings as they are
-    typed. Raises StoreError if `folder` holds anything; with `force` a model there is replaced,
-    anything else never. Raises it too where merging makes another model.
+    of a bfloat16 model is rounded once more. The card's curve is of `benchmark`, by default the
+    run's own. `sets` are settings as they are typed. Raises StoreError if `folder` holds anything;
+    with `force` a model there is replaced, anything else never. Raises it too where merging makes
+    another model.
     """
     from sage_cli.models import loading
     from sage_cli.models.policy import SAGE_FILE, named_policy
@@ -371,14 +248,8 @@ def export(
     policy.require_weights()
     check_destination(folder, policy, force)
     config = _config(policy, root, benchmark, judge)
-    if lm_eval and config is None:
-        raise ConfigurationError(
-            f"nothing says how {policy.label} is prompted, which --lm-eval writes down",
-            "export a run, or a model that `sage export` wrote",
-        )
-    task = lm_eval_task(policy, config) if lm_eval and config is not None else None
     with progress.doing("reading what was measured"):
-        card = model_card(card_facts(policy, config, progress, task.name if task else None))
+        card = model_card(card_facts(policy, config, progress))
     with progress.doing(f"loading {policy.label}"):
         tokenizer, model = policy.tokenizer, policy.model(dtype=dtype)
     adapted = hasattr(model, "peft_config")
@@ -411,8 +282,6 @@ def export(
             _require_same_logits(before, _logits(model), exported)
         write_json(temporary / SAGE_FILE, asdict(exported))
         write_text(temporary / "README.md", card)
-        if task is not None:
-            task.write(temporary)
     return exported
 
 

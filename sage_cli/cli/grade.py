@@ -16,7 +16,7 @@ from rich.table import Table
 from sage_cli.cli.console import console, emit
 from sage_cli.cli.live import Live
 from sage_cli.cli.options import Json, Presets, RunRoot, Sets, load_config, load_for_measuring
-from sage_cli.errors import ConfigurationError, DataError, StoreError
+from sage_cli.errors import DataError, StoreError
 from sage_cli.json_value import json_value
 from sage_cli.progress import Progress
 from sage_cli.settings.judge_names import BUILT_IN_JUDGES, Extraction, GradingMode
@@ -30,10 +30,7 @@ if TYPE_CHECKING:
 
 _SHOWN = 20
 _EXTRACT = "Where a completion's answer is (default: grading.extract, or the prompt's)."
-_JUDGES = (
-    f"{', '.join(BUILT_IN_JUDGES)}, one that a package registers, or file.py:function "
-    "(default: grading.judge, or math)."
-)
+_JUDGES = f"{', '.join(BUILT_IN_JUDGES)}, or file.py:function (default: grading.judge, or math)."
 
 
 Mode = Literal[GradingMode, "both"]
@@ -46,9 +43,6 @@ def command(
             help="JSONL: gold, and completion or completions; or imported samples' name."
         ),
     ],
-    training: Annotated[
-        bool, typer.Option("--training", help="Grade again what this run's training sampled.")
-    ] = False,
     mode: Annotated[
         Mode | None, typer.Option(help="How answers are judged (default: grading.mode).")
     ] = None,
@@ -60,12 +54,8 @@ def command(
     runs: RunRoot = None,
     json: Json = False,
 ) -> None:
-    """Grade a file; --mode both shows where the strict judge and plain Math-Verify differ.
-
-    With --training: how often would this judge have paid otherwise than the one that trained RUN?
-    """
+    """Grade a file; --mode both shows where the strict judge and plain Math-Verify differ."""
     from sage_cli.settings.judge_names import MODES
-    from sage_cli.store.run import Runs
 
     typed = {
         "extract": extract or ("boxed" if boxed else None),
@@ -75,14 +65,6 @@ def command(
     flags = {"grading": {name: value for name, value in typed.items() if value}}
     config = load_config(preset, None, set_, run={"root": runs}, **flags).config
     judge = config.grading.judge or "math"
-    if training:
-        if mode == "both":
-            raise ConfigurationError("--training takes one mode", "type --mode strict")
-        run = Runs(config.run.root).find(str(file))
-        with Live() as progress:
-            graded = grade_training(run, config.grading, config.prompt, judge, progress)
-        _answered(Path(run.id), judge, graded, "step", json=json)
-        return
     if not file.is_file() and (imported := _imported(file, config.run.root)):
         _grade_imported(imported, mode, flags["grading"], preset, set_, runs, json=json)
         return
@@ -270,32 +252,6 @@ def grade_file(
     return GradedFile(items, _graded(items, grading, prompt, modes, judge, progress), malformed)
 
 
-THEN = "in training"
-"""The name of the grades that a training gave."""
-
-
-def grade_training(
-    run: Run, grading: GradingSection, prompt: PromptSection, judge: str, progress: Progress
-) -> GradedFile:
-    """Grade the completions of a training again; an item's line is the step that sampled it.
-
-    Raises StoreError if they weren't kept.
-    """
-    from sage_cli.cli.samples import kept_completions
-    from sage_cli.grading import Grade
-
-    rows = kept_completions(run).to_pylist()
-    items, places = [], Counter[int]()
-    for row in rows:
-        items.append(Item(row["step"], places[row["step"]], row["gold"], row["text"]))
-        places[row["step"]] += 1
-    then = [Grade(row["grade"], None) for row in rows]
-    again = _graded(items, grading, prompt, (grading.mode,), judge, progress)
-    return GradedFile(
-        items, {f"{judge}, {mode}": of for mode, of in again.items()} | {THEN: then}, []
-    )
-
-
 def grade_imported(
     run: Run,
     config: SageConfig,
@@ -348,7 +304,7 @@ def _graded(
 ) -> dict[str, list[Grade]]:
     """Return each mode's grades of the items."""
     from sage_cli.evaluation.benchmarks import grader_of
-    from sage_cli.grading.judges import require_judge
+    from sage_cli.settings.judge_names import require_judge
 
     require_judge(judge)
     grades: dict[str, list[Grade]] = {}

@@ -97,7 +97,7 @@ class SageGroup(TyperGroup):
             emit_error("declined: nothing was done", None, EXIT_OTHER)
             raise
         except typer.TyperException as error:
-            error.message = visible(without_passwords(error.message))
+            error.message = visible(without_passwords(error.message)) + _here(error)
             emit_error(error.format_message(), None, error.exit_code)
             raise
         except ModuleNotFoundError as error:
@@ -121,6 +121,14 @@ class SageGroup(TyperGroup):
             )
             show_error(refused, EXIT_USER)
             raise typer.Exit(EXIT_USER) from None
+
+
+def _here(error: typer.TyperException) -> str:
+    """Return what an unknown option of TRL or Transformers is called here, or an empty text."""
+    from sage_cli.config.mistakes import named_elsewhere
+
+    option = named_elsewhere(getattr(error, "option_name", None) or "")
+    return f" (here: {option})" if option else ""
 
 
 def new_app(

@@ -14,14 +14,21 @@ from sage_cli.evaluation.stored import stored_counts
 from sage_cli.file_hash import file_hash
 from sage_cli.metrics import Counts, Curve, curve, curve_ks, parse_ks, read_counts
 from sage_cli.metrics.intervals import Resampling
-from sage_cli.models.policy import NO_LABELS, Labels, NoRunsError, Policy, chosen_policies
+from sage_cli.models.policy import (
+    NO_LABELS,
+    Labels,
+    NoRunsError,
+    Policy,
+    chosen_policies,
+    named_policy,
+)
 from sage_cli.models.stages import Stage
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Report, report_folder
-from sage_cli.reports.evaluation import evaluation_document
 from sage_cli.reports.passk import Line, passk_document
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.published import published_scores
+from sage_cli.reports.scores import evaluation_document
 from sage_cli.settings.sections.evaluation import EvaluationSection
 from sage_cli.store.files import identity_of
 from sage_cli.store.manifest import surroundings
@@ -198,8 +205,12 @@ def measure_over_temperatures(
     with progress.doing(f"reading {evaluation.config.evaluation.benchmark}"):
         _ = evaluation.benchmarks
     config = evaluation.config
-    policies = chosen_policies(names, Runs(config.run.root), config.model, labels)
-    curves = over_temperatures(evaluation, policies, temperatures, progress)
+    runs = Runs(config.run.root)
+    policies = chosen_policies(names, runs, config.model, labels)
+    parents = {policy.run.known.get("parent") for policy in policies if policy.run} - {None}
+    initial = named_policy(str(*parents), runs, config.model) if len(parents) == 1 else None
+    initial = initial if initial and initial.is_here else None  # it may have been deleted
+    curves = over_temperatures(evaluation, policies, temperatures, progress, initial)
     settings = config.evaluation
     with progress.doing("comparing, and writing the report"):
         resampling = Resampling(settings.confidence, settings.bootstrap)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
 
-from sage_cli.cli import completions
 from sage_cli.cli.console import console
 from sage_cli.errors import ConfigurationError
 
@@ -23,14 +22,9 @@ CONFIGURATION, OUTPUT = "Configuration", "Plan and output"
 """The groups of options that a command's help shows."""
 
 
-def option(
-    panel: str, description: str, *names: str, completed: Callable[..., list[str]] | None = None
-) -> Any:
-    """An option in a group of a command's help; without `names` it is called as its parameter.
-
-    `completed` gives a shell the values that begin with what is typed.
-    """
-    return typer.Option(*names, help=description, rich_help_panel=panel, autocompletion=completed)
+def option(panel: str, description: str, *names: str) -> Any:
+    """An option in a group of a command's help; without `names` it is called as its parameter."""
+    return typer.Option(*names, help=description, rich_help_panel=panel)
 
 
 Presets = Annotated[
@@ -40,7 +34,6 @@ Presets = Annotated[
         "A preset's name or YAML file; repeatable, later ones win.",
         "--preset",
         "-p",
-        completed=completions.presets,
     ),
 ]
 ConfigFile = Annotated[
@@ -51,9 +44,9 @@ Sets = Annotated[
     list[str] | None,
     option(
         CONFIGURATION,
-        "A setting as section.key=value, over all others; repeatable.",
+        "A setting as section.key=value, over all others; repeatable. `sage config show` "
+        "lists all with their defaults.",
         "--set",
-        completed=completions.settings,
     ),
 ]
 Algo = Annotated[
@@ -62,7 +55,6 @@ Algo = Annotated[
         METHOD,
         "grpo, dapo, ...: `sage config algos` lists them.",
         "--algo",
-        completed=completions.methods,
     ),
 ]
 Guide = Annotated[
@@ -71,7 +63,6 @@ Guide = Annotated[
         METHOD,
         "none, branch, ...: `sage config explain guide.name` lists them.",
         "--guide",
-        completed=completions.guides,
     ),
 ]
 LearningRate = Annotated[float | None, option(TRAINING, "Peak learning rate.", "--lr")]
@@ -96,9 +87,7 @@ ReplaceParent = Annotated[
 ]
 RunName = Annotated[
     str,
-    typer.Argument(
-        help="A run's id, or an unambiguous part of one.", autocompletion=completions.runs
-    ),
+    typer.Argument(help="A run's id, or an unambiguous part of one."),
 ]
 RunRoot = Annotated[
     Path | None, option(CONFIGURATION, "Folder of runs (default: $SAGE_RUNS or runs).", "--runs")
@@ -110,7 +99,6 @@ BenchmarkNames = Annotated[
         "Benchmarks, comma-separated, or a file of problems.",
         "--benchmark",
         "-b",
-        completed=completions.benchmarks,
     ),
 ]
 Samples = Annotated[int | None, option(MEASUREMENT, "Samples per problem.", "--n")]
@@ -120,7 +108,6 @@ Data = Annotated[
     option(
         TRAINING,
         "Problems of RL: a name of `sage data list`, ORG/NAME of the Hub, or a file.",
-        completed=completions.benchmarks,
     ),
 ]
 QuestionField = Annotated[
@@ -134,14 +121,12 @@ Init = Annotated[
     option(
         TRAINING,
         "Start from this run or model, not from the preset's initial policy.",
-        completed=completions.runs,
     ),
 ]
 Names = Annotated[
     list[str] | None,
     typer.Argument(
-        help="Runs by id or part of one, RUN@step, RUN@all, model folders, ORG/MODEL of the Hub.",
-        autocompletion=completions.runs,
+        help="Runs by id or part of one, RUN@step, RUN@all, model folders, ORG/MODEL of the Hub."
     ),
 ]
 OtherTemplate = Annotated[

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sage_cli.cli import completions
 from sage_cli.cli.console import show_report
 from sage_cli.cli.live import Live
 from sage_cli.cli.options import (
@@ -44,10 +43,7 @@ if TYPE_CHECKING:
 def command(
     names: Annotated[
         list[str] | None,
-        typer.Argument(
-            help="Bases: files of counts, or runs and models with stored samples.",
-            autocompletion=completions.runs,
-        ),
+        typer.Argument(help="Bases: files of counts, or runs and models with stored samples."),
     ] = None,
     problems: Annotated[
         str | None,
@@ -225,7 +221,7 @@ def _correlation(
     """Return the correlation of the base's stored grades with those of the run `like`."""
     from sage_cli.evaluation.stored import stored_counts
     from sage_cli.metrics import pooled
-    from sage_cli.metrics.support import grade_correlation
+    from sage_cli.metrics.transitions import grade_correlation
     from sage_cli.models.policy import chosen_policies
     from sage_cli.store.run import Runs
 

@@ -13,7 +13,6 @@ from rich.markup import escape
 from rich.text import Text
 from typing_extensions import TypedDict
 
-from sage_cli.cli import completions
 from sage_cli.cli.console import console, emit, visible
 from sage_cli.cli.group import new_app
 from sage_cli.cli.live import Live, doing
@@ -56,9 +55,7 @@ app = new_app("Read completions, whole or token by token; import those of anothe
 def show(
     run: Annotated[
         str,
-        typer.Argument(
-            help="A run, RUN@step, a model folder or ORG/MODEL.", autocompletion=completions.runs
-        ),
+        typer.Argument(help="A run, RUN@step, a model folder or ORG/MODEL."),
     ],
     problem: Annotated[str | None, typer.Option(help="A prefix of a problem's id.")] = None,
     grade: Annotated[
@@ -113,9 +110,7 @@ def show(
 def tokens(
     run: Annotated[
         str,
-        typer.Argument(
-            help="A run, RUN@step, a model folder or ORG/MODEL.", autocompletion=completions.runs
-        ),
+        typer.Argument(help="A run, RUN@step, a model folder or ORG/MODEL."),
     ],
     limit: Annotated[int, typer.Option(min=1, help="How many completions.")] = 4,
     guide: Annotated[
@@ -167,11 +162,7 @@ def import_(
     name: Annotated[str, typer.Option("--as", help="What to call the samples, as a run's id.")],
     program: Annotated[
         str | None,
-        typer.Option(
-            "--from",
-            help="jsonl, lm-eval, lighteval or inspect (default: detected).",
-            autocompletion=completions.forms,
-        ),
+        typer.Option("--from", help="jsonl, lm-eval, lighteval or inspect (default: detected)."),
     ] = None,
     score: Annotated[
         str | None, typer.Option(help="Which of the program's scores is the verdict.")

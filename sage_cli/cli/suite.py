@@ -9,7 +9,6 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from sage_cli.cli import completions
 from sage_cli.cli.console import console, emit
 from sage_cli.cli.group import new_app
 from sage_cli.cli.live import Live, doing
@@ -28,9 +27,7 @@ MOST_ROWS = 40
 
 Name = Annotated[
     str,
-    typer.Argument(
-        help="A suite of `sage suite list`, or a YAML file.", autocompletion=completions.suites
-    ),
+    typer.Argument(help="A suite of `sage suite list`, or a YAML file."),
 ]
 Seeds = Annotated[
     int | None, typer.Option("--seeds", min=1, help="Runs of each method, each with another seed.")

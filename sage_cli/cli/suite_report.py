@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sage_cli.analysis.analyses import find_analysis
 from sage_cli.analysis.selection import Request, options_of
 from sage_cli.cli.analyze import Analysing, answer
 from sage_cli.cli.suite_run import FAILURES, SweepTask, sweeps_of
+from sage_cli.cli.suite_tuning import Search, planned_tuned
 from sage_cli.errors import SageError, StoreError
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Document
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.sweep_report import document_of
+from sage_cli.reports.tables import Estimate, Row, Table, columns, to_records
 from sage_cli.trials.queue import stored_failures
 from sage_cli.trials.search.folder import SweepFolder
+from sage_cli.trials.search.planned_sweep import describe
 from sage_cli.trials.suites.declaration import Analysis
 from sage_cli.trials.suites.report import SuiteReport, chapters, write_report
 from sage_cli.trials.suites.results import results
-from sage_cli.trials.suites.trials import Overrides, Part, PlannedSuite, planned
+from sage_cli.trials.suites.trials import Overrides, Part, PlannedSuite
 from sage_cli.view.page_file import write_page
 
 
 def report_suite(name: str, overrides: Overrides, progress: Progress) -> SuiteReport:
     """Report what is stored of a suite, and why the rest is missing; nothing is run."""
     with progress.doing(f"planning {name}"):
-        plan = planned(name, overrides)
+        plan, searches = planned_tuned(name, overrides, required=True)
     require_analyses(plan)
-    return report_of(plan, progress)
+    return report_of(plan, progress, searches)
 
 
 def require_analyses(plan: PlannedSuite) -> None:
@@ -35,7 +40,9 @@ def require_analyses(plan: PlannedSuite) -> None:
             options_of(find_analysis(analysis.name), plan.config, Request(**dict(analysis.options)))
 
 
-def report_of(plan: PlannedSuite, progress: Progress) -> SuiteReport:
+def report_of(
+    plan: PlannedSuite, progress: Progress, searches: Sequence[Search] = ()
+) -> SuiteReport:
     """Write the report of a plan, as far as it is done, and its page."""
     with progress.doing(f"counting what is stored of {plan.suite.name}"):
         failures = stored_failures(plan.folder / FAILURES)
@@ -44,6 +51,8 @@ def report_of(plan: PlannedSuite, progress: Progress) -> SuiteReport:
         part.suite.name: [_analysed(analysis, part, progress) for analysis in part.suite.analyses]
         for part in plan.parts
     }
+    if searches:
+        analyses[plan.suite.name].append(_tuned(searches))
     for task in sweeps_of(plan):
         analyses[task.wanted_by[0]].append(_swept(task))
     with progress.doing("computing curves and differences"):
@@ -75,6 +84,23 @@ def _analysed(analysis: Analysis, part: Part, progress: Progress) -> Document:
         return answer(asked, progress)[0]
     except SageError as error:
         return Document(analysis.name, title, {}, notes=(f"refused: {error.cause}",))
+
+
+def _tuned(searches: Sequence[Search]) -> Document:
+    """Return what was tried for each method, the chosen point first."""
+    rows, sweep = [], searches[0].config.sweep
+    for search in searches:
+        for place, trial in enumerate(search.tried):
+            assert trial.values is not None  # it is measured
+            interval = (trial.intervals or {}).get(sweep.objective[0])
+            value = Estimate(trial.values[sweep.objective[0]], interval=interval)
+            label = search.trial.label + ("" if place else ", chosen")
+            rows.append(Row((label, describe(trial.settings), value), search.name))
+    heads, budget = columns(f"method, settings, {sweep.objective[0]}"), searches[0].budget
+    table = Table(f"Tuned on {sweep.benchmark}", heads, tuple(rows))
+    note = f"each method: {budget}, on seeds of its own; the best of several values is lucky"
+    data = {"budget": budget, "trials": to_records(table)}
+    return Document("tuning", "Tuning", data, tables=(table,), notes=(note,))
 
 
 def _swept(task: SweepTask) -> Document:

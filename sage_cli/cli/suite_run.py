@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NotRequired, cast
 
 from typing_extensions import TypedDict
 
+from sage_cli.cli.suite_tuning import UNCHOSEN, planned_tuned
 from sage_cli.models.folders import pinned_revision
 from sage_cli.problems.load import check_rows
 from sage_cli.progress import Progress
@@ -21,7 +22,7 @@ from sage_cli.trials.executors.executor import Resources
 from sage_cli.trials.queue import all_failed, run_tasks, write_failures
 from sage_cli.trials.search.read_space import guide_of, read_space
 from sage_cli.trials.search.shared import shared_config, sweep_folder, sweep_name
-from sage_cli.trials.suites.trials import Overrides, Part, PlannedSuite, planned
+from sage_cli.trials.suites.trials import Overrides, Part, PlannedSuite
 from sage_cli.trials.task import DONE, TO_DO, Task, TaskState, TaskStates
 
 if TYPE_CHECKING:
@@ -59,7 +60,6 @@ class SweepTask(Task):
     """A suite's sweep, which has an executor and tasks of its own; `folder` holds its memory."""
 
     folder: Path
-    resources: Resources = field(default_factory=Resources)
 
     @property
     def state(self) -> str:
@@ -72,28 +72,29 @@ class SweepTask(Task):
         done = states.count(DONE)
         return DONE if done == len(states) else f"{done}/{len(states)} runs done"
 
-    def carry_out(self, progress: Progress) -> None:
-        """Run `sage sweep` in this process; its tasks go to the same executor."""
-        from sage_cli.cli.sweep_run import run_sweep
-
-        run_sweep(self.config, progress)
-
 
 def run_suite(name: str, overrides: Overrides, progress: Progress) -> SuiteReport:
     """Carry out every task that is not done, and report.
 
     A task that fails does not affect the others. Raises TrainingError if all tasks failed.
     """
-    # reports load what a plan has no use for
+    # reports load what a plan has no use for, and sweeps Optuna
     from sage_cli.cli.suite_report import report_of, require_analyses
+    from sage_cli.cli.sweep_run import run_sweep
 
     with progress.doing(f"planning {name}"):
-        plan = planned(name, overrides)
+        plan, searches = planned_tuned(name, overrides)
     require_analyses(plan)
+    for search in searches:
+        if not search.tried:
+            progress.say(search.title)
+            run_sweep(search.config, progress)
+    if searches:
+        plan, searches = planned_tuned(name, overrides, required=True)
     carry_out(plan, progress)
     for task in sweeps_of(plan):
-        task.carry_out(progress)
-    return report_of(plan, progress)
+        run_sweep(task.config, progress)
+    return report_of(plan, progress, searches)
 
 
 def carry_out(plan: PlannedSuite, progress: Progress) -> None:
@@ -114,7 +115,7 @@ def carry_out(plan: PlannedSuite, progress: Progress) -> None:
 
 def plan_suite(name: str, overrides: Overrides) -> SuitePlan:
     """Return the tasks of `run_suite` with their states and costs; all rows of data are read."""
-    plan = planned(name, overrides)
+    plan, searches = planned_tuned(name, overrides)
     configs = (replicate.config for part in plan.parts for replicate in part.replicates)
     for config in {c.model_dump_json(include={"data", "sft"}): c for c in configs}.values():
         check_rows(config.data)
@@ -127,11 +128,11 @@ def plan_suite(name: str, overrides: Overrides) -> SuitePlan:
         "suite": plan.suite.name,
         "title": plan.suite.title,
         "folder": str(plan.folder),
-        "tasks": [*tasks, *map(_shown, sweeps_of(plan))],
+        "tasks": [*map(_shown, searches), *tasks, *map(_shown, sweeps_of(plan))],
         "cost": cost(plan.tasks),
         "left": cost_left(left),
         "chosen": [sentence for part in plan.parts for sentence in part.suite.chosen],
-        "notes": _notes(plan),
+        "notes": _notes(plan) + ([UNCHOSEN] if any(not s.tried for s in searches) else []),
     }
 
 
@@ -150,8 +151,8 @@ def _sweep_task(part: Part, space: str, plan: PlannedSuite) -> SweepTask:
         config.run.root, sweep_name(shared_config(config), read_space(space, config).keys)
     )
     return SweepTask(
-        folder.name, suite.title, ("sweep", "--space", space), config, bool, kind="sweep",
-        folder=folder, wanted_by=[suite.name],
+        folder.name, suite.title, ("sweep", "--space", space), config, bool, Resources(),
+        kind="sweep", folder=folder, wanted_by=[suite.name],
         options=(
             *(word for preset in presets for word in ("--preset", preset)),
             "--seeds", str(seeds),
@@ -190,4 +191,9 @@ def _notes(plan: PlannedSuite) -> list[str]:
             f"the Hub wasn't asked for {', '.join(unknown)}, which its cache lacks: runs that grow "
             "from there will have other ids than these"
         )
-    return notes
+    return notes + [
+        f"{part.suite.name}: {label}'s own control is {method.control}"
+        for part in plan.parts
+        for label, method in part.suite.methods.items()
+        if method.control
+    ]

@@ -80,10 +80,6 @@ def command(
         ),
     ] = False,
     study: Annotated[str | None, option(RUNNING, "The sweep's name.")] = None,
-    storage: Annotated[
-        str | None,
-        option(RUNNING, "The study's database: sqlite:///FILE or postgresql://USER@HOST/NAME."),
-    ] = None,
     preset: Presets = None,
     config: ConfigFile = None,
     set_: Sets = None,
@@ -110,7 +106,7 @@ def command(
         "sweep": {
             "space": space, "sampler": sampler, "trials": trials, "objective": objective,
             "seeds": seeds, "prune": prune, "steps": steps,
-            "study": study, "storage": storage,
+            "study": study,
         },
         "executor": {"name": executor, "workers": workers, "address": address},
         "run": {"root": runs},
@@ -281,16 +277,11 @@ def remove(
     if not yes:
         question = f"delete {sweep.path} and its study? Its runs stay."
         typer.confirm(question, abort=True, err=json)
-    kept = remove_sweep(sweep)
+    remove_sweep(sweep)
     if json:
-        answer = {
-            "removed": sweep.name, "folder": str(sweep.path), "kept": kept
-        }  # fmt: skip
-        emit(answer)
+        emit({"removed": sweep.name, "folder": str(sweep.path)})
     else:
         console.print(f"removed {sweep.name}; its runs are still there")
-        for sentence in kept:
-            console.print(sentence, markup=False, soft_wrap=True)
 
 
 def _facts(sweep: SweepFolder) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from contextlib import ExitStack, closing
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,8 +21,6 @@ from sage_cli.evaluation.benchmarks import refuse_trained
 from sage_cli.models.stages import Described, memory_of, rl_hours
 from sage_cli.problems.load import check_rows
 from sage_cli.progress import Progress
-from sage_cli.reports.document import Report
-from sage_cli.reports.sweep_result import SweepResult, SweepTrial, Value
 from sage_cli.settings.presets import read_layer
 from sage_cli.settings.sections.sweep import ExecutorSection
 from sage_cli.store.files import read_object, write_object
@@ -35,16 +32,15 @@ from sage_cli.trials.cost import measuring_cost, seconds_per_step, training_cost
 from sage_cli.trials.executors.build import build_executor, local_places
 from sage_cli.trials.executors.executor import Executor
 from sage_cli.trials.queue import all_failed
-from sage_cli.trials.search.driver import Driver
 from sage_cli.trials.search.folder import AGAIN, COMMANDS, CONFIG, OTHER_VERSION, TASKS, SweepFolder
-from sage_cli.trials.search.outcome import lost, mirror_report, outcome
 from sage_cli.trials.search.planned_sweep import Sweep, prepared
 from sage_cli.trials.search.shared import point_config, shared_config
 from sage_cli.trials.search.space import State, StudyTrial
 from sage_cli.trials.task import Replicate, Task, left_and_states
 
 if TYPE_CHECKING:
-    pass
+    from sage_cli.reports.document import Report
+    from sage_cli.reports.sweep_result import SweepResult, SweepTrial
 
 
 class Best(TypedDict):
@@ -60,7 +56,7 @@ class Best(TypedDict):
     interval: tuple[float, float] | None
     words: str
     alike: tuple[int, ...] | None
-    settings: dict[str, Value]
+    settings: dict[str, Any]
     runs: tuple[str, ...]
 
 
@@ -122,12 +118,8 @@ def cancel_sweep(sweep: SweepFolder) -> str:
     )
 
 
-def remove_sweep(sweep: SweepFolder) -> list[str]:
-    """Delete the sweep's folder and its study; runs stay. Raises StoreError while it is driven.
-
-    A study in a database that another folder drives, or drove last, stays; returns a sentence for
-    each of these.
-    """
+def remove_sweep(sweep: SweepFolder) -> None:
+    """Delete the sweep's folder and its study; runs stay. Raises StoreError while it is driven."""
     if sweep.driven_by:
         raise StoreError(
             f"{sweep.name} is driven by {sweep.driven_by}",
@@ -139,14 +131,7 @@ def remove_sweep(sweep: SweepFolder) -> list[str]:
             f"end those that run with `scancel {' '.join(sweep.jobs)}`, delete "
             f"{sweep.path / TASKS / 'jobs.json'}, and remove the sweep then",
         )
-    kept = []
-    if url := sweep.state.get("storage"):
-        from sage_cli.trials.search.storage import remove_studies
-
-        others = dict.fromkeys(map(str, remove_studies(url, sweep.name, sweep.known_mark)))
-        kept = [f"its study in the database stays: it is driven by {other}" for other in others]
     sweep.remove()
-    return kept
 
 
 def _best(result: SweepResult, objective: str, sweep: SweepFolder) -> Best:
@@ -228,30 +213,24 @@ def run_sweep(config: SageConfig, progress: Progress, *, detach: bool = False) -
     With `detach` the tasks are left to an executor that outlives this process, and stored results
     are reported. Raises TrainingError if no trial has a result.
     """
+    from sage_cli.trials.search.driver import Driver
+    from sage_cli.trials.search.outcome import lost, outcome  # a plan draws and counts nothing
+
     require_mirrors(config.tracking)
     search = prepared(config)
     folder = search.folder
     refuse_trained(search.benchmarks, config.data, "sweep.benchmark")
     require_plugins(search.shared)
     executor = _executor(search, detach=detach)
-    with ExitStack() as held:
-        held.enter_context(driver(folder.path, folder.name))
+    with driver(folder.path, folder.name):
         folder.require_same(search.determinants)
-        folder.require_storage(config.sweep.storage)
         folder.keep_config(config)
         folder.forget_cancel()
-        with progress.doing("asking who drives the study"):
-            study = held.enter_context(closing(search.open_study()))
-        if study.before is not None:
-            progress.say(
-                f"the study was driven from {study.before.folder} on {study.before.host} before: "
-                "its trials that are not in this folder of runs are trained again"
-            )
+        study = search.open_study()
         progress.say(escape(search.announcement))
         drive = Driver(search, study, executor, progress, lost(study, search))
         drive.run(detach=detach)
         report = outcome(search, study, drive.under_way).write(folder.path)
-        mirror_report(report, search.facts(study), config.tracking)
         trials = study.trials()
     # nobody drives it any more, which the page says as long as it is kept
     write_page(folder, config.run.root, progress)
@@ -311,7 +290,7 @@ def plan_sweep(config: SageConfig, gpu: str | None = None) -> list[Described]:
         **evaluation_facts(shared),
         **states,
     }
-    trial = RlTraining.of(shared, measure=True)
+    trial = RlTraining.of(shared, measure=gpu is not None)  # whose memory is asked for
     hours = rl_hours(config)
     return [
         trial.start.describe(),

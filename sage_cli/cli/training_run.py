@@ -18,9 +18,7 @@ from sage_cli.config.load import changed, require_named_model
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import AbsentModelError, BusyError, ConfigurationError, StoreError
 from sage_cli.evaluation.benchmarks import origins
-from sage_cli.evaluation.evaluate import Evaluation, EvaluationStage
 from sage_cli.evaluation.training_pool import pool_facts, pool_identity, training_problems
-from sage_cli.grading.judges import require_judge
 from sage_cli.models.compatibility import (
     note_weights,
     refuse_adapter_in_full_tuning,
@@ -52,6 +50,7 @@ from sage_cli.problems.problem import Demonstration
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress, Silent
 from sage_cli.sampling.sampler import chosen_backend, planned_obstacles
+from sage_cli.settings.judge_names import require_judge
 from sage_cli.settings.sections.model import (
     PromptSection,
     ScratchModel,
@@ -80,10 +79,11 @@ from sage_cli.training.launch import (
 from sage_cli.training.rewards import require_plugins, require_rewards
 from sage_cli.training.rollouts import reference_facts, require_rollouts, sample_reference
 from sage_cli.training.training import Training, train
-from sage_cli.training.validation import configured_validation
 
 if TYPE_CHECKING:
+    from sage_cli.evaluation.evaluate import Evaluation
     from sage_cli.training.sft import Example
+    from sage_cli.training.validation import Validation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,6 +112,8 @@ class TrainingRun(Stage):
         """The stages of the command, in order."""
         if self.evaluation is None:
             return [self]
+        from sage_cli.evaluation.evaluate import EvaluationStage
+
         return [self, EvaluationStage(self.evaluation, [self._policy_of(self.planned)])]
 
     def carry_out(
@@ -190,6 +192,20 @@ class TrainingRun(Stage):
         return Policy.of_run(run, consent=consents(self.config.model))
 
 
+def _evaluation(config: SageConfig) -> Evaluation:
+    from sage_cli.evaluation.evaluate import Evaluation  # loads numpy and pyarrow
+
+    return Evaluation(config)
+
+
+def _validation(config: SageConfig) -> Validation | None:
+    if config.evaluation.every is None:
+        return None
+    from sage_cli.training.validation import configured_validation
+
+    return configured_validation(config)
+
+
 @dataclass(frozen=True, kw_only=True)
 class SftTraining(TrainingRun):
     """Supervised fine-tuning of a model on demonstrations."""
@@ -212,7 +228,7 @@ class SftTraining(TrainingRun):
         require_named_model(config)
         return cls(
             config=config,
-            evaluation=Evaluation(config) if measure else None,
+            evaluation=_evaluation(config) if measure else None,
         )
 
     @cached_property
@@ -223,6 +239,9 @@ class SftTraining(TrainingRun):
     def describe(self) -> Described:
         """Describe the training, and how far the run is."""
         check_rows(self.config.data, self.config.sft)
+        section = self.config.model
+        if not isinstance(section, ScratchModel):
+            refuse_unfit_tokenizer(Policy(section.path, section=section), planned=True)
         return Described(
             "base: supervised warm-up", {**run_facts(self.planned), **sft_facts(self.config)}
         )
@@ -381,6 +400,7 @@ class InitialPolicy(Stage):
         """Describe where the policy is from, and how far its training is."""
         if self.is_trained_here:
             return self._training.describe()
+        refuse_unfit_tokenizer(self.policy, planned=True)
         if self.init is not None:
             return Described("start", {"policy": self.policy.label})
         return Described("base", base_facts(self.policy))
@@ -461,7 +481,7 @@ class RlTraining(TrainingRun):
             config=config,
             start=InitialPolicy.of(config, init),
             warnings=remarks(config),
-            evaluation=Evaluation(config) if measure else None,
+            evaluation=_evaluation(config) if measure else None,
             base_command=base_command,
         )
 
@@ -481,7 +501,7 @@ class RlTraining(TrainingRun):
     def describe(self) -> Described:
         """Describe the training, how far the run is, and which reference samples are stored."""
         check_rows(self.config.data)
-        configured_validation(self.config)
+        _validation(self.config)
         facts = {
             **run_facts(self.planned),
             **rl_facts(self.config),
@@ -520,7 +540,7 @@ class RlTraining(TrainingRun):
         join_processes().wait_for_everyone()
         if not (run := current(self.planned)).finished:
             problems = training_problems(config, self.config.run.root)
-            validation = configured_validation(config)
+            validation = _validation(config)
             train(Training(config, self.start.policy, problems, validation), run, None, Silent())
         return run
 
@@ -542,7 +562,7 @@ class RlTraining(TrainingRun):
         with progress.doing(f"reading {config.data.rl.name}"):
             problems = training_problems(config, self.config.run.root)
             require_rewards(config, problems)
-            validation = configured_validation(config)
+            validation = _validation(config)
             config.rl.require_problems(problems, config.data.rl)
         start = self.start.carry_out(progress)
         refuse_adapter_in_full_tuning(start, config.model.tuning)

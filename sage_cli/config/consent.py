@@ -13,7 +13,7 @@ from sage_cli.settings.own_code import names_code
 from sage_cli.settings.sections.model import PretrainedModel, ScratchModel
 from sage_cli.settings.sections.sampling import DecodingSection, SamplingSection
 
-_KEPT_OF_SAMPLING = {*DecodingSection.model_fields, "stop_at_answer", "batch_rows", "data_parallel",
+_KEPT_OF_SAMPLING = {*DecodingSection.model_fields, "stop_at_answer", "batch_rows",
                      "vllm.tensor_parallel_size", "vllm.max_model_len",
                      "vllm.gpu_memory_utilization"}  # fmt: skip
 SERVICES: Mapping[str, Mapping[str, Any]] = {
@@ -23,10 +23,9 @@ SERVICES: Mapping[str, Mapping[str, Any]] = {
         if name not in _KEPT_OF_SAMPLING
     },
     "rollout": {"vllm.server_url": None, "vllm.server_model": None},
-    "sweep": {"storage": None},
     "executor": {"address": None, "lines": {}, "setup": []},
 }
-"""By section, the settings that name servers, databases and clusters, or what is done there, with
+"""By section, the settings that name servers and clusters, or what is done there, with
 their defaults. Runs are copied between people, so a stored file never decides where requests, keys
 and commands go: these settings are typed, or said in a preset that is named."""
 NOT_TAKEN_OVER = ("root", "sweep")
@@ -45,7 +44,7 @@ def current(stored: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def without_services(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a configuration, nested by section, that names no server, database or cluster."""
+    """Return a configuration, nested by section, that names no server or cluster."""
     return {
         section: _without_services(section, inside) if isinstance(inside, Mapping) else inside
         for section, inside in values.items()

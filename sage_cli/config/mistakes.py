@@ -16,6 +16,43 @@ _FLAGS = {"rl": ("method", "--algo"), "guide": ("guide", "--guide")}
 """Sections of which a flag chooses the class: what a class is called, and the flag."""
 _NEEDED = re.compile(r" needs ([a-z_.]+=[\w-]+)$", re.MULTILINE)
 _NAME = re.compile(r"[a-z_]+(?:\.[a-z_0-9]+)+")
+ELSEWHERE = {
+    "bf16": "model.compute_dtype",
+    "dataset_name": "data.rl.name",
+    "epsilon": "rl.epsilon_low",
+    "gpu_memory_utilization": "rollout.vllm.memory_share",
+    "gradient_accumulation_steps": "rl.prompts_per_step",
+    "learning_rate": "rl.learning_rate",
+    "lora_alpha": "model.lora.alpha",
+    "lora_r": "model.lora.rank",
+    "lora_target_modules": "model.lora.targets",
+    "loss_type": "rl.loss",
+    "lr_scheduler_type": "rl.scheduler",
+    "max_completion_length": "rollout.max_tokens",
+    "max_new_tokens": "sampling.max_tokens",
+    "max_steps": "rl.steps",
+    "model_name_or_path": "model.path",
+    "num_generations": "rl.rollouts_per_prompt",
+    "num_iterations": "rl.iterations",
+    "optim": "rl.optimizer",
+    "output_dir": "run.root",
+    "per_device_train_batch_size": "rl.micro_batch",
+    "report_to": "tracking.wandb",
+    "save_steps": "rl.save_every",
+    "scale_rewards": "rl.advantage",
+    "torch_dtype": "model.dtype",
+    "use_vllm": "rollout.backend",
+    "warmup_ratio": "rl.warmup_ratio",
+}
+"""Names of TRL, Transformers and vLLM for what a setting here does."""
+_FLAG_OF = {
+    "data.rl.name": "--data",
+    "model.path": "--init",
+    "rl.learning_rate": "--lr",
+    "rl.steps": "--steps",
+    "run.root": "--runs",
+}
+"""Settings that are typed as a flag."""
 
 
 def explain(error: ValidationError) -> list[str]:
@@ -77,6 +114,8 @@ def _unknown_key(path: Sequence[str]) -> str:
         owners = f"{' and '.join(names)} {noun}{'s' if len(names) > 1 else ''}"
         flags = " or ".join(f"{flag} {name}" for name in names)
         return f"{where}.{key} belongs to the {owners}: add {flags}"
+    if setting := ELSEWHERE.get(key):
+        return f"{where} has no '{key}': it is {setting} here"
     keys = list(dict.fromkeys(key for section in sections for key in section.model_fields))
     return f"{where} has no '{key}'{meant(key, keys) or '; it has ' + ', '.join(keys)}"
 
@@ -85,6 +124,15 @@ def meant(given: str, names: Iterable[str]) -> str:
     """Return ` (did you mean tau?)` for the nearest of the known names, or an empty text."""
     close = get_close_matches(given, dict.fromkeys(names), n=1, cutoff=0.5)
     return f" (did you mean {close[0]}?)" if close else ""
+
+
+def named_elsewhere(option: str) -> str | None:
+    """Return what to type for an option of TRL, Transformers or vLLM, or None.
+
+    `--learning_rate` and `--learning-rate` give `--lr`; `--num_generations` gives a `--set`.
+    """
+    setting = ELSEWHERE.get(option.lstrip("-").replace("-", "_"))
+    return setting and _FLAG_OF.get(setting, f"--set {setting}=...")
 
 
 def _path(location: Sequence[str | int]) -> list[str]:

@@ -9,11 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from textwrap import shorten
+from typing import TYPE_CHECKING
 
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, DataError
-from sage_cli.grading import Grader
-from sage_cli.grading.grader import check_golds
 from sage_cli.models.policy import NO_GOLD
 from sage_cli.problems.load import benchmark_names, load_problems, load_training_problems, two_golds
 from sage_cli.problems.problem import Problem
@@ -24,6 +23,9 @@ from sage_cli.settings.own_code import names_code
 from sage_cli.settings.sections.data import DataSection
 from sage_cli.settings.sections.evaluation import EvaluationSection, GradingSection
 from sage_cli.settings.sections.model import PromptSection
+
+if TYPE_CHECKING:
+    from sage_cli.grading import Grader
 
 
 @dataclass(frozen=True)
@@ -186,6 +188,8 @@ def grader_of(
     judge: str, tolerance: float | None, grading: GradingSection, prompt: PromptSection
 ) -> Grader:
     """A grader with a judge, its relative tolerance unless `grading` has one, and tags."""
+    from sage_cli.grading import Grader  # a plan grades nothing
+
     return Grader(
         workers=grading.workers,
         mode=grading.mode,
@@ -219,6 +223,8 @@ def _benchmark(
             f"{absent} problems of {name} came without a gold: no judge can compare answers",
             "take the verdicts that came with the samples: leave out grading.judge",
         )
+    from sage_cli.grading.grader import check_golds
+
     refused = check_golds(
         [(problem.id, problem.gold) for problem in problems], judge=judge, tolerance=tolerance
     )

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
+from typing import TYPE_CHECKING
 
 from rich.markup import escape
 
@@ -14,12 +15,10 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.errors import RefusedPromptsError, StoreError
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.stored import PolicySamples, counts_of
-from sage_cli.grading import Grade, Grader
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
 from sage_cli.reports.provenance import SeedCounts
-from sage_cli.sampling.engines import Engines
 from sage_cli.sampling.fill import fill
 from sage_cli.sampling.sampler import Sampler, SamplerSetup, build_sampler
 from sage_cli.settings.sections.sampling import SamplingSection
@@ -27,20 +26,23 @@ from sage_cli.store.annotations import GradeStore
 from sage_cli.store.sample_parts import Completion
 from sage_cli.store.sample_set import SampleSet
 
+if TYPE_CHECKING:
+    from sage_cli.grading import Grade, Grader
+
 OnStored = Callable[[list[Completion]], None]
 
 
 class PolicySampler:
-    """One sampler of a policy or several engines, loaded when the first sample is missing.
+    """A policy's sampler, loaded when the first sample is missing.
 
-    Use it as a context manager: they are closed at the end of the block.
+    Use it as a context manager: the sampler is closed at the end of the block.
     """
 
     def __init__(
         self, samples: PolicySamples, sampling: SamplingSection, progress: Progress
     ) -> None:
         self._samples, self._section, self.progress = samples, sampling, progress
-        self._engine: Sampler | Engines | None = None
+        self._engine: Sampler | None = None
 
     def __enter__(self) -> PolicySampler:
         return self
@@ -90,25 +92,18 @@ class PolicySampler:
             self.progress.advance(len(rows))
             on_stored(rows)
 
-        if isinstance(engine, Engines):
-            engine.fill(samples, prompts, n, stored)
-        else:
-            fill(samples, prompts, n, engine, stored)
+        fill(samples, prompts, n, engine, stored)
         self.progress.end()
         return samples
 
-    def _loaded(self) -> Sampler | Engines:
-        """One sampler in this process, or several engines."""
+    def _loaded(self) -> Sampler:
         if self._engine is None:
             setup = self._setup()
             servers = ", ".join(self._section.servers) if self._section.asks_servers else ""
             sampled = f"{self.label} is sampled by {servers}"
             self.progress.say(escape(sampled if servers else f"loading {self.label}"))
-            if self._section.data_parallel > 1:
-                self._engine = Engines(setup)
-            else:
-                with self.progress.doing(f"starting the engine that samples {self.label}"):
-                    self._engine = build_sampler(setup)
+            with self.progress.doing(f"starting the engine that samples {self.label}"):
+                self._engine = build_sampler(setup)
         return self._engine
 
     def _setup(self) -> SamplerSetup:

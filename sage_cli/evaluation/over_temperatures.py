@@ -9,6 +9,7 @@ import numpy as np
 
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.evaluate import Evaluated, Evaluation
+from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.intervals import pass_matrix
 from sage_cli.models.policy import Policy
 from sage_cli.progress import Progress
@@ -20,10 +21,12 @@ def over_temperatures(
     policies: Sequence[Policy],
     temperatures: Sequence[float],
     progress: Progress,
+    initial: Policy | None = None,
 ) -> OverTemperatures:
     """Measure policies at the evaluation's temperature and at these; what is stored is kept.
 
-    pass@1 is among the ks. Raises ConfigurationError where there is one temperature alone.
+    `initial` is their initial policy, measured at the evaluation's temperature alone. pass@1 is
+    among the ks. Raises ConfigurationError where there is one temperature alone.
     """
     configured = evaluation.config.sampling.temperature
     grid = tuple(sorted({configured, *temperatures}))
@@ -44,7 +47,16 @@ def over_temperatures(
     provenance = replace(evaluated[0].provenance, samples=tuple(samples))
     sampling = {k: v for k, v in (provenance.sampling or {}).items() if k != "temperature"}
     provenance = replace(provenance, sampling=sampling)
-    return OverTemperatures(passed, grid, grid.index(configured), ks, provenance)
+    initial_P = {} if initial is None else _accuracy(evaluation.measure([initial], progress))
+    return OverTemperatures(passed, grid, grid.index(configured), ks, provenance, initial_P)
+
+
+def _accuracy(evaluated: Evaluated) -> dict[str, FloatArray]:
+    """Return the pass@1 of one policy on each problem, by benchmark."""
+    return {
+        benchmark: pass_matrix([seed.counts for seed in seeds], (1,))[:, 0]
+        for (benchmark, _), seeds in evaluated.measured.items()
+    }
 
 
 def _measured_at(

@@ -8,21 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.evaluation.benchmarks import grader_for
-from sage_cli.evaluation.stored import PolicySamples
 from sage_cli.models.policy import Policy, named_policy
 from sage_cli.problems.load import load_training_problems
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.registry import trained_on
 from sage_cli.settings.sections.data import Order
-from sage_cli.store.annotations import GradeStore
 from sage_cli.store.files import key_of
 from sage_cli.store.run import Run, Runs
-from sage_cli.store.sample_set import SampleSet, stored_seeds
 
 
 @dataclass(frozen=True)
@@ -48,6 +43,8 @@ def in_order(
     """Return the problems sorted by their pass rates, those with equal ones shuffled by `seed`."""
     if order == "shuffled":
         return list(problems)
+    import numpy as np  # a training without a pool plans without it
+
     rate_P = np.array(rates)
     key_P = {"easy-first": -rate_P, "hard-first": rate_P, "middle-first": abs(rate_P - 0.5)}[order]
     shuffled_P = np.random.default_rng((seed, len(problems))).permutation(len(problems))
@@ -97,6 +94,10 @@ def _sample_rates(
     policy: Policy, config: SageConfig, root: Path, problems: Sequence[Problem]
 ) -> PassRates:
     """Return the pass rates of all seeds' samples that were sampled as rollouts are."""
+    from sage_cli.evaluation.stored import PolicySamples
+    from sage_cli.store.annotations import GradeStore
+    from sage_cli.store.sample_set import SampleSet, stored_seeds
+
     ids, right, n = [problem.id for problem in problems], Counter[str](), Counter[str]()
     identity = PolicySamples.for_rollouts(policy, config, root).at(0, read_only=True).identity
     with grader_for(config.data.rl.name, config.grading, config.prompt) as grader:

@@ -17,13 +17,12 @@ from sage_cli.grading.grades import (
     GraderIdentity,
     Judged,
     extract,
-    is_judged,
 )
-from sage_cli.grading.judges import find_judge, label_of, package_of
+from sage_cli.grading.judges import find_judge, label_of
 from sage_cli.grading.mathematics.notation import MAX_LENGTH, gold_text
 from sage_cli.grading.workers import WorkerPool, WorkerProcess
 from sage_cli.settings.judge_names import Extraction, Unfinished, each_gold
-from sage_cli.settings.own_code import names_code
+from sage_cli.settings.own_code import OwnFunction, names_code
 from sage_cli.thoughts import CLOSE, is_open
 
 _REMEMBERED = 65_536
@@ -69,7 +68,7 @@ class Grader:
         if place == "text" and judge != "math":
             place = "tags"
         self._judge = find_judge(judge, mode, place)
-        package = package_of(judge)
+        code = OwnFunction.parse(judge).identity if names_code(judge) else None
         self.identity = GraderIdentity(
             mode=mode,
             judge=label_of(judge),
@@ -80,7 +79,7 @@ class Grader:
             timeout_s=timeout_s,
             memory_mb=memory_mb,
             unfinished=unfinished,
-            version=f"{GRADING_VERSION}, {package}" if package else str(GRADING_VERSION),
+            version=f"{GRADING_VERSION}, {code}" if code else str(GRADING_VERSION),
         )
         start = partial(WorkerProcess, memory_mb, judge, mode, place)
         self.pool = WorkerPool(workers, start, impatient=judge == "math")
@@ -208,12 +207,8 @@ class Grader:
         except Exception as error:  # is a status, counted, and doesn't end a training
             self._report_failing_judge(f"{type(error).__name__}: {error}")
             return "error"
-        if judged is None:
-            return None
-        if not is_judged(judged):
-            self._report_failing_judge(f"{str(judged)[:200]!r} is no status")
-            return "error"
-        self._remember((gold, answer), judged)
+        if judged is not None:
+            self._remember((gold, answer), judged)
         return judged
 
     def _full(self, pairs: list[Pair]) -> list[Judged]:
@@ -233,10 +228,11 @@ class Grader:
         """Log it once: a judge that always fails looks like a policy that is always wrong."""
         if not self._judge_failed:
             self._judge_failed = True
-            where = type(self._judge).__module__
-            judge = f"judge '{self.identity.judge}'"
-            judge += "" if where.startswith("sage_cli.") else f" ({where})"
-            log.warning("%s fails, and such answers count as errors; the first: %s", judge, reason)
+            log.warning(
+                "judge '%s' fails, and such answers count as errors; the first: %s",
+                self.identity.judge,
+                reason,
+            )
 
     def _remember(self, pair: Pair, judged: Judged) -> None:
         if len(pair[1]) > MAX_LENGTH:

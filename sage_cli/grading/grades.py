@@ -21,13 +21,6 @@ GRADING_VERSION = 4
 extraction, normalisation or judgement, or by a new Math-Verify. Older stored grades are unused."""
 
 
-def is_judged(judged: object) -> bool:
-    """Return True for a status and for a share in [0, 1]."""
-    if isinstance(judged, str):
-        return judged in STATUSES
-    return isinstance(judged, int | float) and 0 <= judged <= 1
-
-
 def status_of(judged: Judged) -> Status:
     """Return the status; a share is `right` where it is 1, else `wrong`."""
     if isinstance(judged, str):

@@ -17,12 +17,10 @@ from sage_cli.settings.judge_names import (
     BUILT_IN_JUDGES,
     EXTRACTIONS,
     IMPORTED_JUDGE,
-    JUDGES_GROUP,
     MODES,
     Extraction,
-    judge_names,
 )
-from sage_cli.settings.own_code import OwnFunction, blamed, load_plugin, names_code
+from sage_cli.settings.own_code import OwnFunction, blamed, names_code
 
 
 class Judge(ABC):
@@ -249,26 +247,13 @@ class Verdicts(Judge):
         return "error"
 
 
-def require_judge(judge: str | None) -> None:
-    """Raise ConfigurationError if new completions would be graded by verdicts that they lack."""
-    if judge == IMPORTED_JUDGE:
-        raise ConfigurationError(
-            f"grading.judge={IMPORTED_JUDGE} is the verdict that came with imported samples: it "
-            "grades nothing new",
-            "name a judge, as --set grading.judge=math, or leave it out",
-        )
-
-
-_NEXT_STEP = "register a subclass of sage_cli.grading.judges.Judge that defines quick and full"
-
-
 def find_judge(name: str, mode: str, extract: Extraction = "tags") -> Judge:
     """Return the judge called `name`; under `math-verify`, mathematics is Math-Verify's alone.
 
     A name with a colon is a function of one's own, which is found here and run in workers alone.
 
-    Raises ConfigurationError for an unknown name or mode, for a mode that doesn't search texts
-    under `text`, and for a plug-in that is no judge.
+    Raises ConfigurationError for an unknown name or mode, and for a mode that doesn't search texts
+    under `text`.
     """
     if mode not in MODES:
         raise _unknown("grading mode", mode, MODES)
@@ -290,25 +275,7 @@ def find_judge(name: str, mode: str, extract: Extraction = "tags") -> Judge:
             return Verdicts()
     if names_code(name):
         return FunctionJudge(OwnFunction.parse(name))
-    if name in (names := judge_names()):
-        return plugin_judge(name)
-    raise _unknown("judge", name, names)
-
-
-def plugin_judge(name: str) -> Judge:
-    """The judge that a package registers as `name` in the entry-point group `sage_cli.judges`.
-
-    Raises ConfigurationError when none or two do, or when the registered object can't be imported,
-    can't be made without arguments or is no Judge.
-    """
-    plugin = load_plugin(JUDGES_GROUP, name)
-    if missing := sorted(getattr(plugin.object, "__abstractmethods__", ())):
-        raise plugin.refused(f"doesn't define {' and '.join(missing)}", _NEXT_STEP)
-    with plugin.blamed("can't be made without arguments", _NEXT_STEP):
-        judge = plugin.object()
-    if not isinstance(judge, Judge):
-        raise plugin.refused(f"makes a {type(judge).__name__} and not a Judge", _NEXT_STEP)
-    return judge
+    raise _unknown("judge", name, BUILT_IN_JUDGES)
 
 
 def label_of(name: str) -> str:
@@ -316,21 +283,5 @@ def label_of(name: str) -> str:
     return OwnFunction.parse(name).label if names_code(name) else name
 
 
-def package_of(name: str) -> str | None:
-    """Return the package and version of the plug-in judge `name`, as `chess-judges 0.3`; else None.
-
-    Of a function of one's own its name with the content hash of its file.
-    """
-    if name in (*BUILT_IN_JUDGES, IMPORTED_JUDGE):
-        return None
-    if names_code(name):
-        return OwnFunction.parse(name).identity
-    plugin = load_plugin(JUDGES_GROUP, name)
-    return plugin.package or plugin.target
-
-
 def _unknown(kind: str, name: str, names: tuple[str, ...]) -> ConfigurationError:
     return ConfigurationError(f"no {kind} is called '{name}'", "one of: " + ", ".join(names))
-
-
-__all__ = ["Judge"]

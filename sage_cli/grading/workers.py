@@ -107,7 +107,7 @@ class WorkerPool:
 
     `start` makes one. With `impatient`, a gold is given up whose answers all time out: what is left
     is `timeout` at once. `failure` says why the last call's first answer has no status, where the
-    judge is another package's and failed.
+    judge is a function of one's own and failed.
     """
 
     def __init__(

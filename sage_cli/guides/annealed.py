@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
@@ -34,21 +35,54 @@ class AnnealedGuide(Guide):
         return cosine_cycles(step, ends, self._training_steps, self.cycles, self.decay)
 
     def noise(self, signals: Signals, step: int) -> Tensor:
-        """Return uniform numbers u_2BT, two for every token, laid out as the log-probabilities.
+        """Return uniform numbers u_2BT, two for every token, laid out as the log-probabilities."""
+        return uniforms((self.seed, step), signals, 2).to(signals.logps_BT)
 
-        Row b has a random stream of its own, and token t's numbers do not depend on how long the
-        row was padded: the same row gets the same noise in any micro-batch and on any process.
-        The global generators are neither read nor moved.
-        """
-        import numpy as np
-        import torch
+    def determinants(self) -> dict[str, Any]:
+        """Return the settings that decide a result, and where the noise comes from."""
+        return super().determinants() | NOISE
 
-        rows, tokens = signals.logps_BT.shape
-        ids = range(rows) if signals.row_ids_B is None else signals.row_ids_B.tolist()
-        uniform_BT2 = np.stack(
-            [np.random.default_rng((self.seed, step, row)).random((tokens, 2)) for row in ids]
-        )
-        return torch.from_numpy(uniform_BT2).permute(2, 0, 1).to(signals.logps_BT)
+
+NOISE = {"noise": "splitmix64"}
+"""What identities of guides with noise hold since it comes from a counter."""
+_GOLDEN, _MIX_1, _MIX_2 = -0x61C8864680B583EB, -0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15
+"""SplitMix64's constants 0x9e37..., 0xbf58... and 0x94d0... as signed numbers, which torch has."""
+
+
+def uniforms(key: tuple[int, int], signals: Signals, count: int) -> Tensor:
+    """Return numbers in [0, 1 - 2^-53], `count` for each token, as double precision (count, B, T).
+
+    They are a function of key (seed, step), row id and place, computed on the signals' device: the
+    same row gets the same numbers in any micro-batch, however padded, and on any process. A row's
+    are the outputs of SplitMix64 (Steele, Lea and Flood 2014, Fig. 17), whose seeds are the outputs
+    of another for the key.
+    """
+    import torch
+
+    rows, tokens = signals.logps_BT.shape
+    device, ids_B = signals.logps_BT.device, signals.row_ids_B
+    rows_B = torch.arange(rows, device=device) if ids_B is None else ids_B.to(device)
+    digest = hashlib.blake2b(repr(key).encode(), digest_size=8).digest()
+    seed = int.from_bytes(digest, "little", signed=True)
+    # places of a token lie side by side: what is padded on the right has further ones
+    places_NT = torch.arange(tokens * count, device=device).reshape(tokens, count).T
+    z_NBT = _mixed(
+        _mixed(seed + (rows_B + 1) * _GOLDEN)[:, None] + (places_NT + 1)[:, None] * _GOLDEN
+    )
+    uniform_NBT: Tensor = _shifted(z_NBT, 11).double() * _TINY
+    return uniform_NBT
+
+
+def _mixed(z: Tensor) -> Tensor:
+    """Return SplitMix64's output of its states; products wrap around."""
+    z = (z ^ _shifted(z, 30)) * _MIX_1
+    z = (z ^ _shifted(z, 27)) * _MIX_2
+    return z ^ _shifted(z, 31)
+
+
+def _shifted(z: Tensor, bits: int) -> Tensor:
+    """Return z shifted to the right as an unsigned number."""
+    return (z >> bits) & ((1 << (64 - bits)) - 1)
 
 
 def cosine_cycles(

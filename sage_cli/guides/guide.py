@@ -173,9 +173,20 @@ class Guide(Extensible):
     def log_q(self, signals: Signals, step: int) -> Tensor:
         """Return log q_BT, clamped to [log q_min, log q_max], 0 outside the mask, no gradient.
 
-        Raises TrainingError, with the guide's name, if `q` gives another shape, NaN or infinity,
-        or needs a signal that is not known, and ConfigurationError if another package's `q`
-        raises.
+        Raises TrainingError, with the guide's name, if `q` gives NaN or infinity, and errors as
+        `unchecked_log_q` does.
+        """
+        log_q_BT, valid_BT = self.unchecked_log_q(signals, step), signals.mask_BT.bool()
+        of_tokens = (v for name, v in signals.optional.items() if name not in ROW_SIGNALS)
+        by_token: list[Any] = [signals.logps_BT, signals.entropy_BT, *of_tokens]
+        require_finite(self, log_q_BT[valid_BT], (values_BT[valid_BT] for values_BT in by_token))
+        return log_q_BT
+
+    def unchecked_log_q(self, signals: Signals, step: int) -> Tensor:
+        """Return `log_q`, NaN or infinity where q is, which `require_finite` is asked about later.
+
+        A training would wait for its GPU to know. Raises TrainingError if `q` gives another shape
+        or needs a signal that is not known, and ConfigurationError if another package's `q` raises.
         """
         import torch
 
@@ -189,9 +200,10 @@ class Guide(Extensible):
         read = signals.only(self.needs, _title(self))
         with torch.no_grad(), named("q of guide", type(self)):
             q_BT = self.q(read, step)
-        _check(self, q_BT, signals)
-        q_BT = q_BT.detach().to(signals.logps_BT).clamp(self.q_min, self.q_max)
-        return torch.where(signals.mask_BT.bool(), q_BT.log(), torch.zeros_like(q_BT))
+        _require_shape(self, q_BT, signals)
+        q_BT = q_BT.detach().to(signals.logps_BT)
+        clamped_BT = q_BT.clamp(self.q_min, self.q_max).where(q_BT.isfinite(), q_BT.abs())
+        return torch.where(signals.mask_BT.bool(), clamped_BT.log(), torch.zeros_like(q_BT))
 
     def q_of_others(self, signals: Signals, step: int, others_BTH: Tensor) -> Tensor:
         """Return unclamped factors (B, T, H) of tokens with log-probabilities `others_BTH`.
@@ -334,11 +346,8 @@ class StoredGuide(Guide):
         )
 
 
-def _check(guide: Guide, q_BT: Any, signals: Signals) -> None:
-    """Raise TrainingError if `q_BT` is not a finite factor for each token.
-
-    NaN or infinity in the signals comes from the training, which reports it itself.
-    """
+def _require_shape(guide: Guide, q_BT: Any, signals: Signals) -> None:
+    """Raise TrainingError if `q_BT` is not a factor for each token."""
     from torch import Tensor
 
     expected = tuple(signals.logps_BT.shape)
@@ -348,24 +357,22 @@ def _check(guide: Guide, q_BT: Any, signals: Signals) -> None:
             f"q of {_title(guide)} is {given}, and the batch is {expected} (completions, tokens)",
             "return one factor for each token, as signals.logps_BT is laid out",
         )
-    valid_BT = signals.mask_BT.bool()
-    wrong_BT = ~q_BT.isfinite() & valid_BT
-    if wrong_BT.any() and _are_finite(signals):
-        value = "NaN" if (q_BT.isnan() & valid_BT).any() else "infinite"
+
+
+def require_finite(guide: Guide, log_q_T: Tensor, signals: Iterable[Tensor]) -> None:
+    """Raise TrainingError if log q is NaN or infinite on a token, and no signal of a token is.
+
+    NaN or infinity in the signals comes from the training, which reports it itself.
+    """
+    wrong_T = ~log_q_T.isfinite()
+    if wrong_T.any() and all(values_T.isfinite().all() for values_T in signals):
+        value = "NaN" if log_q_T.isnan().any() else "infinite"
         raise TrainingError(
-            f"q of {_title(guide)} is {value} for {int(wrong_BT.sum())} of the batch's "
-            f"{int(valid_BT.sum())} tokens",
+            f"q of {_title(guide)} is {value} for {int(wrong_T.sum())} of the batch's "
+            f"{len(log_q_T)} tokens",
             "check it with sage_cli.guides.guide_contract.GuideContract; a division by 0 and the "
             "logarithm of a number that is not positive are the usual causes",
         )
-
-
-def _are_finite(signals: Signals) -> bool:
-    """Return True if no signal of an unmasked token is NaN or infinite."""
-    of_tokens: list[Any] = [v for name, v in signals.optional.items() if name not in ROW_SIGNALS]
-    valid_BT = signals.mask_BT.bool()
-    by_token = (signals.logps_BT, signals.entropy_BT, *of_tokens)
-    return all(values_BT[valid_BT].isfinite().all() for values_BT in by_token)
 
 
 def _title(guide: Guide) -> str:

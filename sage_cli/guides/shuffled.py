@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from sage_cli.guides.annealed import NOISE, uniforms
 from sage_cli.guides.branch import BranchGuide
 from sage_cli.guides.guide import Signals
 
@@ -23,18 +24,14 @@ class ShuffledGuide(BranchGuide):
     """Seed of the permutations."""
 
     def q(self, signals: Signals, step: int) -> Tensor:
-        """Return Eq. 11 in another order at each optimiser step.
+        """Return Eq. 11 in another order at each optimiser step, by `uniforms` of the tokens."""
+        q_BT, outside_BT = super().q(signals, step), ~signals.mask_BT.bool()
+        (uniform_BT,) = uniforms((self.seed, step), signals, 1)
+        # both orders have a row's unmasked tokens first, and the others as they stand
+        to_BT = outside_BT.int().argsort(dim=1, stable=True)
+        from_BT = uniform_BT.masked_fill(outside_BT, 1).argsort(dim=1, stable=True)
+        return q_BT.scatter(1, to_BT, q_BT.gather(1, from_BT))
 
-        A row has a random stream of its own, so neither padding nor micro-batches change it.
-        """
-        import numpy as np
-        import torch
-
-        q_BT = super().q(signals, step).clone()
-        rows = signals.row_ids_B
-        ids = range(len(q_BT)) if rows is None else rows.tolist()
-        for b, row in enumerate(ids):
-            (tokens,) = signals.mask_BT[b].bool().nonzero(as_tuple=True)
-            order = np.random.default_rng((self.seed, step, row)).permutation(len(tokens))
-            q_BT[b, tokens] = q_BT[b, tokens[torch.from_numpy(order).to(tokens.device)]]
-        return q_BT
+    def determinants(self) -> dict[str, Any]:
+        """Return the settings that decide a result, and where the permutations come from."""
+        return super().determinants() | NOISE

@@ -28,11 +28,17 @@ def has_rows(value: Any) -> bool:
 def rows_of(batch: Batch, which: slice | Tensor) -> Batch:
     """Return some rows of a batch, by a slice or their indices; what has no rows stays."""
     return {
-        name: value[which if isinstance(which, slice) else which.to(value.device)]
+        name: value[which if isinstance(which, slice) or which.is_cpu else which.to(value.device)]
         if has_rows(value)
         else value
         for name, value in batch.items()
     }
+
+
+def learned_tokens(batch: Batch) -> Tensor:
+    """Return 1 (B, T) on completions' tokens that the loss reads, as TRL's loss combines masks."""
+    mask_BT: Tensor = batch["completion_mask"]
+    return mask_BT * batch["tool_mask"] if "tool_mask" in batch else mask_BT
 
 
 class HasStatus(Protocol):

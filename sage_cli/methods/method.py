@@ -274,8 +274,8 @@ class OnlineMethod(Method):
 
     rewards: Rewards = Field(THE_GRADE, json_schema_extra=WHERE_SET)
     """What a completion is paid: a list of {name, weight, timeout_s}, whose weighted sum is
-    maximised. A name is `grade`, `format`, `brevity`, one that a package registers, or a function
-    of one's own, as `mine.py:concise` or `package.module:concise`."""
+    maximised. A name is `grade`, `format`, `brevity`, or a function of one's own, as
+    `mine.py:concise` or `package.module:concise`."""
     iterations: int = Field(1, ge=1)
     """Optimisation passes over one generation batch (the paper's and TRL's mu)."""
     steps_per_generation: int = Field(1, ge=1)
@@ -295,6 +295,9 @@ class OnlineMethod(Method):
 
     cast_lm_head_to_fp32: bool = Field(False, json_schema_extra=WHERE_SET)
     """Compute logits in float32 where the rest is in bfloat16 (TRL's setting of that name)."""
+    mask_truncated_completions: bool = Field(False, json_schema_extra=WHERE_SET)
+    """Leave completions that `rollout.max_tokens` truncated out of loss and KL term (TRL's setting
+    of that name); their rewards still count in their group's advantages."""
 
     online = True
     shapes_tokens: ClassVar[bool] = False

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
-from sage_cli.methods.hooks import Batch, Hooks, Setup, Trainer
+from sage_cli.methods.hooks import Batch, Hooks, Setup, Trainer, learned_tokens
 from sage_cli.methods.method import Beside, OnlineMethod
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class PacsLoss(Hooks):
             loss_PN, credit_PN = pacs(score_PN, right_PN, weighted=self.weighted)
             self._loss_B, self._credit_B = loss_PN.flatten(), credit_PN.flatten()
         rows_B = batch["row_ids_B"].to(self._credit_B.device)
-        log_pi_B: Tensor = (trainer.logps_BT * batch["completion_mask"]).sum(dim=1)
+        log_pi_B: Tensor = (trainer.logps_BT * learned_tokens(batch)).sum(dim=1)
         pull = -self.beta * (self._credit_B[rows_B] * log_pi_B).mean()
         return self._loss_B[rows_B].mean() + pull - pull.detach()
 

@@ -15,7 +15,7 @@ from sage_cli.metrics.comparison import (
 from sage_cli.metrics.counts import Counts, pass_at_k, pooled
 from sage_cli.metrics.counts_file import read_counts
 from sage_cli.metrics.intervals import Curve, VarianceComponents, curve, variance_components
-from sage_cli.metrics.support import Support, compare_support
+from sage_cli.metrics.transitions import Support, compare_support
 from sage_cli.settings.ks import curve_ks, parse_ks
 
 __all__ = [

@@ -29,7 +29,7 @@ from sage_cli.metrics.intervals import (
     variance_components,
     wider,
 )
-from sage_cli.metrics.support import Support, compare_support
+from sage_cli.metrics.transitions import Support, compare_support
 from sage_cli.settings.ks import curve_ks
 
 SideRuns = Sequence[Sequence[Counts]]

@@ -144,6 +144,35 @@ def pass_at_k(n: ArrayLike, c: ArrayLike, k: ArrayLike) -> Any:
     return float(result) if shape == () else result
 
 
+def effective_size(log_weight_N: FloatArray) -> float:
+    """Return (sum w)^2 / sum w^2: how many samples of equal weight say as much; 0 for none."""
+    if not len(log_weight_N):
+        return 0.0
+    weight_N = np.exp(log_weight_N - log_weight_N.max())
+    return float(weight_N.sum() ** 2 / (weight_N**2).sum())
+
+
+def reweighted_pass_at_k(
+    log_weight_N: FloatArray, right_N: BoolArray, ks: Sequence[int]
+) -> FloatArray:
+    """Return pass@k (K,) of a policy that holds each sampled text for exp(log weight) as likely.
+
+    Weights are normalised over the samples. The plug-in 1 - (1 - q)^k, q the weighted share of
+    right samples, is too low by the curve's bend and errs by the normalisation. The jackknife
+    takes off both to the order of 1/n; with equal weights this is `pass_at_k`, without bias.
+    """
+    if not len(log_weight_N) or np.ptp(log_weight_N) == 0:
+        return np.asarray(pass_at_k(len(right_N), int(right_N.sum()), list(ks)))
+    n, weight_N = len(right_N), np.exp(log_weight_N - log_weight_N.max())
+    right, rest_N = float((weight_N * right_N).sum()), weight_N.sum() - weight_N
+    share = right / weight_N.sum()
+    without_N = np.divide(right - weight_N * right_N, rest_N, where=rest_N > 0, out=right_N * share)
+    plug_in_KN = 1 - (1 - np.append(without_N, share).clip(0, 1)) ** np.array(ks)[:, None]
+    unbiased_K = n * plug_in_KN[:, -1] - (n - 1) * plug_in_KN[:, :-1].mean(axis=1)
+    clipped_K: FloatArray = unbiased_K.clip(0, 1)
+    return clipped_K
+
+
 def _curves(n_U: IntArray, c_U: IntArray, ks_K: IntArray) -> FloatArray:
     """pass@k for ascending ks: one more sample adds (1 - pass) times its chance to be right.
 

@@ -38,13 +38,16 @@ class Gap:
     other_place_R: FloatArray
 
 
-def gap_over_temperatures(policy: Curve, other: Curve, at: int) -> Gap:
+def gap_over_temperatures(
+    policy: Curve, other: Curve, at: int, target_R: FloatArray | None = None
+) -> Gap:
     """Return the gap of two curves over ascending temperatures, on which pass@1 falls.
 
-    The target is the smaller of their pass@1 at the `at`-th temperature: each policy is taken as
-    it is, or at a higher temperature.
+    Without `target_R` the target is the smaller of their pass@1 at the `at`-th temperature: each
+    policy is taken as it is, or at a higher temperature.
     """
-    target_R = np.minimum(policy[0][:, at], other[0][:, at])
+    if target_R is None:
+        target_R = np.minimum(policy[0][:, at], other[0][:, at])
     own_R, place_R = _reached(policy, target_R)
     others_R, other_place_R = _reached(other, target_R)
     return Gap(target_R, own_R - others_R, place_R, other_place_R)
@@ -105,21 +108,50 @@ class NotReached:
 
 
 def equal_accuracy(
-    policy: Points, other: Points, temperatures: Sequence[float], at: int, resampling: Resampling
+    policy: Points,
+    other: Points,
+    temperatures: Sequence[float],
+    at: int,
+    resampling: Resampling,
+    target_P: FloatArray | None = None,
 ) -> EqualAccuracy | NotReached:
     """Return the policy's pass@k less the other's at equal pass@1.
 
-    `temperatures` ascend; the `at`-th is the evaluation's. The interval is about other problems of
-    the kind: the bootstrap-t interval of a mean, of the problems' jackknife pseudo-values, so the
-    target and the places are found again without each problem. NotReached where the pass@1 isn't
-    reached, or more than `UNREACHED_SHARE` of resampled problems don't reach it.
+    `temperatures` ascend; the `at`-th is the evaluation's. The target is the mean of `target_P`, a
+    third policy's pass@1 on each problem, by default the smaller pass@1 of the two there. The
+    interval is about other problems of the kind: the bootstrap-t interval of a mean, of the
+    problems' jackknife pseudo-values, so the target and the places are found again without each
+    problem. NotReached where the pass@1 isn't reached, or more than `UNREACHED_SHARE` of resampled
+    problems don't reach it.
     """
-    _refuse_unequal(policy, other)
-    problems = len(policy.accuracy_PT)
-    gap = _gap(policy, other, at, resampling)
+    curves, target_R = _resampled(policy, other, target_P, resampling)
+    gap = gap_over_temperatures(*curves, at, target_R)
+    return _estimate(gap, len(policy.accuracy_PT), temperatures, resampling)
+
+
+def best_temperatures(
+    policy: Points, other: Points, temperatures: Sequence[float], resampling: Resampling
+) -> EqualAccuracy | NotReached:
+    """Return the policy's pass@k less the other's, each at the temperature of its largest pass@k.
+
+    There is no common pass@1. The temperatures are chosen on all problems and fixed in resamples,
+    since the jackknife of a maximum is too narrow where two temperatures are nearly as good.
+    """
+    curves, _ = _resampled(policy, other, None, resampling)
+    bests = [int(pass_RT[0].argmax()) for _, pass_RT in curves]
+    own_R, others_R = (pass_RT[:, best] for (_, pass_RT), best in zip(curves, bests, strict=True))
+    places = [np.full(len(own_R), float(best)) for best in bests]
+    gap = Gap(np.full(len(own_R), np.nan), own_R - others_R, *places)
+    return _estimate(gap, len(policy.accuracy_PT), temperatures, resampling)
+
+
+def _estimate(
+    gap: Gap, problems: int, temperatures: Sequence[float], resampling: Resampling
+) -> EqualAccuracy | NotReached:
+    """Return the estimate of `_resampled` rows: all problems, without each of them, resampled."""
     difference = float(gap.difference_R[0])
     if np.isnan(difference):
-        return NotReached("no temperature reaches it")
+        return NotReached("no point of a curve reaches it")
     rest = slice(1 + problems, None)
     unreached = int(np.isnan(gap.difference_R[rest]).sum())
     left_out_P = gap.difference_R[1 : rest.start]
@@ -151,16 +183,21 @@ def _refuse_unequal(policy: Points, other: Points) -> None:
         )
 
 
-def _gap(policy: Points, other: Points, at: int, resampling: Resampling) -> Gap:
-    """Return the gaps on all problems, without each of them, and on resampled ones."""
+def _resampled(
+    policy: Points, other: Points, target_P: FloatArray | None, resampling: Resampling
+) -> tuple[tuple[Curve, Curve], FloatArray | None]:
+    """Return two curves and the target on all problems, without each of them, and resampled."""
+    _refuse_unequal(policy, other)
     values = [part for points in (policy, other) for part in (points.accuracy_PT, points.pass_k_PT)]
-    columns_PC = np.concatenate(values, axis=1)
+    target_PX = np.zeros((len(values[0]), 1)) if target_P is None else target_P[:, None]
+    columns_PC = np.concatenate([*values, target_PX], axis=1)
     mean_C = columns_PC.mean(axis=0)
     without_PC = mean_C + (mean_C - columns_PC) / (len(columns_PC) - 1)
     drawn_RC = resampled_means(columns_PC, resampling)
     rows_RC = np.concatenate([mean_C[None], without_PC, drawn_RC])
-    own_1_RT, own_k_RT, other_1_RT, other_k_RT = np.split(rows_RC, len(values), axis=1)
-    return gap_over_temperatures((own_1_RT, own_k_RT), (other_1_RT, other_k_RT), at)
+    own_1_RT, own_k_RT, other_1_RT, other_k_RT = np.split(rows_RC[:, :-1], len(values), axis=1)
+    target_R = None if target_P is None else rows_RC[:, -1]
+    return ((own_1_RT, own_k_RT), (other_1_RT, other_k_RT)), target_R
 
 
 def _half_width(

@@ -21,6 +21,7 @@ from sage_cli.models.folders import (
     fingerprint,
     is_adapter,
     model_config,
+    stored_tokens,
 )
 from sage_cli.models.policy import Policy
 from sage_cli.problems.template import PromptTemplate
@@ -89,17 +90,34 @@ def refuse_other_model(policy: Policy, model: PretrainedModel | ScratchModel) ->
         )
 
 
-def refuse_unfit_tokenizer(policy: Policy) -> None:
-    """Refuse to train with a tokenizer of more entries than the model's, or that ends no text."""
-    tokenizer = policy.tokenizer
-    entries = embedding_rows(policy.files) or model_config(str(policy.files)).get("vocab_size")
-    if entries is not None and len(tokenizer) > entries:
+def refuse_unfit_tokenizer(policy: Policy, *, planned: bool = False) -> None:
+    """Refuse to train with tokens beyond the model's vocabulary, or without an end of sequence.
+
+    Special tokens that no prompt has may lie beyond: Gemma 3's models of text have one for images.
+    `planned` asks files alone, and lets pass what they don't tell.
+    """
+    if planned:
+        stored = stored_tokens(policy.files) if policy.is_here else None
+        if stored is None:
+            return
+        ids, special, end = stored
+    else:
+        tokenizer = policy.tokenizer
+        ids, end = tokenizer.get_vocab(), tokenizer.eos_token
+        added = tokenizer.added_tokens_decoder.values()
+        special = {token.content for token in added if token.special}
+        special -= {tokenizer.bos_token, end, tokenizer.pad_token}
+    rows = embedding_rows(policy.files) or model_config(str(policy.files)).get("vocab_size")
+    template = f"{policy.tokenizer_facts.chat_template}"
+    unused = {token for token in special if token not in template}
+    entries = max(number for token, number in ids.items() if token not in unused) + 1
+    if rows is not None and entries > rows:
         raise ConfigurationError(
-            f"the tokenizer of {policy.label} has {len(tokenizer)} entries, and its model "
-            f"{entries}: it is another model's, or was enlarged without it",
+            f"the tokenizer of {policy.label} has {entries} entries, and its model {rows}: it is "
+            "another model's, or was enlarged without it",
             "put the model's own tokenizer beside it, or resize the model's embeddings",
         )
-    if tokenizer.eos_token_id is None:
+    if end is None:
         raise ConfigurationError(
             f"the tokenizer of {policy.label} has no end-of-sequence token, so no text would end",
             "name one as eos_token in its tokenizer_config.json",
@@ -190,6 +208,31 @@ def refuse_several_methods(side: Sequence[Policy], opposite: Sequence[Policy], r
             )
 
 
+def own_control_note(side: Sequence[Policy], opposite: Sequence[Policy], runs: Runs) -> list[str]:
+    """Return a note on the own control of a side's method, if that has a guide.
+
+    The own control is the same method and anchor without the guide, trained with any seeds.
+    """
+    made = method_settings(side[0], runs) if side else {}
+    if made.get("guide.name", "none") == "none":
+        return []
+    without = {"guide.name": (made["guide.name"], "none")}
+    controls = [
+        run.id
+        for run in runs.whole()
+        if _differing(made, method_settings(Policy.of_run(run), runs)) == without
+    ]
+    label = side[0].label
+    for policy in opposite:
+        if policy.run is not None and policy.run.id in controls:
+            return [f"{policy.label} is {label}'s own control: the same without the guide"]
+    command = f"`sage compare {side[0].word} {controls[-1]}` comes first" if controls else ""
+    return [
+        f"{label}'s own control, the same method and anchor without the guide, is on no side: "
+        f"{command or 'no run of it is here'}"
+    ]
+
+
 def unchecked(side: Sequence[Policy], runs: Runs) -> list[str]:
     """Return the labels of a side's policies without stored settings; none if there is only one."""
     return [policy.label for policy in side if len(side) > 1 and not method_settings(policy, runs)]
@@ -254,4 +297,4 @@ def _key(key: str) -> str:
 def _named(differing: Mapping[str, tuple[Any, Any]]) -> str:
     names = [f"{key} ({a} and {b})" for key, (a, b) in list(differing.items())[:NAMED_AT_MOST]]
     more = len(differing) - len(names)
-    return ", ".join(names) + (f" and {more} more: `sage runs diff`" if more else "")
+    return ", ".join(names) + (f" and {more} more" if more else "")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -160,15 +161,17 @@ def require_folder(path: str | Path) -> None:
 
 
 def refuse_gguf(path: str) -> None:
-    """Raise DataError for a GGUF file, and for a folder with such files and no model."""
+    """Raise DataError for a GGUF file, and for a folder or repository of such files alone."""
     folder = Path(path)
-    alone = folder.is_dir() and not is_model_folder(folder) and any(folder.glob("*.gguf"))
-    if alone or path.lower().endswith(".gguf"):
+    if is_model_folder(folder):
+        return
+    files = sorted(folder.glob("*.gguf"))
+    if files or path.lower().endswith("gguf"):
+        file = files[0] if files else path if path.lower().endswith(".gguf") else "FILE.gguf"
         raise DataError(
             f"{path} holds a model as llama.cpp stores it (GGUF)",
-            "make a folder of it: load model and tokenizer by Transformers' "
-            "from_pretrained(FOLDER, gguf_file=NAME), which needs the package gguf, and save both "
-            "by save_pretrained(NEW)",
+            "make a folder of it: `pip install gguf`, then "
+            f"`{shlex.join(['python', '-m', 'sage_cli.models.from_gguf', str(file), 'FOLDER'])}`",
         )
 
 
@@ -335,6 +338,26 @@ def tokenizer_facts(folder: Path) -> TokenizerFacts | None:
     ends, bos = _text(config.get("eos_token")), _text(config.get("bos_token"))
     begins = bos is not None and bool(config.get("add_bos_token") or _first_added(folder) == bos)
     return TokenizerFacts(ends, _chat_template(folder, config), str(folder), bos, begins)
+
+
+def stored_tokens(folder: Path) -> tuple[dict[str, int], set[str], str | None] | None:
+    """Return a tokenizer's ids by token, those that only templates write, and its end ('': unsaid).
+
+    None where the files in `folder` don't tell.
+    """
+    config = read_json(folder / "tokenizer_config.json")
+    stored = read_json(folder / "tokenizer.json")
+    ids = (stored.get("model") or {}).get("vocab")
+    if not config or not ids or not isinstance(ids, dict):
+        return None
+    added = stored.get("added_tokens") or []
+    ids |= {token["content"]: token["id"] for token in added}
+    named = [_text(config.get(f"{name}_token")) for name in ("bos", "eos", "unk", "pad")]
+    for token in filter(None, named):  # Transformers adds those that the vocabulary lacks
+        ids.setdefault(token, max(ids.values()) + 1)
+    special = {token["content"] for token in added if token.get("special")}.difference(named)
+    # without an entry some classes have an end of their own
+    return ids, special, named[1] if "eos_token" in config else ""
 
 
 def _first_added(folder: Path) -> str | None:

@@ -31,10 +31,8 @@ def seeded(seed: int, purpose: object) -> random.Random:
 class Generator(ABC):
     """Problems made from settings alone, the same ones in every process.
 
-    A generator of one's own names itself, its `settings` (a pydantic section, filled from
-    `data.generators.<name>`) and its `splits`, and implements `problems`; `self.section` holds
-    the settings. `sage_cli.problems.generator_contract` tests what is expected of it. With a
-    training split, training on the generator's name reads that.
+    `self.section` holds its `settings`. With a training split, training on the generator's name
+    reads that.
     """
 
     name: ClassVar[str]
@@ -58,9 +56,9 @@ class Generator(ABC):
         self.section = section
 
     @classmethod
+    @abstractmethod
     def from_data(cls, data: DataSection) -> Self:
-        """Return the generator as `data` sets it; ConfigurationError names wrong settings."""
-        return cls.with_settings(data.generators.get(cls.name, {}))
+        """Return the generator as `data` sets it."""
 
     @classmethod
     def with_settings(cls, settings: Mapping[str, Any]) -> Self:
@@ -171,7 +169,7 @@ class Generated:
 
 
 def _explained(kind: type[Generator], complaint: Any) -> str:
-    name = ".".join(["data.generators", kind.name, *map(str, complaint["loc"])])
+    name = ":".join([kind.name, *map(str, complaint["loc"])])
     if complaint["type"] != "extra_forbidden":
         return f"{name}: {complaint['msg']}"
     near = get_close_matches(str(complaint["loc"][-1]), kind.settings.model_fields, n=1)

@@ -24,7 +24,6 @@ from sage_cli.problems.registry import (
 )
 from sage_cli.problems.rows import DataSet, is_number
 from sage_cli.problems.sources import local_files, open_source, source_identity
-from sage_cli.settings.own_code import named
 from sage_cli.settings.sections.data import DataSection, FieldsSection, SourceSection
 from sage_cli.settings.sections.training import SftSection
 from sage_cli.thoughts import unmarked
@@ -97,11 +96,7 @@ def benchmark_names(names: str) -> list[str]:
 
 def _problems(member: Member, data: DataSection, fields: FieldsSection | None) -> list[Problem]:
     if isinstance(member, Generated):
-        with named("generator", member.generator):
-            problems = list(member.made(data).problems(member.split))
-            if not all(isinstance(problem, Problem) for problem in problems):
-                raise TypeError("problems() gives what is no Problem")
-        return problems
+        return member.made(data).problems(member.split)
     source = open_source(member, data, fields)
     problems = list(source.problems())
     if isinstance(member, DataSet) and member.count not in (None, len(problems)):
@@ -248,8 +243,7 @@ def load_demonstrations(
     generator = demonstrator(data)
     if generator is not None:
         count = wanted(data, sft)
-        with named("generator", type(generator)):
-            return generator.demonstrations(count, sft.batch_size)
+        return generator.demonstrations(count, sft.batch_size)
     demonstrations = list(_suitable(data, sft.max_length, length))[: data.sft.limit]
     if not demonstrations:
         raise ConfigurationError(
@@ -265,8 +259,7 @@ def demonstrator(data: DataSection) -> Generator | None:
     entry = generated(data.sft.name) if data.sft.split is None else None
     if entry is None or entry.split == "validation" or not entry.generator.demonstrates():
         return None
-    with named("generator", entry.generator):
-        return entry.made(data)
+    return entry.made(data)
 
 
 def wanted(data: DataSection, sft: SftSection) -> int:
@@ -322,8 +315,7 @@ def demonstrations_identity(data: DataSection, sft: SftSection) -> dict[str, Any
     generator = demonstrator(data)
     if generator is not None:
         order = {"count": wanted(data, sft), "batch_size": sft.batch_size}
-        with named("generator", type(generator)):
-            return {"demonstrations": generator.identity(), **order}
+        return {"demonstrations": generator.identity(), **order}
     share = source.max_prompt_share
     return {
         "demonstrations": _members(source.name, data, source.fields, source.split),
@@ -342,6 +334,5 @@ def _members(
 
 def _member(member: Member, data: DataSection, fields: FieldsSection | None) -> dict[str, Any]:
     if isinstance(member, Generated):
-        with named("generator", member.generator):
-            return {**member.made(data).identity(), "split": member.split}
+        return {**member.made(data).identity(), "split": member.split}
     return source_identity(member, data, fields)

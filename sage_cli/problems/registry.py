@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -24,9 +23,7 @@ from sage_cli.problems.rows import (
     integer,
     whole,
 )
-from sage_cli.settings.own_code import Plugin, plugins
-from sage_cli.settings.section import Section
-from sage_cli.settings.sections.data import GENERATORS_GROUP, DataSection
+from sage_cli.settings.sections.data import DataSection
 
 _MATH500 = DataSet(
     "math500", "MATH-500", "HuggingFaceH4/MATH-500", ("test",), ("benchmarks/math500.jsonl",),
@@ -54,6 +51,26 @@ _ENTRIES: tuple[DataSet | Group, ...] = (
         revision="563bb8404243c5f09de6ec262f2db674fe5bce9b", count=30,
     ),
     Group("aime", "AIME 2024 and 2025", ("aime24", "aime25"), count=60),
+    # no commit is known for sure of data sets without a revision: data.revisions pins them
+    DataSet(
+        "aime26", "AIME 2026", "MathArena/aime_2026", ("train",), ("benchmarks/aime2026.jsonl",),
+        question=(("problem",),), gold=(("answer", integer),), count=30,
+    ),
+    *(
+        DataSet(
+            f"hmmt25-{month}", f"HMMT, {title} 2025", f"MathArena/hmmt_{month}_2025", ("train",),
+            (f"benchmarks/hmmt_{month}_2025.jsonl",), question=(("problem",),),
+            gold=(("answer", whole),), count=30,
+        )
+        for month, title in (("feb", "February"), ("nov", "November"))
+    ),
+    Group("hmmt25", "HMMT 2025", ("hmmt25-feb", "hmmt25-nov"), count=60),
+    DataSet(
+        "olympiadbench", "OlympiadBench, English mathematics in text with one answer",
+        "Hothan/OlympiadBench", ("train",), ("benchmarks/olympiadbench.jsonl",),
+        question=(("question",),), gold=(("final_answer.0", whole),), config="OE_TO_maths_en_COMP",
+        where=("is_multiple_answer", False), count=581,
+    ),
     DataSet(
         "amc23", "AMC 2023", "zwhe99/amc23", ("test",), ("benchmarks/amc23.jsonl",),
         question=(("problem",), ("question",)), gold=(("answer", integer),), count=40,
@@ -89,7 +106,6 @@ _ENTRIES: tuple[DataSet | Group, ...] = (
         _DAPO.question, _DAPO.gold, config=_DAPO.config, rows=(3001, 3100), count=100,
         revision=_DAPO.revision, part_of="dapo-math-17k",
     ),
-    # no commit of it is known for sure: data.revisions pins it
     DataSet(
         "openmathreasoning-mini", "OpenMathReasoning-mini",
         "unsloth/OpenMathReasoning-mini", ("cot",),
@@ -123,41 +139,8 @@ def data_set(name: str) -> DataSet:
     return entry
 
 
-BUILT_IN: tuple[type[Generator], ...] = (Arithmetic, KnightsKnaves)
-"""A new one is a file or folder of `generated/`, a section of `data` and a name here."""
-
-
-def plugin_generators() -> list[Plugin]:
-    """Return the generators of installed packages; ConfigurationError for one that is none."""
-    registered = plugins(GENERATORS_GROUP)
-    for plugin in registered:
-        if fault := _fault(plugin.name, plugin.object):
-            raise plugin.refused(
-                fault, "register a subclass of sage_cli.problems.generator.Generator"
-            )
-    return registered
-
-
-def _fault(name: str, registered: object) -> str | None:
-    """Return the reason why an object can't serve as the generator `name`; None if it can."""
-    if not (isinstance(registered, type) and issubclass(registered, Generator)):
-        return f"is a {type(registered).__name__} and not a class of generators"
-    if inspect.isabstract(registered):
-        return f"lacks {', '.join(sorted(registered.__abstractmethods__))}"
-    called = getattr(registered, "name", None)
-    if called != name:
-        return f"calls itself {called!r}"
-    if not isinstance(getattr(registered, "title", None), str):
-        return "has no title"
-    if not registered.splits or set(registered.splits) - set(SPLITS):
-        return f"has the splits {registered.splits!r}: they can be {', '.join(SPLITS)}"
-    if not (isinstance(registered.settings, type) and issubclass(registered.settings, Section)):
-        return "has settings that are no sage_cli.settings.section.Section"
-    return None
-
-
-BENCHMARKS_GROUP = "sage_cli.benchmarks"
-"""Entry points of other packages: a `DataSet`, a `Group`, or a list of them."""
+GENERATORS: tuple[type[Generator], ...] = (Arithmetic, KnightsKnaves)
+"""A new one is a file of this folder, a section of `data` and a name here."""
 
 _HUB_NAME = re.compile(r"([\w.-]+/[\w.-]+)(?:/([\w.-]+))?(?::([\w.-]+))?")
 """ORG/NAME, and perhaps a configuration and a split."""
@@ -166,46 +149,26 @@ Entry = DataSet | Group | Generated
 Member = Path | DataSet | Generated
 """What problems are read from in the end: a file, a data set, a split of a generator."""
 
-_SHIPPED: Mapping[str, Entry] = {
+ENTRIES: Mapping[str, Entry] = {
     **PUBLISHED,
-    **{entry.name: entry for kind in BUILT_IN for entry in kind.entries()},
+    **{entry.name: entry for kind in GENERATORS for entry in kind.entries()},
 }
-
-
-def entries() -> dict[str, Entry]:
-    """Return all that is known by name: what `sage` ships and what installed packages register.
-
-    Raises ConfigurationError that names the plug-in that isn't what it should be.
-    """
-    by_name = dict(_SHIPPED)
-    for plugin in plugin_generators():
-        with plugin.blamed():
-            added = plugin.object.entries()
-        _add(by_name, plugin, added)
-    registered = plugins(BENCHMARKS_GROUP)
-    for plugin in registered:
-        _add(by_name, plugin, _declared(plugin))
-    for plugin in registered:
-        _check_groups(by_name, plugin)
-    return by_name
+"""All that is known by name."""
 
 
 def find(name: str) -> Entry:
     """Return the entry called `name`, or the data set of the Hub; DataError for an unknown name."""
-    if name in _SHIPPED:
-        return _SHIPPED[name]
+    if name in ENTRIES:
+        return ENTRIES[name]
     whole, _, settings = name.partition(":")
     if settings and "/" not in whole and isinstance(entry := find(whole), Generated):
         return replace(entry, settings=settings)
-    by_name = entries()
-    if name in by_name:
-        return by_name[name]
     if not Path(name).exists() and (named := _HUB_NAME.fullmatch(name)):
         return _on_hub(name, *named.groups())
-    near = get_close_matches(name, by_name, n=1, cutoff=0.5)
+    near = get_close_matches(name, ENTRIES, n=1, cutoff=0.5)
     raise DataError(
         f"unknown benchmark '{name}'" + (f"; did you mean '{near[0]}'?" if near else ""),
-        f"known: {', '.join(by_name)}; or a path that ends in {', '.join(SUFFIXES)}; or a data set "
+        f"known: {', '.join(ENTRIES)}; or a path that ends in {', '.join(SUFFIXES)}; or a data set "
         "of the Hub, as ORG/NAME or ORG/NAME/CONFIGURATION:SPLIT",
     )
 
@@ -290,39 +253,3 @@ def source_of(name: str) -> str:
     if isinstance(entry, Generated):
         return entry.generator.name
     return (entry.part_of if isinstance(entry, DataSet) else None) or name
-
-
-def _declared(plugin: Plugin) -> list[DataSet | Group]:
-    registered = plugin.object
-    declared = [registered] if isinstance(registered, DataSet | Group) else registered
-    listed = list(declared) if isinstance(declared, Collection) else [declared]
-    for entry in listed:
-        if not isinstance(entry, DataSet | Group):
-            raise plugin.refused(
-                f"is or holds a {type(entry).__name__}",
-                "register a DataSet or Group of sage_cli.problems.rows, or a list of them",
-            )
-    return listed
-
-
-def _add(by_name: dict[str, Entry], plugin: Plugin, entries: Iterable[Entry]) -> None:
-    for entry in entries:
-        if entry.name in by_name:
-            raise plugin.refused(
-                f"takes the name '{entry.name}', which another data set has", "choose another name"
-            )
-        if is_file_name(entry.name) or "," in entry.name or not entry.name.strip():
-            raise plugin.refused(
-                f"names a data set '{entry.name}'", "choose a name that is no path and no list"
-            )
-        by_name[entry.name] = entry
-
-
-def _check_groups(by_name: Mapping[str, Entry], plugin: Plugin) -> None:
-    for entry in _declared(plugin):
-        for member in entry.members if isinstance(entry, Group) else ():
-            if isinstance(by_name.get(member), Group | None):
-                raise plugin.refused(
-                    f"puts '{member}' into the group '{entry.name}'",
-                    "a group's members are the names of data sets, none of them a group",
-                )

@@ -29,7 +29,7 @@ from sage_cli.metrics.comparison import Pool
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.intervals import USUAL, Resampling, holm, pass_matrix
 from sage_cli.metrics.power import POWER, precision
-from sage_cli.metrics.support import different_seeds, grade_correlation
+from sage_cli.metrics.transitions import different_seeds, grade_correlation
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import draw_curves
 from sage_cli.reports.passk import powers_of_two
@@ -361,13 +361,13 @@ VARIANCE_NOTES = (
 
 
 def comparison_document(
-    comparisons: Mapping[str, Comparison], provenance: Provenance, unchecked: Sequence[str] = ()
+    comparisons: Mapping[str, Comparison], provenance: Provenance, notes: Sequence[str] = ()
 ) -> Document:
     """Return the report of benchmark -> comparison of the same two sides.
 
-    `unchecked` are models of a side of several that have no stored settings. Tables show the
-    powers of two among the ks to be shown, and sources of uncertainty at fewer ks; picture, CSV (a
-    file per benchmark) and JSON have every k.
+    `notes` come before the report's own. Tables show the powers of two among the ks to be shown,
+    and sources of uncertainty at fewer ks; picture, CSV (a file per benchmark) and JSON have every
+    k.
     """
     first = next(iter(comparisons.values()))
     shown = powers_of_two(first.shown)
@@ -379,8 +379,8 @@ def comparison_document(
     tables = []
     for benchmark, comparison in comparisons.items():
         components = dict(zip(rows[benchmark].labels, comparison.variances, strict=True))
-        notes = comparison_notes(comparison)
-        tables.append(comparison_table(benchmark, rows[benchmark], shown, notes))
+        about_both = comparison_notes(comparison)
+        tables.append(comparison_table(benchmark, rows[benchmark], shown, about_both))
         tables.append(variance_table(benchmark, components, {*shown[::3], shown[-1]}))
     if AVERAGE in rows:
         heading = f"the average of {', '.join(comparisons)}"
@@ -408,7 +408,7 @@ def comparison_document(
         },
         figures=(Figure("compare", partial(draw_curves, panels, differences=differences)),),
         notes=(
-            *unchecked_notes(unchecked),
+            *notes,
             *reading_notes([row.difference for row in rows.values()]),
             f"p (Holm): adjusted for the {tests} tests of these tables",
             Detail(f"these are k = {', '.join(map(str, shown))} on {', '.join(rows)}"),

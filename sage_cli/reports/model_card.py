@@ -37,7 +37,6 @@ class CardFacts:
     prompt: str | None = None
     command: str | None = None
     measured: Sequence[CardCurve] = ()
-    task: str | None = None
 
 
 def model_card(facts: CardFacts) -> str:
@@ -45,7 +44,7 @@ def model_card(facts: CardFacts) -> str:
     head: dict[str, Any] = {"library_name": "transformers", "tags": ["sage", "rlvr"]}
     if facts.base is not None:
         head["base_model"] = facts.base
-    parts = [
+    parts = (
         f"---\n{yaml.safe_dump(head, sort_keys=False)}---",
         f"# {_inline(facts.name)}",
         _table("What it is", facts.origin),
@@ -53,14 +52,7 @@ def model_card(facts: CardFacts) -> str:
         _fenced("Trained by", facts.command),
         _measured(facts.measured),
         _fenced("Prompt", facts.prompt),
-    ]
-    if facts.task is not None:
-        parts.append(
-            "## With lm-eval\n\nIn this folder:\n\n```bash\nlm-eval run --model hf --model_args "
-            f"pretrained=. --include_path lm_eval --tasks {facts.task} --log_samples "
-            "--output_path results\n```\n\nIts score is the exact match of the text in the first "
-            "answer tags. The judge of sage also takes equal answers in another form for right."
-        )
+    )
     return "\n\n".join(filter(None, parts)) + "\n"
 
 

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from math import nan
 from typing import Any
 
 from sage_cli.metrics.counts import FloatArray
-from sage_cli.metrics.equal_accuracy import EqualAccuracy, NotReached, Points, equal_accuracy
+from sage_cli.metrics.equal_accuracy import (
+    EqualAccuracy,
+    NotReached,
+    Points,
+    best_temperatures,
+    equal_accuracy,
+)
 from sage_cli.metrics.intervals import Resampling, gaffke
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import draw_tradeoff
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.tables import Column, Estimate, Record, Row, Table, columns, to_records
+
+OWN, INITIAL, BEST = "the smaller of both", "the initial policy's", "each at its best T"
+"""The pass@1 at which two policies are compared: three targets, side by side."""
 
 Policies = Mapping[str, FloatArray]
 """pass@k of one benchmark by policy, each (T, P, K)."""
@@ -24,7 +33,8 @@ Policies = Mapping[str, FloatArray]
 class OverTemperatures:
     """pass@k by (benchmark, policy's label), each (T, P, K): T ascending temperatures.
 
-    `at` is the place of the evaluation's temperature, whose pass@1 counts.
+    `at` is the place of the evaluation's temperature, whose pass@1 counts. `initial_P` has the
+    pass@1 of their initial policy there on each problem, by benchmark, where they share one.
     """
 
     passed: Mapping[tuple[str, str], FloatArray]
@@ -32,6 +42,7 @@ class OverTemperatures:
     at: int
     ks: tuple[int, ...]
     provenance: Provenance
+    initial_P: Mapping[str, FloatArray] = field(default_factory=dict)
 
 
 def over_temperatures_document(measured: OverTemperatures, resampling: Resampling) -> Document:
@@ -114,19 +125,25 @@ def _best(benchmark: str, policies: Policies, measured: OverTemperatures) -> Tab
 def _equal(
     benchmark: str, policies: Policies, measured: OverTemperatures, resampling: Resampling
 ) -> dict[tuple[str, str], Table]:
-    """Return by pair of policies a table of differences, a row for each k."""
+    """Return by pair of policies a table of differences, a row for each target and k."""
     temperatures, at = measured.temperatures, measured.at
     if at == len(temperatures) - 1 or len(policies) < 2:
         return {}
-    heads = columns("k, pass@1, difference, p, T, other T, unreached")
+    heads = columns("target, k, pass@1, difference, p, T, other T, unreached")
+    initial_P = measured.initial_P.get(benchmark)
     *others, (last, last_TPK) = policies.items()
     tables = {}
     for policy, passed_TPK in others:
         rows = []
         for k in (k for k in measured.ks if k > 1):
             first, second = (_points(p_TPK, measured.ks, k) for p_TPK in (passed_TPK, last_TPK))
-            gap = equal_accuracy(first, second, temperatures, at, resampling)
-            rows.append(Row((k, *_cells(gap))))
+            both = first, second, temperatures
+            gaps = {OWN: equal_accuracy(*both, at, resampling)}
+            if initial_P is not None:
+                gaps[INITIAL] = equal_accuracy(*both, at, resampling, initial_P)
+            gaps[BEST] = best_temperatures(*both, resampling)
+            rows += [Row((target, k, *_cells(gap))) for target, gap in gaps.items()]
+        rows.sort(key=lambda row: (OWN, INITIAL, BEST).index(row.cells[0]))
         title = f"{policy} less {last} on {benchmark}, at equal pass@1"
         tables[policy, last] = Table(title, heads, tuple(rows))
     return tables
@@ -152,8 +169,10 @@ def _cells(gap: EqualAccuracy | NotReached) -> tuple[Estimate | str, ...]:
 def _notes(confidence: float, at: float) -> tuple[str, ...]:
     return (
         f"{100 * confidence:g} % intervals over problems, about these very models",
-        f"equal pass@1: the policy that is right more often at T {at:g} is taken at a higher "
+        f"{OWN}: the policy that is right more often at T {at:g} is taken at a higher "
         "temperature, where its pass@1 is the other's; pass@k is interpolated there",
+        f"{INITIAL}: both are taken where they have the pass@1 that it has at T {at:g}; {BEST}: "
+        "pass@k alone counts, and the two have different pass@1. Report all targets",
         "unreached: the share of resampled problems on which no temperature reaches that pass@1",
         "the best temperature was chosen on these problems, so its value is a little lucky",
     )

@@ -1,4 +1,4 @@
-"""The results of a sweep: its trials, the uncertainty of their values, its parameters' effects."""
+"""The results of a sweep: its trials and the uncertainty of their values."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from itertools import repeat
-from math import log, nan
+from math import nan
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 
 from sage_cli.metrics import About, Counts
-from sage_cli.metrics.counts import FloatArray
-from sage_cli.metrics.importance import Effect, category_column, effects, numeric_column
 from sage_cli.metrics.intervals import Resampling
 from sage_cli.metrics.ranking import (
     CountsBySeed,
@@ -109,9 +107,8 @@ class SweepResult:
     `rankings` and `front` name trials by their places, from 0.
 
     They are about "methods", the trials' settings, if every measured trial has several training
-    seeds; else about these "models". `importances` has each parameter's effect by objective;
-    `selected_on_reported` names the benchmarks that settings are selected on although they are
-    also reported.
+    seeds; else about these "models". `selected_on_reported` names the benchmarks that settings are
+    selected on although they are also reported.
     """
 
     space: tuple[Axis, ...]
@@ -122,7 +119,6 @@ class SweepResult:
     about: About = "models"
     rankings: Mapping[str, Ranking] = field(default_factory=dict)
     front: Front | None = None
-    importances: Mapping[str, Mapping[str, Effect]] = field(default_factory=dict)
     selected_on_reported: str | None = None
 
     @property
@@ -202,10 +198,6 @@ def as_text(value: Value) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-ABSENT = "without"
-"""The category of trials that do not have a parameter."""
-
-
 def sweep_result(
     axes: Sequence[Axis],
     objectives: Sequence[Objective],
@@ -221,7 +213,6 @@ def sweep_result(
         confidence,
         base and _plain(base, _base_intervals(objectives, base, confidence)),
         tuple(map(_plain, trials)),
-        importances=parameter_effects(axes, trials, names),
     )
     places = list(result.done)
     fewest = min((len(trials[place].runs) for place in places), default=0)
@@ -295,45 +286,13 @@ def _at(places: Sequence[int], chosen: Sequence[int]) -> tuple[int, ...]:
     return tuple(places[place] for place in chosen)
 
 
-def parameter_effects(
-    axes: Sequence[Axis], trials: Sequence[SweepTrial], objectives: Sequence[str]
-) -> dict[str, dict[str, Effect]]:
-    """Return by objective the effect of each parameter, by short name, on the measured trials.
-
-    An objective is left out if the trials are too few or their values equal.
-    """
-    done = [trial for trial in trials if trial.state == "done" and trial.values is not None]
-    columns = {axis.name: _column(axis, done) for axis in axes}
-    by_objective = {}
-    for objective in objectives:
-        value_M = np.array([trial.values[objective] for trial in done if trial.values is not None])
-        finite_M = np.isfinite(value_M)
-        varied = {name: column_MA[finite_M] for name, column_MA in columns.items()}
-        if seen := effects(varied, value_M[finite_M]):
-            by_objective[objective] = seen
-    return by_objective
-
-
-def _column(axis: Axis, trials: Sequence[SweepTrial]) -> FloatArray:
-    """Return a parameter's columns: a number's line and square, else indicators."""
-    values = [trial.settings.get(axis.key, ABSENT) for trial in trials]
-    if not axis.is_number or ABSENT in values:
-        return category_column(values)
-    numbers = [float(value) for value in values]
-    return numeric_column([log(number) for number in numbers] if axis.log else numbers)
-
-
 WORDS = {"left": "not run yet", "running": "running", "cancelled": "cancelled"}
 
 
 def sweep_tables(result: SweepResult) -> tuple[Table, ...]:
-    """Return the table of trials, then failures and importances if any."""
+    """Return the table of trials, then failures if any."""
     failed = any(trial.failure for trial in result.trials)
-    return (
-        trials_table(result),
-        *([failures_table(result)] if failed else []),
-        *([importance_table(result)] if result.importances else []),
-    )
+    return (trials_table(result), *([failures_table(result)] if failed else []))
 
 
 def trials_table(result: SweepResult) -> Table:
@@ -374,22 +333,6 @@ def failures_table(result: SweepResult) -> Table:
         *(Column(name, part=name) for name in ("reason", "log's last line")),
     )
     return Table("failed trials", columns, tuple(rows))
-
-
-def importance_table(result: SweepResult) -> Table:
-    """Return each parameter's share of the ranks' variance, with its interval and Holm's p."""
-    rows = []
-    for objective, effect_by_name in result.importances.items():
-        for name, effect in sorted(effect_by_name.items(), key=lambda item: item[1].p):
-            share = Estimate(effect.share, interval=(effect.low, effect.high))
-            words = "seen" if effect.seen else "no effect seen"
-            rows.append(Row((objective, name, share, Estimate(effect.p), words), section=objective))
-    columns = map(Column, ("objective", "parameter", "share", "p", "effect"))
-    note = (
-        "share: of the variance of the trials' ranks that the other parameters leave; p: Holm's "
-        "over the parameters; an effect is called seen where p is at most .05"
-    )
-    return Table("importance of the parameters", tuple(columns), tuple(rows), (note,))
 
 
 def _notes(result: SweepResult) -> tuple[str, ...]:

@@ -447,7 +447,12 @@ def _attend(
         if extras.get(name) is not None:
             raise model.unfit(f"attends with '{name}'")
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
-    return memory.attend(module.layer_idx, query * scale, key, value), None
+    if not torch.is_autocast_enabled(query.device.type):
+        return memory.attend(module.layer_idx, query * scale, key, value), None
+    # products of half precision would round scores, which a training's attention keeps
+    with torch.autocast(query.device.type, enabled=False):
+        q, k, v = (states.float() for states in (query * scale, key, value))
+        return memory.attend(module.layer_idx, q, k, v), None
 
 
 def _no_mask(

@@ -520,7 +520,12 @@ class TransformersSampler(Sampler):
         reach = len(tokenized[-1][1]) + self._max_tokens - 1
         model = MemoryModel(self._model, reach)
         fitting = fitting_rows(self._model, len(tokenized[-1][1]), self._max_tokens)
-        with without_dropout(self._model), model.attending(), threads_for(self._model):
+        with (
+            without_dropout(self._model),
+            model.attending(),
+            threads_for(self._model),
+            cast_once(self._model),
+        ):
             for ended in self._decoder.run(model, tokenized, fitting):
                 yield from ended
 
@@ -531,6 +536,25 @@ class TransformersSampler(Sampler):
         self._model = None
         if self._device == "cuda":
             torch.cuda.empty_cache()
+
+
+@contextmanager
+def cast_once(model: Any) -> Iterator[None]:
+    """Inside an autocast of the caller's, hold the weights of linear layers as it casts them.
+
+    It would cast them again for each token. The head keeps its weights, which it may compute with.
+    """
+    device, head = model.device.type, model.get_output_embeddings()
+    layers = [layer for layer in model.modules() if isinstance(layer, torch.nn.Linear)]
+    weights = [w for layer in layers if layer is not head for w in layer.parameters(recurse=False)]
+    before = {w: w.data for w in weights} if torch.is_autocast_enabled(device) else {}
+    for weight, data in before.items():
+        weight.data = data.to(torch.get_autocast_dtype(device))
+    try:
+        yield
+    finally:
+        for weight, data in before.items():
+            weight.data = data
 
 
 @contextmanager

@@ -32,16 +32,14 @@ def fill(
     n: int,
     sampler: Sampler,
     on_stored: Callable[[list[Completion]], None] = lambda _: None,
-    *,
-    chunk: int | None = None,
 ) -> Filled:
     """Sample completions 0 to n - 1 of each problem, as far as `samples` lacks them.
 
     `prompts` maps problem ids to prompt texts. `on_stored` is called with new completions once they
-    are on disk. Several processes may fill a set at the same time, each its share in claims of
-    `chunk` samples; this returns when all samples are stored. Raises StoreError if the set cannot
-    be written, SamplingError if the sampler fails, RefusedPromptsError if only samples of prompts
-    that the sampler cannot answer are missing. Stored samples stay in any case.
+    are on disk. Several processes may fill a set at the same time, each its share; this returns
+    when all samples are stored. Raises StoreError if the set cannot be written, SamplingError if
+    the sampler fails, RefusedPromptsError if only samples of prompts that the sampler cannot answer
+    are missing. Stored samples stay in any case.
     """
     sampled = tokens = 0
     refused: dict[str, str] = {}
@@ -54,7 +52,7 @@ def fill(
     problem_ids = list(prompts)
     with named("sampler", type(sampler)):
         provenance = dict(sampler.provenance)
-    with samples.writing(provenance, stored, chunk) as writer:
+    with samples.writing(provenance, stored) as writer:
         while share := writer.claim(problem_ids, n):
             requests = [
                 SampleRequest(problem, prompts[problem], indices, samples.identity.seed)

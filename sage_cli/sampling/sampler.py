@@ -12,10 +12,11 @@ from sage_cli.problems.template import PromptTemplate
 from sage_cli.settings.own_code import in_words, load_plugin
 from sage_cli.settings.sections.model import PromptSection
 from sage_cli.settings.sections.sampling import SAMPLER_GROUP, DecodingSection, SamplingSection
-from sage_cli.store.sample_parts import Completion
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
+
+    from sage_cli.store.sample_parts import Completion
 
 
 @dataclass(frozen=True, slots=True)

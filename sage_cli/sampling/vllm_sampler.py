@@ -6,18 +6,17 @@ import gc
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from sage_cli.errors import RefusedPromptsError, SamplingError
-from sage_cli.models.folders import adapter_base, is_adapter, model_config, model_files, read_json
-from sage_cli.sampling.engines import (
-    known_settings,
-    lora_rank,
-    refuse_division,
-    refuse_missing_gpus,
-    refuse_unknown,
+from sage_cli.models.folders import (
+    ADAPTER_FILE,
+    adapter_base,
+    embedding_rows,
+    is_adapter,
+    model_files,
+    read_json,
 )
 from sage_cli.sampling.sampler import Sampler, SampleRequest, SamplerSetup, sample_seed, too_long
 from sage_cli.sampling.stopping import Stopping
@@ -42,16 +41,29 @@ def installed_vllm() -> str | None:
     return None
 
 
-def _refuse_unfit(setup: SamplerSetup, gpus: int) -> None:
-    """Raise SamplingError for arguments unknown to vLLM or unfit for model or machine."""
-    spec = find_spec("vllm")
-    if spec is not None and spec.origin is not None:
-        arguments = Path(spec.origin).parent / "engine" / "arg_utils.py"
-        refuse_unknown(setup.section.vllm, known_settings(arguments))
-    each = setup.section.tensor_parallel
-    if each > 1:
-        refuse_division(each, model_config(str(setup.model), setup.revision))
-        refuse_missing_gpus(1, each, gpus)
+_NOT_SERVED = ("modules_to_save", "target_parameters", "trainable_token_indices", "use_dora")
+LORA_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
+"""Ranks from 8 up with kernels in vLLM 0.31 (`MaxLoRARanks`)."""
+
+
+def lora_rank(adapter: Path) -> int:
+    """Return vLLM's smallest rank that fits an adapter.
+
+    Raises SamplingError above all of them, and for an adapter of more than thin matrices beside
+    linear layers.
+    """
+    settings = read_json(adapter / ADAPTER_FILE)
+    rank, special = settings.get("r", 8), [name for name in _NOT_SERVED if settings.get(name)]
+    if embedding_rows(adapter) is not None:
+        special.append("embeddings of its own")
+    fitting = [supported for supported in LORA_RANKS if rank <= supported]
+    if fitting and not special:
+        return fitting[0]
+    raise SamplingError(
+        f"the adapter has {special[0] if special else f'rank {rank}'}, and vLLM takes adapters on "
+        f"linear layers of rank {LORA_RANKS[-1]} at most",
+        "merge it with `sage export RUN DIR` and measure DIR",
+    )
 
 
 def _ends(base: str, revision: str | None) -> list[int]:
@@ -89,7 +101,6 @@ class VllmSampler(Sampler):
         require_vllm()
         import torch
 
-        _refuse_unfit(setup, torch.cuda.device_count())
         # a process that has initialised CUDA cannot fork one that uses it, as vLLM would
         os.environ.setdefault("VLLM_WORKER_MULTIPROC_METHOD", "spawn")
         from vllm import LLM

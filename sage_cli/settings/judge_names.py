@@ -6,8 +6,8 @@ import json
 from collections.abc import Sequence
 from typing import Literal, get_args
 
+from sage_cli.errors import ConfigurationError
 from sage_cli.json_value import json_value
-from sage_cli.settings.own_code import plugin_names
 
 GradingMode = Literal["strict", "math-verify"]
 """How mathematics is judged: by sage's own rules, or by the field's plain recipe."""
@@ -29,13 +29,15 @@ BUILT_IN_JUDGES = ("math", "roles")
 IMPORTED_JUDGE = "imported"
 """The verdict that came with an imported sample, in place of a judge."""
 
-JUDGES_GROUP = "sage_cli.judges"
-"""The entry-point group under which other packages register theirs."""
 
-
-def judge_names() -> tuple[str, ...]:
-    """Return names of the built-in judges and of those that installed packages register."""
-    return (*BUILT_IN_JUDGES, *plugin_names(JUDGES_GROUP))
+def require_judge(judge: str | None) -> None:
+    """Raise ConfigurationError if new completions would be graded by verdicts that they lack."""
+    if judge == IMPORTED_JUDGE:
+        raise ConfigurationError(
+            f"grading.judge={IMPORTED_JUDGE} is the verdict that came with imported samples: it "
+            "grades nothing new",
+            "name a judge, as --set grading.judge=math, or leave it out",
+        )
 
 
 _ANY_OF = "any of "

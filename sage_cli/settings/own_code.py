@@ -28,9 +28,6 @@ NAMED_BY = {
     "sage_cli.guides": "guide.name",
     "sage_cli.methods": "rl.algo",
     "sage_cli.samplers": "sampling.backend",
-    "sage_cli.generators": "data.generators",
-    "sage_cli.judges": "grading.judge",
-    "sage_cli.rewards": "rl.rewards",
 }
 """The setting that names what is registered under a group."""
 
@@ -113,15 +110,10 @@ def _names(group: str, read: Callable[..., Any], _path: tuple[str, ...]) -> tupl
     return tuple(sorted({point.name for point in read(group=group)}))
 
 
-def require_name(group: str, name: str, built_in: Sequence[str], info: ValidationInfo) -> None:
-    """Raise ValueError, which lists those there are, where nothing is called `name`.
-
-    A stored configuration that is only looked at may name what isn't installed.
-    """
-    if name not in built_in and is_to_be_checked(info, group):
-        names = (*built_in, *plugin_names(group))
-        if name not in names:
-            raise ValueError(f"unknown {_kind(group)} '{name}'; known: {', '.join(names)}")
+def require_name(kind: str, name: str, names: Sequence[str]) -> None:
+    """Raise ValueError, which lists those there are, where no `kind` is called `name`."""
+    if name not in names:
+        raise ValueError(f"unknown {kind} '{name}'; known: {', '.join(names)}")
 
 
 def is_to_be_checked(info: ValidationInfo, group: str) -> bool:
@@ -137,18 +129,13 @@ def load_plugin(group: str, name: str) -> Plugin:
     """
     points = [point for point in entry_points(group=group) if point.name == name]
     if not points:
-        remedy = f", or choose another: --set {NAMED_BY[group]}=NAME" if group in NAMED_BY else ""
         raise ConfigurationError(
             f"no installed package registers the {_kind(group)} '{name}' "
             f"(entry-point group '{group}')",
-            f"install the package that it comes from{remedy}",
+            "install the package that it comes from, or choose another: --set "
+            f"{NAMED_BY[group]}=NAME",
         )
     return _loaded(points)
-
-
-def plugins(group: str) -> list[Plugin]:
-    """Return every plug-in of `group`, by name. Raises ConfigurationError as `load_plugin` does."""
-    return [load_plugin(group, name) for name in plugin_names(group)]
 
 
 def in_words(options: Mapping[str, Any]) -> str:

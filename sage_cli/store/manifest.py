@@ -10,14 +10,14 @@ import subprocess
 import sys
 from contextlib import suppress
 from functools import cache
-from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
 from sage_cli import __version__
-from sage_cli.errors import ConfigurationError, StoreError
+from sage_cli.errors import StoreError
 from sage_cli.store.locks import PATIENCE_S, locked
 
 FINISHED, RUNNING, INTERRUPTED, FAILED = "finished", "running", "interrupted", "failed"
@@ -91,7 +91,6 @@ class Manifest(Origin, Surroundings):
     imported: NotRequired[ImportedFrom]
 
 
-DISTRIBUTION = "sage-rlvr"
 RECORDED_PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate", "math-verify", "vllm")
 
 
@@ -125,38 +124,6 @@ def _commit() -> str | None:
     return described.stdout.strip()
 
 
-def require_tested_versions(distribution: str = DISTRIBUTION) -> str:
-    """Return the installed versions of the pinned requirements of `distribution`.
-
-    Requirements of extras count if they are installed. Raises ConfigurationError with the packages
-    of other versions and those that are missing.
-    """
-    from packaging.requirements import Requirement  # slow to import, and seldom asked for
-
-    try:
-        requirements = [Requirement(text) for text in requires(distribution) or ()]
-    except PackageNotFoundError:
-        raise ConfigurationError(
-            f"{distribution} is not installed as a package, so its tested versions are unknown",
-            "pip install -e . -c constraints.txt in its checkout",
-        ) from None
-    wrong, met = [], {}
-    for required in requirements:
-        name, specifier, installed = required.name, required.specifier, _installed(required.name)
-        if installed is None and "extra" in str(required.marker):
-            continue
-        if installed is None or not specifier.contains(installed, prereleases=True):
-            wrong.append(f"{name} {installed or 'is missing'} (tested: {specifier})")
-        elif str(specifier).startswith(("==", "~=")):
-            met[name] = installed
-    if wrong:
-        raise ConfigurationError(
-            ", ".join(wrong),
-            f"pip install {distribution} -c constraints.txt installs the tested versions",
-        )
-    return ", ".join(f"{name} {installed}" for name, installed in met.items())
-
-
 def _installed(package: str) -> str | None:
     try:
         return version(package)
@@ -166,10 +133,7 @@ def _installed(package: str) -> str | None:
 
 LEAST_FREE = 1 << 30
 """Bytes below which a training's checkpoints may not fit."""
-SHARED = ("nfs", "nfs4", "cifs", "smb3", "lustre", "beegfs", "gpfs", "ceph", "glusterfs", "9p")
-"""File systems that several hosts share."""
 _PROBE = ".sage-probe"
-_MOUNTS = Path("/proc/mounts")
 
 
 def require_storage(root: Path, least_free: int = LEAST_FREE) -> str:
@@ -195,23 +159,4 @@ def require_storage(root: Path, least_free: int = LEAST_FREE) -> str:
             f"{root} has {free / (1 << 30):.1f} GiB free, and checkpoints may not fit",
             "make room there, or name another folder with --runs or $SAGE_RUNS",
         )
-    kind = file_system(folder)
-    shared = f"{kind}, which other hosts may share" if kind in SHARED else kind or "local"
-    return f"{root}: {free / (1 << 30):.0f} GiB free, locks work, {shared}"
-
-
-def file_system(folder: Path, mounts: Path = _MOUNTS) -> str | None:
-    """Return the type of the file system of `folder`, such as `ext4`; None if it is unknown.
-
-    `mounts` has a line of device, mount point, type and options for each file system.
-    """
-    try:
-        lines = [line.split() for line in mounts.read_text().splitlines()]
-    except OSError:  # not Linux
-        return None
-    within = [
-        (len(words[1]), words[2])
-        for words in lines
-        if len(words) > 2 and folder.resolve().is_relative_to(words[1].replace("\\040", " "))
-    ]
-    return max(within)[1] if within else None
+    return f"{root}: {free / (1 << 30):.0f} GiB free, locks work"

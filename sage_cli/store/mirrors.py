@@ -6,7 +6,6 @@ import logging
 import shutil
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from textwrap import indent
@@ -16,9 +15,7 @@ from typing import Any, Protocol
 from sage_cli.config.consent import without_services
 from sage_cli.errors import ConfigurationError
 from sage_cli.settings.sections.records import TrackingSection
-from sage_cli.settings.sections.sweep import Objective, parse_objective
-from sage_cli.store.run import Run, evaluation_figures, name_in
-from sage_cli.store.run_facts import SweepRuns
+from sage_cli.store.run import Run, evaluation_figures
 from sage_cli.store.wandb_mirror import WandbMirror
 
 log = logging.getLogger(__name__)
@@ -44,10 +41,7 @@ class Mirror(Protocol):
         """Add an optimiser step's metrics and its recorded completions."""
 
     def summarise(self, figures: Mapping[str, Any]) -> None:
-        """Set the figures of evaluations, such as `eval/<benchmark>/pass@1`.
-
-        A sweep's trial also has settings and objectives, such as `sweep/guide.tau`, `sweep/pass@1`.
-        """
+        """Set the figures of evaluations, such as `eval/<benchmark>/pass@1`."""
 
     def close(self) -> None:
         """Finish the copy."""
@@ -94,8 +88,7 @@ class Follower:
         self._summarise()
 
     def _summarise(self) -> None:
-        evaluations = evaluation_figures(self._run)
-        if figures := {**evaluations, **sweep_figures(self._run, evaluations)}:
+        if figures := evaluation_figures(self._run):
             self._mirror.summarise(figures)
 
     def _attempt(self, action: Callable[[], None]) -> None:
@@ -129,35 +122,6 @@ def require_mirrors(tracking: TrackingSection) -> None:
                 f"tracking.{package} is true, and the package {package} is not installed",
                 f"pip install {package}, or use --set tracking.{package}=false",
             )
-
-
-def sweep_figures(run: Run, evaluations: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `sweep/guide.tau`, `sweep/pass@1` and so on; {} for a run of no sweep.
-
-    `evaluations` are the run's `evaluation_figures`. An objective is the mean over the benchmarks;
-    it is left out while one of them is missing.
-    """
-    config = run.config
-    group = config.get("tracking", {}).get("group")
-    if not group:
-        return {}
-    runs = SweepRuns(run.folder.parent / "sweeps" / str(group))
-    points = [entry.point for entry in runs.entries() if entry.run == run.id]
-    if not points:
-        return {}
-    figures: dict[str, Any] = {f"sweep/{key}": value for key, value in points[-1].items()}
-    typed = config["evaluation"]["benchmark"].split(",")
-    names = [name_in(evaluations, name.strip()) for name in typed]
-    for objective in map(parse_objective, config["sweep"]["objective"]):
-        with suppress(KeyError):  # not measured yet, or with too few samples
-            values = [_value(objective, name, evaluations) for name in names]
-            figures[f"sweep/{objective.name}"] = sum(values) / len(values)
-    return figures
-
-
-def _value(objective: Objective, benchmark: str, evaluations: Mapping[str, Any]) -> float:
-    names = objective.terms.values()
-    return objective.value({name: evaluations[f"eval/{benchmark}/{name}"] for name in names})
 
 
 class TensorboardMirror:

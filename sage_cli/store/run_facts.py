@@ -268,13 +268,6 @@ def telling_apart(runs: Sequence[RunFacts], most: int = 6) -> list[str]:
     return [*islice(chain(chosen_apart, others), most), *filter(differs, SEEDS)]
 
 
-def differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Return the values that differ, by name; None for a name that only one run has."""
-    return {
-        key: (a.get(key), b.get(key)) for key in dict.fromkeys((*a, *b)) if a.get(key) != b.get(key)
-    }
-
-
 def speed_figures(records: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """Return median seconds and tokens per second of a step, each phase's share, peak memory.
 

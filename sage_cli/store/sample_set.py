@@ -163,7 +163,6 @@ class SampleWriter:
     """Collects completions and writes them as parts of some hundred rows or some seconds.
 
     `inventory` is the set's at the last claim, `damaged` the parts that this writer set aside.
-    `chunk` is the number of samples in a claim, by default `CHUNK`.
     """
 
     def __init__(
@@ -173,13 +172,11 @@ class SampleWriter:
         inventory: Inventory,
         provenance: Mapping[str, str],
         on_stored: Callable[[list[Completion]], None],
-        chunk: int | None = None,
     ) -> None:
         self.inventory = inventory
         self.damaged: tuple[str, ...] = ()
         self._folder, self._claims = folder, claims
         self._provenance, self._on_stored = provenance, on_stored
-        self._chunk = chunk
         numbers = (part_number(part.name) for part in inventory.parts)
         self._next_number = max(numbers, default=-1) + 1
         self._rows: list[Completion] = []
@@ -207,8 +204,7 @@ class SampleWriter:
             self._due = {problem_id: set(indices) for problem_id, indices in free.items()}
             if free or not holders:
                 return free
-            # engines of one owner, which get a chunk, expect to wait for each other at the end
-            if holders != awaited and self._chunk is None:
+            if holders != awaited:
                 log.warning("waiting for samples from %s", holders)
                 awaited = holders
             time.sleep(POLL_S)
@@ -250,7 +246,7 @@ class SampleWriter:
     ) -> tuple[dict[str, tuple[int, ...]], str]:
         """Return a chunk of missing, unclaimed samples, and the holders of the claimed ones."""
         missing = self.inventory.count_missing(problem_ids, n)
-        room = self._chunk or min(max(CHUNK, missing // 16), 16 * CHUNK)
+        room = min(max(CHUNK, missing // 16), 16 * CHUNK)
         share: dict[str, tuple[int, ...]] = {}
         holders: set[str] = set()
         for problem_id in problem_ids if missing else ():
@@ -408,12 +404,10 @@ class SampleSet:
         self,
         provenance: Mapping[str, str],
         on_stored: Callable[[list[Completion]], None] = lambda _: None,
-        chunk: int | None = None,
     ) -> Iterator[SampleWriter]:
         """Yield a writer; all added samples are on disk when the block ends, also by an error.
 
-        `on_stored` is called with each part's completions once they are on disk. `chunk` is the
-        number of samples to claim at once.
+        `on_stored` is called with each part's completions once they are on disk.
         """
         claims = Claims(self.folder)
         with claims.registered():
@@ -425,7 +419,7 @@ class SampleSet:
                 if dict(provenance) not in engines:
                     write_object(self.folder / ENGINES, {"engines": [*engines, dict(provenance)]})
             earlier = self.inventory()
-            writer = SampleWriter(self.folder, claims, earlier, provenance, on_stored, chunk)
+            writer = SampleWriter(self.folder, claims, earlier, provenance, on_stored)
             try:
                 yield writer
             finally:

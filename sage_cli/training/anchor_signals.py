@@ -115,7 +115,7 @@ class RowSignals:
         prompts_B = trainer.accelerator.gather(batch["prompt_row_B"].to(right_PN.device))
         prompts_P = prompts_B.reshape(right_PN.shape)[:, 0]
         shares_P = right_PN.double().mean(dim=1)
-        self._shares = dict(zip(prompts_P.tolist(), shares_P.tolist(), strict=True))
+        self._shares = dict(torch.stack([prompts_P, shares_P], dim=1).tolist())
         return self.tensors(trainer, batch, right_PN)
 
     def tensors(self, trainer: Any, batch: Batch, right_PN: Tensor) -> Batch:

@@ -30,7 +30,8 @@ from sage_cli.guides.divergences import (
     share_of_beta,
 )
 from sage_cli.guides.guide import OptionalSignal
-from sage_cli.models.loading import switch_off_own_dropout
+from sage_cli.methods.hooks import learned_tokens
+from sage_cli.models.loading import causal_of, switch_off_own_dropout
 from sage_cli.settings.sections.training import Rows
 from sage_cli.training.anchor_signals import ExactHead, Tilted, known_of_rows, tilted_name, tilting
 from sage_cli.training.shared_prompts import completions_alone, prompt_names
@@ -81,7 +82,15 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
         self._tilted: Tilted = {}
         self._prompts: list[int] | None = None
         self._scoring = False
+        args = arguments["args"]
+        in_float32 = args.cast_lm_head_to_fp32
+        # TRL looks for the embedding that shares a head's weights where an adapter has none
+        args.cast_lm_head_to_fp32 = in_float32 and not hasattr(arguments["model"], "peft_config")
         super().__init__(**arguments)
+        self.args.cast_lm_head_to_fp32 = in_float32
+        for model in (self.model, self.ref_model):
+            if in_float32 and model is not None:
+                compute_logits_in_float32(causal_of(model), self.temperature)
         self.head = ExactHead(self, head_tokens) if estimator == "head" else None
         if self.args.disable_dropout:
             for model in (self.model, self.ref_model):
@@ -192,14 +201,14 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
     def _shape_anchor(self, batch: dict[str, Any], logps_BT: Tensor, entropy_BT: Tensor) -> None:
         """Put q pi_ref in the reference's place, in the copy that the loss reads."""
         with_gradient_BT, logps_BT = logps_BT, logps_BT.detach()
-        mask_BT, reference_BT = batch["completion_mask"], batch.get("ref_per_token_logps")
+        mask_BT, reference_BT = learned_tokens(batch), batch.get("ref_per_token_logps")
         if reference_BT is None:
             self.tokens.add(mask_BT, entropy=entropy_BT)
             return
         # q is fixed at an iteration's first pass: a later update would shape by another policy
         if "log_q_BT" not in batch:
             signals = self._signals(batch, logps_BT, entropy_BT)
-            batch["log_q_BT"] = self.guide.log_q(signals, self._now())
+            batch["log_q_BT"] = self.guide.unchecked_log_q(signals, self._now())
             batch["log_ratio_BT"] = log_ratio(logps_BT, reference_BT, batch["log_q_BT"])
             if self.head is not None:
                 batch["head_log_q"] = self.head.log_q(batch, self.guide, signals, self._now())
@@ -277,7 +286,21 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
             optional["reference_entropy_BT"] = batch["reference_entropy_BT"]
         if self.guide.source == "reference":
             logps_BT, entropy_BT = optional["reference_logps_BT"], optional["reference_entropy_BT"]
-        return Signals(logps_BT, entropy_BT, batch["completion_mask"], batch["row_ids_B"], optional)
+        return Signals(logps_BT, entropy_BT, learned_tokens(batch), batch["row_ids_B"], optional)
+
+
+def compute_logits_in_float32(causal: Any, temperature: float) -> None:
+    """Have the head compute in float32 whatever autocast asks for, in TRL's fused passes, too."""
+    head = causal.get_output_embeddings()
+
+    def forward(states: Tensor) -> Tensor:
+        bias = None if head.bias is None else head.bias.float()
+        with torch.autocast(states.device.type, enabled=False):
+            return torch.nn.functional.linear(states.float(), head.weight.float(), bias)
+
+    head.forward = forward
+    outputs = ("log_probs", "entropy")
+    add_fused_lm_head(causal, temperature, cast_lm_head_to_fp32=True, outputs=outputs)
 
 
 def check_seam() -> None:

@@ -120,11 +120,11 @@ def disk_explained(folder: Path, torn: Path) -> Iterator[None]:
 
 _GIB = 2**30
 _NO_MEMORY = re.compile(
-    r"out of memory|can't allocate memory|No available memory for the cache|KV cache is needed|"
-    r"less than desired GPU memory utilization",
+    r"out of memory|allocate memory|bad_alloc|No available memory for the cache|"
+    r"KV cache is needed|less than desired GPU memory utilization",
     re.I,
 )
-"""What PyTorch on CPUs and vLLM at its start say, in errors of no kind of their own."""
+"""What PyTorch on CPUs, the system and vLLM at its start say, in errors of no kind of their own."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ def memory_explained(need: MemoryNeed, run: Run) -> Iterator[None]:
     """Turn a lack of memory inside, of a GPU or of this machine, into an OutOfMemoryError."""
     try:
         yield
-    except (torch.OutOfMemoryError, MemoryError, RuntimeError, ValueError) as error:
+    except (torch.OutOfMemoryError, MemoryError, RuntimeError, ValueError, OSError) as error:
         by_kind = isinstance(error, torch.OutOfMemoryError | MemoryError)
         if not by_kind and not _NO_MEMORY.search(str(error)):
             raise

@@ -14,10 +14,10 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, SageError, TrainingError
 from sage_cli.grading.grades import AnswerTags, extract
 from sage_cli.problems.problem import Problem
-from sage_cli.settings.own_code import OwnFunction, blamed, load_plugin, names_code
+from sage_cli.settings.own_code import OwnFunction, blamed, names_code
 from sage_cli.settings.sections.model import PromptSection
 from sage_cli.settings.sections.sampling import RolloutSection
-from sage_cli.settings.sections.training import BUILT_IN_REWARDS, GRADE, REWARDS_GROUP, Reward
+from sage_cli.settings.sections.training import GRADE, Reward
 
 _SIGNAL = signal.SIGVTALRM
 """Sent to the main thread alone. SIGALRM stays free: Math-Verify, for one, sets its own."""
@@ -267,13 +267,8 @@ def called_reward(
     if names_code(reward.name):
         written = OwnFunction.parse(reward.name)
         function, module, who = written.load(), written.module, f"{who} ({written})"
-    elif reward.name in BUILT_IN_REWARDS:
-        function = built_in(reward.name, config.prompt, config.rollout)
     else:
-        plugin = load_plugin(REWARDS_GROUP, reward.name)
-        if not callable(plugin.object):
-            raise plugin.refused("is no function", "register reward(completions, **columns)")
-        function, module, who = plugin.object, plugin.target.partition(":")[0], str(plugin)
+        function = built_in(reward.name, config.prompt, config.rollout)
     return CalledReward(who, module, function, columns, reward.timeout_s)
 
 
@@ -295,5 +290,3 @@ def require_plugins(config: SageConfig) -> None:
     for reward in config.rl.paid:
         if names_code(reward.name):
             OwnFunction.parse(reward.name).load()
-        elif reward.name not in BUILT_IN_REWARDS:
-            load_plugin(REWARDS_GROUP, reward.name)

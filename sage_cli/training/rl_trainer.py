@@ -20,7 +20,7 @@ from trl import GRPOTrainer
 from sage_cli.grading.grades import STATUSES
 from sage_cli.guides import Signals
 from sage_cli.methods.formulas import AdvantageInputs, Measure, Texts, Update, checked
-from sage_cli.methods.hooks import Batch, Generated, Hooks, Row
+from sage_cli.methods.hooks import Batch, Generated, Hooks, Row, learned_tokens
 from sage_cli.methods.method import OnlineMethod
 from sage_cli.models.loading import causal_of
 from sage_cli.sampling.stopping import Stopping
@@ -154,10 +154,9 @@ class RlTrainer(SealedCheckpoints, AnchoredTrainer):
         # a method that chooses its rows (dynamic sampling) has sampled them by the time it has
         # chosen: TRL is given those completions in place of new ones
         inputs, self._beforehand = self.hooks.sample(self, inputs)
-        batch: Batch = super()._generate_and_score_completions(inputs)
+        batch = self._scored(inputs)
         if self.state.global_step == 0:
             check_reference(self, batch, self.anchor.reference)
-        batch["prompt_row_B"] = torch.tensor([row["row"] for row in inputs])
         status_PN = self._gather_statuses(self.hooks.reward.statuses)
         right_PN = status_PN == STATUSES.index("right")
         batch |= self.rows.first_tensors(self, batch, right_PN)
@@ -197,13 +196,30 @@ class RlTrainer(SealedCheckpoints, AnchoredTrainer):
 
     def score_rows(self, rows: list[Row]) -> tuple[Batch, Tensor]:
         """Return a batch of further completions, scored, and which are right in all processes."""
-        batch: Batch = super()._generate_and_score_completions(rows)
-        batch["prompt_row_B"] = torch.tensor([row["row"] for row in rows])
+        batch = self._scored(rows)
         status_PN = self._gather_statuses(self.hooks.reward.statuses)
         rewards = self.paid.named(self.raw_BF[batch["row_ids_B"]])
         self.noted.scored(rows, batch, self.rewards_BF, rewards)
         right_PN = status_PN == STATUSES.index("right")
         return batch | self.rows.tensors(self, batch, right_PN), right_PN
+
+    def _scored(self, rows: list[Row]) -> Batch:
+        """Return completions of the rows, scored, with a mask of the tokens that the loss reads."""
+        batch: Batch = super()._generate_and_score_completions(rows)
+        batch["prompt_row_B"] = torch.tensor([row["row"] for row in rows])
+        mask_BT = batch["completion_mask"]
+        truncated_B = unfinished(batch["completion_ids"], mask_BT, self.eos_token_ids)
+        if self.stopping is not None:
+            stopped = [self.stopping.stops(text) for text in self.hooks.reward.completions]
+            truncated_B = truncated_B & ~torch.tensor(stopped, device=truncated_B.device)
+        batch["truncated_B"] = truncated_B
+        if self.rl.mask_truncated_completions:
+            # TRL's own takes a completion that ends at a stop text for truncated. Here attention
+            # still sees truncated tokens, so ratios to older log-probabilities stay finite
+            batch["tool_mask"] = (~truncated_B)[:, None].expand(mask_BT.shape).to(mask_BT)
+            read_tokens = self.accelerator.gather(learned_tokens(batch).sum())
+            batch["num_items_in_batch"] = read_tokens.sum()
+        return batch
 
     def _generate(self, prompts: list[Any]) -> Any:
         sampled, self._beforehand = self._beforehand, None
@@ -226,7 +242,8 @@ class RlTrainer(SealedCheckpoints, AnchoredTrainer):
         model = self.accelerator.unwrap_model(self.model_wrapped)
         # step, process and number name a completion's seed: a resumed run samples the same
         batch = f"{self.state.global_step}:{self.accelerator.process_index}"
-        return self.sample_rollouts(model, prompt_ids, batch, self._count[0]), None
+        with self.accelerator.autocast():
+            return self.sample_rollouts(model, prompt_ids, batch, self._count[0]), None
 
     def _calculate_rewards(self, *arguments: Any) -> Tensor:
         with self.phases.during("grade"):
@@ -242,14 +259,11 @@ class RlTrainer(SealedCheckpoints, AnchoredTrainer):
         return gathered_B.reshape(-1, int(self.num_generations))
 
     def _describe(self, batch: Batch, status_PN: Tensor) -> Record:
-        ids_BT, mask_BT = batch["completion_ids"], batch["completion_mask"]
-        clipped_B = unfinished(ids_BT, mask_BT, self.eos_token_ids)
-        if self.stopping is not None:
-            stopped = [self.stopping.stops(text) for text in self.hooks.reward.completions]
-            clipped_B = clipped_B & ~torch.tensor(stopped, device=clipped_B.device)
-        length_B, clipped_B = self.accelerator.gather((mask_BT.sum(dim=1), clipped_B))
+        lengths_B = batch["completion_mask"].sum(dim=1)
+        ends_B2 = self.accelerator.gather(torch.stack([lengths_B, batch["truncated_B"]], dim=1))
+        whole_3B = torch.cat([status_PN.reshape(-1, 1), ends_B2], dim=1).cpu().T
         return {
-            **batch_record(status_PN, length_B, clipped_B),
+            **batch_record(whole_3B[0].reshape(status_PN.shape), *whole_3B[1:]),
             **self.paid.record(self.raw_BF, self.rewards_BF, int(self.num_generations)),
             **kept_mass_record(self, batch),
         }
@@ -508,7 +522,7 @@ def update_advantages(
         old_logps_BT=logps_BT.detach() if old_logps_BT is None else old_logps_BT,
         entropy_BT=entropy_BT,
         old_entropy_BT=batch.get("old_entropy_BT", entropy_BT),
-        mask_BT=batch["completion_mask"],
+        mask_BT=learned_tokens(batch),
         clip=method.clip_range,
         step=step,
         seed=(method.seed, step, micro_batch, trainer.accelerator.process_index),

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, DataError, SamplingError, TrainingError
-from sage_cli.evaluation.measure import PolicySampler
-from sage_cli.evaluation.stored import PolicySamples
 from sage_cli.evaluation.training_pool import training_problems
 from sage_cli.json_value import json_value
 from sage_cli.models.folders import adapter_base, is_adapter, model_config
@@ -21,8 +19,11 @@ from sage_cli.progress import Progress
 from sage_cli.sampling.sampler import SamplingParameters
 from sage_cli.settings.passwords import secrets_of
 from sage_cli.settings.sections.sampling import NO_SERVER, LogprobsMode, RolloutSection
-from sage_cli.store.sample_parts import Completion
 from sage_cli.training.training import SampleRollouts, Training, rows_seen
+
+if TYPE_CHECKING:
+    from sage_cli.evaluation.stored import PolicySamples
+    from sage_cli.store.sample_parts import Completion
 
 
 def require_rollouts(rollout: RolloutSection, start: Policy, processes: int) -> None:
@@ -129,6 +130,8 @@ def reference_samples(config: SageConfig, start: Policy, root: Path) -> PolicySa
     Forward KL's are of the model that `anchor.reference` means, a method's own of `start`; their
     seed is `rl.seed`.
     """
+    from sage_cli.evaluation.stored import PolicySamples  # a plan without them needs no arrays
+
     sampled = reference_policy(start, config) if config.anchor.kl == "forward" else start
     return PolicySamples.for_rollouts(sampled, config, root)
 
@@ -147,6 +150,8 @@ def problems_held(problems: Sequence[Problem], config: SageConfig) -> list[Probl
 def sample_reference(training: Training, progress: Progress) -> None:
     """Sample what a training takes beforehand and isn't stored, if it takes any."""
     if count := samples_beforehand(training.config):
+        from sage_cli.evaluation.measure import PolicySampler
+
         samples = reference_samples(training.config, training.start, training.config.run.root)
         with PolicySampler(samples, training.config.sampling, progress) as sampler:
             sampler.sample(

@@ -76,16 +76,18 @@ def train_sft(
         callbacks=[_Recorder(run.metrics, on_step)],
     )
     interruption = Interruption(run, section.save_minutes)
-    micro_batch = section.micro_batch or section.batch_size
-    need = MemoryNeed(
-        f"{micro_batch} demonstrations of up to {section.max_length:,} tokens at once",
-        "sft.micro_batch or sft.max_length",
-    )
     finished = checkpoint is not None and _is_last(checkpoint)
-    carry_out(trainer, run, checkpoint, interruption, need, finished=finished)
+    carry_out(trainer, run, checkpoint, interruption, sft_memory_need(section), finished=finished)
     with disk_explained(run.checkpoints, run.model):
         trainer.model.save_pretrained(run.model)
         tokenizer.save_pretrained(run.model)
+
+
+def sft_memory_need(section: SftSection) -> MemoryNeed:
+    """Return what a micro-batch asks for, with all that its gradients need."""
+    rows, tokens = section.micro_batch or section.batch_size, section.max_length
+    use = f"{rows} demonstrations of up to {tokens:,} tokens at once"
+    return MemoryNeed(use, "sft.micro_batch or sft.max_length")
 
 
 def tokenized(

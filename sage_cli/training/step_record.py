@@ -18,6 +18,7 @@ from transformers import LogitsProcessorList, MinPLogitsWarper, TopKLogitsWarper
 from sage_cli.grading.grades import STATUSES
 from sage_cli.guides import Guide, NoGuide
 from sage_cli.guides.divergences import k3, log_ratio
+from sage_cli.guides.guide import require_finite
 from sage_cli.guides.token_values import entropy_percentiles, guide_statistics
 from sage_cli.settings.sections.records import TrackingSection
 from sage_cli.store.run import Run
@@ -32,24 +33,33 @@ class TokenRecord:
     """Flat per-token signals, so that statistics depend on neither micro-batches nor processes."""
 
     def __init__(self) -> None:
-        self._parts: defaultdict[str, list[Tensor]] = defaultdict(list)
+        self._parts: list[tuple[Tensor, dict[str, Tensor]]] = []
 
     def add(self, mask_BT: Tensor, **signals_BT: Tensor) -> None:
-        """Keep the unmasked tokens of a micro-batch, by the signals' names."""
-        chosen_BT = mask_BT.bool()
-        for name, values_BT in signals_BT.items():
-            self._parts[name].append(values_BT[chosen_BT])
+        """Keep a micro-batch's signals by name, of which `drain` returns the unmasked tokens."""
+        detached = {name: values_BT.detach() for name, values_BT in signals_BT.items()}
+        self._parts.append((mask_BT, detached))
 
     def drain(self, accelerator: Any) -> dict[str, Tensor]:
         """Return the step's signals over all processes, in double precision on the CPU; then empty.
 
         The main process has them; of the others each gets none.
         """
-        flat = {name: torch.cat(parts) for name, parts in sorted(self._parts.items())}
-        self._parts.clear()
+        parts, self._parts = self._parts, []
+        tensors = [t_BT.flatten() for mask_BT, part in parts for t_BT in (mask_BT, *part.values())]
+        if not tensors:
+            return {}
+        # choosing tokens by a mask waits for the device, so everything is fetched by one wait first
+        fetched = iter(torch.split(torch.cat(tensors).cpu(), [len(values) for values in tensors]))
+        tokens: defaultdict[str, list[Tensor]] = defaultdict(list)
+        for _, part in parts:
+            chosen = next(fetched).bool()
+            for name in part:
+                tokens[name].append(next(fetched)[chosen])
+        flat = {name: torch.cat(values) for name, values in sorted(tokens.items())}
         if accelerator.num_processes > 1:
-            flat = {name: _gather(values_T, accelerator) for name, values_T in flat.items()}
-        return {name: values_T.cpu().double() for name, values_T in flat.items()}
+            flat = _gather(flat, accelerator)
+        return {name: values_T.double() for name, values_T in flat.items()}
 
 
 def token_statistics(signals: dict[str, Tensor], guide: Guide) -> dict[str, float]:
@@ -58,7 +68,7 @@ def token_statistics(signals: dict[str, Tensor], guide: Guide) -> dict[str, floa
     `kl/reference` is the mean of log pi - log pi_ref on the samples (Eq. 1), `kl/shaped` the same
     less log q (Eq. 5), `kl/k3` the mean of TRL's own estimator (Eq. 38). Under the estimator `head`
     `kl/head` is the mean of what the loss has in k3's place, and `anchor/head_mass` of the
-    policy's probability of the head.
+    policy's probability of the head. Raises TrainingError if the guide's q is not finite.
     """
     entropy_T = signals.get("entropy", torch.empty(0))
     record = {"entropy": entropy_T.mean().item() if len(entropy_T) else math.nan}
@@ -66,6 +76,7 @@ def token_statistics(signals: dict[str, Tensor], guide: Guide) -> dict[str, floa
     if "reference" not in signals:
         return record
     logps_T, reference_T, log_q_T = (signals[name] for name in ("logps", "reference", "log_q"))
+    require_finite(guide, log_q_T, (logps_T, reference_T, entropy_T))
     record["kl/reference"] = log_ratio(logps_T, reference_T).mean().item()
     record["kl/shaped"] = log_ratio(logps_T, reference_T, log_q_T).mean().item()
     k3_T = k3(logps_T, reference_T, log_q_T)
@@ -87,16 +98,20 @@ def _shares_of_rows(k3_T: Tensor, held_T: Tensor, equal_T: Tensor | None) -> dic
     return record
 
 
-def _gather(values_T: Tensor, accelerator: Any) -> Tensor:
-    """Return all processes' values, of unequal count, in the main one; none in the others."""
-    counts = accelerator.gather(torch.tensor([len(values_T)], device=accelerator.device)).tolist()
-    padded_T = accelerator.pad_across_processes(values_T, dim=0)
+def _gather(signals: dict[str, Tensor], accelerator: Any) -> dict[str, Tensor]:
+    """Return all processes' signals, of unequal count, in the main one; none in the others."""
+    device, values = accelerator.device, list(signals.values())
+    counts = accelerator.gather(torch.tensor([[*map(len, values)]], device=device)).tolist()
+    padded_T = accelerator.pad_across_processes(torch.cat(values).to(device), dim=0)
     if not accelerator.is_main_process:
         torch.distributed.gather(padded_T)
-        return values_T[:0]
+        return {name: values_T[:0] for name, values_T in signals.items()}
     rows = [torch.empty_like(padded_T) for _ in counts]
     torch.distributed.gather(padded_T, rows)
-    return torch.cat([row[:count] for row, count in zip(rows, counts, strict=True)])
+    fetched = [
+        torch.split(row.cpu()[: sum(count)], count) for row, count in zip(rows, counts, strict=True)
+    ]
+    return {name: torch.cat(part) for name, *part in zip(signals, *fetched, strict=True)}
 
 
 PLACES = 256

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
-
 from sage_cli.config.schema import SageConfig
 from sage_cli.methods.method import Method
 from sage_cli.models.policy import Policy
@@ -91,7 +89,9 @@ def rows_seen(population: int, rl: Method, order: Order = "shuffled") -> list[in
 
 def permutations(population: int, count: int, seed: int) -> list[int]:
     """Return the first `count` of permutations of `population`, one after the other."""
+    from numpy.random import default_rng  # which a plan does without
+
     order: list[int] = []
     for epoch in range(-(-count // population) if count else 0):
-        order += np.random.default_rng((seed, epoch)).permutation(population).tolist()
+        order += default_rng((seed, epoch)).permutation(population).tolist()
     return order[:count]

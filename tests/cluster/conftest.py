@@ -1,17 +1,14 @@
-"""Real clusters on this machine: Ray and Slurm of two nodes, and a PostgreSQL server."""
+"""Real clusters on this machine: Ray, and Slurm of two nodes."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
 from importlib.util import find_spec
-from pathlib import Path
 from shutil import which
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pytest
-from postgresql_server import PostgresqlServer
 from slurm_cluster import SlurmCluster
 
 if TYPE_CHECKING:
@@ -68,22 +65,3 @@ def slurm_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmClu
         os.environ["SLURM_CONF"] = str(cluster.configuration)
         yield cluster
         del os.environ["SLURM_CONF"]
-
-
-def _postgresql(password: str | None) -> Iterator[PostgresqlServer]:
-    if find_spec("psycopg") is None or PostgresqlServer.program("initdb") is None:
-        pytest.skip("needs PostgreSQL and psycopg (make test-cluster)")
-    with TemporaryDirectory() as folder, PostgresqlServer(Path(folder), password) as server:
-        yield server
-
-
-@pytest.fixture
-def postgresql() -> Iterator[PostgresqlServer]:
-    """A PostgreSQL server with an empty database of its own."""
-    yield from _postgresql(None)
-
-
-@pytest.fixture(scope="session")
-def guarded_postgresql() -> Iterator[PostgresqlServer]:
-    """One that wants the password `s3cret:of/a@database`."""
-    yield from _postgresql("s3cret:of/a@database")

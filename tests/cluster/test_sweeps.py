@@ -11,7 +11,7 @@ import pytest
 from sweep_lab import SweepLab, kill
 from warm import Warm
 
-from sage_cli.trials.search.storage import open_storage
+from sage_cli.trials.search.study import open_journal
 
 pytestmark = pytest.mark.timeout(1500)
 
@@ -79,16 +79,6 @@ def test_nine_trials_of_two_seeds_survive_every_kill(lab):
     assert all(len(trial["runs"]) == 2 for trial in report["trials"] if trial["state"] == "done")
 
 
-def test_a_study_in_postgresql_that_is_restarted(lab, postgresql):
-    words = ("--space", lab.space(*SMALL_GRID), "--workers", "2", "--storage", postgresql.url)
-    driver = lab.start(*words, "--json")
-    lab.wait_until(lambda: any(run["status"] == "running" for run in lab.runs))
-    postgresql.restart()
-    _, errors = driver.communicate(timeout=600)
-    assert driver.returncode == 0, errors[-3000:]
-    complete(lab, lab.run(*words), done=4)
-
-
 def test_a_ray_cluster_that_loses_a_node(lab, ray_cluster):
     node = ray_cluster.add_node(num_cpus=1)
     words = ("--space", lab.space(*SMALL_GRID), "--executor", "ray", *NO_GPU)
@@ -125,7 +115,7 @@ def test_a_ray_cluster_that_dies(lab, ray_cluster, mortal_ray_cluster, what):
     assert f"Ray cluster at {address} is gone" in " ".join(errors.split())
     assert "Traceback" not in errors
     (study,) = lab.folder.glob("runs/sweeps/*")
-    storage = open_storage(study)
+    storage = open_journal(study)
     (known,) = storage.get_all_studies()
     states = {trial.state.name for trial in storage.get_all_trials(known._study_id)}
     assert states <= {"RUNNING", "COMPLETE"}, errors[-3000:]

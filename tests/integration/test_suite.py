@@ -176,3 +176,35 @@ def test_a_method_that_fails_is_a_row_with_its_reason(
     assert pass_at_1 is None
     # and so says a report that runs nothing
     assert measured(lab.done("report"))["rows"] == measured(answer)["rows"]
+
+
+TUNED = """
+title: "Two tuned methods"
+methods:
+  base: base
+  grpo: grpo
+  branch: {of: grpo/branch, space: "learning_rate=1e-4:1e-2:log,tau=0.2:0.8"}
+k: 1,4
+seeds: 1
+tune: {space: "learning_rate=1e-4:1e-2:log", trials: 2, steps: 2}
+"""
+
+
+@pytest.mark.timeout(3600)
+def test_tuned_methods_are_searched_and_then_trained_at_their_points(
+    tmp_path: Path, warm: Warm
+) -> None:
+    tuned = SuiteLab(tmp_path, warm)
+    (tmp_path / "mine.yaml").write_text(TUNED)
+    (chapter,) = tuned.done()["chapters"]
+    tried = chapter["sections"]["tuning"]["trials"]
+    assert [row["method"] for row in tried] == ["grpo, chosen", "grpo", "branch, chosen", "branch"]
+    chosen = {row["settings"].split(",")[0] for row in tried if "chosen" in row["method"]}
+    configs = [json.loads(file.read_text()) for file in tmp_path.glob("runs/rl-*/config.json")]
+    assert len(configs) == 6  # two trials and a training of each
+    trained = [config["rl"] for config in configs if config["rl"]["seed"] < 1000]
+    assert {f"learning_rate {rl['learning_rate']:g}" for rl in trained} == chosen
+    begun = tuned.begun()
+    assert tuned.done("report")["chapters"][0]["sections"]["tuning"]["trials"] == tried
+    assert {task["state"] for task in tuned.done("plan")["tasks"]} == {"done"}
+    assert tuned.begun() == begun

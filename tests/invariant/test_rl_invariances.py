@@ -189,9 +189,10 @@ def test_micro_batches_matter_where_the_methods_page_says(
     assert (abs(norms[0] / norms[1] - 1) > 2e-5) is differ
 
 
+@pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("loss", ["grpo", "bnpo", "dapo", "dr_grpo"])
-def test_no_guide_is_trls_own_trainer(bench: Any, configure: Any, loss: str):
-    config = configure(rl={"loss": loss})
+def test_no_guide_is_trls_own_trainer(bench: Any, configure: Any, loss: str, masked: bool):
+    config = configure(rl={"loss": loss, "mask_truncated_completions": masked})
     ours = bench.run(config, "ours")
 
     heard: Records = []
@@ -206,10 +207,12 @@ def test_no_guide_is_trls_own_trainer(bench: Any, configure: Any, loss: str):
         return [float(grade.status == "right") for grade in grades]
 
     rows = prompt_rows(PROMPTS)
+    arguments = grpo_arguments(config, bench.folder / "theirs")
+    arguments.mask_truncated_completions = masked
     trainer = GRPOTrainer(
         model=load_model(bench.base),
         reward_funcs=[grade],
-        args=grpo_arguments(config, bench.folder / "theirs"),
+        args=arguments,
         train_dataset=rows.select(training_order(len(rows), config.rl)),
         processing_class=bench.tokenizer,
         callbacks=[Listener()],

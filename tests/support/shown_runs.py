@@ -183,7 +183,7 @@ def sweep(root: Path, runs: Sequence[str], name: str = "tau-rho-12345678") -> Pa
             for name, key, values in axes
         ],
         "objectives": ["pass@1", "pass@8"], "confidence": 0.95, "base": None, "trials": trials,
-        "about": "models", "rankings": {}, "importances": {},
+        "about": "models", "rankings": {},
         "front": {"best": [3], "indistinguishable": [0, 1, 2, 3]}, "selected_on_reported": None,
     }  # fmt: skip
     write_object(folder / "sweep.json", report)

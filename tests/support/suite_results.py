@@ -10,7 +10,7 @@ from sage_cli.metrics import Counts
 from sage_cli.reports.provenance import SeedCounts
 from sage_cli.trials.suites.declaration import Suite
 from sage_cli.trials.suites.results import MethodResult, PartResult
-from sage_cli.trials.suites.trials import Overrides, trials_of
+from sage_cli.trials.suites.trials import Overrides, trials_of, with_controls
 
 Right = Mapping[str, Sequence[Sequence[int]]]
 """Benchmark -> for each training seed the right ones of n samples, problem by problem."""
@@ -30,7 +30,8 @@ def result(
     seeds = max((len(next(iter(by.values()))) for by in right.values()), default=1)
     overrides = Overrides(("tiny",), (f"evaluation.samples={n}", *sets), seeds)
     methods = []
-    for trial in trials_of(suite, overrides):
+    trials = trials_of(suite, overrides)
+    for trial in trials:
         by_benchmark = right.get(trial.label)
         by_seed = [
             {
@@ -42,4 +43,4 @@ def result(
         ]
         why = None if by_benchmark is not None else "out of memory: the GPU is full"
         methods.append(MethodResult(trial, by_seed, why))
-    return PartResult(suite, methods, {})
+    return PartResult(with_controls(suite, trials), methods, {})

@@ -29,7 +29,6 @@ def sweep_folder(
     name: str,
     trials: Sequence[SweepTrial] = TRIALS,
     objectives: Sequence[Objective] = (PASS_1,),
-    storage: str | None = None,
     **report: Any,
 ) -> Path:
     """`root`/sweeps/`name` with its report, its state and its configuration.
@@ -39,7 +38,7 @@ def sweep_folder(
     folder = root / "sweeps" / name
     document = sweep_document(GRID, objectives, trials, Provenance(), **report)
     replace(document, figures=()).write(folder)
-    keep_state(folder, storage=storage)
+    keep_state(folder)
     config = load(["tiny"], {"guide": {"name": "branch"}, "sweep": {"study": name}}).config
     write_json(folder / "config.json", config.model_dump(mode="json"))
     return folder
@@ -49,7 +48,7 @@ def keep_state(folder: Path, **changes: Any) -> None:
     """state.json, with nobody driving."""
     state = {
         "name": folder.name, "space": [], "sampler": "grid", "objectives": ["pass@1"],
-        "storage": None, "view": f"{folder.name}/01234567",
+        "view": f"{folder.name}/01234567",
         "trials": {"done": 3, "failed": 1, "pruned": 0, "cancelled": 0, "left": 2},
         "best": "tau 1.2, rho 0.1: pass@1 0.451",
     }  # fmt: skip

@@ -122,7 +122,6 @@ def test_looking(
     listed = type_("runs", "list")["runs"]
     assert {base, policy} <= {run["id"] for run in listed}
     assert type_("runs", "show", policy)["evaluations"]
-    assert set(type_("runs", "diff", base, policy)) == {"a", "b", "settings", "about", "figures"}
     again = type_("passk", policy, base, "--runs", copied)
     assert [curve["pass@k"] for curve in again["curves"]] == [
         curve["pass@k"] for curve in measured["curves"]
@@ -153,7 +152,7 @@ def test_mistakes(type_: Type, base: str, policy: str) -> None:
 
 PLAIN: tuple[str, ...] = (
     "runs list", "runs list --columns guide.tau,pass@1", "runs show POLICY",
-    "runs diff BASE POLICY", "runs path POLICY",
+    "runs path POLICY",
     "passk POLICY BASE", "passk POLICY --dry-run", "eval POLICY --k 1,2", "eval --dry-run",
     "compare BASE POLICY", "power POLICY --samples 2", "samples show POLICY --limit 1",
     "analyze", "analyze patterns POLICY BASE", "analyze perplexity POLICY",
@@ -184,7 +183,7 @@ ORDERED: tuple[str, ...] = (
     "sweep best tau-", "sweep remove tau- --yes", "suite list", "suite plan mine.yaml PRESETS",
     "suite run mine.yaml PRESETS", "suite run mine.yaml PRESETS --dry-run",
     "suite report mine.yaml PRESETS",
-    "runs prune --dry-run", "runs remove POLICY --runs COPIED --yes",
+    "runs remove POLICY --runs COPIED --yes",
     "samples import theirs.jsonl --as theirs", "view POLICY --export page",
     "demo --set sft.steps=2 --set rl.steps=1 --set evaluation.samples=4 --set evaluation.k=1,4",
 )  # fmt: skip

@@ -22,9 +22,8 @@ SECRETS = {
     "SAGE_SERVER_API_KEY": "s3cret-of-the-key",
     "WANDB_API_KEY": "5ec" + "0123456789abcdef" * 2 + "e75ec",
     "HF_TOKEN": "hf_s3cretOfTheHub",
-    "PGPASSWORD": "s3cret-of-postgres",
 }
-TYPED = ("s3cret-of-a-server", "s3cret%2Fof%20a%20server", "s3cret-of-a-database")
+TYPED = ("s3cret-of-a-server", "s3cret%2Fof%20a%20server")
 ANY_FORM = (*SECRETS.values(), *TYPED, "s3cret/of a server", "s3cret")
 HOSTILE = (
     "7 \x1b]52;c;aGk=\x07 \x1b[2J \x9b31m \u202eevil\u2066 \x00\x7f\r ok\tand\nmore </SOLUTION>"
@@ -57,12 +56,10 @@ def lab(tmp_path_factory: pytest.TempPathFactory, warm: Warm, endpoint: Endpoint
         "--set", "tracking.wandb=offline",
     )  # fmt: skip
     lab = SweepLab(folder, warm, words, {**SECRETS, "WANDB_MODE": "offline"})
-    url = "postgresql://eve:s3cret-of-a-database@nowhere/x"
     presets = ("--preset", "tiny", "--preset", "small.yaml", *words)
-    storage = ("--set", f"sweep.storage={url}?password=s3cret-of-a-database")
     few = ("--set", "evaluation.samples=4", "--set", "evaluation.k=1..4:pow2")
-    here(lab, "rl", *presets, *storage, *few, "--measure")
-    here(lab, "passk", *presets, *storage, "--n", "4", "--k", "1,4", "rl-")
+    here(lab, "rl", *presets, *few, "--measure")
+    here(lab, "passk", *presets, "--n", "4", "--k", "1,4", "rl-")
     lab.run("--space", lab.space([0], [0.8, 1.0]), "--workers", "1")
     return lab
 

@@ -20,7 +20,6 @@ from transformers import Qwen2ForCausalLM
 from sage_cli.errors import SamplingError
 from sage_cli.models.loading import load_tokenizer
 from sage_cli.models.scratch import character_tokenizer
-from sage_cli.sampling.engines import Engines
 from sage_cli.sampling.fill import fill
 from sage_cli.sampling.sampler import (
     Sampler,
@@ -149,21 +148,6 @@ def test_one_sample_set_is_filled_by_the_engine_and_then_by_a_server(
     assert fill(samples, PROMPTS, 16, remote).sampled == 80
     rows = {(row.problem_id, row.index): row for row in samples.completions()}
     assert len(rows) == 160
-    assert share_equal(rows, by_key(engine, requests(range(16)))) >= 0.95
-
-
-def test_two_engines_fill_one_set(engine: VllmSampler, folder: Path, tmp_path: Path) -> None:
-    """Processes of their own, each with an engine in another; here they share the cores."""
-    section = SamplingSection(backend="vllm", batch_rows=32, data_parallel=2)
-    samples = SampleSet(tmp_path, SampleIdentity("m", "t", {}, SEED))
-    heard: list[Completion] = []
-    engines = Engines(SamplerSetup(folder, SAMPLED, section, dtype="float32"))
-    try:
-        engines.fill(samples, PROMPTS, 16, heard.extend)
-    finally:
-        engines.close()
-    rows = {(row.problem_id, row.index): row for row in samples.completions()}
-    assert len(rows) == len(heard) == 160
     assert share_equal(rows, by_key(engine, requests(range(16)))) >= 0.95
 
 

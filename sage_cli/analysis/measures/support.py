@@ -12,12 +12,13 @@ from sage_cli.analysis.measures.entropy import (
     support_ratios,
     thresholds,
 )
+from sage_cli.analysis.measures.survival import survival
 from sage_cli.analysis.policy_tables import records, wide_table
 from sage_cli.metrics import Support, compare_support
-from sage_cli.metrics.support import OFTEN, STATES, Transitions, paired_grades, transitions
+from sage_cli.metrics.transitions import OFTEN, STATES, Transitions, paired_grades, transitions
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import draw_heat_strip
-from sage_cli.reports.tables import Cell, Column, Estimate, Row, Table, columns
+from sage_cli.reports.tables import Cell, Column, Estimate, Row, Table, columns, to_records
 
 NAMES = (
     "delta, kept, lost, lost by chance, surely lost, gained, gained by chance, surely gained, "
@@ -67,6 +68,7 @@ def support(inputs: Inputs) -> Document:
         for benchmark, answers in inputs.answers.items()
     }
     entropy, base_label = entropies_of(inputs), inputs.policies[0]
+    survived = survival(inputs)
     return Document(
         name="support",
         title=f"support against {base_label}",
@@ -75,8 +77,17 @@ def support(inputs: Inputs) -> Document:
             "runs": data,
             "thresholds": detected,
             "entropies": records("entropy", entropy, "mean"),
+            "survival": [
+                {"benchmark": benchmark, **record}
+                for benchmark, table in survived.items()
+                for record in to_records(table)
+            ],
         },
-        tables=(*tables, wide_table("entropies, mean over problems", "entropy", entropy)),
+        tables=(
+            *tables,
+            *survived.values(),
+            wide_table("entropies, mean over problems", "entropy", entropy),
+        ),
         sheets={"support": sheet, "support-problems": _problems(inputs)},
         figures=(Figure("support", partial(draw_heat_strip, shares)),),
         notes=_notes(inputs),
@@ -171,5 +182,6 @@ SUPPORT = Analysis(
     support,
     base=True,
     scorer="self if stored",
-    options=frozenset({"delta"}),
+    options=frozenset({"delta", "survival"}),
+    readers="all if survival",
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -11,12 +10,10 @@ from pydantic import (
     BeforeValidator,
     Field,
     NonNegativeFloat,
-    ValidationInfo,
     field_validator,
     model_validator,
 )
 
-from sage_cli.settings.own_code import is_to_be_checked, plugin_names
 from sage_cli.settings.section import COSMETIC, WHERE_SET, Section
 
 
@@ -64,22 +61,14 @@ class ArithmeticSection(Section):
 
 
 class KnightsKnavesSection(Section):
-    """Knights-and-Knaves puzzles made from a seed; `variant` is one way of perturbing them."""
+    """Knights-and-Knaves puzzles made from a seed."""
 
     people: tuple[Annotated[int, Field(ge=2, le=12)], ...] = (2, 3, 4, 5, 6, 7, 8)
     """Numbers of people in a puzzle."""
     per_size: int = Field(30, ge=1, le=700)
-    """Puzzles for each number of people; about two there are 1,396 in all, and 728 that have a
-    neighbour by one leaf."""
+    """Puzzles for each number of people; about two there are 1,396 in all."""
     seed: int = 0
     """Of everything that is chosen at random."""
-    variant: Literal["none", "statement", "leaf", "names", "roles", "flip", "order"] = "none"
-    """What is changed of each puzzle: a statement, one leaf of it, the names, what knights and
-    knaves are called, who of them lies (`flip`), or the statements' order."""
-
-
-GENERATORS_GROUP = "sage_cli.generators"
-"""Entry points of other packages, subclasses of `problems.generated.generator.Generator`."""
 
 
 class FieldsSection(Section):
@@ -206,30 +195,3 @@ class DataSection(Section):
     revisions: dict[str, str] = Field(default_factory=dict)
     """Commits, tags or branches of data sets of the Hub by name, over those that are pinned; a
     local copy is read as it is."""
-    generators: dict[str, dict[str, Any]] = Field(default_factory=dict)
-    """Settings of generators that other packages register, by name."""
-
-    @field_validator("generators")
-    @classmethod
-    def _are_registered(
-        cls, given: dict[str, dict[str, Any]], info: ValidationInfo
-    ) -> dict[str, dict[str, Any]]:
-        """Check the names; each generator checks its settings when its package is loaded."""
-        checked = given if is_to_be_checked(info, GENERATORS_GROUP) else {}
-        names = plugin_names(GENERATORS_GROUP) if checked else ()
-        for name in checked:
-            if name not in names:
-                raise ValueError(_unknown_generator(name, names))
-        return given
-
-
-def _unknown_generator(name: str, names: tuple[str, ...]) -> str:
-    section = name.replace("-", "_")
-    if section in DataSection.model_fields:
-        return f"'{name}' is built in, and its settings are data.{section}"
-    near = get_close_matches(name, names, n=1, cutoff=0.5)
-    return (
-        f"no installed package registers a generator '{name}'"
-        + (f" (did you mean {near[0]}?)" if near else "")
-        + f"; registered are {', '.join(names) or 'none'}"
-    )

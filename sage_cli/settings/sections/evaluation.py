@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Field, field_validator
 
 from sage_cli.settings.judge_names import (
     BUILT_IN_JUDGES,
     IMPORTED_JUDGE,
-    JUDGES_GROUP,
     Extraction,
     GradingMode,
     Unfinished,
@@ -79,11 +78,11 @@ class GradingSection(Section):
 
     @field_validator("judge")
     @classmethod
-    def _is_known(cls, judge: str | None, info: ValidationInfo) -> str | None:
+    def _is_known(cls, judge: str | None) -> str | None:
         if judge is not None and names_code(judge):
             OwnFunction.parse(judge).require()
         elif judge not in (None, IMPORTED_JUDGE):
-            require_name(JUDGES_GROUP, judge, BUILT_IN_JUDGES, info)
+            require_name("judge", judge, BUILT_IN_JUDGES)
         return judge
 
     def determinants(self) -> dict[str, Any]:

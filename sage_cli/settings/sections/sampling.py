@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from sage_cli.settings.own_code import require_name
+from sage_cli.settings.own_code import is_to_be_checked, plugin_names, require_name
 from sage_cli.settings.section import COSMETIC, WHERE_SET, Section
 
 DECIDED_ELSEWHERE = {
@@ -21,7 +21,7 @@ DECIDED_ELSEWHERE = {
     "revision": "model.revision",
     "trust_remote_code": "model.trust_remote_code",
     "max_num_seqs": "sampling.batch_rows",
-    "data_parallel_size": "sampling.data_parallel",
+    "data_parallel_size": "one command a GPU, or servers",
     "generation_config": "the settings of `sampling`",
     "override_generation_config": "the settings of `sampling`",
     "enable_lora": "the adapter itself",
@@ -113,8 +113,6 @@ class SamplingSection(DecodingSection):
     vllm: dict[str, Any] = Field(default_factory=dict, json_schema_extra=COSMETIC)
     """Arguments of vLLM's engine that change how it samples, not what: tensor_parallel_size,
     max_model_len, gpu_memory_utilization, and whatever else it knows."""
-    data_parallel: int = Field(1, ge=1, json_schema_extra=COSMETIC)
-    """Engines that fill the same sample set, each a process with GPUs of its own."""
     temperature: float = Field(0.3, ge=0)
     """0 is greedy decoding."""
     stop_at_answer: bool = True
@@ -139,7 +137,8 @@ class SamplingSection(DecodingSection):
     @field_validator("backend")
     @classmethod
     def _is_known(cls, backend: str, info: ValidationInfo) -> str:
-        require_name(SAMPLER_GROUP, backend, BUILT_IN, info)
+        if is_to_be_checked(info, SAMPLER_GROUP):  # one that is only looked at may be missing
+            require_name("sampler", backend, (*BUILT_IN, *plugin_names(SAMPLER_GROUP)))
         return backend
 
     @model_validator(mode="after")
@@ -153,11 +152,6 @@ class SamplingSection(DecodingSection):
     @model_validator(mode="after")
     def _engines_can_run(self) -> SamplingSection:
         problems = engine_problems(self.vllm)
-        if self.data_parallel > 1 and self.asks_servers:
-            problems.append(
-                "data_parallel starts engines here, and servers sample: name several servers, or "
-                "start one with `vllm serve --data-parallel-size`"
-            )
         if problems:
             raise ValueError("\n".join(problems))
         return self

@@ -105,9 +105,6 @@ class SweepSection(Section):
     max_infeasible: int | None = Field(None, ge=1, json_schema_extra=COSMETIC)
     """End the sweep once this many trials diverged, or ran out of memory because of a searched
     setting. They do not count as `trials`. null: as many as `trials`."""
-    storage: str | None = Field(None, json_schema_extra=COSMETIC)
-    """The study's database, as sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME; its password
-    is read from $PGPASSWORD or ~/.pgpass. null: a journal file in the sweep's folder."""
 
     @property
     def objectives(self) -> tuple[Objective, ...]:

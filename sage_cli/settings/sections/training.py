@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from sage_cli.settings.own_code import OwnFunction, load_plugin, names_code, require_name
+from sage_cli.settings.own_code import OwnFunction, names_code, require_name
 from sage_cli.settings.section import COSMETIC, WHERE_SET, Section
 
 Optimizer = Literal["adamw_8bit", "adamw"]
@@ -64,8 +64,6 @@ GRADE = "grade"
 BUILT_IN_REWARDS = (GRADE, "format", "brevity")
 """The grade; whether the answer stands where the prompt asks for it; how much of the length is
 left."""
-REWARDS_GROUP = "sage_cli.rewards"
-"""The entry-point group under which other packages register functions."""
 _TAKEN = ("total", "overlong")
 """Names of other parts of the reward in a run's records."""
 
@@ -74,7 +72,7 @@ class Reward(Section):
     """A part of what a completion is paid: `weight` times what `name` says of it."""
 
     name: str
-    """`grade`, `format`, `brevity`, what a package registers, or a function of one's own."""
+    """`grade`, `format`, `brevity`, or a function of one's own."""
     weight: float = 1.0
     """Its factor in the sum. 0: recorded and not paid."""
     timeout_s: float = Field(60.0, gt=0, le=86_400, json_schema_extra=COSMETIC)
@@ -82,11 +80,11 @@ class Reward(Section):
 
     @field_validator("name")
     @classmethod
-    def _is_known(cls, name: str, info: ValidationInfo) -> str:
+    def _is_known(cls, name: str) -> str:
         if names_code(name):
             OwnFunction.parse(name).require()
         else:
-            require_name(REWARDS_GROUP, name, BUILT_IN_REWARDS, info)
+            require_name("reward", name, BUILT_IN_REWARDS)
         return name
 
     @property
@@ -95,17 +93,10 @@ class Reward(Section):
         return OwnFunction.parse(self.name).name if names_code(self.name) else self.name
 
     def determinants(self) -> dict[str, Any]:
-        """Name and weight; code by the content of its file, a package's by its version."""
-        return {"name": self._identity, "weight": self.weight}
-
-    @property
-    def _identity(self) -> str:
-        if names_code(self.name):
-            return OwnFunction.parse(self.name).identity
-        if self.name in BUILT_IN_REWARDS:
-            return self.name
-        plugin = load_plugin(REWARDS_GROUP, self.name)
-        return f"{self.name}, {plugin.package or plugin.target}"
+        """Name and weight; code by the content of its file."""
+        code = names_code(self.name)
+        name = OwnFunction.parse(self.name).identity if code else self.name
+        return {"name": name, "weight": self.weight}
 
 
 def _listed(given: Any) -> Any:

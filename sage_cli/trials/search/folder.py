@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-import secrets
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from typing_extensions import TypedDict
 
 from sage_cli.config.load import with_layers
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, StoreError
-from sage_cli.reports.sweep_result import SweepResult, from_data
 from sage_cli.store.files import read_object, write_json, write_object, write_text
 from sage_cli.store.locks import DRIVER, driver, holder_of
 from sage_cli.store.run import full_name
 from sage_cli.store.run_facts import Entry, SweepRuns, Value
 
-STATE, CANCEL, MARK, TASKS = "state.json", "cancel", "mark", "tasks"
-"""The driver's state for readers, the file that asks it to stop, the folder's identity in a
-database, and the folder of configurations and logs."""
+if TYPE_CHECKING:
+    from sage_cli.reports.sweep_result import SweepResult
+
+STATE, CANCEL, TASKS = "state.json", "cancel", "tasks"
+"""The driver's state for readers, the file that asks it to stop, and the folder of configurations
+and logs."""
 CONFIG, SETTINGS = "config.json", "settings.json"
 REPORT, PAGE, COMMANDS = "sweep.json", "sweep.html", "commands.json"
 AGAIN = "remove it and type the same command again"
@@ -34,13 +35,12 @@ OTHER_VERSION = (
 
 
 class SweepFacts(TypedDict):
-    """The space and how it is searched; `view` is the study's name in its storage."""
+    """The space and how it is searched; `view` is the study's name in its journal."""
 
     name: str
     space: list[dict[str, Any]]
     sampler: str
     objectives: list[str]
-    storage: str | None
     view: str
 
 
@@ -87,34 +87,9 @@ class SweepFolder:
             )
         write_object(self.path / SETTINGS, dict(settings))
 
-    def require_storage(self, storage: str | None) -> None:
-        """Raise ConfigurationError if the study is in a database and none is named.
-
-        The stored URL is not used: a file would decide where passwords are sent.
-        """
-        stored = (self._held(STATE) or {}).get("storage")
-        if stored and storage is None:
-            raise ConfigurationError(
-                f"the study of {self.name} is in the database {stored}",
-                f"name it: --storage {stored}",
-            )
-
     def keep_config(self, config: SageConfig) -> None:
         """Write the configuration with which the sweep is resumed."""
         write_json(self.path / CONFIG, with_layers(config))
-
-    def mark(self) -> str:
-        """The folder's identity among all folders, here and on other machines; made once."""
-        if (mark := self.known_mark) is None:
-            mark = secrets.token_hex(8)
-            write_text(self.path / MARK, mark)
-        return mark
-
-    @property
-    def known_mark(self) -> str | None:
-        """The mark of the folder; None if it has none."""
-        file = self.path / MARK
-        return file.read_text(encoding="utf-8").strip() if file.is_file() else None
 
     @property
     def tasks(self) -> Path:
@@ -155,6 +130,8 @@ class SweepFolder:
 
         Raises StoreError if it is torn, or of a version of sage that wrote it otherwise.
         """
+        from sage_cli.reports.sweep_result import from_data
+
         data = self._held(REPORT)
         try:
             return None if data is None else from_data(data)

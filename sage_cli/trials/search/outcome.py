@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from math import isnan
 from typing import TYPE_CHECKING, Any
@@ -11,23 +11,17 @@ from sage_cli.errors import SageError
 from sage_cli.evaluation.evaluate import configured_provenance
 from sage_cli.problems.load import benchmark_names
 from sage_cli.problems.registry import shown_name
-from sage_cli.reports.document import Document, Report
+from sage_cli.reports.document import Document
 from sage_cli.reports.sweep_report import sweep_document
 from sage_cli.reports.sweep_result import (
     Axis,
     CountedTrial,
     LearningCurve,
-    SweepResult,
     SweepTrial,
     TrialFailure,
-    trials_table,
 )
 from sage_cli.reports.sweep_result import State as Shown
-from sage_cli.reports.tables import to_records
-from sage_cli.settings.sections.records import TrackingSection
 from sage_cli.store.run import Run
-from sage_cli.store.wandb_mirror import SweepPicture, mirror_sweep
-from sage_cli.trials.search.folder import SweepFolder
 from sage_cli.trials.search.planned_sweep import ByBenchmark, Sweep, mean_scores, score
 from sage_cli.trials.search.space import Parameter, Range, State, StudyTrial
 
@@ -144,39 +138,6 @@ def _reported(sweep: Sweep) -> str | None:
     reported = {shown_name(name, config.data) for name in names}
     both = [benchmark.name for benchmark in sweep.benchmarks if benchmark.name in reported]
     return ", ".join(both) or None
-
-
-def mirror_report(report: Report, facts: Mapping[str, Any], tracking: TrackingSection) -> None:
-    """Show a sweep's report in W&B, as `tracking` asks; `facts` say what was searched and how."""
-    result = SweepFolder(report.folder).result
-    assert result is not None  # `report` was written there
-    states = [*(["base"] if result.base else []), *(trial.state for trial in result.trials)]
-    picture = SweepPicture(
-        config={name: value for name, value in facts.items() if name != "storage"},
-        trials=[
-            {**row, "state": state}
-            for row, state in zip(to_records(trials_table(result)), states, strict=True)
-        ],
-        pictures={path.stem: path for path in report.files if path.suffix == ".png"},
-        summary=_summary(result),
-    )
-    mirror_sweep(report.folder, picture, tracking)
-
-
-def _summary(result: SweepResult) -> dict[str, Any]:
-    """Summarise the trials: counts by state, and the best one by objective."""
-    states = [trial.state for trial in result.trials]
-    facts: dict[str, Any] = {
-        f"trials/{state}": states.count(state) for state in dict.fromkeys(states)
-    }
-    for objective in result.objectives:
-        if (best := result.best(objective)) is None:
-            continue
-        trial, name = result.trials[best], f"best/{objective}"
-        facts |= {f"{name}/{key}": value for key, value in trial.settings.items()}
-        facts[f"{name}/value"] = result.value_at(objective)[best]
-        facts[f"{name}/runs"] = " ".join(trial.runs)
-    return facts
 
 
 def learning_curve(run: Run | None) -> LearningCurve | None:

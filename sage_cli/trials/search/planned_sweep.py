@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -11,10 +10,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.benchmarks import Benchmark, refuse_unnamed
-from sage_cli.metrics import Counts, pooled
-from sage_cli.metrics.ranking import by_problem
 from sage_cli.settings.sections.sweep import Objective, Sampler, SweepSection
-from sage_cli.store.files import identity_of
 from sage_cli.store.run import Run
 from sage_cli.trials.search.folder import SweepFacts, SweepFolder
 from sage_cli.trials.search.read_space import read_space
@@ -29,19 +25,24 @@ from sage_cli.trials.search.space import Point, Space, State, point_key
 from sage_cli.trials.task import Measurements, Replicate, Task, TaskList, Trial, stored_results
 
 if TYPE_CHECKING:
+    from sage_cli.metrics import Counts
     from sage_cli.trials.search.study import Study
 
-ByBenchmark = Mapping[str, Counts]
+ByBenchmark = Mapping[str, "Counts"]
 """The results of a policy on each benchmark."""
 
 
 def counts_of(measured: Measurements) -> ByBenchmark:
     """Return the counts of a policy by benchmark, evaluation seeds pooled."""
+    from sage_cli.metrics import pooled
+
     return {name: pooled([seed.counts for seed in seeds]) for name, seeds in measured.items()}
 
 
 def score(objectives: Sequence[Objective], results: ByBenchmark) -> tuple[float, ...]:
     """Each objective's value; it is averaged over problems, then over benchmarks."""
+    from sage_cli.metrics.ranking import by_problem
+
     return tuple(
         sum(float(by_problem(objective, result).mean()) for result in results.values())
         / len(results)
@@ -208,32 +209,27 @@ class Sweep:
             "space": self.space.plain(),
             "sampler": self.sampler,
             "objectives": list(self.config.sweep.objective),
-            "storage": self.config.sweep.storage,
             "view": study.name,
         }
 
     def open_study(self) -> Study:
         """The view of the study that the space, sampler, objectives and seeds make.
 
-        A new view starts with the results of earlier ones. It has to be closed.
+        A new view starts with the results of earlier ones.
         """
         # these import Optuna, which a dry run does not need
         from sage_cli.trials.search.samplers import pruner
-        from sage_cli.trials.search.storage import Owner
         from sage_cli.trials.search.study import Study
 
-        settings, folder = self.config.sweep, self.folder
-        config = identity_of("sweep", self.determinants)[:8]
-        owner = Owner(folder.mark(), str(folder.path.resolve()), config, socket.gethostname())
+        settings = self.config.sweep
         study = Study.open(
-            settings.storage or folder.path,
-            folder.name,
+            self.folder.path,
+            self.folder.name,
             self.space,
             self.sampler,
             settings.seed,
             settings.objective,
             {"seeds": settings.seeds, "prune": settings.prune},
-            owner,
             pruner(settings.prune, self.shared.evaluation.every or 1, self.shared.rl.steps),
         )
         self._learn(study)

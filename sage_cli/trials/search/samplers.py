@@ -84,15 +84,6 @@ class OptunaSpace:
         keys = self.space.keys.items()
         return {key: self._value(name, params[name]) for name, key in keys if name in params}
 
-    def strange(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the parameters of a trial that the space lacks, or with values it lacks."""
-        distributions = self._distributions
-        return {
-            name: value
-            for name, value in params.items()
-            if name not in distributions or not _holds(distributions[name], value)
-        }
-
     def suggest(self, trial: Trial) -> Point:
         """Return the point that the trial's sampler chooses; absent parameters are left out."""
         point: dict[str, Value] = {}
@@ -104,13 +95,6 @@ class OptunaSpace:
 
     def _value(self, name: str, chosen: Any) -> Any:
         return self._sorted[name][chosen] if name in self._sorted else chosen
-
-
-def _holds(among: BaseDistribution, value: Any) -> bool:
-    try:
-        return among._contains(among.to_internal_repr(value))
-    except ValueError:
-        return False
 
 
 def _suggested(trial: Trial, name: str, among: BaseDistribution) -> Any:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 import math
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import optuna
 from numpy.random import default_rng
+from optuna.exceptions import ExperimentalWarning
 from optuna.pruners import BasePruner, NopPruner
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from sage_cli.store.files import identity_of
@@ -22,9 +25,10 @@ from sage_cli.trials.search.samplers import (
     sampler,
 )
 from sage_cli.trials.search.space import Point, Space, State, StudyTrial, point_key
-from sage_cli.trials.search.storage import Lease, Owner, open_storage, patiently
 
-log = logging.getLogger(__name__)
+optuna.logging.set_verbosity(optuna.logging.ERROR)
+warnings.filterwarnings("ignore", category=ExperimentalWarning)  # names of objectives
+JOURNAL = "journal.log"
 REPEATS, WITHDRAWN = "repeats", "withdrawn"
 """Names of notes: the trial that a trial repeats, and that it does not count."""
 _STATES = {
@@ -33,14 +37,35 @@ _STATES = {
     TrialState.PRUNED: State.PRUNED,
     TrialState.FAIL: State.FAILED,
 }
-Result = TypeVar("Result")
+
+
+def open_journal(folder: Path) -> JournalStorage:
+    """Return the journal in a sweep's folder, for its one driver."""
+    folder.mkdir(parents=True, exist_ok=True)
+    _mend(folder / JOURNAL)
+    return JournalStorage(JournalFileBackend(str(folder / JOURNAL)))
+
+
+def _mend(path: Path) -> None:
+    """Remove what a killed driver left: half a line, and the lock with which it wrote.
+
+    Only the process with the sweep's lock opens the journal to write.
+    """
+    path.with_name(f"{JOURNAL}.lock").unlink(missing_ok=True)
+    if not path.exists():
+        return
+    content = path.read_bytes()
+    whole = content.rfind(b"\n") + 1
+    if whole < len(content):
+        with path.open("r+b") as file:
+            file.truncate(whole)
 
 
 class StoredTrials:
-    """The trials of one study; a database that is away for a while is waited for."""
+    """The trials of one study."""
 
-    def __init__(self, location: Path | str, study: optuna.Study, space: OptunaSpace) -> None:
-        self._place, self._study, self._space = location, study, space
+    def __init__(self, study: optuna.Study, space: OptunaSpace) -> None:
+        self._study, self._space = study, space
 
     def trials(self) -> list[StudyTrial]:
         """Every point once, in the order of their first trials, with its latest trial.
@@ -71,37 +96,12 @@ class StoredTrials:
             if frozen.state is TrialState.RUNNING and frozen.number not in running:
                 self._close(frozen.number, None, TrialState.FAIL)
 
-    def enqueued(self) -> bool:
-        """Return True if a trial is enqueued (`study.enqueue_trial`), which `ask` takes first.
-
-        One whose values are not in the space is closed with a warning.
-        """
-        waiting = (frozen for frozen in self._all() if frozen.state is TrialState.WAITING)
-        return bool([frozen for frozen in waiting if self._fits(frozen)])
-
-    def _fits(self, frozen: FrozenTrial) -> bool:
-        params = {**frozen.params, **frozen.system_attrs.get("fixed_params", {})}
-        if not (strange := self._space.strange(params)):
-            return True
-        log.warning(
-            "trial %d, which was enqueued, is left out: the space does not hold %s",
-            frozen.number,
-            ", ".join(f"{name}={value}" for name, value in strange.items()),
-        )
-        self._set_state(frozen, TrialState.FAIL)
-        return False
-
     def ask(self, sampler: optuna.samplers.BaseSampler) -> StudyTrial:
         """A running trial that the sampler chose, which learns from infeasible ones too."""
         self._study.sampler = sampler
         study = TaughtStudy(self._study.study_name, self._study._storage, sampler)
-
-        def asked() -> StudyTrial:
-            asked_trial = study.ask()
-            point = self._space.suggest(asked_trial)
-            return StudyTrial(asked_trial.number, point, State.RUNNING)
-
-        return self._patiently(asked)
+        asked = study.ask()
+        return StudyTrial(asked.number, self._space.suggest(asked), State.RUNNING)
 
     def begin(self, point: Point, attrs: Mapping[str, Any]) -> StudyTrial:
         """A running trial of a point that no sampler chose."""
@@ -127,8 +127,7 @@ class StoredTrials:
 
     def should_prune(self, trial: StudyTrial) -> bool:
         """Return True if the study's pruner would end the trial at its last report."""
-        frozen = self._frozen(trial)
-        return self._patiently(lambda: self._study.pruner.prune(self._study, frozen))
+        return self._study.pruner.prune(self._study, self._frozen(trial))
 
     def complete(self, trial: StudyTrial, values: Sequence[float]) -> None:
         """End a trial with its values."""
@@ -139,7 +138,7 @@ class StoredTrials:
         self._close(trial.number, None, TrialState.PRUNED if pruned else TrialState.FAIL)
 
     def _all(self) -> list[FrozenTrial]:
-        return self._patiently(lambda: self._study.get_trials(deepcopy=False))
+        return self._study.get_trials(deepcopy=False)
 
     def _whole(self) -> list[FrozenTrial]:
         return [
@@ -169,33 +168,15 @@ class StoredTrials:
             user_attrs=dict(attrs),
             **of_frozen,
         )
-        self._patiently(lambda: self._study.add_trial(frozen))
+        self._study.add_trial(frozen)
         return self._all()[-1].number
 
     def _close(self, number: int, values: list[float] | None, state: TrialState) -> None:
-        # the answer to an earlier try may have been lost: then it is finished already
-        self._patiently(
-            lambda: self._study.tell(number, values, state=state, skip_if_finished=True)
-        )
-
-    def _set_state(self, frozen: FrozenTrial, state: TrialState) -> None:
-        """Close a trial that nobody has begun, which `tell` refuses."""
-        storage = self._study._storage
-        self._patiently(lambda: storage.set_trial_state_values(frozen._trial_id, state))
+        self._study.tell(number, values, state=state)
 
     def _store(self, method: str, trial: StudyTrial, *given: Any) -> None:
         """Call a method of Optuna's storage that says something of a trial."""
-        storage = self._study._storage
-
-        def stored() -> None:
-            study_id = storage.get_study_id_from_name(self._study.study_name)
-            trial_id = storage.get_trial_id_from_study_id_trial_number(study_id, trial.number)
-            getattr(storage, method)(trial_id, *given)
-
-        self._patiently(stored)
-
-    def _patiently(self, operation: Callable[[], Result]) -> Result:
-        return patiently(self._place, operation)
+        getattr(self._study._storage, method)(self._frozen(trial)._trial_id, *given)
 
 
 PATIENCE = 25
@@ -206,11 +187,11 @@ class Study(StoredTrials):
     """One view of a sweep, kept by Optuna. One driver writes at a time; anybody may read.
 
     `name` is `<sweep>/<8 hex>`; `failed` are the trials that failed for an earlier driver and wait
-    to be repeated; `before` is who drove it last, if that was from another folder.
+    to be repeated.
     """
 
-    def __init__(self, location: Path | str, study: optuna.Study, space: OptunaSpace) -> None:
-        super().__init__(location, study, space)
+    def __init__(self, study: optuna.Study, space: OptunaSpace) -> None:
+        super().__init__(study, space)
         about = study.user_attrs
         self.name = study.study_name
         self.space = space.space
@@ -218,27 +199,24 @@ class Study(StoredTrials):
         self.sampler: str = about["sampler"]
         self.seed: int = about["seed"]
         self.failed: list[StudyTrial] = []
-        self.lease: Lease | None = None
-        self.before: Owner | None = None
 
     @classmethod
     def open(
         cls,
-        location: Path | str,
+        folder: Path,
         sweep: str,
         space: Space,
         sampler: str,
         seed: int,
         objectives: Sequence[str],
         determinants: Mapping[str, Any] | None = None,
-        owner: Owner | None = None,
         pruner: BasePruner | None = None,
     ) -> Study:
-        """The driver's own: `place` is the sweep's folder, or a database's URL.
+        """Return the driver's own, in the sweep's folder.
 
-        The view is named by all arguments but `place`; `determinants` are whatever else decides
-        the values. In a database `owner` holds a lease on it until `close`. Trials that an earlier
-        driver left running still run; points that failed for it are proposed before any other.
+        The view is named by all arguments but `folder`; `determinants` are whatever else decides
+        the values. Trials that an earlier driver left running still run; points that failed for it
+        are proposed before any other.
         """
         about = {
             "space": space.plain(),
@@ -250,37 +228,22 @@ class Study(StoredTrials):
         if ordered:  # the trials of others have values in them
             about["ordered"] = ordered
         identity = identity_of("study", {**about, "determinants": determinants or {}})
-        storage = open_storage(location)
-
-        def opened() -> optuna.Study:
-            study = optuna.create_study(
-                study_name=f"{sweep}/{identity[:8]}",
-                storage=storage,
-                directions=["maximize"] * len(objectives),
-                load_if_exists=True,
-            )
-            for name in about.keys() - study.user_attrs.keys():
-                study.set_user_attr(name, about[name])
-            if study.metric_names is None:
-                study.set_metric_names(list(objectives))
-            return study
-
-        study = patiently(location, opened)
-        study.pruner = pruner or NopPruner()
-        opened_study = cls(location, study, OptunaSpace(space, ordered))
-        if isinstance(location, str) and owner is not None:
-            lease = Lease(study, owner, lambda operation: patiently(location, operation))
-            opened_study.before = lease.take()
-            opened_study.lease = lease
+        study = optuna.create_study(
+            study_name=f"{sweep}/{identity[:8]}",
+            storage=open_journal(folder),
+            pruner=pruner or NopPruner(),
+            directions=["maximize"] * len(objectives),
+            load_if_exists=True,
+        )
+        for name in about.keys() - study.user_attrs.keys():
+            study.set_user_attr(name, about[name])
+        if study.metric_names is None:
+            study.set_metric_names(list(objectives))
+        opened_study = cls(study, OptunaSpace(space, ordered))
         opened_study.tidy()
         trials = opened_study.trials()
         opened_study.failed = [trial for trial in trials if trial.state is State.FAILED]
         return opened_study
-
-    def close(self) -> None:
-        """Release the study for another driver."""
-        if self.lease is not None:
-            self.lease.drop()
 
     def running(self) -> list[StudyTrial]:
         """The trials that have not ended, of this driver or an earlier one."""
@@ -292,14 +255,10 @@ class Study(StoredTrials):
         If a sampler proposes a known point, it is told the result and asked again. After PATIENCE
         such proposals a random one of the points that are left is taken.
         """
-        self._require_held()
         if self.failed:
             failed = self.failed.pop(0)
             return self.begin(failed.point, {"again": failed.number})
         met = {point_key(trial.point): trial for trial in self.trials()}
-        while self.enqueued():  # by a user who wants a point
-            if (proposed := self._asked(met)) is not None:
-                return proposed
         left = self._left(met)
         if left == []:
             return None
@@ -315,7 +274,6 @@ class Study(StoredTrials):
 
     def tell(self, trial: StudyTrial, values: Sequence[float]) -> None:
         """End a trial with these values of the objectives."""
-        self._require_held()
         if len(values) != len(self.objectives) or not all(map(math.isfinite, values)):
             raise ValueError(f"{', '.join(self.objectives)} cannot be {list(values)}")
         self.complete(trial, values)
@@ -353,14 +311,8 @@ class Study(StoredTrials):
         return True
 
     def _end(self, trial: StudyTrial, *, pruned: bool = False, **notes: Any) -> None:
-        self._require_held()
         self.note(trial, **notes)
         self.end(trial, pruned=pruned)
-
-    def _require_held(self) -> None:
-        """Raise StoreError if another driver has taken over the study."""
-        if self.lease is not None:
-            self.lease.require()
 
     def _left(self, met: Mapping[Any, StudyTrial]) -> list[Point] | None:
         """The points without a trial; None if there are too many to list."""

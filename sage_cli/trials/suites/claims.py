@@ -31,9 +31,11 @@ from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import draw_dot_plot
 from sage_cli.reports.published import evaluation_tables, published_scores
 from sage_cli.reports.tables import UNDEFINED, Estimate, Row, Table, columns, to_records
-from sage_cli.trials.suites.declaration import ALPHA, BASE, Claim, Verdict
+from sage_cli.trials.suites.declaration import ALPHA, BASE, Claim, Suite, Verdict
 from sage_cli.trials.suites.names import INITIAL
 from sage_cli.trials.suites.results import MethodResult, Pair, PartResult
+
+UNMEASURED = Estimate(float("nan"))
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class Decided:
     """A claim with its measurement; `k` is the claim's, or the largest measured one.
 
     `about` is what the measurement is about, None without a measurement; `subject` says it in
-    words.
+    words. `own` is the difference of the claim's method from its own `control`, if it has one.
     """
 
     claim: Claim
@@ -52,6 +54,8 @@ class Decided:
     verdict: Verdict
     about: About | None
     subject: str
+    control: str | None = None
+    own: Estimate = UNMEASURED
 
     @property
     def sentence(self) -> str:
@@ -64,7 +68,10 @@ class Decided:
             return f"{a} and {b} {at}: {self.verdict}"
         is_open = self.verdict in (Verdict.OPEN, Verdict.OPEN_MODELS)
         sign = "above" if self.difference.value > 0 else "below"
-        return f"{a} is {'indistinguishable from' if is_open else sign} {b} {at}: {self.difference}"
+        relation = f"{'indistinguishable from' if is_open else sign} {b} {at}: {self.difference}"
+        if self.control in (None, self.claim.a, self.claim.b):
+            return f"{a} is {relation}"
+        return f"{a} is {relation}; less its own control {self.control}: {self.own}"
 
 
 def decide(result: PartResult, by_pair: Mapping[Pair, Mapping[str, Contrast]]) -> list[Decided]:
@@ -77,10 +84,24 @@ def decide(result: PartResult, by_pair: Mapping[Pair, Mapping[str, Contrast]]) -
     adjusted = holm(
         [_p_at(contrast, k) for contrast, k in zip(contrasts, ks, strict=True)]
     ).tolist()
-    return [
+    verdicts = [
         _decided(claim, k, contrast, p_holm, turned=(claim.a, claim.b) not in by_pair)
         for claim, k, contrast, p_holm in zip(claims, ks, contrasts, adjusted, strict=True)
     ]
+    return [_beside_control(verdict, result.suite, by_pair) for verdict in verdicts]
+
+
+def _beside_control(
+    decided: Decided, suite: Suite, by_pair: Mapping[Pair, Mapping[str, Contrast]]
+) -> Decided:
+    """Return a claim with the difference of its method from the method's own control, if any."""
+    claim = decided.claim
+    for label in (claim.a, claim.b):
+        if control := suite.methods[label].control:
+            contrast = _claimed_contrast(replace(claim, a=label, b=control), by_pair)
+            own = UNMEASURED if contrast is None else difference_at(contrast, decided.k)
+            return replace(decided, control=control, own=own)
+    return decided
 
 
 def _p_at(contrast: Contrast | None, k: int) -> float:
@@ -126,7 +147,10 @@ def claims_table(claims: Sequence[Decided], result: PartResult) -> Table:
     """Return a row per claim: verdict, subject, difference, and the published one if any is."""
     published = [_published(decided.claim, result) for decided in claims]
     on_paper = any(isinstance(printed, Estimate) for printed in published)
-    heads = columns("claim, here, about, difference, detectable, p (Holm)")
+    beside = any(decided.control for decided in claims)
+    heads = columns("claim, here, about")
+    heads += columns("less its own control") if beside else ()
+    heads += columns("difference, detectable, p (Holm)")
     rows = []
     for decided, printed in zip(claims, published, strict=True):
         other_k = "" if decided.k == decided.claim.k else f" (here pass@{decided.k})"
@@ -135,6 +159,7 @@ def claims_table(claims: Sequence[Decided], result: PartResult) -> Table:
             decided.claim.text + other_k,
             decided.verdict.value,
             decided.subject,
+            *([decided.own] if beside else []),
             decided.difference,
         )
         rows.append(Row((*verdict, *numbers, *([printed] if on_paper else []))))
@@ -174,6 +199,8 @@ def claim_json(decided: Decided) -> dict[str, Any]:
             f"difference {name}".strip(): value
             for name, value in decided.difference.parts().items()
         },
+        "control": decided.control,
+        **{f"less control {name}".strip(): value for name, value in decided.own.parts().items()},
         "detectable": decided.detectable,
         "p_holm": decided.p_holm,
     }
@@ -248,12 +275,14 @@ def differences(result: PartResult) -> Document:
     tests = sum(int(np.isfinite(contrast.holm_K).sum()) for contrast in family.values())
     tables = {"claims": claims_table(claims, result)} if claims else {}
     if family:
-        tables["differences"] = _table(family, result.ks)
+        tables["differences"] = _table(family, result)
     overall = {
         pair: contrast
         for pair, by in by_pair.items()
         if (contrast := overall_contrast(by)) is not None
     }
+    if (sensitivity := _hindsight(overall, result)).rows:
+        tables["hindsight"] = sensitivity
     return Document(
         name="claims",
         title="Claims, and what was found" if claims else "Differences",
@@ -261,8 +290,10 @@ def differences(result: PartResult) -> Document:
             "claims": [claim_json(claim) for claim in claims],
             "differences": [
                 {"a": a, "b": b, "benchmark": name, **contrast_json(contrast)}
+                | {"own_control": result.suite.methods[a].control == b}
                 for (a, b, name), contrast in family.items()
             ],
+            "hindsight": to_records(sensitivity),
             "rows": [record for table in [*tables.values()][:1] for record in to_records(table)],
         },
         tables=tuple(tables.values()),
@@ -276,6 +307,7 @@ def differences(result: PartResult) -> Document:
             *([f"average: {AVERAGE_NOTE}"] if len(result.benchmarks) > 1 else []),
             *_fragile_notes(family, result.ks),
             *_seeds_note(result),
+            *_control_notes(result),
         ),
     )
 
@@ -319,20 +351,42 @@ def forest_panels(
     return panels
 
 
-def _table(family: Family, ks: Sequence[int]) -> Table:
+def _table(family: Family, result: PartResult) -> Table:
     differences = columns(f"a, b, {DIFFERENCE_COLUMNS}")
     heads = (
         *columns("methods, about, benchmark, k"),
         *(replace(column, part=column.name) for column in differences),
     )
-    table_ks = _shown(ks)
+    table_ks = _shown(result.ks)
     rows = []
     for (a, b, benchmark), contrast in family.items():
+        own = "its own control " if result.suite.methods[a].control == b else ""
         for k in contrast.difference.ks:
             if k in table_ks:
-                name = (f"{a} less {b}", contrast.subject, benchmark, k)
+                name = (f"{a} less {own}{b}", contrast.subject, benchmark, k)
                 rows.append(Row((*name, *cells_at(contrast, k)), section=f"{a} {b}"))
     return Table("Paired differences", heads, tuple(rows))
+
+
+def _hindsight(overall: Mapping[Pair, Contrast], result: PartResult) -> Table:
+    """Return each method with a control less the best of its plain rivals, chosen afterwards."""
+    plain = {
+        method.label
+        for method in result.there
+        if not method.is_base and method.trial.config.guide.name == "none"
+    }
+    rows = []
+    for label in (label for label, method in result.suite.methods.items() if method.control):
+        rivals = {pair: {*pair} - {label} for pair in overall if label in pair}
+        rivals = {pair: rival for pair, rival in rivals.items() if rival <= plain}
+        for k in _shown(result.ks) if len(rivals) > 1 else ():
+            gaps = {pair: difference_at(overall[pair], k) for pair in rivals}
+            gaps = {pair: gap if pair[0] == label else _turned(gap) for pair, gap in gaps.items()}
+            best = min(gaps, key=lambda pair: gaps[pair].value)
+            rows.append(Row((label, k, *rivals[best], len(rivals), gaps[best]), section=label))
+    heads = columns("method, k, best in hindsight, of, difference")
+    notes = ("a line of sensitivity: the rival was chosen by this outcome, so part is luck",)
+    return Table("Sensitivity: less the best rival in hindsight", heads, tuple(rows), notes)
 
 
 def _fragile_notes(family: Family, ks: Sequence[int]) -> list[str]:
@@ -341,6 +395,17 @@ def _fragile_notes(family: Family, ks: Sequence[int]) -> list[str]:
         f"{a} less {b} on {benchmark}: {note}"
         for (a, b, benchmark), contrast in family.items()
         for note in fragile_notes(contrast.difference, ks)
+    ]
+
+
+def _control_notes(result: PartResult) -> list[str]:
+    """Return a note on each method with a guide whose own control the suite lacks."""
+    return [
+        f"{method.label}: the suite has no own control, the same method and anchor without the "
+        "guide, so no difference shows what the guide does"
+        for method in result.methods
+        if method.trial.config.guide.name != "none"
+        and not result.suite.methods[method.label].control
     ]
 
 

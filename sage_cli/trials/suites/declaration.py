@@ -117,6 +117,19 @@ Settings = Annotated[dict[str, Any], AfterValidator(_known)]
 """Settings by dotted key."""
 
 
+class Tuning(Section):
+    """The search for each trained method's settings before its trainings, of one budget for all."""
+
+    space: str
+    """The space, as `sage sweep --space` takes it."""
+    trials: int = Field(8, ge=1)
+    """Points that are tried for each method."""
+    steps: int | None = Field(None, ge=1)
+    """RL steps of a trial; null: the preset's."""
+    objective: str = "pass@1"
+    """The objective on the validation problems, `sweep.benchmark`."""
+
+
 class Method(Section):
     """A labelled configuration: `of` is `base` or ALGORITHM[/GUIDE[/KL]]."""
 
@@ -125,6 +138,11 @@ class Method(Section):
     """Further settings by dotted key."""
     preset: str | None = None
     """The preset that replaces the paper's main preset, and no other."""
+    control: str | None = None
+    """The method that it is compared with first. null: the same method and anchor without the
+    guide, where the suite has one (`with_controls`)."""
+    space: str | None = None
+    """Its own space in the suite's tuning."""
 
     @field_validator("of")
     @classmethod
@@ -177,6 +195,8 @@ class AnalysisOptions(Section):
     """Prefixes of ids."""
     delta: str | None = None
     patterns: Path | None = None
+    alpha: str | None = None
+    survival: bool | None = None
 
 
 class Analysis(Section):
@@ -211,6 +231,8 @@ class Suite(Section):
     """Measure the checkpoints of a training as well."""
     sweep: str | None = None
     """A search space for `sage sweep`."""
+    tune: Tuning | None = None
+    """Search each trained method's settings first."""
     claims: Annotated[tuple[str, ...], BeforeValidator(listed)] = ()
     against: Annotated[tuple[str, ...], BeforeValidator(listed)] = ()
     """Methods with which every trained one is compared besides the claims; costs are compared with
@@ -227,22 +249,31 @@ class Suite(Section):
 
     @property
     def compared(self) -> tuple[tuple[str, str], ...]:
-        """Pairs of methods whose difference is reported: those of claims, then those of `against`.
+        """Pairs of methods whose difference is reported: own controls, claims, then `against`.
 
         A pair is listed once, in the order of its first occurrence.
         """
+        own = ((label, method.control) for label, method in self.methods.items() if method.control)
         trained = [label for label, method in self.methods.items() if not method.is_base]
         beside = ((a, b) for b in self.against for a in trained if a != b)
         claimed = ((claim.a, claim.b) for claim in self.read_claims)
         pairs: dict[frozenset[str], tuple[str, str]] = {}
-        for pair in (*claimed, *beside):
+        for pair in (*own, *claimed, *beside):
             pairs.setdefault(frozenset(pair), pair)
         return tuple(pairs.values())
 
     @model_validator(mode="after")
     def _names_its_own_methods(self) -> Suite:
+        for label, method in self.methods.items():
+            if method.control == label:
+                raise ValueError(f"methods.{label}.control names the method itself")
         labels_by_user = {
             "against": self.against,
+            **{
+                f"methods.{label}.control": (method.control,)
+                for label, method in self.methods.items()
+                if method.control
+            },
             **{f"the claim '{claim.text}'": (claim.a, claim.b) for claim in self.read_claims},
             **{f"the analysis {analysis.name}": analysis.methods for analysis in self.analyses},
         }
@@ -265,6 +296,9 @@ class Suite(Section):
                 f"its methods are {', '.join(self.methods)}",
             )
         left = {label: method for label, method in self.methods.items() if label in labels}
+        for label, method in left.items():
+            if method.control not in left:
+                left[label] = method.model_copy(update={"control": None})
         claims = [claim.text for claim in self.read_claims if {claim.a, claim.b} <= left.keys()]
         return self.model_copy(
             update={
@@ -281,6 +315,7 @@ class Suite(Section):
 _BELOW: Mapping[str, type[BaseModel]] = {
     "methods": Method,
     "protocol": Protocol,
+    "tune": Tuning,
     "analyses": Analysis,
     "options": AnalysisOptions,
 }

@@ -23,7 +23,6 @@ from sage_cli.trials.suites.results import PartResult, write_counts
 from sage_cli.trials.suites.sections import (
     curves,
     measured,
-    power,
     problems,
     published_alone,
     runs,
@@ -150,7 +149,7 @@ def _sections(result: PartResult, analyses: Sequence[Document]) -> list[Document
     if result.there:
         sections.append(curves(result))
     if result.base is not None:
-        sections += [problems(result, result.base), power(result, result.base)]
+        sections.append(problems(result, result.base))
     return [*sections, *analyses, runs(result)]
 
 

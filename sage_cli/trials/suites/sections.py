@@ -7,21 +7,16 @@ from dataclasses import astuple, dataclass, replace
 from functools import partial
 from math import nan
 
-import numpy as np
-
 from sage_cli.metrics import curve, curve_ks, pooled
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.intervals import Resampling
-from sage_cli.metrics.power import CORRELATION, HETEROGENEITY, Design
-from sage_cli.metrics.support import grade_correlation
 from sage_cli.models.planned import state
 from sage_cli.reports.document import Document, Figure
-from sage_cli.reports.evaluation import AVERAGE, evaluation_table, score
 from sage_cli.reports.figures import draw_heat_strip
 from sage_cli.reports.passk import Line, passk_document
-from sage_cli.reports.power_report import Base, Question, power_document
 from sage_cli.reports.provenance import Provenance, grade_notes, record
 from sage_cli.reports.published import evaluation_tables, other_table, published, published_scores
+from sage_cli.reports.scores import AVERAGE, evaluation_table, score
 from sage_cli.reports.tables import Cell, Column, Estimate, Row, Scores, Table, columns, to_records
 from sage_cli.trials.cost import cost
 from sage_cli.trials.suites.results import MethodResult, PartResult
@@ -237,47 +232,6 @@ def _moves(benchmark: str, method: str, before_P: FloatArray, after_P: FloatArra
     rarer = int((after_P < before_P - 0.1).sum())
     oftener = int((after_P > before_P + 0.1).sum())
     return Row((benchmark, method, gained, lost, rarer, oftener))
-
-
-def power(result: PartResult, base: MethodResult) -> Document:
-    """Return the smallest gains that these problems detect, and four times as many.
-
-    It is about a trained model against its base, not about training seeds.
-    """
-    evaluation = base.trial.config.evaluation
-    ks = result.ks if len(result.ks) <= 4 else (result.ks[0], result.ks[-1])
-    bases = []
-    for benchmark in base.benchmarks:
-        counts = pooled(base.side(benchmark).counts)
-        designs = tuple(
-            Design(times * len(counts), evaluation.samples, evaluation.seeds) for times in (1, 4)
-        )
-        together, like = _correlation(result, base, benchmark)
-        question = Question(
-            designs, ks, False, HETEROGENEITY, together, evaluation.confidence, like
-        )
-        bases.append(Base.from_counts(base.label, benchmark, counts, question))
-    return power_document(bases, Provenance())
-
-
-def _correlation(
-    result: PartResult, base: MethodResult, benchmark: str
-) -> tuple[float, str | None]:
-    """Return the mean correlation of the base's grades with the methods', and its source.
-
-    Without paired grades it is the default.
-    """
-    counts = pooled(base.side(benchmark).counts)
-    correlations = [
-        grade_correlation(counts, pooled(run))
-        for method in result.there
-        if method is not base and benchmark in method.benchmarks
-        for run in method.side(benchmark).runs
-    ]
-    defined = [correlation for correlation in correlations if not np.isnan(correlation)]
-    if not defined:
-        return CORRELATION, None
-    return max(float(np.mean(defined)), 0.0), "the methods at hand"
 
 
 def runs(result: PartResult) -> Document:

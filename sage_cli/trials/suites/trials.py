@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 from sage_cli.config.layers import leaves
-from sage_cli.config.load import NOT_READ_BY, changed, load, typed
+from sage_cli.config.load import NOT_READ_BY, OF_RL, changed, load, typed
 from sage_cli.config.schema import SageConfig, unread
 from sage_cli.errors import ConfigurationError
 from sage_cli.reports.series import seeded
@@ -38,6 +38,8 @@ class Overrides:
     """Flags by section, as where tasks run."""
     only: tuple[str, ...] = ()
     """Labels of the methods that are done; () means all."""
+    points: Mapping[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)
+    """Settings that tuning chose, by suite and method."""
 
     def config(
         self,
@@ -85,7 +87,12 @@ def _trial(suite: Suite, label: str, method: Method, overrides: Overrides) -> Tr
         "guide": {"name": choices.get("guide")},
         "anchor": {"kl": choices.get("kl")},
     }
-    sets = [_assignment(key, value) for key, value in {**suite.settings, **method.settings}.items()]
+    settings = {
+        **suite.settings,
+        **method.settings,
+        **overrides.points.get((suite.name, label), {}),
+    }
+    sets = [_assignment(key, value) for key, value in settings.items()]
     plain = overrides.config(preset, flags, sets)
     papers = isinstance(plain.model, PretrainedModel)
     measurement = _measurement(suite, plain, overrides, papers=papers) if suite.measured else {}
@@ -117,6 +124,23 @@ def _trial(suite: Suite, label: str, method: Method, overrides: Overrides) -> Tr
             )
         )
     return Trial(label, {**choices, **method.settings}, tuple(replicates))
+
+
+def with_controls(suite: Suite, trials: Sequence[Trial]) -> Suite:
+    """Return the suite where a guide's control is the first method that equals it otherwise."""
+    plain: dict[str, str] = {}
+    methods = dict(suite.methods)
+    for trial in sorted(trials, key=lambda trial: trial.config.guide.name != "none"):
+        method = methods[trial.label]
+        read = {name: getattr(trial.config, name) for name in OF_RL if name != "guide"}
+        settings = {name: section.determinants() for name, section in read.items()}
+        key = identity_of("control", {**settings, "preset": method.preset})
+        if trial.config.guide.name != "none":
+            control = method.control or plain.get(key)
+            methods[trial.label] = method.model_copy(update={"control": control})
+        elif not trial.is_initial:
+            plain.setdefault(key, trial.label)
+    return suite.model_copy(update={"methods": methods})
 
 
 def _measurement(
@@ -222,7 +246,10 @@ def planned(name: str, overrides: Overrides) -> PlannedSuite:
     """The suite called `name` under these overrides; nothing is loaded or written."""
     suites = [suite.only(overrides.only) for suite in with_included(name)]
     config = overrides.config()
-    parts = [Part(suite, trials_of(suite, overrides)) for suite in suites]
+    trials = [trials_of(suite, overrides) for suite in suites]
+    # a method and its control may be tuned to different settings
+    suites = [with_controls(s, trials_of(s, replace(overrides, points={}))) for s in suites]
+    parts = [Part(*pair) for pair in zip(suites, trials, strict=True)]
     root = (overrides.flags or {}).get("run", {}).get("root")
     tasks = TaskList(config, ("--runs", str(root)) if root else ())
     for part in parts:

@@ -7,7 +7,6 @@ import sys
 import pytest
 
 from sage_cli import open_runs
-from sage_cli.analysis.open_runs import Rows
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.evaluation.benchmarks import grader_for, load_benchmarks
@@ -94,59 +93,7 @@ def test_samples_as_a_table(root):
     assert open_runs(root)["dapo"].samples(samples=1).num_rows == 3
 
 
-def test_a_comparison_has_intervals(two):
-    rows = open_runs(two).compare("22222222", "11111111", "1,2")
-    # pass@1: (2/2 + 1/2 + 0) / 3 = 1/2 and (1/2 + 0 + 0) / 3 = 1/6; pass@2: 2/3 and 1/3
-    found = [[row["k"], row["pass@k of a"], row["pass@k of b"], row["difference"]] for row in rows]
-    assert found == [
-        [1, *map(pytest.approx, (1 / 2, 1 / 6, 1 / 3))],
-        [2, *map(pytest.approx, (2 / 3, 1 / 3, 1 / 3))],
-    ]
-    assert all(row["low"] < row["difference"] < row["high"] for row in rows)
-    assert all(0 < row["p"] <= 1 for row in rows)
-    back = open_runs(two).compare("11111111", "22222222", "1,2")
-    assert back[0]["difference"] == -rows[0]["difference"]
-
-
-def test_runs_of_a_side_are_seeds_of_one_method(two):
-    file = next(two.glob("*22222222")) / "config.json"
-    config = json.loads(file.read_text())
-    file.write_text(json.dumps({**config, "guide": {"name": "none"}}))
-    with pytest.raises(ConfigurationError, match=r"differ in guide\.name"):
-        open_runs(two).compare(["22222222", "11111111"], "11111111")
-
-
-def test_a_comparison_needs_samples(two):
-    with pytest.raises(StoreError, match="fewer than 3 graded samples") as error:
-        open_runs(two).compare("22222222", "11111111", samples=3)
-    assert "sage passk rl-dapo-22222222 --benchmark arithmetic --n 3" in error.value.next_step
-
-
 @pytest.mark.slow
-def test_curves_are_a_picture_that_a_notebook_shows(two, tmp_path):
-    picture = open_runs(two).curves("11111111", "22222222")
-    assert picture._repr_png_().startswith(b"\x89PNG")
-    picture.save(tmp_path / "curves.png")
-    assert (tmp_path / "curves.png").read_bytes() == picture.png
-
-
-def test_runs_show_themselves_in_a_notebook(two):
-    runs = open_runs(two)
-    assert "<td>rl-dapo-22222222</td>" in runs._repr_html_()
-    assert "<td>reward</td><td>0.75</td>" in runs["11111111"]._repr_html_()
-    assert "finished" in runs["11111111"]._repr_html_()
-
-
-def test_html_of_rows_is_escaped_and_short():
-    rows = Rows([{"text": "<b>", "none": None}] * 61)
-    html = rows._repr_html_()
-    assert "<td>&lt;b&gt;</td><td>–</td>" in html
-    assert html.count("<tr>") == 61  # the head and 60 rows
-    assert html.endswith("<p>and 1 more</p>")
-    assert rows.to_arrow().num_rows == 61
-    assert Rows([])._repr_html_() == "<p>no rows</p>"
-
-
 def test_a_data_frame(root):
     frame = open_runs(str(root))["dapo"].counts().to_pandas()
     assert list(frame.columns) == ["run", "benchmark", "seed", "problem", "n", "right"]

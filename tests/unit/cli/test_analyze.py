@@ -190,6 +190,25 @@ def test_perplexity_is_that_of_the_base_and_is_read_once(sage, models, monkeypat
     assert json.loads(sage("perplexity", "--json").stdout)["perplexity"] == found["perplexity"]
 
 
+def test_the_bases_samples_are_read_by_those_whom_an_analysis_names(sage):
+    planned = json.loads(sage("support", "--survival", "--dry-run", "--json").stdout)["stages"][0]
+    assert planned["b reads a on arithmetic"] == "12 of 12 completions to read"
+    assert json.loads(sage("support", "--json").stdout)["survival"] == []  # nobody is asked
+    survived = json.loads(sage("support", "--survival", "--json").stdout)["survival"]
+    assert {row["difference"] for row in survived} == {"b less a"}
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [((), "too few to be weighed: effective sample size"),
+     (("--set", "sampling.temperature=0.5"), "weighs samples of the policy itself"),
+     (("--alpha", "0.9"), "takes numbers above 1")],
+)  # fmt: skip
+def test_samples_that_cannot_be_sharpened_are_refused(sage, more, why):
+    refused = sage("sharpening", *more, code=2).output.replace("│", " ")
+    assert why in " ".join(refused.split())
+
+
 def test_a_reading_that_was_stopped_goes_on_where_it_was(sage, monkeypatch):
     whole = scoring.Forward.scores
     seen = []

@@ -42,7 +42,8 @@ def test_list_says_what_is_here_without_asking_the_hub(type_):
     assert (found["arithmetic"]["where"], found["arithmetic"]["problems"]) == ("generated", 200)
     assert {name: source["expected"] for name, source in found.items() if source["expected"]} == {
         "aime24": 30, "aime25": 30, "aime": 60, "amc23": 40, "math500": 500, "math500-l5": 134,
-        "minerva": 272, "gsm8k": 1319, "dapo-math-dev": 100,
+        "minerva": 272, "gsm8k": 1319, "dapo-math-dev": 100, "aime26": 30, "hmmt25-feb": 30,
+        "hmmt25-nov": 30, "hmmt25": 60, "olympiadbench": 581,
     }  # fmt: skip
     assert "amc23" in type_("list").output
 

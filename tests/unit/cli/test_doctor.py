@@ -15,7 +15,7 @@ from sage_cli.models.scratch import character_tokenizer, save_scratch
 from sage_cli.problems.problem import Problem
 from sage_cli.settings.judge_names import any_of
 from sage_cli.settings.sections.model import ScratchModel
-from sage_cli.store import manifest, mirrors
+from sage_cli.store import mirrors
 from sage_cli.trials.executors import build
 
 QUICK = ("--set", "evaluation.limit=3", "--set", "data.rl.limit=5")
@@ -72,7 +72,7 @@ def test_its_json_has_every_check(sage):
     said = json.loads(sage("doctor", *QUICK, "--json").stdout)
     assert (said["can_run"], said["configuration"]) == (True, "tiny")
     names = [one["check"] for one in said["checks"]]
-    assert {"versions", "runs folder", "device", "model", "prompt template"} <= set(names)
+    assert {"runs folder", "device", "model", "prompt template"} <= set(names)
     assert not any(one["obstacle"] for one in said["checks"])
 
 
@@ -124,15 +124,6 @@ def test_packages_that_settings_need(sage, without, module, package, sets):
     assert "✗ packages" in typed.words
     assert package in typed.words
     assert "pip install" in typed.words
-
-
-def test_untested_versions_are_told_and_stop_nothing(sage, monkeypatch):
-    monkeypatch.setattr(manifest, "requires", lambda _: ["numpy==0.1", "no-such-thing>=1"])
-    typed = sage("doctor", *QUICK)
-    assert typed.code == 0
-    assert "! versions numpy" in typed.words
-    assert "(tested: ==0.1)" in typed.words
-    assert "no-such-thing is missing (tested: >=1)" in typed.words
 
 
 PROBLEMS = [Problem("a", "toy", "1+1=?", "2"), Problem("b", "toy", "12*12=?", "144")]

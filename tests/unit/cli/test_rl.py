@@ -95,7 +95,7 @@ def test_the_command_that_trains_the_base(options, expected):
 @pytest.fixture
 def any_tokenizer(monkeypatch):
     """Policies whose folders hold no tokenizer, where no training reads it."""
-    monkeypatch.setattr(f"{RL}.refuse_unfit_tokenizer", lambda _: None)
+    monkeypatch.setattr(f"{RL}.refuse_unfit_tokenizer", lambda *_, **__: None)
 
 
 def finish(run, weights="w"):

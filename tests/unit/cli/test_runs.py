@@ -1,4 +1,4 @@
-"""What `sage runs list --columns` and `runs diff` say of runs."""
+"""What `sage runs list --columns` says of runs."""
 
 from __future__ import annotations
 
@@ -105,30 +105,6 @@ def test_an_unknown_setting_is_refused(sage, made, words, said):
     assert said in typed.words
 
 
-def test_runs_diff(sage, made):
-    plain, branch = made
-    said = json.loads(sage("runs", "diff", plain.id, branch.id, "--json").stdout)
-    assert said["settings"] == {
-        "guide.name": ["none", "branch"],
-        "guide.tau": [None, 1.2],
-        "rl.learning_rate": [1e-5, 2e-5],
-    }
-    assert said["figures"]["reward"] == [0.25, 0.5]
-    assert said["figures"]["pass@1 on amc23"] == [None, 0.375]
-    assert "guide.name none branch" in sage("runs", "diff", plain.id, branch.id).words
-    typed = sage("runs", "diff", branch.id, "branch")
-    assert (typed.code, "are one run" in typed.words) == (2, True)
-
-
-def test_a_base_and_a_policy_are_compared_by_what_both_have_settings_of(sage, made):
-    base = Runs(made[0].folder.parent).at("sft", "base", "3" * 8)
-    with base.recording({"sft": {"steps": 5}}, kind="sft", parent=None, seed=7, template="0"):
-        pass
-    said = sage("runs", "diff", base.id, made[1].id).words
-    assert "only one of them has settings of guide, rl, sft" in said
-    assert "guide.tau" not in said
-
-
 def test_the_list_parses_the_last_record_of_each_run_alone(sage, made, monkeypatch, caplog):
     def whole(_):
         raise AssertionError("all records were parsed for one step")
@@ -153,5 +129,5 @@ def test_a_run_without_its_configuration_costs_its_settings_alone(sage, made):
         {"id": plain.id, "rl.learning_rate": "", "reward": "0.25"},
         {"id": branch.id, "rl.learning_rate": "2e-05", "reward": "0.5"},
     ]
-    for words in (("list",), ("show", plain.id), ("diff", plain.id, branch.id)):
+    for words in (("list",), ("show", plain.id)):
         assert sage("runs", *words).code == 0

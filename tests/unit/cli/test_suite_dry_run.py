@@ -22,7 +22,11 @@ def test_methods_that_are_the_same_here_are_named(tmp_path: Path) -> None:
     ]
 
 
-def test_methods_that_differ_are_not(tmp_path: Path) -> None:
+def test_methods_that_differ_are_not_and_own_controls_are_named(tmp_path: Path) -> None:
+    controls = [one for one in noted("table1", tmp_path) if "own control" in one]
+    assert controls == [
+        f"table1: grpo-{guide}'s own control is grpo" for guide in ("random", "token", "branch")
+    ]
     assert not [one for one in noted("table1", tmp_path) if "run once" in one]
 
 

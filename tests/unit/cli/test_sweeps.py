@@ -12,7 +12,7 @@ import pytest
 from sweep_cells import BOTH, GRID, at, done
 from sweep_folder import TRIALS, sweep_folder
 
-from sage_cli.store.files import read_object, write_json, write_object
+from sage_cli.store.files import write_json
 from sage_cli.store.locks import driver
 
 
@@ -123,20 +123,6 @@ def test_a_sweep_without_results_has_no_best(sweeps, tmp_path):
     assert "sage sweep --config" in typed.words
 
 
-def test_show_has_the_importance_of_the_parameters(sweeps, folder):
-    file = folder / "sweep.json"
-    report = read_object(file, "")
-    assert "importance of the parameters" not in sweeps("show", "0123").words
-    effect = {"share": 0.75, "low": 0.5, "high": 0.9, "p": 0.01}
-    known = {"pass@1": {"tau": effect, "rho": {**effect, "share": 0.0, "low": 0.0, "p": 0.4}}}
-    write_object(file, report | {"importances": known})
-    words = sweeps("show", "0123").words
-    assert "tau 0.750 [0.500, 0.900] 0.010 seen" in words
-    assert "rho 0.000 [0.000, 0.900] 0.400 no effect seen" in words
-    shown = json.loads(sweeps("show", "0123", "--json").stdout)
-    assert shown["report"]["importances"] == known
-
-
 def test_pictures_are_written_beside_the_sweep_or_where_they_are_wanted(sweeps, folder, tmp_path):
     assert sweeps("pictures", "0123").code == 0
     stems = {"history", "slices", "contours", "parallel", "importances"}
@@ -198,17 +184,6 @@ def test_remove_is_refused_while_somebody_drives(sweeps, folder):
     assert f"driven by {who}" in typed.words
     assert "sage sweep cancel" in typed.words
     assert (folder / "state.json").is_file()
-
-
-def test_remove_takes_the_study_out_of_a_database_and_leaves_the_others(sweeps, tmp_path):
-    import optuna
-
-    url = f"sqlite:///{tmp_path / 'studies.db'}"
-    for name in ("mine/0", "mine/1", "mine-too/0"):
-        optuna.create_study(study_name=name, storage=url)
-    sweep_folder(tmp_path / "runs", "mine", storage=url)
-    assert sweeps("remove", "mine", "--yes", "--json").code == 0
-    assert optuna.get_all_study_names(url) == ["mine-too/0"]
 
 
 def test_a_mistyped_name_is_answered_with_the_nearest(sweeps, folder, tmp_path):

@@ -1,4 +1,4 @@
-"""`sage samples show RUN --training` and `sage grade RUN --training`, as typed."""
+"""`sage samples show RUN --training`, as typed."""
 
 from __future__ import annotations
 
@@ -60,23 +60,13 @@ def test_completions_of_a_step_and_a_grade(type_):
     assert "3*4=?" in shown
 
 
-def test_another_judge_pays_otherwise(type_):
-    done = type_("grade", "kept", "--training")
-    assert done.exit_code == 0, done.output
-    assert "1 of 4 are paid otherwise (25.00%)" in done.output
-    assert "step 1, completion 1: math, strict wrong, in training right" in done.output
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (("samples", "show", "bare", "--training"), "rl-bare has not kept the completions"),
-        (("grade", "bare", "--training"), "rl-bare has not kept the completions"),
         (("samples", "show", "kept", "--step", "1"), "--step is of a training"),
         (("samples", "show", "kept", "--training", "--step", "9"), "none of the 4 completions"),
         (("samples", "show", "kept", "--training", "--grade", "good"), "there is no grade 'good'"),
-        (("grade", "kept", "--training", "--mode", "both"), "--training takes one mode"),
-        (("grade", "other", "--training"), "no run 'other'"),
     ],
 )
 def test_mistakes_are_panels(type_, words, message):

@@ -44,7 +44,7 @@ def test_one_setting_is_found_as_among_all():
         assert found.key == key
         for said in ("integer", "cosmetic", "open"):
             assert getattr(found, said) == getattr(listed, said), key
-    assert setting("data.generators.mine.size").key == "data.generators"  # open to plug-ins
+    assert setting("sampling.vllm.swap_space").key == "sampling.vllm"  # open to vLLM's
     for unknown in ("rl", "rl.tau", "rl.steps.more", "steps", "guide.epsilon_high"):
         assert setting(unknown) is None, unknown
     assert set(settings_of(["guide"])) == {key for key in settings() if key.startswith("guide.")}

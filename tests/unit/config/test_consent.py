@@ -32,7 +32,7 @@ EVIL = {
         "vllm": {"tensor_parallel_size": 2, "kv_ip": "evil"},
     },
     "rollout": {"backend": "vllm", "vllm": {"mode": "server", "server_url": "http://evil:2"}},
-    "sweep": {"storage": "postgresql://evil/x", "trials": 4},
+    "sweep": {"trials": 4},
     "executor": {
         "name": "slurm",
         "address": "evil:3",
@@ -76,7 +76,6 @@ def test_the_words_of_its_services_say_them_again():
         "executor.name=slurm",
         "executor.setup=[module load cuda]",
         "executor.lines={constraint: h100}",
-        "sweep.storage=postgresql://ann@mine/x",
         "sampling.vllm={max_model_len: 99, swap_space: 4}",
     ]
     config = load(sets=typed).config
@@ -101,6 +100,13 @@ def test_settings_of_another_version_are_named_as_such(stored, setting):
     with pytest.raises(ConfigurationError, match=f"another version of sage.*{setting}") as old:
         load(stored=stored)
     assert "runs/ID/model" in old.value.next_step
+
+
+def test_settings_of_another_version_that_were_off_say_nothing():
+    stored = {"sweep": {"storage": None, "trials": 4}, "data": {"generators": {}}}
+    assert load(stored=stored).config.sweep.trials == 4
+    with pytest.raises(ConfigurationError, match=r"another version.*sampling\.data_parallel"):
+        load(stored={"sampling": {"data_parallel": 2}})
 
 
 def test_a_typed_mistake_over_a_stored_configuration_is_the_typists():

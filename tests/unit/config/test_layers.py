@@ -169,7 +169,6 @@ def test_a_stored_configuration_may_name_a_plugin_that_is_not_installed():
     stored["guide"] = {"name": "theirs", "strength": 1, "q_min": 0.6, "q_max": 1.4}
     stored["rl"] |= {"algo": "theirs", "strength": 3}
     stored["sampling"] |= {"backend": "theirs", "options": {"beam": 3}}
-    stored["data"] |= {"generators": {"theirs": {"largest": 3}}}
     assert load(stored=stored).config.guide.name == "theirs"
     # other settings of one's own change nothing about that, not even another plug-in's name
     for more in ("sampling.temperature=0.5", "guide.strength=2", "data.rl.limit=3"):
@@ -182,7 +181,6 @@ def test_a_stored_configuration_may_name_a_plugin_that_is_not_installed():
         ("guide.name=theirs", "guide.name is 'theirs'"),
         ("rl.algo=theirs", "rl.algo is 'theirs'; it can be 80-20"),
         ("sampling.backend=theirs", "unknown sampler 'theirs'"),
-        ("data.generators.theirs.largest=4", "registers a generator 'theirs'"),
     ):
         for given in (None, stored):
             with pytest.raises(ConfigurationError, match=said):

@@ -2,7 +2,9 @@
 
 import pytest
 
+from sage_cli.config.catalogue import settings
 from sage_cli.config.load import load
+from sage_cli.config.mistakes import ELSEWHERE, named_elsewhere
 from sage_cli.errors import ConfigurationError
 
 GUIDED = {"guide": {"name": "branch"}}
@@ -39,10 +41,31 @@ def complaint(*arguments, **named):
         ("rl.learning_rate=.nan", "rl.learning_rate is nan: input should be a finite number"),
         ("rl.algo=[dapo]", "rl.algo is '['dapo']'; it can be 80-20"),
         ("rl.zzz=1", "rl has no 'zzz'; it has algo, compat, steps,"),
+        (
+            "rl.num_generations=4",
+            "rl has no 'num_generations': it is rl.rollouts_per_prompt here",
+        ),
     ],
 )
 def test_one_sentence_with_what_was_probably_meant(setting, said):
     assert said in complaint(sets=[setting]).cause
+
+
+@pytest.mark.parametrize(
+    ("option", "typed"),
+    [
+        ("--learning_rate", "--lr"),
+        ("--learning-rate", "--lr"),
+        ("--num_generations", "--set rl.rollouts_per_prompt=..."),
+        ("--foo", None),
+    ],
+)
+def test_options_of_other_programs_have_a_name_here(option, typed):
+    assert named_elsewhere(option) == typed
+
+
+def test_every_name_from_elsewhere_is_a_setting():
+    assert set(ELSEWHERE.values()) <= set(settings())
 
 
 def test_all_problems_at_once_in_the_schemas_order():

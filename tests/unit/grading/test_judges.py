@@ -10,8 +10,9 @@ import pytest
 from sage_cli.errors import ConfigurationError
 from sage_cli.grading import Grade, Grader
 from sage_cli.grading.grader import check_golds
-from sage_cli.grading.grades import is_judged, status_of
-from sage_cli.grading.judges import Roles
+from sage_cli.grading.grades import status_of
+from sage_cli.grading.judges import Roles, find_judge
+from sage_cli.settings.judge_names import BUILT_IN_JUDGES, MODES
 
 GOLD = "Ann is a knight, Bob is a knave, and Zoe is a knave."
 
@@ -222,5 +223,11 @@ def test_a_share_is_right_where_it_is_one():
     assert [status_of(one) for one in (1.0, 0.999, 0.0, "timeout")] == [
         "right", "wrong", "wrong", "timeout",
     ]  # fmt: skip
-    yes, no = (0, 0.5, 1, "right"), (-0.1, 1.1, float("nan"), "yes", None)
-    assert [is_judged(one) for one in (*yes, *no)] == [True] * 4 + [False] * 5
+
+
+def test_every_judge_is_found_in_every_mode():
+    """Math is judged differently in the two modes, roles alike."""
+    judges = [find_judge(name, mode) for name in BUILT_IN_JUDGES for mode in MODES]
+    assert [type(judge).__name__ for judge in judges] == [
+        "StrictMath", "PlainMathVerify", "Roles", "Roles",
+    ]  # fmt: skip

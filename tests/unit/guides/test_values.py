@@ -2,11 +2,12 @@
 
 import json
 import math
+from hashlib import blake2b
 
 import pytest
 import torch
 
-from sage_cli.guides import BranchGuide, RandomGuide, Signals, TokenGuide
+from sage_cli.guides import BranchGuide, RandomGuide, ShuffledGuide, Signals, TokenGuide
 from sage_cli.guides.annealed import cosine_cycles, to_normal
 
 
@@ -81,6 +82,27 @@ def test_noise_changes_with_step_seed_and_row():
     drawn.append(RandomGuide(epsilon=(1.0, 1.0), seed=1).log_q(batch, 0))
     rows = torch.cat(drawn)
     assert len({tuple(row.tolist()) for row in rows}) == 9
+
+
+def splitmix64(seed: int, number: int) -> int:
+    """Fig. 17 of Steele, Lea and Flood (2014), in Python's unbounded integers."""
+    z = (seed + (number + 1) * 0x9E3779B97F4A7C15) % 2**64
+    z = ((z ^ z >> 30) * 0xBF58476D1CE4E5B9) % 2**64
+    z = ((z ^ z >> 27) * 0x94D049BB133111EB) % 2**64
+    return z ^ z >> 31
+
+
+def test_noise_is_a_stream_of_the_key_for_each_row_and_part_of_identities():
+    ones = torch.ones(2, 3)
+    found_2BT = RandomGuide(seed=5).noise(
+        Signals(ones.double(), ones, ones, torch.tensor([7, 1])), 9
+    )
+    key = int.from_bytes(blake2b(b"(5, 9)", digest_size=8).digest(), "little")
+    for b, row in enumerate((7, 1)):
+        stream = [splitmix64(splitmix64(key, row), i) // 2**11 / 2**53 for i in range(6)]
+        assert found_2BT[:, b].T.flatten().tolist() == stream
+    for guide in (RandomGuide(), TokenGuide(), ShuffledGuide()):
+        assert guide.determinants()["noise"] == "splitmix64"
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

@@ -10,6 +10,7 @@ from sage_cli.metrics.equal_accuracy import (
     EqualAccuracy,
     NotReached,
     Points,
+    best_temperatures,
     equal_accuracy,
     gap_over_temperatures,
 )
@@ -53,7 +54,7 @@ def test_equal_policies_are_compared_where_they_are() -> None:
 def test_a_pass_at_1_that_is_never_reached_is_named() -> None:
     high = curve([0.9, 0.8, 0.7], [0.95, 0.95, 0.95])
     found = equal_accuracy(curve(*BROAD), high, TEMPERATURES, 0, HOW)
-    assert found == NotReached("no temperature reaches it")
+    assert found == NotReached("no point of a curve reaches it")
 
 
 def test_resamples_that_do_not_reach_it_are_counted_and_too_many_refused() -> None:
@@ -141,3 +142,34 @@ def test_between_the_first_temperatures_the_place_is_interpolated_too() -> None:
     assert found.place_R == pytest.approx(1 + 5 / 12)
     late = np.array([[0.5, 0.4, 0.3]]), np.array([[0.9, 0.9, 0.9]])
     assert np.isnan(gap_over_temperatures(policy, late, at=2).difference_R).all()
+
+
+def test_a_third_policys_pass_at_1_is_a_target_of_its_own() -> None:
+    """Its mean is resampled with the problems: problems that vary there widen the interval."""
+    both = curve(*SHARP), curve(*BROAD, shift=0.02)
+    flat, varied = (
+        equal_accuracy(*both, TEMPERATURES, 0, HOW, np.array(third))
+        for third in ([0.25] * 5, [0.22, 0.235, 0.25, 0.265, 0.28])
+    )
+    for gap in (flat, varied):
+        assert isinstance(gap, EqualAccuracy)
+        # .25 is 3/4 of .4 to .2: .875; 1/4 of .3 to .1: .87 + .25 x .05 = .8825
+        assert (gap.accuracy, gap.difference) == pytest.approx((0.25, 0.875 - 0.8825))
+        assert (gap.at, gap.other_at) == pytest.approx((1.35, 1.25))
+    assert flat.high - flat.low == pytest.approx(0)
+    assert varied.high - varied.low > 0.001
+
+
+def test_at_best_temperatures_each_side_is_taken_at_its_own() -> None:
+    generator = np.random.default_rng(3)
+    noise_P1 = generator.normal(0, 0.1, (40, 1))
+    flat_PT = np.tile(SHARP[0], (40, 1))
+    policy = Points(flat_PT, np.tile([0.5, 0.6, 0.4], (40, 1)) + noise_P1)
+    other = Points(flat_PT, np.tile([0.3, 0.4, 0.45], (40, 1)))
+    gap = best_temperatures(policy, other, TEMPERATURES, HOW)
+    assert isinstance(gap, EqualAccuracy)
+    assert (gap.at, gap.other_at, gap.unreached) == (1.2, 1.4, 0)
+    assert np.isnan(gap.accuracy)
+    assert gap.difference == pytest.approx(0.6 - 0.45 + noise_P1.mean())
+    # at fixed temperatures it is a mean of 40 differences: 2 x .1 / sqrt(40) = .032 to either side
+    assert (gap.high - gap.low) / 2 == pytest.approx(0.032, abs=0.01)

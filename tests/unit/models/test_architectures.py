@@ -167,14 +167,20 @@ def test_facts_are_those_of_the_text_model(tmp_path: Path):
     assert facts_of_folder(tmp_path / "images")["vocab_size"] == len(TOKENIZER)
 
 
-@pytest.mark.parametrize("named", ["model-q4.gguf", "folder/model-q4.gguf", "folder"])
+@pytest.mark.parametrize(
+    ("named", "file"),
+    [
+        ("model-q4.gguf", "model-q4.gguf"), ("folder/model-q4.gguf", "folder/model-q4.gguf"),
+        ("folder", "folder/model-q4.gguf"), ("org/Model-1B-GGUF", "FILE.gguf"),
+    ],
+)  # fmt: skip
 def test_a_gguf_file_is_told_how_to_become_a_folder(
-    named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    named: str, file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()
-    for file in (tmp_path / "model-q4.gguf", tmp_path / "folder" / "model-q4.gguf"):
-        file.write_bytes(b"GGUF")
+    for path in (tmp_path / "model-q4.gguf", tmp_path / "folder" / "model-q4.gguf"):
+        path.write_bytes(b"GGUF")
     asked: tuple[Callable[[], Any], ...] = (
         lambda: named_policy(named, Runs(tmp_path)),
         lambda: require_model(named),
@@ -182,4 +188,4 @@ def test_a_gguf_file_is_told_how_to_become_a_folder(
     for ask in asked:
         with pytest.raises(DataError, match="GGUF") as refusal:
             ask()
-        assert "gguf_file=NAME" in str(refusal.value.next_step)
+        assert f"sage_cli.models.from_gguf {file} FOLDER" in str(refusal.value.next_step)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +13,12 @@ import pytest
 from peft import LoraConfig, get_peft_model
 from shown_runs import stored_run
 
-from sage_cli.cli.training_run import RlTraining, tags
+from sage_cli.cli.training_run import RlTraining, SftTraining, tags
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError
 from sage_cli.models.compatibility import (
     method_settings,
+    own_control_note,
     refuse_several_methods,
     refuse_unfit_start,
     refuse_unfit_tokenizer,
@@ -131,36 +134,66 @@ def test_an_adapter_of_another_model_of_the_hub(run, tmp_path):
     assert "kind pretrained and scratch" in refusal(Policy(str(adapter)), config())
 
 
-def unfit(policy):
-    with pytest.raises(ConfigurationError) as caught:
-        refuse_unfit_tokenizer(policy)
-    return caught.value.cause
+def _image_token(tokenizer):
+    tokenizer.add_special_tokens({"additional_special_tokens": ["<image>"]})
 
 
-def test_the_tokenizer_of_a_larger_vocabulary(run, tmp_path):
+def _prompted_token(tokenizer):
+    _image_token(tokenizer)
+    tokenizer.chat_template = "<image>{{ messages[0].content }}"
+
+
+UNFIT = "the tokenizer of copied has {} entries, and its model 101"
+
+
+@pytest.mark.parametrize("by", ["files", "library", "dry run"])
+@pytest.mark.parametrize(
+    ("enlarge", "settings", "expected"),
+    [
+        (lambda _: None, {}, None),
+        (lambda t: t.add_tokens([f"<extra{n}>" for n in range(5)]), {}, UNFIT.format(106)),
+        (_image_token, {}, None),  # as Gemma 3's models of text have one
+        (_prompted_token, {}, UNFIT.format(102)),
+        (_image_token, {"pad_token": "<image>"}, UNFIT.format(102)),
+        (lambda _: None, {"pad_token": "[PAD]"}, UNFIT.format(102)),
+        (lambda _: None, {"eos_token": None}, "no end-of-sequence token"),
+    ],
+)
+def test_a_tokenizer_that_its_model_cannot_follow(run, tmp_path, by, enlarge, settings, expected):
     copied = shutil.copytree(run.model, tmp_path / "copied")
     tokenizer = load_tokenizer(copied)
-    tokenizer.add_tokens([f"<extra{number}>" for number in range(5)])
+    enlarge(tokenizer)
     tokenizer.save_pretrained(copied)
-    said = unfit(Policy(str(copied)))
-    assert "the tokenizer of copied has 106 entries, and its model 101" in said
-    # an adapter that brings embeddings of that size fits
-    model = load_model(run.model)
-    model.resize_token_embeddings(106)
-    model.name_or_path = str(run.model)
+    file = copied / "tokenizer_config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | settings))
+    starts = {
+        "files": partial(refuse_unfit_tokenizer, planned=True),
+        "library": refuse_unfit_tokenizer,
+    }
+    sets = ["model.kind=pretrained", f"model.path={copied}", f"run.root={tmp_path}"]
+    pretrained = load(sets=sets).config
+
+    def start():
+        if by in starts:
+            starts[by](Policy(str(copied)))
+        else:
+            RlTraining.of(pretrained, init=str(copied)).start.describe()
+            SftTraining.of(pretrained).describe()
+
+    with nullcontext() if expected is None else pytest.raises(ConfigurationError, match=expected):
+        start()
+
+
+def test_an_adapter_that_brings_embeddings_of_its_tokenizers_size(run, tmp_path):
+    model, tokenizer = load_model(run.model), load_tokenizer(run.model)
+    tokenizer.add_tokens([f"<extra{number}>" for number in range(5)])
+    model.resize_token_embeddings(len(tokenizer))
     resized = get_peft_model(model, LoraConfig(target_modules=["q_proj"], task_type="CAUSAL_LM"))
     resized.save_pretrained(tmp_path / "adapter")
     tokenizer.save_pretrained(tmp_path / "adapter")
-    refuse_unfit_tokenizer(Policy(str(tmp_path / "adapter")))
+    for planned in (False, True):
+        refuse_unfit_tokenizer(Policy(str(tmp_path / "adapter")), planned=planned)
     assert len(load_model(tmp_path / "adapter").get_input_embeddings().weight) == 106
-
-
-def test_a_tokenizer_that_ends_no_text(run, tmp_path):
-    copied = shutil.copytree(run.model, tmp_path / "copied")
-    refuse_unfit_tokenizer(Policy(str(copied)))
-    file = copied / "tokenizer_config.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | {"eos_token": None}))
-    assert "no end-of-sequence token" in unfit(Policy(str(copied)))
 
 
 def test_rl_refuses_before_it_writes(run, runs):
@@ -239,3 +272,34 @@ def test_a_model_without_settings_is_passed_over_and_named(tmp_path: Path) -> No
     sides = [run, Policy("org/model")], [Policy("org/other")]
     refuse_several_methods(*sides, Runs(tmp_path))
     assert [unchecked(side, Runs(tmp_path)) for side in sides] == [["model"], []]
+
+
+PLAIN = {"anchor": {"kl": "reverse", "beta": 0.1}, "guide": {"name": "none"}}
+OTHER_BETA = {"anchor": {"kl": "reverse", "beta": 0.2}, "guide": {"name": "none"}}
+GUIDED = {"anchor": {"kl": "reverse", "beta": 0.1}, "guide": {"name": "branch", "tau": 1}}
+
+
+@pytest.mark.parametrize(
+    ("stored", "compared", "note"),
+    [
+        ([PLAIN], PLAIN, "{2} is {1}'s own control"),
+        ([PLAIN], OTHER_BETA, "`sage compare {1} {2}` comes first"),
+        ([], OTHER_BETA, "no run of it is here"),
+        ([PLAIN], "initial policy", "`sage compare {1} {2}` comes first"),
+        ([GUIDED], "initial policy", "no run of it is here"),
+    ],
+)
+def test_a_comparison_says_whether_it_is_with_the_own_control(
+    tmp_path: Path, stored: list[dict[str, Any]], compared: Any, note: str
+) -> None:
+    parent = start_one_method(tmp_path, "a")
+    guided = trained(tmp_path, "1", parent, **GUIDED)
+    policies = {str(told): trained(tmp_path, "2", parent, **told) for told in stored}
+    if compared == "initial policy":
+        opposite = Policy.of_run(parent)
+    else:
+        opposite = policies.get(str(compared)) or trained(tmp_path, "3", parent, **compared)
+    (sentence,) = own_control_note([guided], [opposite], Runs(tmp_path))
+    assert note.format("", guided.label, "rl-dapo-22222222") in sentence
+    if compared != "initial policy":  # without a guide there is nothing to say
+        assert own_control_note([opposite], [guided], Runs(tmp_path)) == []

@@ -45,7 +45,7 @@ def demonstrations(data, **sft):
     [
         ("arithmetic", {"arithmetic": {"held_out": 61}}),
         ("arithmetic-dev", {"arithmetic": {"seed": 1}}),
-        ("kk-generated", {"knights_knaves": {"variant": "flip"}}),
+        ("kk-generated", {"knights_knaves": {"seed": 1}}),
     ],
 )
 def test_problems_that_are_made_depend_on_their_settings(name, change):
@@ -75,7 +75,7 @@ def test_problems_that_are_made_depend_on_their_settings(name, change):
             "kk-generated:people=2+3:per_size=4",
         ),
         ("kk-generated:people=3", {}, "kk-generated:people=3"),
-        ("kk-generated:variant=flip:seed=-1", {}, "kk-generated:seed=-1:variant=flip"),
+        ("kk-generated:seed=-1:per_size=4", {}, "kk-generated:per_size=4:seed=-1"),
         ("gsm8k", {}, "gsm8k"),
         ("mine.jsonl", {}, "mine.jsonl"),
     ],

@@ -11,7 +11,6 @@ from sage_cli.problems.problem import Problem
 from sage_cli.settings.sections.data import (
     ArithmeticSection,
     DataSection,
-    KnightsKnavesSection,
     SourceSection,
 )
 from sage_cli.settings.sections.training import SftSection
@@ -52,22 +51,6 @@ def demonstrations(data, name, steps, batch_size):
 )
 def test_products_and_puzzles(data, name, expected):
     assert pin(load_problems(name, data)) == expected
-
-
-@pytest.mark.parametrize(
-    ("variant", "expected"),
-    [
-        ("statement", "0607b8330c937b02"),
-        ("leaf", "3019980bec7dccca"),
-        ("names", "17a98abbdc007bd5"),
-        ("roles", "bde6443c47583511"),
-        ("flip", "87dafe1455938e8b"),
-        ("order", "8072b6d1626bb3ad"),
-    ],
-)
-def test_perturbed_puzzles(variant, expected):
-    section = KnightsKnavesSection(per_size=4, seed=3, variant=variant)
-    assert pin(load_problems("kk-generated", DataSection(knights_knaves=section))) == expected
 
 
 def test_worked_products():

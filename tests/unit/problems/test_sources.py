@@ -18,7 +18,7 @@ from sage_cli.problems.load import (
     training_identity,
 )
 from sage_cli.problems.problem import problem_id
-from sage_cli.problems.registry import _SHIPPED, data_set, members
+from sage_cli.problems.registry import ENTRIES, data_set, members
 from sage_cli.problems.rows import DataSet
 from sage_cli.problems.sources import open_source, read_hub
 from sage_cli.settings.sections.data import DataSection
@@ -61,7 +61,7 @@ def test_rows_of_all_splits_with_the_commit_that_was_read(on_disk, monkeypatch):
 
 def test_another_split_is_read_with_the_same_columns(on_disk, monkeypatch, tmp_path):
     monkeypatch.setattr(HfApi, "dataset_info", lambda *_, **__: SimpleNamespace(sha=COMMIT))
-    monkeypatch.setitem(_SHIPPED, "svamp", on_disk)
+    monkeypatch.setitem(ENTRIES, "svamp", on_disk)
     (tmp_path / "train").mkdir()
     (tmp_path / "train/svamp.jsonl").write_text("{}")  # a local copy is of the declared splits
     data = DataSection(root=tmp_path, rl={"name": "svamp", "split": "test"})
@@ -111,9 +111,9 @@ def test_out_of_reach_names_the_file_and_the_folder(tmp_path, monkeypatch):
 
 
 def test_a_setting_pins_a_data_set_and_each_part_of_it(on_disk, monkeypatch):
-    monkeypatch.setitem(_SHIPPED, "svamp", on_disk)
+    monkeypatch.setitem(ENTRIES, "svamp", on_disk)
     part = replace(on_disk, name="svamp-part", part_of="svamp")
-    monkeypatch.setitem(_SHIPPED, "svamp-part", part)
+    monkeypatch.setitem(ENTRIES, "svamp-part", part)
     other = COMMIT[::-1]
 
     def commit(name, revisions):
@@ -144,7 +144,7 @@ def test_only_data_sets_have_revisions(name):
 
 
 def test_every_published_data_set_but_one_is_pinned_to_a_commit():
-    sets = [entry for entry in _SHIPPED.values() if isinstance(entry, DataSet)]
+    sets = [entry for entry in ENTRIES.values() if isinstance(entry, DataSet)]
     loose = [one.name for one in sets if not re.fullmatch("[0-9a-f]{40}", one.revision or "")]
     assert loose == ["openmathreasoning-mini"]
 

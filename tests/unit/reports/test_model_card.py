@@ -1,8 +1,7 @@
-"""An exported folder says where it is from, how it was measured, and how lm-eval measures it."""
+"""An exported folder says where it is from and how it was measured."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,7 +9,7 @@ import numpy as np
 import pytest
 import yaml
 
-from sage_cli.cli.export import export, lm_eval_task, push, require_hub_name
+from sage_cli.cli.export import export, push, require_hub_name
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.evaluation.evaluate import Evaluation
@@ -92,7 +91,6 @@ def test_an_export_has_a_card_and_says_that_nothing_was_measured(
     card = (tmp_path / "out/README.md").read_text()
     assert "| training seed | 5 |" in card
     assert "Not measured." in card
-    assert not (tmp_path / "out/lm_eval").exists()
 
 
 def test_a_card_names_own_functions_and_no_local_folder_as_base(tmp_path: Path) -> None:
@@ -134,42 +132,6 @@ def test_grades_of_an_own_judge_need_its_name(root: Path, tmp_path: Path) -> Non
     assert "Not measured." in (tmp_path / "out/README.md").read_text()
     export("sft-toy", tmp_path / "two", root, Silent(), sets=[f"grading.judge={judge}"])
     assert "2 problems, 2 samples each" in (tmp_path / "two/README.md").read_text()
-
-
-def test_a_task_of_lm_eval_has_the_prompts_golds_and_decoding(root: Path, tmp_path: Path) -> None:
-    export("sft-toy", tmp_path / "out", root, Silent(), lm_eval=True)
-    folder = tmp_path / "out/lm_eval"
-    task = yaml.safe_load((folder / "sage_own.yaml").read_text())
-    rows = [json.loads(line) for line in (folder / "sage_own.jsonl").read_text().splitlines()]
-    assert [(row["prompt"], row["gold"]) for row in rows] == [("2+2=?", "4"), ("3+3=?", "6")]
-    assert task["dataset_kwargs"] == {"data_files": {"test": "lm_eval/sage_own.jsonl"}}
-    assert task["generation_kwargs"] == {"until": [], "max_gen_toks": 8, "do_sample": False}
-    assert "--tasks sage_own" in (tmp_path / "out/README.md").read_text()
-
-
-def test_random_decoding_names_every_value(root: Path) -> None:
-    flags = {
-        "evaluation": {"benchmark": "arithmetic", "limit": 2},
-        "sampling": {"temperature": 0.7, "top_p": 0.9},
-    }
-    config = load(flags=flags, stored={"prompt": {"format": "plain", "answer": "boxed"}}).config
-    task = lm_eval_task(Policy.of_run(Runs(root).find("sft-toy")), config)
-    asked = task.description["generation_kwargs"]
-    # min_p is the default of sampling, and Transformers' own top_k would be 50
-    assert asked == {
-        "until": [], "max_gen_toks": 2048, "do_sample": True, "temperature": 0.7, "top_k": 0,
-        "top_p": 0.9, "min_p": 0.01,
-    }  # fmt: skip
-    assert task.description["filter_list"][0]["filter"][0]["group_select"] == -1
-
-
-def test_several_benchmarks_are_no_task(root: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="is 2 benchmarks"):
-        export(
-            "sft-toy", tmp_path / "out", root, Silent(),
-            lm_eval=True, benchmark="arithmetic,kk-generated",
-        )  # fmt: skip
-    assert not (tmp_path / "out").exists()
 
 
 def test_an_upload_is_private_and_its_failure_names_the_next_step(

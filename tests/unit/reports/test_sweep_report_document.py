@@ -129,20 +129,6 @@ def test_selecting_on_what_is_reported_is_said() -> None:
     assert document.tables[0].notes[-1].startswith("selected on amc23, which is also what is rep")
 
 
-def test_importances_are_a_table() -> None:
-    """Twelve trials in which tau decides and rho does nothing."""
-    settings = [(tau, rho) for tau in (0.8, 1.2) for rho in (0.1, 0.3)] * 3
-    trials = [
-        done(at(GRID, tau, rho), 7 + i, 2.0 * (tau > 1)) for i, (tau, rho) in enumerate(settings)
-    ]
-    document = sweep_document(GRID, BOTH[:1], trials, NOBODY)
-    table = next(one for one in document.tables if one.title.startswith("importance"))
-    shown = [[str(cell) for cell in row.cells] for row in table.rows]
-    assert [[row[1], row[4]] for row in shown] == [["tau", "seen"], ["rho", "no effect seen"]]
-    few = sweep_document(GRID, BOTH[:1], trials[:5], NOBODY)
-    assert not any(one.title.startswith("importance") for one in few.tables)
-
-
 @pytest.mark.parametrize(
     ("axes", "expected"),
     [
@@ -190,7 +176,7 @@ def test_what_lacks_a_part_is_never_half_read() -> None:
     trials = [done(at(GRID, 0.8, rho), 1, 1.5, objectives=BOTH) for rho in (0.1, 0.3)]
     document = sweep_document(GRID, BOTH, trials, NOBODY)
     whole = json.loads(json_text(document.data))
-    for part in ("rankings", "importances", "trials", "front"):
+    for part in ("rankings", "trials", "front"):
         with pytest.raises(KeyError, match=part):
             from_data({name: value for name, value in whole.items() if name != part})
     for part in ("values", "intervals"):

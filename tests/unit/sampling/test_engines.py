@@ -2,51 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import time
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
-from answering import Answering, broken, slow, unable
 from safetensors.torch import save_file
-from transformers import PreTrainedTokenizerBase
 
 from sage_cli.config.load import load
-from sage_cli.errors import ConfigurationError, RefusedPromptsError, SamplingError
-from sage_cli.sampling.engines import (
-    Engines,
-    gpu_shares,
-    known_settings,
-    lora_rank,
-    refuse_division,
-    refuse_missing_gpus,
-    refuse_unknown,
-)
-from sage_cli.sampling.fill import fill
-from sage_cli.sampling.sampler import SamplerSetup, SamplingParameters, build_sampler
-from sage_cli.settings.sections.sampling import SamplingSection
-from sage_cli.store.sample_parts import Completion
-from sage_cli.store.sample_set import SampleIdentity, SampleSet
-
-SOURCE = '''
-import dataclasses
-
-@dataclasses.dataclass
-class EngineArgs:
-    """Arguments for vLLM engine."""
-
-    model: str = "x"
-    gpu_memory_utilization: float = 0.9
-    max_model_len: int | None = None
-
-    def create(self): ...
-'''
+from sage_cli.errors import ConfigurationError, SamplingError
+from sage_cli.sampling.vllm_sampler import lora_rank
 
 
 @pytest.mark.parametrize(("rank", "rounded"), [(1, 8), (8, 8), (9, 16), (257, 320), (512, 512)])
@@ -77,32 +41,6 @@ def test_an_adapter_that_vllm_does_not_take_is_to_be_merged(
     assert "sage export" in str(no.value.next_step)
 
 
-def test_known_arguments_are_read_from_the_source(tmp_path: Path) -> None:
-    file = tmp_path / "arg_utils.py"
-    file.write_text(SOURCE, encoding="utf-8")
-    known = known_settings(file)
-    assert known == {"model", "gpu_memory_utilization", "max_model_len"}
-    refuse_unknown({"max_model_len": 5}, known)
-    with pytest.raises(SamplingError, match=r"max_model_length is no argument.*max_model_len\?"):
-        refuse_unknown({"max_model_length": 5}, known)
-    assert known_settings(tmp_path / "absent.py") == frozenset()
-    refuse_unknown({"anything": 5}, frozenset())  # vLLM itself will say
-
-
-def test_heads_must_be_divided() -> None:
-    refuse_division(4, {"num_attention_heads": 28})
-    refuse_division(3, {})
-    with pytest.raises(SamplingError, match="3 doesn't divide the model's 28") as no:
-        refuse_division(3, {"num_attention_heads": 28})
-    assert "1, 2, 4, 7, 14, 28" in str(no.value.next_step)
-
-
-def test_more_gpus_than_there_are_are_refused() -> None:
-    refuse_missing_gpus(2, 4, 8)
-    with pytest.raises(SamplingError, match=r"data_parallel 3 x .* asks for 12 GPUs, .* shows 8"):
-        refuse_missing_gpus(3, 4, 8)
-
-
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
@@ -129,128 +67,3 @@ def test_good_settings_reach_the_section_and_no_identity() -> None:
     assert section.vllm == {"tensor_parallel_size": 2, "block_size": 32}
     assert section.tensor_parallel == 2
     assert section.determinants() == load().config.sampling.determinants()
-
-
-def test_engines_and_servers_are_not_both_asked() -> None:
-    with pytest.raises(ValueError, match="servers sample"):
-        SamplingSection(data_parallel=2, servers=("http://localhost:1",))
-
-
-SECTION = SamplingSection(backend="transformers", batch_rows=16, data_parallel=2)
-PARAMETERS = SamplingParameters(1.0, 1.0, 0, 0.0, 24, "</SOLUTION>")
-SETUP = SamplerSetup("nowhere", PARAMETERS, SECTION)
-IDENTITY = SampleIdentity("model", "template", {}, 3)
-PROMPTS = {f"p{i}": f"{i}+{i + 1}=" for i in range(6)}
-N = 32
-PATIENCE_S = 300
-
-
-@contextmanager
-def engines_of(setup: SamplerSetup = SETUP, make: Any = Answering) -> Iterator[Engines]:
-    engines = Engines(setup, make)
-    try:
-        yield engines
-    finally:
-        engines.close()
-
-
-def texts(samples: SampleSet) -> dict[tuple[str, int], str]:
-    return {(one.problem_id, one.index): one.text for one in samples.completions()}
-
-
-def kill(engines: Engines, number: int) -> None:
-    process = engines._engines[number].process
-    os.kill(process.pid or 0, signal.SIGKILL)
-    process.join()
-
-
-def test_two_engines_share_the_work_and_stay_for_the_next(tmp_path: Path) -> None:
-    samples, heard = SampleSet(tmp_path, IDENTITY), list[Completion]()
-    with engines_of(make=slow) as engines:
-        engines.fill(samples, PROMPTS, N // 2, heard.extend)
-        engines.fill(samples, PROMPTS, N, heard.extend)
-        assert len(engines._engines) == 2
-    drawn = Counter((one.problem_id, one.index) for one in samples.completions())
-    assert drawn == Counter((problem, i) for problem in PROMPTS for i in range(N))
-    assert {(one.problem_id, one.index): one.text for one in heard} == texts(samples)
-    assert all(one.part is not None for one in heard)
-    writers = {part.name.split("-")[1] for part in samples.inventory().parts}
-    assert len(writers) == 4  # each was a writer twice
-
-
-def test_an_engine_that_is_killed_leaves_its_share_to_the_other(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    samples = SampleSet(tmp_path, IDENTITY)
-    with engines_of() as engines:
-        kill(engines, 0)
-        engines.fill(samples, PROMPTS, N, lambda _: None)
-        assert samples.inventory().count_missing(list(PROMPTS), N) == 0
-        assert "exit code -9" in caplog.text
-        kill(engines, 0)
-        with pytest.raises(SamplingError, match=r"ended by itself \(exit code -9\)"):
-            engines.fill(samples, PROMPTS, N + 1, lambda _: None)
-
-
-def test_what_an_engine_says_against_its_model_is_raised(tmp_path: Path) -> None:
-    with engines_of(make=unable) as engines, pytest.raises(SamplingError, match="from nowhere"):
-        engines.fill(SampleSet(tmp_path, IDENTITY), PROMPTS, 1, lambda _: None)
-    with engines_of(make=broken) as engines, pytest.raises(SamplingError, match="exit code 1"):
-        engines.fill(SampleSet(tmp_path, IDENTITY), PROMPTS, 1, lambda _: None)
-
-
-def test_refused_prompts_are_named_and_all_others_drawn(tmp_path: Path) -> None:
-    samples, prompts = SampleSet(tmp_path, IDENTITY), PROMPTS | {"hard": "too long"}
-    with engines_of() as engines, pytest.raises(RefusedPromptsError) as refused:
-        engines.fill(samples, prompts, N, lambda _: None)
-    assert refused.value.reasons == {"hard": "too long"}
-    assert len(texts(samples)) == len(PROMPTS) * N
-
-
-def test_engines_that_lose_their_owner_store_what_they_have_and_end(tmp_path: Path) -> None:
-    samples = SampleSet(tmp_path, IDENTITY)
-    engines = Engines(SETUP, slow)
-    processes = [engine.process for engine in engines._engines]
-
-    class GoneError(Exception):
-        pass
-
-    def leave(_: list[Completion]) -> None:
-        for engine in engines._engines:
-            engine.pipe.close()  # what the kernel does when the owner is killed
-        raise GoneError
-
-    with pytest.raises((GoneError, OSError)):
-        engines.fill(samples, PROMPTS, 500, leave)
-    deadline = time.monotonic() + PATIENCE_S
-    while any(process.is_alive() for process in processes) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not any(process.is_alive() for process in processes)
-    held = SampleSet(tmp_path, IDENTITY).inventory().rows.num_rows
-    assert 0 < held < 500 * len(PROMPTS)
-    with engines_of() as others:  # killed and resumed like one
-        others.fill(SampleSet(tmp_path, IDENTITY), PROMPTS, 500, lambda _: None)
-    assert len(texts(SampleSet(tmp_path, IDENTITY))) == 500 * len(PROMPTS)
-
-
-def test_two_engines_draw_the_samples_of_one_sampler(
-    tmp_path: Path, model: Any, tokenizer: PreTrainedTokenizerBase
-) -> None:
-    model.save_pretrained(tmp_path / "model")
-    tokenizer.save_pretrained(tmp_path / "model")
-    setup = SamplerSetup(tmp_path / "model", PARAMETERS, SECTION)
-    alone, together = (SampleSet(tmp_path / name, IDENTITY) for name in ("alone", "together"))
-    with build_sampler(setup) as sampler:
-        fill(alone, PROMPTS, N, sampler)
-    with engines_of(setup, build_sampler) as engines:
-        engines.fill(together, PROMPTS, N, lambda _: None)
-    assert texts(together) == texts(alone)
-
-
-def test_gpus_are_shared_out_in_order() -> None:
-    gpus = ("0", "2", "5", "7")
-    assert gpu_shares(2, 2, gpus) == ["0,2", "5,7"]
-    assert gpu_shares(4, 1, gpus) == ["0", "2", "5", "7"]
-    assert gpu_shares(3, 1, ()) == [None] * 3
-    with pytest.raises(SamplingError, match="asks for 6 GPUs"):
-        gpu_shares(3, 2, gpus)

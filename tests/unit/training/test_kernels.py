@@ -7,16 +7,20 @@ from typing import Any
 
 import pytest
 import torch
+from random_model import random_model
 
 from sage_cli.errors import ConfigurationError
-from sage_cli.models.loading import load_model
+from sage_cli.models.loading import attach_lora, load_model
 from sage_cli.models.planned import policy_and_reference, rl_run, sft_run
 from sage_cli.models.policy import Policy
 from sage_cli.models.scratch import build_scratch
+from sage_cli.problems.template import PromptTemplate
 from sage_cli.settings.sections.model import PretrainedModel, ScratchModel, kernel_arguments
 from sage_cli.store.run import Runs
 from sage_cli.training import hardware
 from sage_cli.training.hardware import require_kernels
+from sage_cli.training.rl import rollout_parameters
+from sage_cli.training.rollouts import sampled_rollouts
 
 FULL = {"kind": "pretrained", "tuning": "full"}
 
@@ -82,6 +86,27 @@ def test_a_head_in_float32_changes_what_bfloat16_rounds(bench: Any, configure: A
         assert (cast - exact).abs().mean() < (plain - exact).abs().mean()
     plain, cast = (first_batch(how, "float32", "k3")[0] for how in (False, True))
     assert torch.equal(plain, cast)
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_an_adapters_head_computes_in_float32_under_bfloat16_in_rollouts_too(
+    bench: Any, configure: Any, tokenizer: Any, tied: bool
+):
+    config = configure(
+        model={"compute_dtype": "bfloat16"},
+        rl={"cast_lm_head_to_fp32": True, "steps": 1},
+        rollout={"backend": "sampler"},
+    )
+    model = attach_lora(random_model(tokenizer, tie_word_embeddings=tied), config.model.lora)
+    head, passes = model.get_base_model().lm_head, []
+    head.register_forward_hook(lambda _, inputs, output: passes.append((inputs[0], output)))
+    parameters = rollout_parameters(config.rollout, PromptTemplate(config.prompt, ""))
+    sample = sampled_rollouts(parameters, 7, tokenizer)
+    bench.run(config, model=model, reference=None, sample=sample)
+    assert len(passes) > 3
+    for states, logits in passes:
+        expected = torch.nn.functional.linear(states.float(), head.weight)
+        assert torch.equal(logits, expected)
 
 
 @pytest.mark.parametrize(

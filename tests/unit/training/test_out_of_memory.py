@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -13,9 +16,10 @@ from sage_cli.config.load import load
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import OutOfMemoryError
 from sage_cli.store.run import Run
-from sage_cli.training.interruption import LOADING, memory_explained
+from sage_cli.training.interruption import LOADING, MemoryNeed, memory_explained
 from sage_cli.training.rl import memory_need
 from sage_cli.training.rl_trainer import RlTrainer
+from sage_cli.training.sft import sft_memory_need
 
 GIB = 2**30
 
@@ -44,6 +48,41 @@ def test_the_gpu_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, error
     ):
         raise error
     assert c.value.next_step == "lower rl.micro_batch or rollout.max_tokens"
+
+
+@pytest.mark.parametrize(
+    "take",
+    [
+        lambda: torch.empty(2**55),
+        lambda: np.empty(2**55),
+        lambda: _raise(MemoryError()),
+        lambda: _raise(RuntimeError("std::bad_alloc")),
+        lambda: _raise(OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))),
+        lambda: _raise(RuntimeError("unable to mmap 9 bytes: Cannot allocate memory (12)")),
+    ],
+)
+@pytest.mark.parametrize(
+    ("need", "use", "settings"),
+    [
+        (memory_need(config()), "8 completions of up to 2,048 tokens",
+         "rl.micro_batch or rollout.max_tokens"),
+        (sft_memory_need(config().sft), "1 demonstrations of up to 2,048 tokens",
+         "sft.micro_batch or sft.max_length"),
+    ],
+)  # fmt: skip
+def test_without_a_gpu_what_to_lower_is_named(
+    tmp_path: Path, take: Any, need: MemoryNeed, use: str, settings: str
+):
+    with (
+        pytest.raises(OutOfMemoryError, match=rf"this machine's memory .* can't hold {use}") as c,
+        memory_explained(need, Run(tmp_path)),
+    ):
+        take()
+    assert c.value.next_step == f"lower {settings}"
+
+
+def _raise(error: Exception) -> None:
+    raise error
 
 
 def test_other_errors_stay_what_they_are(tmp_path: Path):

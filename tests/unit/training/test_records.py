@@ -73,14 +73,14 @@ def test_percentiles_are_those_of_all_tokens_in_order():
 
 @pytest.mark.parametrize("main", [True, False])
 def test_the_main_process_alone_has_the_signals_of_all(monkeypatch: pytest.MonkeyPatch, main: bool):
-    """Of two processes, with 2 tokens here and 3 there."""
-    theirs_T = torch.tensor([3.0, 4.0, 5.0])
+    """Of two processes, with 2 tokens here and 3 there, of which there are two signals."""
+    theirs_T = torch.tensor([3.0, 4.0, 5.0, 30.0, 40.0, 50.0])
     accelerator = SimpleNamespace(
         num_processes=2,
         is_main_process=main,
         device="cpu",
-        gather=lambda counts: torch.tensor([int(counts), 3]),
-        pad_across_processes=lambda values_T, dim: pad(values_T, (0, 1)),
+        gather=lambda counts: torch.cat([counts, torch.tensor([[3, 3]])]),
+        pad_across_processes=lambda values_T, dim: pad(values_T, (0, 2)),
     )
 
     def gather(values_T: Tensor, rows: list[Tensor] | None = None) -> None:
@@ -90,9 +90,11 @@ def test_the_main_process_alone_has_the_signals_of_all(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(torch.distributed, "gather", gather)
     record = TokenRecord()
-    record.add(torch.ones(1, 2), entropy=torch.tensor([[1.0, 2.0]]))
-    found = record.drain(accelerator)["entropy"].tolist()
-    assert found == ([1.0, 2.0, 3.0, 4.0, 5.0] if main else [])
+    entropy_BT = torch.tensor([[1.0, 2.0, 9.0]])
+    record.add(torch.tensor([[1, 1, 0]]), entropy=entropy_BT, logps=10 * entropy_BT)
+    found = {name: values_T.tolist() for name, values_T in record.drain(accelerator).items()}
+    all_T = [1.0, 2.0, 3.0, 4.0, 5.0] if main else []
+    assert found == {"entropy": all_T, "logps": [10 * value for value in all_T]}
 
 
 def test_percentiles_and_statistics_of_nothing_are_nan():

@@ -99,6 +99,36 @@ def test_an_adapters_dropout_is_off_while_it_draws_and_on_again(
     assert all(module.training for module in policy.modules())
 
 
+def test_products_in_bfloat16_cast_each_weight_once_and_keep_scores_in_float32(
+    base: Path, tokenizer: Any, prompts: list[list[int]], monkeypatch: pytest.MonkeyPatch
+):
+    policy = attach_lora(load_model(base), LoraSection(rank=2, targets=("q_proj", "v_proj")))
+    before = {name: (w.data_ptr(), w.dtype) for name, w in policy.named_parameters()}
+    causal, scored = policy.get_base_model(), set()
+    layers = {"up": causal.model.layers[0].mlp.up_proj, "head": causal.lm_head}
+    seen: dict[str, list[Any]] = {name: [] for name in layers}
+    for name, layer in layers.items():
+
+        def note(module: Any, *_: Any, name: str = name) -> None:
+            seen[name].append((module.weight.data_ptr(), module.weight.dtype))
+
+        layer.register_forward_hook(note)
+    attend = attention.CohortMemory.attend
+
+    def attending(self: Any, layer: int, *states: torch.Tensor) -> torch.Tensor:
+        scored.update(values.dtype for values in states)
+        return attend(self, layer, *states)
+
+    monkeypatch.setattr(attention.CohortMemory, "attend", attending)
+    with torch.autocast("cpu", torch.bfloat16):
+        sampled_rollouts(section(), 7, tokenizer)(policy, prompts, "0:0", 0)
+    assert len(seen["up"]) > 4  # a pass for each token, and prompts of two lengths
+    assert {dtype for _, dtype in seen["up"]} == {torch.bfloat16}
+    assert len(set(seen["up"])) == 1
+    assert {dtype for _, dtype in seen["head"]} == scored == {torch.float32}
+    assert {name: (w.data_ptr(), w.dtype) for name, w in policy.named_parameters()} == before
+
+
 def test_a_model_that_the_loop_cannot_compute_is_named(
     model: Any, tokenizer: Any, prompts: list[list[int]], monkeypatch: pytest.MonkeyPatch
 ):

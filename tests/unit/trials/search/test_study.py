@@ -12,8 +12,7 @@ import pytest
 from sage_cli.trials.search.planned_sweep import choose_sampler
 from sage_cli.trials.search.samplers import pruner
 from sage_cli.trials.search.space import Range, Space, State, Values, point_key
-from sage_cli.trials.search.storage import JOURNAL, open_storage
-from sage_cli.trials.search.study import Study
+from sage_cli.trials.search.study import JOURNAL, Study, open_journal
 
 TAU = Values(key="guide.tau", values=(0.1, 0.2))
 RHO = Values(key="guide.rho", values=(1.0, 2.0))
@@ -292,39 +291,6 @@ def test_whole_numbers_are_exhausted_like_values(opened):
     assert len(study.space.listed()) == len(take(study, 99)) == 9
 
 
-@pytest.mark.parametrize(("sampler", "space"), [("grid", GRID), ("tpe", RANGES), ("random", GRID)])
-def test_a_trial_that_somebody_enqueued_is_the_next_proposal(opened, tmp_path, sampler, space):
-    def enqueue(**params):
-        study._study.enqueue_trial(params)
-
-    study = opened(space, sampler)
-    take(study, 1)
-    wanted = study._space.to_params(dict(take(opened(space, "random", seed=9), 2)[1]))[0]
-    enqueue(**wanted)
-    study = opened(space, sampler)  # a driver that begins with it waiting
-    proposed = study.propose()
-    assert study._space.to_params(proposed.point)[0] == wanted
-    assert proposed.state is State.RUNNING
-    study.tell(proposed, [0.5])
-    if space is RANGES:  # the sampler chooses what isn't said
-        enqueue(tau=wanted["tau"])
-        assert study.propose().point["guide.tau"] == wanted["tau"]
-    else:  # one that is known already is passed over
-        enqueue(**wanted)
-        assert study.propose().point not in [one.point for one in study.trials()[:-1]]
-
-
-def test_an_enqueued_trial_outside_the_space_is_named_and_left_out(opened, caplog):
-    study = opened(RANGES, "random")
-    study._study.enqueue_trial({"tau": 7.5, "steps": 20, "rho": 1})
-    proposed = opened(RANGES, "random").propose()
-    assert proposed.point in RANGES
-    assert caplog.messages == [
-        "trial 0, which was enqueued, is left out: the space does not hold tau=7.5, rho=1"
-    ]
-    assert len(study.trials()) == 1
-
-
 def test_what_is_known_from_elsewhere_is_entered_once(opened):
     study = opened()
     assert study.known(POINTS[1], [0.7], "mine/0123abcd", run="rl-9")
@@ -369,7 +335,7 @@ def test_views_are_told_apart_by_what_decides_values(opened, tmp_path):
     ]
     names = [one.name for one in (study, *views)]
     assert len(set(names)) == len(names)
-    storage = open_storage(tmp_path / "s")
+    storage = open_journal(tmp_path / "s")
     assert sorted(optuna.get_all_study_names(storage)) == sorted(names)
     assert all(one.trials() == [] for one in views)
 

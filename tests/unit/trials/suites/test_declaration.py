@@ -60,7 +60,7 @@ def test_no_verdict_on_models_says_that_a_claim_holds() -> None:
 
 PAPERS = ["figure2", "figure3", "figure4", "figure6", "figure7", "paper",
           "table1", "table2", "table3", "table4", "table5", "table6", "table9"]  # fmt: skip
-OWN = ["advantages", "anchors", "demo", "neighbours", "strong-guide"]
+OWN = ["advantages", "anchors", "demo", "neighbours", "strong-guide", "tuned"]
 EVERY = sorted([*PAPERS, *OWN])
 
 
@@ -115,6 +115,9 @@ def test_an_unknown_suite_is_refused_with_the_nearest() -> None:
         ("published: table8", "no table of methods 'table8'"),
         ("settings: {rl.step: 3}", "'rl.step'; did you mean rl.steps?"),
         ("methods: {grpo: grpo}\nagainst: grop", "'grop'; did you mean grpo?"),
+        ("methods: {grpo: grpo, b: {of: psr, control: grop}}", "'grop'; did you mean grpo?"),
+        ("methods: {b: {of: psr, control: b}}", "methods.b.control names the method itself"),
+        ("methods: {a: {of: grpo, contrl: b}}", "has no 'contrl': did you mean control?"),
         ("published: table1\nmethods: {brunch: grpo/branch}", "table1 has no row 'brunch'"),
     ],
 )  # fmt: skip
@@ -170,8 +173,10 @@ def test_some_methods_alone_bring_what_is_declared_about_them(tmp_path: Path) ->
         "methods: {a: grpo, b: grpo/branch, c: dapo}\nclaims: [a > b at pass@1, a > c at pass@1]\n"
         "analyses: [{name: exact}, {name: exact, methods: [a, c]}]\nagainst: [b, c]\n"
     )
+    text = text.replace("b: grpo/branch", "b: {of: grpo/branch, control: c}")
     suite = read_suite(written(tmp_path, "mine", text)).only(["a", "b"])
     assert list(suite.methods) == ["a", "b"]
+    assert suite.methods["b"].control is None
     assert suite.claims == ("a > b at pass@1",)
     assert suite.against == ("b",)
     assert [one.methods for one in suite.analyses] == [()]

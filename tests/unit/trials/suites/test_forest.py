@@ -31,7 +31,7 @@ def test_a_row_for_each_method_and_a_point_for_each_that_it_is_compared_with() -
     at_1 = panels["pass@1"]
     assert {row: list(points) for row, points in at_1.items()} == {
         "grpo": ["less base"],
-        "grpo-branch": ["less base", "less grpo"],
+        "grpo-branch": ["less grpo", "less base"],  # its own control first
     }
     # c/n: branch 1; grpo (0 + 1 + 2 + 4) / 16 = .4375; base (0 + 0 + 1 + 3) / 16 = .25
     assert at_1["grpo-branch"]["less base"].value == pytest.approx(0.75)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,13 +7,12 @@ import pyarrow.parquet as parquet
 import pytest
 from suite_results import result
 
-from sage_cli.metrics.counts import SampleGrades
 from sage_cli.reports.tables import Estimate
 from sage_cli.trials.suites.claims import contrasts, decide, differences
 from sage_cli.trials.suites.declaration import Suite, Verdict
 from sage_cli.trials.suites.names import for_people, named
 from sage_cli.trials.suites.results import write_counts
-from sage_cli.trials.suites.sections import curves, measured, power, problems, runs, spent, summary
+from sage_cli.trials.suites.sections import curves, measured, problems, runs, spent, summary
 
 METHODS = {"base": "base", "grpo": "grpo", "grpo-branch": "grpo/branch"}
 
@@ -100,7 +98,7 @@ def test_claims_are_decided_with_holms_p_over_the_claims() -> None:
     assert unknown.about is None
     every = contrasts(found)
     raw = [float(every[pair]["arithmetic"].difference.p_K[place])
-           for pair, place in ((("grpo-branch", "base"), 0), (("grpo", "grpo-branch"), 0),
+           for pair, place in ((("grpo-branch", "base"), 0), (("grpo-branch", "grpo"), 0),
                                (("grpo", "base"), 1))]  # fmt: skip
     # three tests: the smallest p times 3, the next times 2, none smaller than one before
     order = np.argsort(raw, kind="stable")
@@ -199,12 +197,10 @@ def test_problems_won_and_lost() -> None:
     assert len(document.sheets["problems"].rows) == 40
 
 
-def test_curves_power_and_runs_name_the_methods() -> None:
+def test_curves_and_runs_name_the_methods() -> None:
     found = result(suite(), {**NEVER, **GRPO})
     assert found.base is not None
     assert [one["policy"] for one in curves(found).data["curves"]] == ["base", "grpo"]
-    (table,) = power(found, found.base).tables
-    assert [row.cells[0] for row in table.rows] == [20, 80]
     states = [row.cells[3] for row in runs(found).tables[0].rows]
     assert states == ["not trained yet"] * 3
 
@@ -232,40 +228,6 @@ def test_other_words_with_base_in_them_stay() -> None:
         assert named(text) == text
 
 
-def test_power_is_about_each_benchmarks_own_problems(tmp_path: Path) -> None:
-    two = {"base": {"arithmetic": [[0, 0, 1, 3] * 5], "kk-generated": [[0, 1, 2, 4, 1] * 2]}}
-    found = result(suite(), two)
-    assert found.base is not None
-    document = power(found, found.base)
-    # 20 and 10 problems as they are, and four times as many
-    numbers = [[row.cells[0] for row in table.rows] for table in document.tables]
-    assert numbers == [[20, 80], [10, 40]]
-    listed = [[one["problems"] for one in base["designs"]] for base in document.data["bases"]]
-    assert listed == numbers
-    (figure,) = document.figures
-    figure.draw(tmp_path / "power.svg")
-    drawn = (tmp_path / "power.svg").read_text()
-    assert all(f"<!-- {count} -->" in drawn for count in (10, 20, 40, 80))
-
-
-def test_power_takes_the_correlation_of_verdicts_from_the_suites_own_methods() -> None:
-    found = result(suite(), {**NEVER, **GRPO})
-    assert found.base is not None
-    (assumed,) = power(found, found.base).data["bases"]
-    assert (assumed["correlation"], assumed["like"]) == (0.36, None)  # counts without verdicts
-    first, second = found.base, next(one for one in found.there if one is not found.base)
-    right_PN = np.tile([True, False, False, True], (20, 1))
-    verdicts = SampleGrades((0,), right_PN)
-    for method in (first, second):
-        for by_benchmark in method.measured:
-            (one,) = by_benchmark["arithmetic"]
-            counts = replace(one.counts, c_P=right_PN.sum(axis=1), grades=verdicts)
-            by_benchmark["arithmetic"] = (replace(one, counts=counts),)
-    (seen,) = power(found, first).data["bases"]
-    assert seen["correlation"] == pytest.approx(1)
-    assert seen["like"] == "the methods at hand"
-
-
 def test_every_method_is_compared_with_those_that_a_suite_names() -> None:
     found = result(suite(against=["grpo", "grpo-branch"]), {**NEVER, **GRPO, **BRANCH})
     document = differences(found)
@@ -274,7 +236,8 @@ def test_every_method_is_compared_with_those_that_a_suite_names() -> None:
     (table,) = document.tables
     # the same two methods the other way round are no further test
     pairs = [(row.cells[0], row.cells[3]) for row in table.rows]
-    assert pairs == [("grpo-branch less grpo", 1), ("grpo-branch less grpo", 4)]
+    less = "grpo-branch less its own control grpo"
+    assert pairs == [(less, 1), (less, 4)]
     assert {row.cells[1] for row in table.rows} == {"two models"}
     assert str(table.rows[0].cells[6]).startswith("+0.56")  # 1 less .4375 at k = 1
 
@@ -375,3 +338,72 @@ def test_counts_are_rows_by_method_seed_and_problem(tmp_path: Path) -> None:
     assert list(dict.fromkeys(one["policy"] for one in rows)) == policies
     same = {(one["suite"], one["benchmark"], one["evaluation_seed"], one["n"]) for one in rows}
     assert same == {("mine", "arithmetic", 0, 4)}
+
+
+PLAIN = {"methods": {**METHODS, "hot": {"of": "grpo", "settings": {"rl.learning_rate": 1e-3}}}}
+HOT = {"hot": {"arithmetic": [[1, 2, 3, 3] * 5]}}  # pass@1 9/16; at k = 4 all are solved
+
+
+@pytest.mark.parametrize(
+    ("asked", "own", "sentence"),
+    [
+        ("grpo-branch > grpo at pass@1", 0.5625, "pass@1: +0.562"),
+        ("grpo-branch < grpo at pass@1", 0.5625, "pass@1: -0.562"),
+        ("grpo-branch > base at pass@1", 0.5625, "; less its own control grpo: +0.562 ["),
+        ("base > grpo-branch at pass@1", 0.5625, "; less its own control grpo: +0.562 ["),
+        ("hot > grpo at pass@1", None, "pass@1: +"),  # none of the two has a control
+    ],
+)
+def test_a_claim_has_the_difference_from_the_methods_own_control_beside_it(
+    asked: str, own: float | None, sentence: str
+) -> None:
+    measured_all = {**NEVER, **GRPO, **BRANCH, **HOT}
+    claims = (asked, "grpo-branch > hot at pass@1")
+    document = differences(result(suite(claims=claims, **PLAIN), measured_all))
+    claim, _ = document.data["claims"]
+    assert claim.get("less control") == own
+    assert claim["control"] == ("grpo" if own else None)
+    assert sentence in claim["sentence"]
+    assert ("own control" in claim["sentence"]) == ("own control" in sentence)
+    head = [column.name for column in document.tables[0].columns]
+    assert head[3:5] == ["less its own control", "difference"]
+    assert document.tables[0].rows[0].cells[3] == Estimate(
+        pytest.approx(own if own else np.nan, nan_ok=True), interval=claim_interval(claim),
+        signed=bool(own),
+    )  # type: ignore[arg-type]  # fmt: skip
+
+
+def claim_interval(claim: dict[str, float]) -> tuple[float, float] | None:
+    ends = claim.get("less control low"), claim.get("less control high")
+    return None if ends == (None, None) else ends  # type: ignore[return-value]
+
+
+def test_the_own_control_comes_first_and_the_best_in_hindsight_is_a_line_of_sensitivity() -> None:
+    found = result(suite(against=["hot", "base"], **PLAIN), {**NEVER, **GRPO, **BRANCH, **HOT})
+    document = differences(found)
+    table, sensitivity = document.tables
+    assert table.rows[0].cells[0] == "grpo-branch less its own control grpo"
+    assert sum("own control" in str(row.cells[0]) for row in table.rows) == 2  # k = 1 and 4
+    # pass@1: hot 9/16 above grpo's 7/16; pass@4: hot 1, grpo 3/4
+    assert [row.cells[:4] for row in sensitivity.rows] == [
+        ("grpo-branch", 1, "hot", 2), ("grpo-branch", 4, "hot", 2),
+    ]  # fmt: skip
+    values = [row.cells[4].value for row in sensitivity.rows]  # type: ignore[union-attr]
+    assert values == pytest.approx([7 / 16, 0])
+    assert "in hindsight" in sensitivity.title
+    assert [row["best in hindsight"] for row in document.data["hindsight"]] == ["hot", "hot"]
+    assert [(one["b"], one["own_control"]) for one in document.data["differences"]][:3] == [
+        ("grpo", True), ("hot", False), ("hot", False)
+    ]  # fmt: skip
+    # with one plain method alone nothing was chosen
+    assert len(differences(result(suite(against="grpo"), {**GRPO, **BRANCH})).tables) == 1
+
+
+@pytest.mark.parametrize(
+    ("branch", "noted"),
+    [("grpo/branch", False), ({"of": "grpo/branch", "settings": {"anchor.beta": 0.4}}, True)],
+)
+def test_a_guide_without_its_control_in_the_suite_is_named(branch: object, noted: bool) -> None:
+    alone = suite(methods={**METHODS, "grpo-branch": branch}, against="base")
+    notes = differences(result(alone, {**NEVER, **GRPO, **BRANCH})).notes
+    assert noted == any(note.startswith("grpo-branch: the suite has no own") for note in notes)

@@ -368,3 +368,44 @@ def test_what_all_methods_of_a_suite_are_told_reaches_those_that_read_it(
     assert not [text for text in plain.words.sets if text.startswith(("anchor.", "executor."))]
     assert {"anchor.beta=0.1", "anchor.estimator=reward"} <= {*kl.words.sets}
     refuse_unread(load(plain.words.presets, {"rl": {"algo": "dapo"}}, plain.words.sets), "rl")
+
+
+STRONG = "{of: grpo/none/reverse, settings: {anchor.beta: 0.4}}"
+
+
+@pytest.mark.parametrize(
+    ("methods", "controls"),
+    [
+        ("base: base, grpo: grpo, b: grpo/branch, r: grpo/random", {"b": "grpo", "r": "grpo"}),
+        ("grpo: grpo, no-kl: grpo/none/none, f: grpo/none/forward", {}),  # none has a guide
+        (f"grpo: grpo, s: {STRONG}, b: grpo/branch", {"b": "grpo"}),
+        ("grpo: grpo, b: {of: grpo/branch, settings: {anchor.beta: 0.4}}", {}),
+        (
+            f"grpo: grpo, s: {STRONG}, b: {{of: grpo/branch, settings: {{anchor.beta: 0.4}}}}",
+            {"b": "s"},
+        ),
+        ("grpo: grpo, b: {of: grpo, settings: {guide.name: branch}}", {"b": "grpo"}),
+        ("grpo: grpo, b: {of: grpo/branch, settings: {guide.tau: 2}}", {"b": "grpo"}),
+        ("dapo: dapo, b: dapo/branch", {}),  # DAPO alone has no anchor
+        ("dapo: dapo, kl: dapo/none/reverse, b: dapo/branch", {"b": "kl"}),
+        ("grpo: grpo, b: {of: grpo/branch, settings: {rl.learning_rate: 0.1}}", {}),
+        ("one: grpo, two: grpo, b: grpo/branch", {"b": "one"}),
+        (f"grpo: grpo, s: {STRONG}, b: {{of: grpo/branch, control: s}}", {"b": "s"}),
+        ("grpo: grpo, psr: {of: psr, control: grpo}", {"psr": "grpo"}),
+    ],
+)
+def test_a_methods_own_control_is_the_same_without_the_guide(
+    tmp_path: Path, methods: str, controls: dict[str, str]
+) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(f"title: mine\nmethods: {{{methods}}}\nclaims: []\n")
+    suite = plan(str(file), tmp_path).suite
+    assert {a: b.control for a, b in suite.methods.items() if b.control} == controls
+    assert suite.compared[: len(controls)] == tuple(controls.items())
+
+
+def test_models_of_a_shipped_suite_have_controls_of_their_own(tmp_path: Path) -> None:
+    suite = plan("figure6", tmp_path, preset=PAPER).suite
+    controls = {a: b.control for a, b in suite.methods.items() if b.control}
+    assert controls == {"branch-1.5b": "grpo-1.5b", "branch-3b": "grpo-3b"}
+    assert len(plan("anchors", tmp_path).suite.compared) == 6  # each control is in a claim

@@ -12,7 +12,12 @@ from scipy.stats import binomtest
 
 from sage_cli.metrics import Counts, compare_support, pooled
 from sage_cli.metrics.counts import SampleGrades
-from sage_cli.metrics.support import different_seeds, grade_correlation, paired_grades, transitions
+from sage_cli.metrics.transitions import (
+    different_seeds,
+    grade_correlation,
+    paired_grades,
+    transitions,
+)
 
 
 def graded_rows(*rows: str, seed: int = 0, ids: str = "abcdefgh") -> Counts:

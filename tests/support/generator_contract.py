@@ -1,15 +1,5 @@
-"""The contract of a generator, as a test class to inherit.
-
-    class TestSums(GeneratorContract):
-        def make(self) -> Generator:
-            return Sums(SumsSection())
-
-        def changed(self) -> Generator:
-            return Sums(SumsSection(largest=20))
-
-needs pytest (or any runner that calls `test_*` methods) and nothing else. The class must stand at
-the top level of its file, which another process loads again.
-"""
+"""The contract of a generator, as a test class to inherit; at the top level of its file, which
+another process loads again."""
 
 from __future__ import annotations
 

@@ -1,14 +1,4 @@
-"""The contract of a judge, as a test class to inherit.
-
-    class TestMyJudge(JudgeContract):
-        golds = ("e4", "Nf3")
-        wrong = (("e4", "d4"),)
-
-        def make(self) -> Judge:
-            return MyJudge()
-
-needs pytest (or any runner that calls `test_*` methods) and nothing else.
-"""
+"""The contract of a judge, as a test class to inherit."""
 
 from __future__ import annotations
 

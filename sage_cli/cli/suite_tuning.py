@@ -1,0 +1,133 @@
+"""Tuned methods: a search for each, of one budget, whose best point its trainings take."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from sage_cli.config.load import changed
+from sage_cli.errors import ConfigurationError
+from sage_cli.problems.load import benchmark_names
+from sage_cli.trials.executors.executor import Resources
+from sage_cli.trials.search.read_space import read_space
+from sage_cli.trials.search.shared import shared_config, sweep_folder, sweep_name
+from sage_cli.trials.search.space import Space
+from sage_cli.trials.suites.declaration import Suite
+from sage_cli.trials.suites.trials import Overrides, PlannedSuite, planned
+from sage_cli.trials.task import Task, Trial
+
+if TYPE_CHECKING:
+    from sage_cli.reports.sweep_result import SweepTrial
+
+FRESH = 1000
+"""The seeds of the trials lie so far above those of the trainings that confirm the choice."""
+UNCHOSEN = "trainings that need a tuning are shown at present settings; they take its best point"
+
+
+@dataclass(eq=False, kw_only=True)
+class Search(Task):
+    """The sweep over a method's settings, before its trainings."""
+
+    trial: Trial
+    space: Space
+
+    @property
+    def budget(self) -> str:
+        """Return what all methods of a suite must have in common."""
+        sweep, rl = self.config.sweep, self.config.rl
+        points = min(filter(None, (sweep.trials, self.space.size)))
+        each = f"{sweep.steps or rl.steps} steps x {rl.prompts_per_step * rl.rollouts_per_prompt}"
+        return f"{points} trials x {each} completions"
+
+    @property
+    def tried(self) -> Sequence[SweepTrial]:
+        """Return the measured trials, best first; () until the search has spent its budget.
+
+        Raises ConfigurationError if it spent more.
+        """
+        sweep, path = self.config.sweep, sweep_folder(self.config.run.root, self.name)
+        if not path.is_dir():
+            return ()
+        from sage_cli.trials.search.folder import SweepFolder  # imports numpy
+
+        result, state = SweepFolder(path).result, SweepFolder(path).state
+        asked = [self.space.plain(), sweep.sampler, list(sweep.objective)]
+        stored = [state["space"], state["sampler"], state["objectives"]]
+        other = stored != json.loads(json.dumps(asked))
+        if result is None or other or state["trials"]["left"]:
+            return ()
+        if (count := state["trials"]["done"]) > (sweep.trials or 0):
+            raise ConfigurationError(
+                f"{self.trial.label} was tuned with {count} trials, the budget is {sweep.trials}",
+                f"raise the budget of all methods, or type `sage sweep remove {self.name}`",
+            )
+        return [result.trials[place] for place in result.ranked(sweep.objective[0])]
+
+
+def planned_tuned(
+    name: str, overrides: Overrides, *, required: bool = False
+) -> tuple[PlannedSuite, list[Search]]:
+    """Return a suite's plan with each method at its chosen point, if known, and the searches.
+
+    Raises ConfigurationError for unequal budgets, and with `required` for an unspent one.
+    """
+    plan = planned(name, overrides)
+    searches = {
+        (part.suite.name, trial.label): _search(part.suite, trial)
+        for part in plan.parts
+        for trial in part.trials
+        if part.suite.tune is not None and not trial.is_initial
+    }
+    budgets = {search.budget: search.trial.label for search in searches.values()}
+    if len(budgets) > 1:
+        different = "; ".join(f"{label} has {budget}" for budget, label in budgets.items())
+        raise ConfigurationError(
+            f"suite {name}: methods are tuned with different budgets: {different}",
+            "give all the same: otherwise the comparison shows the tuning",
+        )
+    points = {arm: tried[0].settings for arm, s in searches.items() if (tried := s.tried)}
+    lacking = sorted(searches.keys() - points.keys())
+    if required and lacking:
+        raise ConfigurationError(
+            f"not tuned yet: {', '.join(label for _, label in lacking)}",
+            f"`sage suite run {name}` resumes the searches; `sage sweep list` shows them",
+        )
+    if points:
+        plan = planned(name, replace(overrides, points=points))
+    tasks = {task.name: task for task in plan.tasks}
+    for arm in lacking:
+        for replicate in searches[arm].trial.replicates:
+            tasks[replicate.policy.label].needs = searches[arm]
+    return plan, list(searches.values())
+
+
+def _search(suite: Suite, trial: Trial) -> Search:
+    tune, config, words = suite.tune, trial.config, trial.replicates[0].words
+    assert tune is not None
+    space_text = suite.methods[trial.label].space or tune.space
+    steps, seed = tune.steps or config.sweep.steps, config.rl.seed + FRESH
+    sweep = {"space": space_text, "sampler": "tpe", "trials": tune.trials, "seeds": 1}
+    sweep |= {"objective": [tune.objective], "steps": steps}
+    config = changed(config, {**{f"sweep.{k}": v for k, v in sweep.items()}, "rl.seed": seed})
+    chosen_on, reported = config.sweep.benchmark, config.evaluation.benchmark
+    if both := {*benchmark_names(chosen_on)} & {*benchmark_names(reported)}:
+        raise ConfigurationError(
+            f"suite {suite.name}: {', '.join(sorted(both))} would choose the settings and report "
+            "them",
+            "name other validation problems, as --set sweep.benchmark=NAME",
+        )
+    space = read_space(space_text, config)
+    flags = [part for k, v in words.flags.items() if k != "kl" for part in (f"--{k}", v)]
+    sets = [f"anchor.kl={v}" for k, v in words.flags.items() if k == "kl"] + [f"rl.seed={seed}"]
+    options = [f"--{key}={value}" for key, value in sweep.items() if key != "objective" and value]
+    search = Search(
+        sweep_name(shared_config(config), space.keys), "",
+        ("sweep", *options, "--objective", tune.objective, *flags), config, bool, Resources(),
+        kind="sweep", wanted_by=[suite.name], trial=trial, space=space,
+        options=(*words.about(""), *(part for text in sets for part in ("--set", text))),
+    )  # fmt: skip
+    search.done = lambda: bool(search.tried)
+    search.title = f"tune {trial.label}: {search.budget}"
+    return search

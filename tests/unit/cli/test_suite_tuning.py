@@ -1,0 +1,165 @@
+"""Tuned methods: searches of one budget, and trainings that take the chosen points."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sweep_cells import done
+from sweep_folder import keep_state
+
+from sage_cli.cli.suite_tuning import FRESH, Search, planned_tuned
+from sage_cli.errors import ConfigurationError
+from sage_cli.reports.provenance import Provenance
+from sage_cli.reports.sweep_report import sweep_document
+from sage_cli.reports.sweep_result import Axis
+from sage_cli.settings.sections.sweep import parse_objective
+from sage_cli.trials.search.shared import sweep_folder
+from sage_cli.trials.suites.trials import Overrides
+
+RATE = "rl.learning_rate"
+SUITE = """
+title: mine
+methods:
+  base: base
+  grpo: grpo
+  branch: {of: grpo/branch, space: "learning_rate=1e-4|1e-3,tau=0.2:0.8"}
+tune: {space: "learning_rate=1e-4|1e-3", trials: 2, steps: 2}
+seeds: 2
+"""
+
+
+def write(folder: Path, *changes: tuple[str, str]) -> str:
+    text = SUITE
+    for before, after in changes:
+        assert before in text
+        text = text.replace(before, after)
+    (folder / "mine.yaml").write_text(text)
+    return str(folder / "mine.yaml")
+
+
+def overrides(root: Path, *sets: str) -> Overrides:
+    return Overrides(("tiny",), sets, None, {"run": {"root": root}})
+
+
+def searched(search: Search, *values: float, **state: Any) -> None:
+    """Leave the search's folder as its driver does; a later value is better."""
+    folder = sweep_folder(search.config.run.root, search.name)
+    axes = [Axis(RATE.rpartition(".")[2], RATE, (1e-4, 1e-3))]
+    trials = [done({RATE: value}, seed, seed / 4) for seed, value in enumerate(values)]
+    document = sweep_document(axes, (parse_objective("pass@1"),), trials, Provenance())
+    replace(document, figures=()).write(folder)
+    counts = {"done": len(values), "failed": 0, "pruned": 0, "cancelled": 0, "left": 0}
+    usual = {"space": search.space.plain(), "sampler": "tpe", "trials": counts}
+    keep_state(folder, **{**usual, **state})
+
+
+def test_a_training_waits_for_its_methods_search(tmp_path: Path) -> None:
+    plan, (grpo, branch) = planned_tuned(write(tmp_path), overrides(tmp_path / "runs"))
+    # 16 prompts of 16 rollouts are tiny's
+    assert grpo.title == "tune grpo: 2 trials x 2 steps x 256 completions"
+    assert (grpo.state, branch.state) == ("to do", "to do")
+    assert (grpo.config.guide.name, branch.config.guide.name) == ("none", "branch")
+    assert grpo.config.sweep.benchmark == "arithmetic-dev"
+    needs = {task.title: task.needs for task in plan.tasks if task.kind == "rl"}
+    assert needs == {
+        "grpo, seed 1": grpo, "grpo, seed 2": grpo, "branch, seed 1": branch,
+        "branch, seed 2": branch,
+    }  # fmt: skip
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "cause"),
+    [
+        ([("grpo: grpo", "grpo: {of: grpo, settings: {rl.rollouts_per_prompt: 8}}")], "x 128 c"),
+        ([("tau=0.2:0.8", "tau=0.3"), ("trials: 2", "trials: 3"),
+          ("  grpo: grpo", "  grpo: {of: grpo, space: 'learning_rate=1e-4:1e-3'}")],
+         "branch has 2 trials"),
+        ([("tune: {", "settings: {sweep.benchmark: arithmetic}\ntune: {")], "arithmetic would"),
+        ([("space: \"learning_rate=1e-4|1e-3\", trials: 2", "trials: 2")], "tune.space"),
+        ([("trials: 2", "trails: 2")], "did you mean trials?"),
+    ],
+)  # fmt: skip
+def test_unequal_budgets_and_reported_problems_are_refused(
+    tmp_path: Path, changes: list[tuple[str, str]], cause: str
+) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        planned_tuned(write(tmp_path, *changes), overrides(tmp_path / "runs"))
+    assert cause in refused.value.cause
+
+
+def test_trainings_take_the_chosen_point_with_seeds_that_did_not_choose_it(tmp_path: Path) -> None:
+    suite, typed = write(tmp_path), overrides(tmp_path / "runs")
+    before, searches = planned_tuned(suite, typed)
+    for search, values in zip(searches, ((1e-3, 1e-4), (1e-4, 1e-3)), strict=True):
+        searched(search, *values)
+    plan, after = planned_tuned(suite, typed, required=True)
+    assert [search.name for search in after] == [search.name for search in searches]
+    assert [search.state for search in after] == ["done", "done"]
+    _, grpo, branch = plan.parts[0].trials
+    rates = [trial.config.rl.learning_rate for trial in (grpo, branch)]
+    assert rates == [1e-4, 1e-3]
+    assert f"{RATE}=0.0001" in grpo.replicates[0].words.sets
+    seeds = {replicate.config.rl.seed for trial in (grpo, branch) for replicate in trial.replicates}
+    assert seeds == {1, 2}
+    assert after[0].config.rl.seed == 1 + FRESH
+    # tuned to different rates, it is still the method without the guide
+    assert plan.suite.methods["branch"].control == "grpo"
+    needs = {task.needs.kind for task in plan.tasks if task.kind == "rl" and task.needs}
+    assert needs == {"sft"}
+    assert plan.folder != before.folder
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {"trials": {"done": 1, "failed": 0, "pruned": 0, "cancelled": 0, "left": 1}},
+        {"sampler": "random"},
+        {"objectives": ["pass@8"]},
+        {"space": []},  # of other values
+    ],
+)
+def test_a_search_of_another_kind_or_unspent_chooses_nothing(
+    tmp_path: Path, state: dict[str, Any]
+) -> None:
+    suite, typed = write(tmp_path), overrides(tmp_path / "runs")
+    _, (grpo, branch) = planned_tuned(suite, typed)
+    searched(grpo, 1e-3, 1e-4, **state)
+    searched(branch, 1e-3, 1e-4)
+    plan, (again, _) = planned_tuned(suite, typed)
+    assert again.tried == ()
+    assert plan.parts[0].trials[1].config.rl.learning_rate == grpo.trial.config.rl.learning_rate
+    with pytest.raises(ConfigurationError, match="not tuned yet: grpo"):
+        planned_tuned(suite, typed, required=True)
+
+
+def test_a_method_with_more_trials_than_the_budget_is_refused(tmp_path: Path) -> None:
+    suite, typed = write(tmp_path), overrides(tmp_path / "runs")
+    _, (grpo, _) = planned_tuned(suite, typed)
+    searched(grpo, 1e-3, 1e-4, 2e-4)
+    with pytest.raises(ConfigurationError, match="with 3 trials, the budget is 2") as refused:
+        planned_tuned(suite, typed)
+    assert grpo.name in str(refused.value.next_step)
+
+
+def test_what_was_tried_stands_in_the_report(tmp_path: Path) -> None:
+    from sage_cli.cli.suite_report import report_suite
+    from sage_cli.progress import Silent
+
+    suite, typed = write(tmp_path), overrides(tmp_path / "runs", "evaluation.samples=4")
+    with pytest.raises(ConfigurationError, match="not tuned yet: branch, grpo"):
+        report_suite(suite, typed, Silent())
+    _, searches = planned_tuned(suite, typed)
+    for search in searches:
+        searched(search, 1e-3, 1e-4)
+    written = report_suite(suite, typed, Silent()).report.folder / "mine.json"
+    section = json.loads(written.read_text())["chapters"][0]["sections"]["tuning"]
+    assert section["budget"] == "2 trials x 2 steps x 256 completions"
+    assert [(row["method"], row["settings"]) for row in section["trials"]] == [
+        ("grpo, chosen", "learning_rate 0.0001"), ("grpo", "learning_rate 0.001"),
+        ("branch, chosen", "learning_rate 0.0001"), ("branch", "learning_rate 0.001"),
+    ]  # fmt: skip

@@ -1,0 +1,122 @@
+"""`rl.mask_truncated_completions`: no loss reads truncated tokens, and groups count their rows."""
+
+from __future__ import annotations
+
+import math
+from copy import deepcopy
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from resumed import SETTINGS
+from scored_batch import generated
+from toy_policy import reference_completions
+
+from sage_cli.methods.method import Method, OnlineMethod
+from sage_cli.settings.section import built_in
+from sage_cli.training import rl_trainer
+from sage_cli.training.rl_trainer import RlTrainer
+
+ONLINE: dict[str, dict[str, Any]] = {
+    name: {"rl": {"algo": name, **SETTINGS.get(name, {})}}
+    for name, method in built_in(Method).items()
+    if issubclass(method, OnlineMethod) and name != "rlpr"  # which pays the toy policy nothing
+}
+SECTIONS: list[dict[str, Any]] = [
+    *ONLINE.values(),
+    *({"rl": {"loss": loss}} for loss in ("grpo", "bnpo", "dapo", "dr_grpo", "luspo")),
+    {"rl": {"loss": "sapo"}},
+    {"rl": {"loss": "cispo", "epsilon_high": 5.0}},
+    {"rl": {"entropy_coefficient": 1}},
+    {"rl": {"loss": "dapo", "steps_per_generation": 2, "iterations": 2, "micro_batch": 4}},
+    *({"anchor": {"estimator": estimator}} for estimator in ("k3-corrected", "reward", "head")),
+    *({"guide": {"name": guide}} for guide in ("random", "token", "branch", "rapo")),
+]
+FIGURES = ("loss", "grad_norm", "entropy", "kl/reference", "kl/k3", "guide/q_mean", "reward")
+
+
+def trained(bench: Any, config: Any, name: str) -> list[dict[str, Any]]:
+    """The records of a training that may take completions of the initial policy."""
+    beforehand = reference_completions() if config.rl.samples_beforehand else None
+    records: list[dict[str, Any]] = bench.run(config, name, reference_completions=beforehand)
+    return records
+
+
+def masking(configure: Any, sections: dict[str, Any], *, masked: bool = True) -> Any:
+    rl = {"steps": 2, "mask_truncated_completions": masked} | deepcopy(sections.get("rl", {}))
+    return configure(**{**sections, "rl": rl})
+
+
+def overwritten(self: RlTrainer, model: Any, inputs: dict[str, Any]) -> Any:
+    """The loss of a micro-batch whose truncated completions hold other tokens."""
+    for part in inputs.get("parts", [(1.0, inputs)]):
+        part[1]["completion_ids"][part[1]["truncated_B"]] = 7
+    return LOSS(self, model, inputs)
+
+
+LOSS = RlTrainer._compute_loss
+
+
+@pytest.mark.parametrize("sections", SECTIONS, ids=str)
+def test_truncated_tokens_change_neither_loss_nor_gradient(
+    bench: Any, configure: Any, monkeypatch: pytest.MonkeyPatch, sections: dict[str, Any]
+) -> None:
+    whole = trained(bench, masking(configure, sections), "whole")
+    assert 0 < whole[0]["completions/clipped"] < 1
+    assert whole[0]["grad_norm"] > 0
+    monkeypatch.setattr(RlTrainer, "_compute_loss", overwritten)
+    other = trained(bench, masking(configure, sections), "other")
+    for step, (record, changed) in enumerate(zip(whole, other, strict=True)):
+        for name in FIGURES:
+            assert changed.get(name, 0) == pytest.approx(record.get(name, 0), rel=1e-4, abs=1e-6), (
+                step, name,
+            )  # fmt: skip
+
+
+def test_without_the_setting_they_change_both(
+    bench: Any, configure: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = trained(bench, masking(configure, {}, masked=False), "whole")
+    monkeypatch.setattr(RlTrainer, "_compute_loss", overwritten)
+    other = trained(bench, masking(configure, {}, masked=False), "other")
+    assert abs(whole[0]["grad_norm"] / other[0]["grad_norm"] - 1) > 1e-3
+
+
+@pytest.mark.parametrize("name", [name for name in ONLINE if name not in ("dars", "dph-rl")])
+def test_their_rewards_count_in_their_groups(bench: Any, configure: Any, name: str) -> None:
+    on, off = (
+        generated(bench.trainer(masking(configure, ONLINE[name], masked=masked)))
+        for masked in (True, False)
+    )
+    assert torch.equal(on["completion_ids"], off["completion_ids"])
+    assert torch.equal(on["advantages"], off["advantages"])
+    truncated_B = off["truncated_B"]
+    read = off["completion_mask"].sum(dim=1)[~truncated_B].sum()
+    assert on["num_items_in_batch"] == read < off["num_items_in_batch"]
+
+
+def test_a_completion_that_ends_at_a_stop_text_is_not_truncated(
+    bench: Any, configure: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer = bench.trainer(masking(configure, {}))
+    stopping = SimpleNamespace(stops=lambda text: len(text) % 2 == 0, cut=lambda ids, _: (ids, ""))
+    monkeypatch.setattr(trainer, "stopping", stopping)
+    batch = generated(trainer)
+    texts = trainer.hooks.reward.completions
+    ended_B = torch.isin(batch["completion_ids"], torch.tensor(trainer.eos_token_ids)).any(dim=1)
+    stopped_B = torch.tensor([len(text) % 2 == 0 for text in texts])
+    assert (stopped_B & ~ended_B).sum() > 0
+    assert torch.equal(batch["tool_mask"].any(dim=1), ended_B | stopped_B)
+
+
+@pytest.mark.parametrize("sections", SECTIONS, ids=str)
+def test_a_batch_of_truncated_completions_alone_teaches_nothing(
+    bench: Any, configure: Any, monkeypatch: pytest.MonkeyPatch, sections: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(
+        rl_trainer, "unfinished", lambda ids, *_: torch.ones(len(ids), dtype=torch.bool)
+    )
+    for record in trained(bench, masking(configure, sections), "run"):
+        assert record["grad_norm"] == 0
+        assert math.isfinite(record["loss"])
