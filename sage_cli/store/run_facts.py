@@ -85,15 +85,16 @@ def _section(text: str) -> Mapping[str, Any]:
     return {intern(key): value for key, value in leaves(json_value(f"{{{text}}}"))}
 
 
-def _written_sections(path: Path) -> list[str]:
-    """Return the text of each section of a configuration. Raises ValueError where it can't be cut.
+def _written_sections(path: Path) -> dict[str, str]:
+    """Return the text of each section of a configuration, by name; the whole isn't parsed.
 
-    The whole isn't parsed: of 20,000 runs nearly all have nearly all sections of another's.
+    Of 20,000 runs nearly all have nearly all sections of another's. Raises ValueError where the
+    file isn't as sage writes it.
     """
     text = path.read_bytes().decode()
-    if not (text.startswith("{\n  ") and text.endswith("\n}\n")):
+    if not (text.startswith('{\n  "') and text.endswith("\n}\n")):
         raise ValueError
-    return _BETWEEN.split(text[4:-3])
+    return {part.split('"', 2)[1]: part for part in _BETWEEN.split(text[4:-3])}
 
 
 @dataclass(frozen=True)
@@ -149,14 +150,11 @@ class RunFacts:
             return {}
         unread = OF_RL if self.about["kind"] == "sft" else ()
         try:
-            texts = {
-                text.split('"', 2)[1]: text
-                for text in _written_sections(self.run.folder / "config.json")
-            }
+            texts = _written_sections(self.run.folder / "config.json")
             return {name: _section(text) for name, text in texts.items() if name not in unread}
         except (FileNotFoundError, ValueError, IndexError):  # of another form, torn, or none
-            parts = self.config
-        return {name: _section(json.dumps({name: part})[1:-1]) for name, part in parts.items()}
+            parts = self.config.items()
+        return {name: _section(json.dumps({name: part})[1:-1]) for name, part in parts}
 
     @property
     def settings(self) -> Mapping[str, Any]:
