@@ -73,7 +73,8 @@ def load(
     return Loaded(config, _origins(merged, config))
 
 
-_CHOICES = ("rl.algo", "guide.name", "anchor.kl", "model.tuning")
+_OF_PRESETS = ("anchor.kl", "model.tuning")
+_CHOICES = ("rl.algo", "guide.name", *_OF_PRESETS)
 _TYPED = ("flag", "--set")
 _OF_SWEEPS = ("sweep", "executor")
 _OF_TRAINED = ("rl", "rollout", "anchor", "guide", *_OF_SWEEPS)
@@ -107,7 +108,7 @@ def refuse_unread(loaded: Loaded, command: str, searched: Collection[str] = ()) 
         choice, value, reading = unread(loaded.config, name) or ("", None, None)
         if not choice or choice in searched or (again and STORED in origins.values()):
             continue
-        if origin in _TYPED or (of_preset and not chosen and choice in _CHOICES):
+        if origin in _TYPED or (of_preset and not chosen and choice in _OF_PRESETS):
             raise ConfigurationError(
                 f"{name} ({origin}) would do nothing: {choice} is {value!r}",
                 f"add --set {choice}={typed(reading)}, or leave it out",

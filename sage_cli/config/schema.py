@@ -162,28 +162,28 @@ def contradictions(config: SageConfig) -> list[str]:
     ]
 
 
-_READ_WITH: tuple[tuple[str, str, tuple[Any, ...]], ...] = (
-    ("anchor.", "anchor.kl", ("reverse", "forward")),
-    ("anchor.estimator", "anchor.kl", ("reverse",)),
-    ("model.lora.", "model.tuning", ("lora",)),
-    ("guide.q_", "guide.name", ("branch", ...)),
-    ("sft.", "sft.enabled", (True,)),
-    ("sft.epochs", "sft.steps", (None,)),
-    ("sft.warmup_ratio", "sft.warmup_steps", (None,)),
-    ("rollout.vllm.", "rollout.backend", ("vllm", "auto")),
-    ("rollout.vllm.server_", "rollout.vllm.mode", ("server",)),
-    ("rollout.vllm.tensor_parallel", "rollout.vllm.mode", ("colocate",)),
-    ("rollout.vllm.memory_share", "rollout.vllm.mode", ("colocate",)),
-    ("rollout.vllm.sleep", "rollout.vllm.mode", ("colocate",)),
-    ("sampling.vllm.", "sampling.backend", ("vllm", "auto")),
-    ("sampling.server", "sampling.backend", ("server", "auto")),
-    ("executor.address", "executor.name", ("ray",)),
-    ("executor.memory_gb", "executor.name", ("slurm", "ray")),
-    *((f"executor.{name}", "executor.name", ("slurm",))
+_READ_WITH: tuple[tuple[str, str, Any, Any], ...] = (
+    ("anchor.", "anchor.kl", "reverse", ("none",)),
+    ("anchor.estimator", "anchor.kl", "reverse", ("forward",)),
+    ("model.lora.", "model.tuning", "lora", ("full",)),
+    ("guide.q_", "guide.name", "branch", ("none",)),
+    ("sft.", "sft.enabled", True, (False,)),
+    ("sft.epochs", "sft.steps", None, ...),
+    ("sft.warmup_ratio", "sft.warmup_steps", None, ...),
+    ("rollout.vllm.", "rollout.backend", "vllm", ("sampler", "transformers")),
+    ("rollout.vllm.server_", "rollout.vllm.mode", "server", ...),
+    ("rollout.vllm.tensor_parallel", "rollout.vllm.mode", "colocate", ...),
+    ("rollout.vllm.memory_share", "rollout.vllm.mode", "colocate", ...),
+    ("rollout.vllm.sleep", "rollout.vllm.mode", "colocate", ...),
+    ("sampling.vllm.", "sampling.backend", "vllm", ("transformers", "server")),
+    ("sampling.server", "sampling.backend", "server", ("transformers", "vllm")),
+    ("executor.address", "executor.name", "ray", ...),
+    ("executor.memory_gb", "executor.name", "slurm", ("local",)),
+    *((f"executor.{name}", "executor.name", "slurm", ...)
       for name in ("partition", "account", "lines", "setup")),
 )  # fmt: skip
-"""Prefix of settings, the setting with which they are read or not, and its values that read them
-(`...`: all but `none`)."""
+"""Prefix of settings, the choice by which they are read or not, a value of it with which they are,
+and those with which they aren't (`...`: all others)."""
 
 
 def unread(config: SageConfig, setting: str) -> tuple[str, Any, Any] | None:
@@ -191,11 +191,11 @@ def unread(config: SageConfig, setting: str) -> tuple[str, Any, Any] | None:
 
     None if the setting is read. What contradicts whoever gives it is among `contradictions`.
     """
-    for prefix, choice, reading in _READ_WITH:
+    for prefix, choice, reading, idle in _READ_WITH:
         if setting.startswith(prefix) and setting != choice:
             value = reduce(getattr, choice.split("."), config)
-            if value not in reading and (... not in reading or value == "none"):
-                return choice, value, reading[0]
+            if value != reading if idle is ... else value in idle:
+                return choice, value, reading
     return None
 
 

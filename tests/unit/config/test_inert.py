@@ -140,7 +140,7 @@ BETA, NO_KL = "anchor: {beta: 0.1}\n", "anchor: {beta: 0.1, kl: none}\n"
         ("", {"anchor": {"kl": "none"}}, [], None),
         ("", {"anchor": {"beta": 0.1}}, ["anchor.estimator=reward"], None),
         ("", {**algo("dapo"), "guide": {"name": "branch"}}, ["anchor.beta=0.1"], None),
-        ("sft: {steps: 5, epochs: 3}\n", {}, [], None),
+        ("sft: {steps: 5, epochs: 3}\nguide: {q_min: 0.5}\n", {}, [], None),
     ],
 )  # fmt: skip
 def test_a_value_that_the_user_gives_and_nothing_reads_is_refused(tmp_path, own, flags, sets, said):
@@ -193,6 +193,7 @@ CPU = "rollout.backend=sampler"
         ("sft", ["sft.steps=3", "evaluation.samples=8"], None),
         ("passk", ["sft.steps=9", "sampling.vllm.max_model_len=64", "sampling.min_p=0"], None),
         ("eval", [SERVED, "sampling.server_attempts=2"], None),
+        ("rl", ["rollout.backend=vllm", "rollout.vllm.sleep=true"], None),
         ("sweep", ["rl.steps=3", "executor.name=slurm", "executor.partition=gpu"], None),
     ],
 )  # fmt: skip
