@@ -9,6 +9,7 @@ import gc
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
@@ -107,7 +108,14 @@ class _Read(NamedTuple):
 
 def stamp_of(paths: Sequence[Path | str]) -> Stamp:
     """Return size and time (ns) of each path, None for one that is not there."""
-    return tuple(map(_stamp_of, paths))
+    return tuple(map(_stamp, paths))
+
+
+def _stamp(path: Path | str) -> tuple[int, int] | None:
+    with suppress(OSError):
+        status = os.stat(path)  # noqa: PTH116
+        return status.st_size, status.st_mtime_ns
+    return None
 
 
 class RunsRead:
@@ -178,16 +186,13 @@ class RunsRead:
     def find(self, id_: str) -> RunFacts:
         """Return the facts of the run of that id. Raises StoreError if there is none (any more)."""
         run = Run(self.root / id_)
-        try:
-            facts = RunFacts.listed(run) if is_one_part(id_) and run.begun else None
-        except (StoreError, OSError):  # removed meanwhile
-            facts = None
-        if facts is None:
-            raise StoreError(
-                f"there is no run '{id_}' in {self.root.resolve()}",
-                "it may have been removed while it was shown; the table has those that are there",
-            )
-        return facts
+        with suppress(StoreError, OSError):  # removed meanwhile
+            if is_one_part(id_) and run.begun:
+                return RunFacts.listed(run)
+        raise StoreError(
+            f"there is no run '{id_}' in {self.root.resolve()}",
+            "it may have been removed while it was shown; the table has those that are there",
+        )
 
     def looks(self) -> dict[str, Look]:
         """Return the look of every run."""
@@ -225,11 +230,9 @@ def _named(figures: tuple[str, ...]) -> tuple[frozenset[str], list[str]]:
 
 
 def _ids(root: Path) -> list[str]:
-    try:
-        with os.scandir(root) as entries:
-            return [entry.name for entry in entries if not entry.name.startswith(".")]
-    except OSError:
-        return []
+    with suppress(OSError), os.scandir(root) as entries:
+        return [entry.name for entry in entries if not entry.name.startswith(".")]
+    return []
 
 
 def _age(read: _Read) -> tuple[str, str]:
@@ -241,14 +244,6 @@ def _age(read: _Read) -> tuple[str, str]:
 def is_one_part(name: str) -> bool:
     """Return True for the name of an entry of a folder, which leads to nowhere else."""
     return bool(name) and Path(name).name == name and not name.startswith(".") and "\0" not in name
-
-
-def _stamp_of(path: Path | str) -> tuple[int, int] | None:
-    try:
-        status = os.stat(path)  # noqa: PTH116
-    except OSError:
-        return None
-    return status.st_size, status.st_mtime_ns
 
 
 _SETTINGS = {
@@ -355,11 +350,8 @@ class Policies:
             config.evaluation.limit,
             config.grading.judge,
         )
-
-        def read() -> Benchmark:
-            return load_benchmarks(config.evaluation, config.data, config.grading.judge)[0]
-
-        return self._benchmarks.get(key, read)
+        sections = config.evaluation, config.data, config.grading.judge
+        return self._benchmarks.get(key, lambda: load_benchmarks(*sections)[0])
 
 
 def policies_of(run: Run) -> list[str]:
