@@ -138,16 +138,10 @@ class ModelScorer:
         Raises ConfigurationError if the writer has another tokenizer.
         """
         stores = self._stores(writer)
-        self._complete(stores, answers, writer)
-        return replace(answers, scores=stores)
-
-    def _complete(
-        self, stores: Sequence[Annotations], answers: Answers, writer: PolicySamples
-    ) -> None:
-        """Have the completions without scores read, and store them as it goes."""
         lacking, whole = _lacking(answers, stores)
+        scored = replace(answers, scores=stores)
         if not lacking:
-            return
+            return scored
         self._refuse_other_vocabulary(writer)
         title = f"{self.label} reads {answers.policy} on {answers.benchmark.name}"
         self.progress.begin(title, whole, "completions", whole - lacking)
@@ -156,6 +150,7 @@ class ModelScorer:
                 store.add(self._forward.scores(rows, answers.problems))
                 store.flush()
         self.progress.end()
+        return scored
 
     def if_stored(self, answers: Answers, writer: PolicySamples) -> Answers:
         """Return the answers with scores if all are stored, else as they are."""

@@ -70,13 +70,11 @@ def command(
         Path | None, typer.Option(help="For patterns: a YAML file of expressions.")
     ] = None,
     alpha: Annotated[
-        str | None, typer.Option(help="For sharpening: powers of the probability, as 1.5,2,4.")
+        list[float] | None, typer.Option(min=1, help="For sharpening: a power of probability.")
     ] = None,
     survival: Annotated[
         bool | None,
-        typer.Option(
-            "--survival", help="For support: have all models read the base's right samples."
-        ),
+        typer.Option("--survival", help="For support: all read the base's samples."),
     ] = None,
     benchmark: BenchmarkNames = None,
     n: Samples = None,

@@ -46,7 +46,9 @@ class Grader:
     seconds, and a worker may grow by `memory_mb`. Workers start with the first pair that needs
     one. `identity` is all of that but the number of workers: the key of stored grades.
 
-    Only mathematics is searched for in a whole text: under `text` other judges take the tags.
+    Only mathematics is searched for in a whole text: under `text` other judges take the tags. One
+    that `sees_text` is a function of question, completion and gold, and `extract` is `text`; a gold
+    is the JSON list of question and gold.
     Raises ConfigurationError for an unknown judge or mode, and for `text` under `strict`.
     """
 
@@ -63,9 +65,11 @@ class Grader:
         boxed: bool = False,
         extract: Extraction | None = None,
         unfinished: Unfinished = "wrong",
+        *,
+        sees_text: bool = False,
     ) -> None:
         place: Extraction = extract or ("boxed" if boxed else "tags")
-        if place == "text" and judge != "math":
+        if place == "text" and judge != "math" and not sees_text:
             place = "tags"
         self._judge = find_judge(judge, mode, place)
         code = OwnFunction.parse(judge).identity if names_code(judge) else None

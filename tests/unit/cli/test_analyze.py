@@ -195,14 +195,14 @@ def test_the_bases_samples_are_read_by_those_whom_an_analysis_names(sage):
     assert planned["b reads a on arithmetic"] == "12 of 12 completions to read"
     assert json.loads(sage("support", "--json").stdout)["survival"] == []  # nobody is asked
     survived = json.loads(sage("support", "--survival", "--json").stdout)["survival"]
-    assert {row["difference"] for row in survived} == {"b less a"}
+    assert {row["policy"] for row in survived} == {"b less a"}
 
 
 @pytest.mark.parametrize(
     ("more", "why"),
-    [((), "too few to be weighed: effective sample size"),
+    [((), "effective sample size"),
      (("--set", "sampling.temperature=0.5"), "weighs samples of the policy itself"),
-     (("--alpha", "0.9"), "takes numbers above 1")],
+     (("--alpha", "0.9"), "greater than or equal to 1")],
 )  # fmt: skip
 def test_samples_that_cannot_be_sharpened_are_refused(sage, more, why):
     refused = sage("sharpening", *more, code=2).output.replace("│", " ")
