@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -303,3 +304,14 @@ def test_a_comparison_says_whether_it_is_with_the_own_control(
     assert note.format("", guided.label, "rl-dapo-22222222") in sentence
     if compared != "initial policy":  # without a guide there is nothing to say
         assert own_control_note([opposite], [guided], Runs(tmp_path)) == []
+
+
+@pytest.mark.parametrize(("step", "is_control"), [(2, True), (3, False), (None, False)])
+def test_a_checkpoints_own_control_is_the_same_step_without_the_guide(
+    tmp_path: Path, step: int | None, is_control: bool
+) -> None:
+    parent = start_one_method(tmp_path, "a")
+    guided = replace(trained(tmp_path, "1", parent, **GUIDED), checkpoint=2)
+    plain = replace(trained(tmp_path, "2", parent, **PLAIN), checkpoint=step)
+    (sentence,) = own_control_note([guided], [plain], Runs(tmp_path))
+    assert ("is rl-dapo-11111111@2's own control" in sentence) == is_control
