@@ -35,7 +35,7 @@ class Forward:
     @cached_property
     def tokenizer(self) -> Any:
         """Return the policy's tokenizer."""
-        return self._samples.policy.tokenizer()
+        return self._samples.policy.tokenizer
 
     def scores(
         self, rows: Sequence[Completion], problems: Mapping[str, Problem]
@@ -163,7 +163,7 @@ class ModelScorer:
         policy = self.samples.policy
         if writer.policy.path == policy.path:
             return
-        if writer.policy.tokenizer().get_vocab() != self._forward.tokenizer.get_vocab():
+        if writer.policy.tokenizer.get_vocab() != self._forward.tokenizer.get_vocab():
             raise ConfigurationError(
                 f"{writer.policy.label} and {policy.label} have different tokenizers",
                 "name a base with the same tokenizer by --base",

@@ -93,7 +93,8 @@ def command(
     Run the same command again to resume. A command below is about stored sweeps.
     """
     from sage_cli.cli.sweep_run import plan_sweep, run_sweep
-    from sage_cli.config.load import require_named_model
+    from sage_cli.config.load import refuse_unread, require_named_model
+    from sage_cli.trials.search.read_space import guide_of, searched_settings
 
     if ctx.invoked_subcommand is not None:
         refuse_options(ctx)
@@ -110,12 +111,13 @@ def command(
         "executor": {"name": executor, "workers": workers, "address": address},
         "run": {"root": runs},
     }  # fmt: skip
-    settings = load_config(preset, config, set_, **flags).config
-    if settings.guide.name == "none":
-        from sage_cli.trials.search.read_space import guide_of
-
-        flags["guide"] = {"name": guide_of(settings.sweep.space)}
-        settings = load_config(preset, config, set_, **flags).config
+    loaded = load_config(preset, config, set_, **flags)
+    text = loaded.config.sweep.space
+    if loaded.config.guide.name == "none":
+        flags["guide"] = {"name": guide_of(text)}
+        loaded = load_config(preset, config, set_, **flags)
+    refuse_unread(loaded, "sweep", searched_settings(text))
+    settings = loaded.config
     require_named_model(settings)
     if dry_run:
         show_plan(lambda: plan_sweep(settings, gpu), json)

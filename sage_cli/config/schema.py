@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, PrivateAttr, SerializeAsAny, model_validator
@@ -168,15 +169,40 @@ def contradictions(config: SageConfig) -> list[str]:
     ]
 
 
-def unread(config: SageConfig, setting: str) -> tuple[str, str] | None:
-    """Return why nothing reads a setting under what is chosen, and what would; None if it is read.
+_READ_WITH: tuple[tuple[str, str, Any, Any], ...] = (
+    ("anchor.", "anchor.kl", "reverse", ("none",)),
+    ("anchor.estimator", "anchor.kl", "reverse", ("forward",)),
+    ("model.lora.", "model.tuning", "lora", ("full",)),
+    ("guide.q_", "guide.name", "branch", ("none",)),
+    ("sft.", "sft.enabled", True, (False,)),
+    ("sft.epochs", "sft.steps", None, ...),
+    ("sft.warmup_ratio", "sft.warmup_steps", None, ...),
+    ("rollout.vllm.", "rollout.backend", "vllm", ("sampler", "transformers")),
+    ("rollout.vllm.server_", "rollout.vllm.mode", "server", ...),
+    ("rollout.vllm.tensor_parallel", "rollout.vllm.mode", "colocate", ...),
+    ("rollout.vllm.memory_share", "rollout.vllm.mode", "colocate", ...),
+    ("rollout.vllm.sleep", "rollout.vllm.mode", "colocate", ...),
+    ("sampling.vllm.", "sampling.backend", "vllm", ("transformers", "server")),
+    ("sampling.server", "sampling.backend", "server", ("transformers", "vllm")),
+    ("executor.address", "executor.name", "ray", ...),
+    ("executor.memory_gb", "executor.name", "slurm", ("local",)),
+    *((f"executor.{name}", "executor.name", "slurm", ...)
+      for name in ("partition", "account", "lines", "setup")),
+)  # fmt: skip
+"""Prefix of settings, the choice by which they are read or not, a value of it with which they are,
+and those with which they aren't (`...`: all others)."""
 
-    What contradicts whoever gives it is among `contradictions`.
+
+def unread(config: SageConfig, setting: str) -> tuple[str, Any, Any] | None:
+    """Return the choice under which nothing reads a setting, its value, and one that reads it.
+
+    None if the setting is read. What contradicts whoever gives it is among `contradictions`.
     """
-    if setting.startswith("anchor.") and setting != "anchor.kl" and config.anchor.kl == "none":
-        return "anchor.kl is 'none'", "--kl reverse"
-    if setting.startswith("model.lora.") and config.model.tuning == "full":
-        return "model.tuning is 'full'", "--set model.tuning=lora"
+    for prefix, choice, reading, idle in _READ_WITH:
+        if setting.startswith(prefix) and setting != choice:
+            value = reduce(getattr, choice.split("."), config)
+            if value != reading if idle is ... else value in idle:
+                return choice, value, reading
     return None
 
 

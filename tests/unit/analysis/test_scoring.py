@@ -100,7 +100,7 @@ def scored(scorer: ModelScorer, answers: Answers, writer: PolicySamples) -> dict
 
 def expected(own: PolicySamples, benchmark: Any) -> dict[str, list[float]]:
     """Mean surprisal, mean entropy and length by text, one pass for each completion."""
-    model, tokenizer = load_model(Path(own.policy.path)), own.policy.tokenizer()
+    model, tokenizer = load_model(Path(own.policy.path)), own.policy.tokenizer
     template = PromptTemplate.from_section(own.prompt, tokenizer)
     questions = {problem.id: problem.question for problem in benchmark.problems}
     found = {}
