@@ -20,7 +20,7 @@ from sage_cli.store.locks import Lease
 
 SHOWN = 5
 """Torn lines that a warning names by number."""
-END_BYTES = 16_384
+END_BYTES = 4096
 """A record of a step has about one and a half thousand."""
 
 
@@ -78,7 +78,7 @@ class MetricsFile:
         `compared` with what its training left.
         """
         for lines in (self._lines,) if compared else (self._last_lines, self._lines):
-            if record := next(filter(None, map(self._record, reversed(lines()))), None):
+            if record := next(filter(None, map(self._record, filter(None, lines()[::-1]))), None):
                 return record
         return {}
 

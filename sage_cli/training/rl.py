@@ -95,7 +95,7 @@ def train(training: Training, run: Run, watch: Watch | None, _progress: Progress
     Of several only the first has a `watch`. Leaves the policy in `run.model`.
     """
     config, start = training.config, training.start
-    tokenizer = start.tokenizer()
+    tokenizer = start.tokenizer
     keep_tags(tokenizer, config.prompt)
     template = PromptTemplate.from_section(config.prompt, tokenizer)
     with memory_explained(LOADING, run):

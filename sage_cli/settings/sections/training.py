@@ -216,28 +216,20 @@ class AnchorSection(Section):
 
     @model_validator(mode="after")
     def _nothing_idle(self) -> AnchorSection:
-        fields = type(self).model_fields
-        if self.kl != "forward" and self.reference_samples != fields["reference_samples"].default:
-            raise ValueError(
-                f"reference_samples {self.reference_samples} are those of forward KL, and "
-                f"anchor.kl is '{self.kl}' (add --kl forward, or leave it out)"
-            )
-        if self.estimator != "head" and self.head_tokens != fields["head_tokens"].default:
-            raise ValueError(
-                f"head_tokens {self.head_tokens} are those of the estimator head, and "
-                f"anchor.estimator is '{self.estimator}' (use anchor.estimator=head, or leave "
-                "head_tokens out)"
-            )
-        if self.tokens == "all" and self.uncertain_share != fields["uncertain_share"].default:
-            raise ValueError(
-                f"uncertain_share {self.uncertain_share:g} divides a completion's tokens, and "
-                "anchor.tokens is 'all' (add anchor.tokens=certain or uncertain, or leave it out)"
-            )
-        if self.ema is None and self.ema_every != fields["ema_every"].default:
-            raise ValueError(
-                f"ema_every {self.ema_every} is how often the reference is averaged, and "
-                "anchor.ema is not set (set it, to .9 for instance, or leave ema_every out)"
-            )
+        idle = (
+            ("reference_samples", self.kl == "forward", "are those of forward KL", "kl=forward"),
+            ("head_tokens", self.estimator == "head", "are those of the estimator head",
+             "estimator=head"),
+            ("uncertain_share", self.tokens != "all", "divides a completion's tokens",
+             "tokens=certain"),
+            ("ema_every", self.ema is not None, "is how often the reference is averaged", "ema=.9"),
+        )  # fmt: skip
+        for name, is_read, role, reader in idle:
+            value = getattr(self, name)
+            if not is_read and value != type(self).model_fields[name].default:
+                raise ValueError(
+                    f"{name} {value} {role} (add --set anchor.{reader}, or leave {name} out)"
+                )
         return self
 
     def conflicts(self, steps: int) -> list[str]:
