@@ -102,7 +102,7 @@ def refuse_unfit_tokenizer(policy: Policy, *, planned: bool = False) -> None:
             return
         ids, special, end = stored
     else:
-        tokenizer = policy.tokenizer()
+        tokenizer = policy.tokenizer
         ids, end = tokenizer.get_vocab(), tokenizer.eos_token
         added = tokenizer.added_tokens_decoder.values()
         special = {token.content for token in added if token.special}
