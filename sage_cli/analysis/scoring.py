@@ -35,7 +35,7 @@ class Forward:
     @cached_property
     def tokenizer(self) -> Any:
         """Return the policy's tokenizer."""
-        return self._samples.policy.tokenizer()
+        return self._samples.policy.tokenizer
 
     def scores(
         self, rows: Sequence[Completion], problems: Mapping[str, Problem]
@@ -128,10 +128,6 @@ class ModelScorer:
             **attention_cap(str(policy.files)),
         }
 
-    def lacking(self, answers: Answers, writer: PolicySamples) -> tuple[int, int]:
-        """Return how many of `writer`'s completions have no score yet, and how many there are."""
-        return _lacking(answers, self._stores(writer, read_only=True))
-
     def score(self, answers: Answers, writer: PolicySamples) -> Answers:
         """Return the answers with scores; missing ones are computed and stored as it goes.
 
@@ -167,7 +163,7 @@ class ModelScorer:
         policy = self.samples.policy
         if writer.policy.path == policy.path:
             return
-        if writer.policy.tokenizer().get_vocab() != self._forward.tokenizer.get_vocab():
+        if writer.policy.tokenizer.get_vocab() != self._forward.tokenizer.get_vocab():
             raise ConfigurationError(
                 f"{writer.policy.label} and {policy.label} have different tokenizers",
                 "name a base with the same tokenizer by --base",

@@ -66,6 +66,7 @@ def command(
     "pass@k": [0.1, 0.15], "low": [0.06, 0.1], "high": [0.15, 0.2], ...}, a value for each k.
     """
     from sage_cli.cli.named_models import NamedModels, measure_passk, passk_of_files
+    from sage_cli.config.load import refuse_unread
     from sage_cli.evaluation.counted_files import read_counted_files
     from sage_cli.models.stages import plan_of
 
@@ -89,7 +90,9 @@ def command(
         return
     flags = evaluation_flags(benchmark, k, n, seeds, limit, allow_template_mismatch)
     flags |= {"compat": compat}
-    settings = load_for_measuring(names, preset, config, set_, runs, evaluation=flags).config
+    loaded = load_for_measuring(names, preset, config, set_, runs, evaluation=flags)
+    refuse_unread(loaded, "passk RUN" if names else "passk")
+    settings = loaded.config
 
     models = NamedModels.from_config(settings, names, labels)
     if dry_run:

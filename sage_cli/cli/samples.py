@@ -479,7 +479,7 @@ def token_report(
         judge = config.grading.judge
         benchmark = load_benchmarks(config.evaluation, config.data, judge)[0]
     completions = _completions(policy, benchmark, config, progress)
-    tokenizer = policy.tokenizer()
+    tokenizer = policy.tokenizer
     template = PromptTemplate.from_section(config.prompt, tokenizer)
     grading = benchmark.grader(config.grading, config.prompt)
     with progress.doing(f"grading {len(completions)} completions"), grading as grader:

@@ -124,7 +124,7 @@ class PolicySampler:
         """A chat template is rendered by the tokenizer itself."""
         if self._samples.prompt.format != "chat" or self._samples.in_chat:
             return self._samples.template
-        return PromptTemplate.from_section(self._samples.prompt, self._samples.policy.tokenizer())
+        return PromptTemplate.from_section(self._samples.prompt, self._samples.policy.tokenizer)
 
 
 Measurements = Mapping[tuple[str, str], tuple[SeedCounts, ...]]

@@ -181,7 +181,7 @@ def test_an_answer_is_one_object(
 ORDERED: tuple[str, ...] = (
     "sft PRESETS", "rl PRESETS --guide branch", "sweep PRESETS --space space.yaml",
     "sweep PRESETS --space space.yaml --dry-run", "sweep list", "sweep show tau-",
-    "sweep best tau-", "sweep remove tau- --yes", "suite list", "suite plan mine.yaml PRESETS",
+    "sweep remove tau- --yes", "suite list", "suite plan mine.yaml PRESETS",
     "suite run mine.yaml PRESETS", "suite run mine.yaml PRESETS --dry-run",
     "suite report mine.yaml PRESETS",
     "runs remove POLICY --runs COPIED --yes",
