@@ -98,7 +98,7 @@ PANELS = {
         "export": Entry(
             "export",
             "Write a Hugging Face folder that vLLM serves, the adapter merged, with a model card.",
-            "sage export rl-dapo-branch ./my-policy --lm-eval",
+            "sage export rl-dapo-branch ./my-policy --dtype bfloat16",
         ),
     },
     "Measure": {
