@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
 .PHONY: demo docs test test-fast test-typed test-faults test-interrupted test-resume test-cluster test-vllm test-llm test-gpu
-.PHONY: check smoke format clean
+.PHONY: check smoke format clean dist test-logs
 
 demo: $(VENV)/.installed
 	$(BIN)/sage demo
@@ -65,6 +65,36 @@ test-vllm: .venv-vllm/.installed
 	.venv-vllm/bin/python -m pip --disable-pip-version-check install --quiet -e ".[train,dev]"
 	touch $@
 
+# Logs of other programs: a present release of each, and one at least a year old. Each has an
+# environment of its own, which finds the project's torch behind its packages.
+RELEASES := inspect-0.3.285 inspect-0.3.112 lm-eval-0.4.13 lm-eval-0.4.9.1
+PURELIB := -c "import sysconfig; print(sysconfig.get_path('purelib'))"
+
+test-logs: $(VENV)/.installed-dev
+	for release in $(RELEASES); do $(MAKE) --no-print-directory .venv-logs/$$release/.installed || \
+	    echo "$$release can't be installed: its tests are skipped"; done
+	$(BIN)/python -m pytest tests/logs
+
+.venv-logs/%/.installed: tests/logs/%.txt
+	$(PYTHON) -m venv $(@D)
+	$(BIN)/python $(PURELIB) > $$($(@D)/bin/python $(PURELIB))/project.pth
+	$(@D)/bin/python -m pip --disable-pip-version-check install --quiet -r $<
+	touch $@
+
+# Wheel and sdist in dist/, checked, and the wheel used where nothing of the checkout is.
+dist: $(VENV)/.installed-dev
+	rm -rf dist build/wheel
+	$(PYTHON) -m venv build/wheel
+	build/wheel/bin/python -m pip --disable-pip-version-check install --quiet build twine
+	build/wheel/bin/python -m build --outdir dist .
+	build/wheel/bin/python -m twine check --strict dist/*
+	$(BIN)/python $(PURELIB) > $$(build/wheel/bin/python $(PURELIB))/project.pth
+	build/wheel/bin/python -m pip --disable-pip-version-check install --quiet --no-deps dist/*.whl
+	cd build/wheel && echo '{"question": "q", "completions": ["4", "5"], "correct": [1, 0]}' > own.jsonl && \
+	    bin/sage --help > help.txt && bin/sage passk own.jsonl && bin/sage config show --preset tiny > tiny.txt && \
+	    bin/sage suite plan demo > plan.txt && bin/sage passk own.jsonl --json > passk.json && \
+	    bin/sage view --export page > page.txt && bin/python -c "import sage_cli; assert 'wheel/lib' in sage_cli.__file__"
+
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -121,4 +151,4 @@ $(VENV)/.installed-cluster: $(VENV)/.installed-dev
 	touch $@
 
 clean:
-	rm -rf $(VENV) .venv-vllm build dist *.egg-info
+	rm -rf $(VENV) .venv-vllm .venv-logs build dist *.egg-info

@@ -75,7 +75,7 @@ def measure(preset: str, root: Path) -> None:
     training.carry_out(Silent())
     after_mb = peak_mb()
     config = training.config
-    tokenizer = training.start.policy.tokenizer()
+    tokenizer = training.start.policy.tokenizer
     template = PromptTemplate.from_section(config.prompt, tokenizer)
     problems = load_training_problems(config.data)
     taken = {problems[row].question for row in training_order(len(problems), config.rl)}

@@ -61,6 +61,7 @@ HEAVY = (
     "cli/test_export.py",
     "cli/test_fresh.py",
     "cli/test_guided.py",
+    "cli/test_logs.py",
     "cli/test_measure.py",
     "cli/test_own_model.py",
     "cli/test_passk.py",

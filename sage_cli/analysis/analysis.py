@@ -99,9 +99,8 @@ class Analysis:
     and entropy of completions; results are stored. `self if stored` takes stored scores and loads
     nothing. `options` are those that it uses.
 
-    `readers` says who reads the base's samples at temperature 1: the base alone, or all policies
-    if `survival` is asked for. A `plain` analysis needs samples of the policy itself: at
-    temperature 1, without top_p, top_k and min_p.
+    `readers` says who reads the base's samples at temperature 1: all policies if `survival` is
+    asked for, or the base, which then must be sampled at temperature 1 and without cuts.
     """
 
     name: str
@@ -112,4 +111,3 @@ class Analysis:
     scorer: Scorer | None = None
     options: frozenset[Option] = frozenset()
     readers: Literal["base", "all if survival"] | None = None
-    plain: bool = False

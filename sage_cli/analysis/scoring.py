@@ -35,7 +35,7 @@ class Forward:
     @cached_property
     def tokenizer(self) -> Any:
         """Return the policy's tokenizer."""
-        return self._samples.policy.tokenizer()
+        return self._samples.policy.tokenizer
 
     def scores(
         self, rows: Sequence[Completion], problems: Mapping[str, Problem]
@@ -128,26 +128,16 @@ class ModelScorer:
             **attention_cap(str(policy.files)),
         }
 
-    def lacking(self, answers: Answers, writer: PolicySamples) -> tuple[int, int]:
-        """Return how many of `writer`'s completions have no score yet, and how many there are."""
-        return _lacking(answers, self._stores(writer, read_only=True))
-
     def score(self, answers: Answers, writer: PolicySamples) -> Answers:
         """Return the answers with scores; missing ones are computed and stored as it goes.
 
         Raises ConfigurationError if the writer has another tokenizer.
         """
         stores = self._stores(writer)
-        self._complete(stores, answers, writer)
-        return replace(answers, scores=stores)
-
-    def _complete(
-        self, stores: Sequence[Annotations], answers: Answers, writer: PolicySamples
-    ) -> None:
-        """Have the completions without scores read, and store them as it goes."""
         lacking, whole = _lacking(answers, stores)
+        scored = replace(answers, scores=stores)
         if not lacking:
-            return
+            return scored
         self._refuse_other_vocabulary(writer)
         title = f"{self.label} reads {answers.policy} on {answers.benchmark.name}"
         self.progress.begin(title, whole, "completions", whole - lacking)
@@ -156,6 +146,7 @@ class ModelScorer:
                 store.add(self._forward.scores(rows, answers.problems))
                 store.flush()
         self.progress.end()
+        return scored
 
     def if_stored(self, answers: Answers, writer: PolicySamples) -> Answers:
         """Return the answers with scores if all are stored, else as they are."""
@@ -172,7 +163,7 @@ class ModelScorer:
         policy = self.samples.policy
         if writer.policy.path == policy.path:
             return
-        if writer.policy.tokenizer().get_vocab() != self._forward.tokenizer.get_vocab():
+        if writer.policy.tokenizer.get_vocab() != self._forward.tokenizer.get_vocab():
             raise ConfigurationError(
                 f"{writer.policy.label} and {policy.label} have different tokenizers",
                 "name a base with the same tokenizer by --base",

@@ -141,7 +141,7 @@ class Request:
     problems: tuple[str, ...] = ()
     delta: str | None = None
     patterns: Path | None = None
-    alpha: str | None = None
+    alpha: Sequence[float] | None = None
     survival: bool | None = None
     sampling: tuple[str, ...] = ()
 
@@ -157,33 +157,29 @@ def options_of(analysis: Analysis, config: SageConfig, request: Request) -> Opti
             raise ConfigurationError(
                 f"`sage analyze {analysis.name}` does not use --{option}", "leave it out"
             )
-    if analysis.plain:
+    if analysis.readers == "base":
         _require_plain(config.sampling, analysis)
     evaluation, survival = config.evaluation, bool(request.survival)
     options = Options(evaluation.confidence, evaluation.bootstrap, survival=survival)
     if request.delta is not None:
-        deltas = _numbers(request.delta, (0.0, 1.0), "--delta", "shares from 0 to below 1")
-        options = replace(options, deltas=deltas)
+        options = replace(options, deltas=_deltas(request.delta))
     if request.alpha is not None:
-        alphas = _numbers(request.alpha, (1 + 1e-9, 1e3), "--alpha", "numbers above 1")
-        options = replace(options, alphas=alphas)
+        options = replace(options, alphas=tuple(sorted({*request.alpha} - {1})) or options.alphas)
     if "patterns" in analysis.options:
         options = replace(options, detectors=read_detectors(request.patterns))
     return options
 
 
-def _numbers(text: str, bounds: tuple[float, float], option: str, kind: str) -> tuple[float, ...]:
-    """Return the numbers of `0,0.01`, from the first bound to below the second."""
+def _deltas(text: str) -> tuple[float, ...]:
     try:
-        numbers = tuple(sorted({float(number) for number in text.split(",")}))
+        deltas = tuple(sorted({float(delta) for delta in text.split(",")}))
     except ValueError:
-        numbers = ()
-    if not numbers or not all(bounds[0] <= number < bounds[1] for number in numbers):
-        example = {"--delta": "0,0.01,0.1", "--alpha": "1.5,2,4"}[option]
+        deltas = ()
+    if not deltas or not all(0 <= delta < 1 for delta in deltas):
         raise ConfigurationError(
-            f"{option} is '{text}', and takes {kind}", f"type {option} {example}"
+            f"--delta is '{text}', and takes shares from 0 to below 1", "type --delta 0,0.01,0.1"
         )
-    return numbers
+    return deltas
 
 
 def _require_plain(sampling: SamplingSection, analysis: Analysis) -> None:

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sage_cli.cli.console import console, emit, show_plan, show_report
+from sage_cli.cli.console import console, emit, show_report
 from sage_cli.cli.live import Live
 from sage_cli.cli.options import (
     BenchmarkNames,
     ConfigFile,
-    DryRun,
     Json,
     Limit,
     Names,
@@ -31,7 +30,7 @@ from sage_cli.cli.options import (
     load_for_measuring,
 )
 from sage_cli.errors import DataError, StoreError
-from sage_cli.progress import Progress, Silent
+from sage_cli.progress import Progress
 from sage_cli.store.files import identity_of
 
 if TYPE_CHECKING:
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
     from sage_cli.evaluation.evaluate import Evaluation
     from sage_cli.evaluation.stored import Missing, PolicySamples
     from sage_cli.models.policy import Labels
-    from sage_cli.models.stages import Described
     from sage_cli.reports.document import Document, Report
     from sage_cli.store.run import Run
 
@@ -70,13 +68,11 @@ def command(
         Path | None, typer.Option(help="For patterns: a YAML file of expressions.")
     ] = None,
     alpha: Annotated[
-        str | None, typer.Option(help="For sharpening: powers of the probability, as 1.5,2,4.")
+        list[float] | None, typer.Option(min=1, help="For sharpening: a power of probability.")
     ] = None,
     survival: Annotated[
         bool | None,
-        typer.Option(
-            "--survival", help="For support: have all models read the base's right samples."
-        ),
+        typer.Option("--survival", help="For support: all read the base's samples."),
     ] = None,
     benchmark: BenchmarkNames = None,
     n: Samples = None,
@@ -87,7 +83,6 @@ def command(
     config: ConfigFile = None,
     set_: Sets = None,
     runs: RunRoot = None,
-    dry_run: DryRun = False,
     json: Json = False,
 ) -> None:
     """Analyse what is stored of runs or models: patterns, support, diversity, dynamics, ..."""
@@ -104,9 +99,6 @@ def command(
         {**flags, "--config": config, "--runs": runs}, {"--preset": preset, "--set": set_}
     )
     request = Request(base, tuple(problem or ()), delta, patterns, alpha, survival, sampling)
-    if dry_run:
-        show_plan(lambda: plan(Analysing.of(name, settings, named, request)), json)
-        return
     with Live() as live:
         report = analyze(Analysing.of(name, settings, named, request, labels), live)
     show_report(report, json)
@@ -337,46 +329,3 @@ def _require_samples(asked: Analysing) -> None:
             f"sample them with `{asked.sampling_command}`, or choose fewer with --n, or other "
             "settings with --preset and --set",
         )
-
-
-def plan(asked: Analysing) -> list[Described]:
-    """Return which inputs are stored, which are missing, and the command that samples them."""
-    from sage_cli.config.describe import samples_in_words
-    from sage_cli.models.stages import Described
-
-    analysis = asked.analysis
-    facts: dict[str, Any] = {"says": analysis.says}
-    if analysis.records:
-        runs = asked.runs.values()
-        facts |= {run.id: f"{len(run.metrics.read()):,} steps recorded" for run in runs}
-    else:
-        stored = asked.stored
-        facts["samples"] = samples_in_words(asked.config.evaluation)
-        facts |= {
-            f"{row.policy} on {row.benchmark}": f"{row.graded:,} of {row.needed:,} graded samples "
-            "are there"
-            for row in stored
-        }
-        if any(row.graded < row.needed for row in stored):
-            facts["to be sampled by"] = asked.sampling_command
-        facts |= _scoring_facts(asked)
-    return [Described(f"analyze {analysis.name}", facts)]
-
-
-def _scoring_facts(asked: Analysing) -> dict[str, str]:
-    """Return how many completions a model would have to score."""
-    from sage_cli.analysis.graded_samples import Answers
-
-    facts: dict[str, str] = {}
-    kind, progress = asked.analysis.scorer, Silent()
-    scoring = [] if kind == "self if stored" else asked.scorers(progress)
-    scoring += [(asked.samples[0], reader) for reader in asked.readers(progress)]
-    for samples, scorer in scoring:
-        if scorer is None:
-            continue
-        for benchmark in asked.benchmarks:
-            where = f"reads {samples.policy.label} on {benchmark.name}"
-            own = Answers.from_samples(samples, benchmark, asked.config)
-            lacking, whole = scorer.lacking(own, samples)
-            facts[f"{scorer.label} {where}"] = f"{lacking:,} of {whole:,} completions to read"
-    return facts

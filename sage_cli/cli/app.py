@@ -109,7 +109,7 @@ PANELS = {
         ),
         "passk": Entry(
             "passk",
-            "Measure pass@k of runs or models; with none named, of the latest run.",
+            "Measure pass@k of runs, models or files; with none named, of the latest run.",
             "sage passk rl-dapo-branch --benchmark math500 --n 64 --k 1..64",
         ),
         "compare": Entry(

@@ -22,17 +22,19 @@ from sage_cli.cli.options import (
     Presets,
     RunRoot,
     Samples,
+    Scores,
     Seeds,
     Sets,
+    are_files,
     evaluation_flags,
     load_config,
     load_for_measuring,
 )
 from sage_cli.errors import ConfigurationError
-from sage_cli.file_hash import file_hash
 from sage_cli.progress import Progress
 
 if TYPE_CHECKING:
+    from sage_cli.config.schema import SageConfig
     from sage_cli.evaluation.evaluate import Evaluation
     from sage_cli.metrics import Comparison, Counts, Side
     from sage_cli.metrics.intervals import Resampling
@@ -45,7 +47,10 @@ if TYPE_CHECKING:
     CountsOf = Callable[[str], Mapping[str, Sequence[Counts]]]
     """Name of a run -> benchmark -> counts of each evaluation seed."""
 
-HELP = "A run, model folder or file of counts; training seeds as A1,A2,A3; A=Label renames it."
+HELP = (
+    "A run, model folder, or file: a log of Inspect, lm-eval or lighteval, samples or counts; "
+    "training seeds as A1,A2,A3; A=Label renames it."
+)
 
 
 def command(
@@ -55,6 +60,7 @@ def command(
         typer.Argument(help="What to compare it with, in the same way."),
     ],
     benchmark: BenchmarkNames = None,
+    score: Scores = None,
     k: Ks = None,
     n: Samples = None,
     seeds: Seeds = None,
@@ -74,27 +80,33 @@ def command(
     notes: Notes = False,
     json: Json = False,
 ) -> None:
-    """Compare pass@k of two models, or of a method's seeds with another method's or a base."""
+    """Compare pass@k of two models, or of a method's seeds with another method's or a base.
+
+    Files are compared on the problems that all have: of the same text, or of the same id and gold.
+    """
     from sage_cli.evaluation.evaluate import Evaluation
-    from sage_cli.metrics.counts_file import is_counts_file
     from sage_cli.models.policy import split_label
 
     pairs = [split_label(side) for side in (a, b)]
     sides = [[name.strip() for name in side.split(",")] for side, _ in pairs]
-    models = [name for side in sides for name in side if not is_counts_file(name)]
-    if models:
-        flags = evaluation_flags(benchmark, k, n, seeds, limit, allow_template_mismatch)
-        settings = load_for_measuring(
-            models, preset, config, set_, runs, any_k=at is not None, evaluation=flags
-        ).config
-    else:
+    names, labels = [*sides[0], *sides[1]], (pairs[0][1], pairs[1][1])
+    if are_files(
+        names, benchmark=benchmark, n=n, seeds=seeds, limit=limit, at=at, temperature=temperature
+    ):
         settings = load_config(preset, config, set_, run={"root": runs}).config
+        with Live() as live:
+            report = compare_files(settings, sides[0], sides[1], score or (), k, live, labels)
+        show_report(report, json, out, notes=notes)
+        return
+    flags = evaluation_flags(benchmark, k, n, seeds, limit, allow_template_mismatch)
+    settings = load_for_measuring(
+        names, preset, config, set_, runs, any_k=at is not None, evaluation=flags
+    ).config
     if at is not None or temperature is not None:
         _at_equal_accuracy(Evaluation(settings), pairs, at, temperature, out, json, notes)
         return
     with Live() as live:
-        labels = (pairs[0][1], pairs[1][1])
-        report = compare(Evaluation(settings), sides[0], sides[1], k, live, labels)
+        report = compare(Evaluation(settings), sides[0], sides[1], live, labels)
     show_report(report, json, out, notes=notes)
 
 
@@ -109,7 +121,6 @@ def _at_equal_accuracy(
 ) -> None:
     """Compare two models where both have the same pass@1, over temperatures."""
     from sage_cli.cli.named_models import measure_over_temperatures, parse_temperatures
-    from sage_cli.metrics.counts_file import is_counts_file
 
     if at != "pass@1":
         raise ConfigurationError(
@@ -118,7 +129,7 @@ def _at_equal_accuracy(
             else "--temperature says where equal pass@1 is looked for, and --at is not there",
             "write --at pass@1",
         )
-    odd = [name for name, _ in sides if "," in name or is_counts_file(name)]
+    odd = [name for name, _ in sides if "," in name]
     if odd:
         raise ConfigurationError(
             f"--at pass@1 lays one model beside another, and {odd[0]} is no model by itself",
@@ -144,70 +155,85 @@ def compare(
     evaluation: Evaluation,
     a: Sequence[str],
     b: Sequence[str],
-    k: str | None,
     progress: Progress,
     labels: SideLabels = (None, None),
 ) -> Report:
-    """Measure what the sample sets lack, compare, and write the report.
-
-    A name is a run, a model folder or a file of counts. Without `k`, files are compared at the
-    powers of two, runs at the configured ks.
-    """
-    from sage_cli.metrics import parse_ks, read_counts
-    from sage_cli.metrics.counts_file import is_counts_file
-    from sage_cli.metrics.intervals import Resampling
-    from sage_cli.models.compatibility import (
-        own_control_note,
-        refuse_several_methods,
-        unchecked,
-    )
+    """Measure what the sample sets of runs and models lack, compare, and write the report."""
+    from sage_cli.models.compatibility import own_control_note, refuse_several_methods, unchecked
     from sage_cli.models.policy import refuse_equal_labels
     from sage_cli.reports.comparison_report import comparison_document, unchecked_notes
     from sage_cli.store.run import Runs
 
-    names, settings = list(dict.fromkeys((*a, *b))), evaluation.config.evaluation
-    read = {name: read_counts(Path(name)) for name in names if is_counts_file(name)}
-    hashes = {name: file_hash(Path(name)) for name in read}
-    root, model = evaluation.config.run.root, evaluation.config.model
-    runs = Runs(root)
-    policies = {name: _one_policy(name, runs, model) for name in names if name not in read}
+    model, runs = evaluation.config.model, Runs(evaluation.config.run.root)
+    policies = {name: _one_policy(name, runs, model) for name in dict.fromkeys((*a, *b))}
     # runs that learnt nothing end with equal weights and are still two models
     content = {
         name: policy.label if policy.run else policy.fingerprint
         for name, policy in policies.items()
     }
-    refuse_twice(a, b, hashes | content)
+    refuse_twice(a, b, content)
     refuse_equal_labels(list(policies.values()))
-    sides = [[policies[name] for name in side if name in policies] for side in (a, b)]
+    sides = [[policies[name] for name in side] for side in (a, b)]
     refuse_several_methods(sides[0], sides[1], runs)
     refuse_several_methods(sides[1], sides[0], runs)
     counts, provenance = _measured(evaluation, policies, progress)
-    counts |= {name: {"counts": [file_counts]} for name, file_counts in read.items()}
-    provenance = replace(provenance, files=hashes or None)
-    n = min(
-        int(seed_counts.n_P.min())
-        for by in counts.values()
-        for seeds in by.values()
-        for seed_counts in seeds
-    )
-    ks = parse_ks(k or (settings.k if policies else f"1..{n}:pow2"), n)
     with progress.doing("comparing, and writing the report"):
+        ks, config = evaluation.ks, evaluation.config
         bases = {name for name, policy in policies.items() if not is_training(policy)}
         comparisons = compare_named(
-            a,
-            b,
-            counts.__getitem__,
-            ks,
-            Resampling(settings.confidence, settings.bootstrap),
-            labels=labels,
-            bases=bases,
+            a, b, counts.__getitem__, ks, _resampling(config), labels=labels, bases=bases
         )
-        unknown = [name for side in (a, b) if len(side) > 1 for name in side if name in read]
-        unknown += [label for side in sides for label in unchecked(side, runs)]
+        unknown = [label for side in sides for label in unchecked(side, runs)]
         notes = own_control_note(sides[0], sides[1], runs)
         notes = notes or own_control_note(sides[1], sides[0], runs)
         document = comparison_document(comparisons, provenance, [*notes, *unchecked_notes(unknown)])
-        return document.write(_folder(root, comparisons, ks, settings.confidence))
+        return document.write(_folder(config, comparisons, ks))
+
+
+def compare_files(
+    config: SageConfig,
+    a: Sequence[str],
+    b: Sequence[str],
+    scores: Sequence[str],
+    k: str | None,
+    progress: Progress,
+    labels: SideLabels = (None, None),
+) -> Report:
+    """Compare files on the problems that all have, by default at the powers of two.
+
+    Raises DataError where they have none.
+    """
+    from sage_cli.evaluation import counted_files
+    from sage_cli.reports.comparison_report import comparison_document, unchecked_notes
+
+    names = (*a, *b)
+    with progress.doing("reading files"):
+        files = counted_files.read_counted_files(names, scores)
+        provenance = counted_files.provenance_of_files(files)
+    refuse_twice(a, b, {name: (provenance.files or {})[str(Path(name))] for name in names})
+    shared, unmatched, matching = counted_files.shared_problems(files)
+    ks = counted_files.ks_of_files(files, k, "1..n:pow2")
+    label = dict(zip(names, counted_files.file_labels(files), strict=True))
+    counts = {
+        label[name]: {files[0].task or "counts": [of_file]}
+        for name, of_file in zip(names, shared, strict=True)
+    }
+    sides = [label[name] for name in a], [label[name] for name in b]
+    with progress.doing("comparing, and writing the report"):
+        comparisons = compare_named(
+            *sides, counts.__getitem__, ks, _resampling(config), labels=labels
+        )
+        unknown = [name for side in (a, b) if len(side) > 1 for name in side]
+        notes = [*unchecked_notes(unknown), *matching, *counted_files.file_notes(files)]
+        document = comparison_document(comparisons, provenance, notes)
+        document = replace(document, data={**document.data, "unmatched": unmatched})
+        return document.write(_folder(config, comparisons, ks))
+
+
+def _resampling(config: SageConfig) -> Resampling:
+    from sage_cli.metrics.intervals import Resampling
+
+    return Resampling(config.evaluation.confidence, config.evaluation.bootstrap)
 
 
 def refuse_twice(a: Sequence[str], b: Sequence[str], content: Mapping[str, str]) -> None:
@@ -275,11 +301,6 @@ def _measured(
     evaluation: Evaluation, policies: Mapping[str, Policy], progress: Progress
 ) -> tuple[dict[str, Mapping[str, Sequence[Counts]]], Provenance]:
     """Return counts by name and benchmark, and their provenance."""
-    from sage_cli.reports.provenance import Provenance
-    from sage_cli.store.manifest import surroundings
-
-    if not policies:
-        return {}, Provenance.here(surroundings())
     with progress.doing(f"reading {evaluation.config.evaluation.benchmark}"):
         benchmarks = evaluation.benchmarks
     evaluated = evaluation.measure(list(policies.values()), progress)
@@ -311,20 +332,18 @@ def is_training(policy: Policy) -> bool:
     return policy.run is not None and policy.run.manifest.get("kind") == "rl"
 
 
-def _folder(
-    root: Path, comparisons: Mapping[str, Comparison], ks: Sequence[int], confidence: float
-) -> Path:
+def _folder(config: SageConfig, comparisons: Mapping[str, Comparison], ks: Sequence[int]) -> Path:
     """Return the report's folder, named by a hash of the counts."""
     from sage_cli.reports.document import report_folder
 
-    digest = hashlib.sha256(f"{ks}{confidence}".encode())
+    digest = hashlib.sha256(f"{ks}{config.evaluation.confidence}".encode())
     for comparison in comparisons.values():
         for side in (comparison.a, comparison.b):
             digest.update(side.label.encode())
             for counts in side.counts:
                 digest.update(counts.n_P.tobytes() + counts.c_P.tobytes())
     name = "-".join(Path(benchmark).stem for benchmark in comparisons)
-    return report_folder(root, f"compare-{name}-{digest.hexdigest()[:8]}")
+    return report_folder(config.run.root, f"compare-{name}-{digest.hexdigest()[:8]}")
 
 
 def _labels(a: Sequence[str], b: Sequence[str], given: SideLabels) -> tuple[str, str]:
@@ -341,7 +360,5 @@ def _labels(a: Sequence[str], b: Sequence[str], given: SideLabels) -> tuple[str,
 
 def _label(names: Sequence[str]) -> str:
     """Return a method's label: its first run, and how many more there are."""
-    from sage_cli.metrics.counts_file import is_counts_file
-
-    first = Path(names[0]).stem if is_counts_file(names[0]) else names[0].rstrip("/").split("/")[-1]
+    first = names[0].rstrip("/").split("/")[-1]
     return first if len(names) == 1 else f"{first} +{len(names) - 1}"

@@ -392,7 +392,7 @@ def _tokenizer(start: InitialPolicy) -> Any:
     from sage_cli.cli.training_run import sft_inputs
 
     policy = start.with_files
-    return sft_inputs(start.config)[0] if policy is None else policy.tokenizer()
+    return sft_inputs(start.config)[0] if policy is None else policy.tokenizer
 
 
 def _positions(start: InitialPolicy) -> int | None:

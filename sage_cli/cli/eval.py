@@ -45,6 +45,7 @@ def command(
     json: options.Json = False,
 ) -> None:
     """Tabulate pass@k of runs or models over benchmarks and seeds."""
+    from sage_cli.config.load import refuse_unread
     from sage_cli.models.stages import plan_of
 
     refuse_gpu(gpu, dry_run)
@@ -53,7 +54,9 @@ def command(
         seeds = PAPERS_SEEDS
     flags = evaluation_flags(benchmark, k, n, seeds, limit, allow_template_mismatch)
     flags |= {"compat": compat}
-    settings = load_for_measuring(names, preset, config, set_, runs, evaluation=flags).config
+    loaded = load_for_measuring(names, preset, config, set_, runs, evaluation=flags)
+    refuse_unread(loaded, "eval RUN" if names else "eval")
+    settings = loaded.config
     from sage_cli.cli.named_models import NamedModels, measure_table
 
     models = NamedModels.from_config(settings, names)

@@ -251,7 +251,7 @@ def export(
     with progress.doing("reading what was measured"):
         card = model_card(card_facts(policy, config, progress))
     with progress.doing(f"loading {policy.label}"):
-        tokenizer, model = policy.tokenizer(), policy.model(dtype=dtype)
+        tokenizer, model = policy.tokenizer, policy.model(dtype=dtype)
     adapted = hasattr(model, "peft_config")
     if adapted:
         with progress.doing("merging the adapter"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,18 +14,17 @@ from rich.table import Table
 
 from sage_cli.cli.console import console, emit
 from sage_cli.cli.live import Live
-from sage_cli.cli.options import Json, Presets, RunRoot, Sets, load_config, load_for_measuring
-from sage_cli.errors import DataError, StoreError
+from sage_cli.cli.options import Json, Presets, RunRoot, Sets, load_config
+from sage_cli.errors import DataError
 from sage_cli.json_value import json_value
 from sage_cli.progress import Progress
 from sage_cli.settings.judge_names import BUILT_IN_JUDGES, Extraction, GradingMode
 
 if TYPE_CHECKING:
-    from sage_cli.config.schema import SageConfig
+    from sage_cli.evaluation.imported import ForeignFile
     from sage_cli.grading import Grade
     from sage_cli.settings.sections.evaluation import GradingSection
     from sage_cli.settings.sections.model import PromptSection
-    from sage_cli.store.run import Run
 
 _SHOWN = 20
 _EXTRACT = "Where a completion's answer is (default: grading.extract, or the prompt's)."
@@ -40,7 +38,8 @@ def command(
     file: Annotated[
         Path,
         typer.Argument(
-            help="JSONL: gold, and completion or completions; or imported samples' name."
+            help="JSONL: gold, and completion or completions; or a log of Inspect, lm-eval or "
+            "lighteval."
         ),
     ],
     mode: Annotated[
@@ -55,6 +54,7 @@ def command(
     json: Json = False,
 ) -> None:
     """Grade a file; --mode both shows where the strict judge and plain Math-Verify differ."""
+    from sage_cli.evaluation.imported import grading_settings
     from sage_cli.settings.judge_names import MODES
 
     typed = {
@@ -63,48 +63,29 @@ def command(
         "judge": judge,
     }
     flags = {"grading": {name: value for name, value in typed.items() if value}}
+    log = _log(file)
+    if log is not None:
+        flags["grading"] = {**grading_settings(log), "judge": "math", **flags["grading"]}
     config = load_config(preset, None, set_, run={"root": runs}, **flags).config
     judge = config.grading.judge or "math"
-    if not file.is_file() and (imported := _imported(file, config.run.root)):
-        _grade_imported(imported, mode, flags["grading"], preset, set_, runs, json=json)
-        return
     modes = MODES if mode == "both" else (config.grading.mode,)
+    how = (config.grading, config.prompt, modes, judge)
     with Live() as progress:
-        graded = grade_file(file, config.grading, config.prompt, modes, judge, progress)
-    _answered(file, judge, graded, "line", json=json)
+        graded = grade_log(log, file, *how, progress) if log else grade_file(file, *how, progress)
+    _answered(file, judge, graded, "sample" if log else "line", json=json)
 
 
-def _imported(name: Path, root: Path) -> Run | None:
-    """Return the run of imported samples called `name`; None if there is none."""
-    from sage_cli.store.run import Runs
+def _log(path: Path) -> ForeignFile | None:
+    """Return the samples of another program's file; None for rows of one's own without verdicts."""
+    from sage_cli.evaluation.log_formats import read_foreign
 
     try:
-        run = Runs(root).find(str(name))
-    except StoreError:
+        log = read_foreign(path)
+    except DataError:
+        if path.suffix in (".eval", ".parquet"):
+            raise
         return None
-    return run if run.manifest.get("kind") == "imported" else None
-
-
-def _grade_imported(
-    run: Run,
-    mode: Mode | None,
-    flags: dict[str, Any],
-    preset: list[str] | None,
-    sets: list[str] | None,
-    runs: Path | None,
-    *,
-    json: bool,
-) -> None:
-    """Grade imported samples, with the answers where the import found them."""
-    from sage_cli.settings.judge_names import MODES
-
-    flags = {"judge": "math", **flags}  # its own is the verdicts, beside which this is shown
-    config = load_for_measuring([str(run.folder)], preset, None, sets, runs, grading=flags).config
-    modes = MODES if mode == "both" else (config.grading.mode,)
-    judge = config.grading.judge or "math"
-    with Live() as progress:
-        graded = grade_imported(run, config, modes, judge, progress)
-    _answered(Path(run.id), judge, graded, "problem", json=json)
+    return log if log.program != "jsonl" or log.has_verdicts else None
 
 
 def _answered(file: Path, judge: str, graded: GradedFile, place: str, *, json: bool) -> None:
@@ -252,45 +233,35 @@ def grade_file(
     return GradedFile(items, _graded(items, grading, prompt, modes, judge, progress), malformed)
 
 
-def grade_imported(
-    run: Run,
-    config: SageConfig,
+def grade_log(
+    log: ForeignFile,
+    path: Path,
+    grading: GradingSection,
+    prompt: PromptSection,
     modes: tuple[str, ...],
     judge: str,
     progress: Progress,
 ) -> GradedFile:
-    """Grade imported samples by a judge of ours, beside the verdicts that came with them.
+    """Grade another program's samples by a judge of ours, beside the verdicts that came with them.
 
-    An item's line is the number of its problem. Raises DataError if the file had no golds.
+    Raises DataError if the file has no golds or no completions.
     """
-    from sage_cli.evaluation.stored import PolicySamples
     from sage_cli.grading import Grade
-    from sage_cli.models.policy import NO_GOLD, Policy
-    from sage_cli.problems.load import load_problems
     from sage_cli.settings.judge_names import IMPORTED_JUDGE
-    from sage_cli.store.annotations import GradeStore
 
-    policy = Policy.of_run(run)
-    problems = load_problems(config.evaluation.benchmark, config.data, config.evaluation.fields)
-    if any(problem.gold == NO_GOLD for problem in problems):
+    if not log.has_golds or any(sample.text is None for sample in log.samples):
         raise DataError(
-            f"the file that {run.id} was imported from has no golds: no judge can compare answers",
-            f"`sage passk {run.id}` takes the verdicts that came with it",
+            f"{path} has no golds or no completions: no judge can compare answers",
+            f"`sage passk {path}` counts the verdicts that came with it",
         )
-    line = {problem.id: number for number, problem in enumerate(problems, 1)}
-    golds = {problem.id: problem.gold for problem in problems}
-    stored = PolicySamples.from_config(policy, config, run.folder.parent).at(0, read_only=True)
-    rows = list(stored.completions(golds))
-    items = [Item(line[r.problem_id], r.index, golds[r.problem_id], r.text) for r in rows]
-    verdicts = {
-        (row.problem_id, row.index): Grade(status, extracted)
-        for row, status, extracted in GradeStore(stored, {"judge": IMPORTED_JUDGE}).stream(
-            golds, sys.maxsize
-        )
-    }
-    grades = _graded(items, config.grading, config.prompt, modes, judge, progress)
-    if len(verdicts) == len(rows):
-        grades[IMPORTED_JUDGE] = [verdicts[row.problem_id, row.index] for row in rows]
+    items = [
+        Item(number, 0, sample.gold, sample.text) for number, sample in enumerate(log.samples, 1)
+    ]
+    grades = _graded(items, grading, prompt, modes, judge, progress)
+    if log.has_verdicts:
+        grades[IMPORTED_JUDGE] = [
+            Grade("right" if sample.right else "wrong", sample.extracted) for sample in log.samples
+        ]
     return GradedFile(items, grades, [])
 
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 
 from sage_cli.cli.training_run import InitialPolicy
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
+from sage_cli.evaluation import counted_files
+from sage_cli.evaluation.counted_files import file_labels
 from sage_cli.evaluation.evaluate import Evaluated, Evaluation, EvaluationStage, evaluation_folder
 from sage_cli.evaluation.stored import stored_counts
-from sage_cli.file_hash import file_hash
-from sage_cli.metrics import Counts, Curve, curve, curve_ks, parse_ks, read_counts
+from sage_cli.evaluation.text_judges import second_measurements, text_judge
+from sage_cli.metrics import Counts, Curve, curve, curve_ks
 from sage_cli.metrics.intervals import Resampling
 from sage_cli.models.policy import (
     NO_LABELS,
@@ -26,12 +29,10 @@ from sage_cli.models.stages import Stage
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Report, report_folder
 from sage_cli.reports.passk import Line, passk_document
-from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.published import published_scores
 from sage_cli.reports.scores import evaluation_document
 from sage_cli.settings.sections.evaluation import EvaluationSection
-from sage_cli.store.files import identity_of
-from sage_cli.store.manifest import surroundings
+from sage_cli.store.files import identity_of, key_of
 from sage_cli.store.run import Runs
 
 
@@ -96,14 +97,23 @@ class NamedModels:
         return policies
 
 
-def measure_passk(models: NamedModels, progress: Progress, *, train: bool = False) -> Report:
+def measure_passk(
+    models: NamedModels, progress: Progress, *, train: bool = False, second: str | None = None
+) -> Report:
     """Measure every named run or model; with `train` an initial policy where there is no run.
 
-    Curves are computed at all ks; `evaluation.k` says which of them the table shows.
+    Curves are computed at all ks; `evaluation.k` says which of them the table shows. `second` is
+    a judge of texts: each model has a second curve, of the samples that both find right.
     """
+    config, benchmarks = models.evaluation.config, models.evaluation.benchmarks
+    judges = [(b, text_judge(second, b, config)) for b in benchmarks] if second else []
     evaluated = models.measure(progress, train=train)
     ks, evaluation = models.evaluation.ks, models.evaluation.config.evaluation
     curve_at = curve_ks(evaluation.samples, ks)
+    measured = dict(evaluated.measured)
+    for (benchmark, judge), samples in product(judges, evaluated.samples):
+        seeds = second_measurements(samples, benchmark, evaluated.measured, judge, progress)
+        measured[benchmark.name, seeds[0].policy] = seeds
     with progress.doing("computing curves and writing the report"):
         lines = [
             Line(
@@ -112,31 +122,42 @@ def measure_passk(models: NamedModels, progress: Progress, *, train: bool = Fals
                 _curve([seed.counts for seed in seeds], curve_at, evaluation),
                 seeds,
             )
-            for (benchmark, policy), seeds in evaluated.measured.items()
+            for (benchmark, policy), seeds in measured.items()
         ]
         document = passk_document(lines, evaluated.provenance, ks)
-        return document.write(evaluation_folder("passk", evaluated))
+        by = "".join(f"-{key_of(judge.identity)}" for _, judge in judges)
+        return document.write(evaluation_folder(f"passk{by[:9]}", evaluated))
 
 
 def passk_of_files(
-    files: Sequence[Path], k: str | None, evaluation: EvaluationSection, root: Path
+    files: Sequence[counted_files.CountedFile],
+    labels: Labels,
+    k: str | None,
+    evaluation: EvaluationSection,
+    root: Path,
 ) -> Report:
     """Curves from anybody's counts or samples, one file a curve; no model is needed.
 
     `k` says which ks the table shows, without it every k up to the smallest number of samples.
     """
-    counts = [read_counts(path) for path in files]
-    n = min(int(of_file.n_P.min()) for of_file in counts)
-    ks = parse_ks(k or f"1..{n}", n)
+    ks = counted_files.ks_of_files(files, k, "1..n")
+    curve_at = curve_ks(min(int(file.counts.n_P.min()) for file in files), ks)
+    typed = {Path(name): label for name, label in labels.items()}
+    names = [typed.get(file.path, own) for file, own in zip(files, file_labels(files), strict=True)]
+    if repeated := [name for name in names if names.count(name) > 1]:
+        raise ConfigurationError(
+            f"{len(repeated)} files would be called '{repeated[0]}'",
+            "name each file once, or label it as FILE=Label",
+        )
     lines = [
-        Line(path.stem, "counted elsewhere", _curve([of_file], curve_ks(n, ks), evaluation))
-        for path, of_file in zip(files, counts, strict=True)
+        Line(name, file.task or "counted elsewhere", _curve([file.counts], curve_at, evaluation))
+        for file, name in zip(files, names, strict=True)
     ]
-    hashes = {str(path): file_hash(path) for path in files}
-    identity = identity_of("passk", list(hashes.values()))
-    folder = report_folder(root, f"passk-{files[0].stem}-{identity[:8]}")
-    provenance = replace(Provenance.here(surroundings()), files=hashes)
-    return passk_document(lines, provenance, ks).write(folder)
+    provenance = counted_files.provenance_of_files(files)
+    identity = identity_of("passk", [*(provenance.files or {}).values()])
+    folder = report_folder(root, f"passk-{files[0].path.stem}-{identity[:8]}")
+    document = passk_document(lines, provenance, ks)
+    return replace(document, notes=tuple(counted_files.file_notes(files))).write(folder)
 
 
 def _curve(counts: Sequence[Counts], ks: Sequence[int], evaluation: EvaluationSection) -> Curve:

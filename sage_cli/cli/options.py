@@ -154,6 +154,10 @@ Train = Annotated[
 Tau = Annotated[float | None, option(METHOD, "Branch guide: entropy in nats above which q rises.")]
 Rho = Annotated[float | None, option(METHOD, "Branch guide: how steeply q rises above tau.")]
 Limit = Annotated[int | None, option(MEASUREMENT, "Only so many problems of each.", "--limit")]
+Scores = Annotated[
+    list[str] | None,
+    option(MEASUREMENT, "A log's score that says what is right; again: the next log's.", "--score"),
+]
 Ks = Annotated[
     str | None, option(MEASUREMENT, "Values of k: 1..256, 1,8,64 or 1..256:pow2.", "--k")
 ]
@@ -276,6 +280,23 @@ def measured_names(
         )
     path = set_path(sets or ())
     return list(names or ([] if path is None else [path]))
+
+
+def is_file(name: str) -> bool:
+    """Return True if `name` is a file of samples or counts, and neither a run nor a model."""
+    return Path(name).suffix in (".eval", ".json", ".jsonl", ".csv", ".parquet")
+
+
+def are_files(names: Sequence[str] | None, **typed: object) -> bool:
+    """Return True if files of samples or counts are named; `typed` are options by name.
+
+    Raises ConfigurationError for an option that only samples taken here could follow.
+    """
+    if not any(map(is_file, names or ())):
+        return False
+    if idle := [f"--{name.replace('_', '-')}" for name, value in typed.items() if value]:
+        raise ConfigurationError(f"{idle[0]} changes no samples in files", "leave it out")
+    return True
 
 
 def labelled_names(typed: Sequence[str]) -> tuple[list[str], dict[str, str]]:

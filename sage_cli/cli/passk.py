@@ -11,30 +11,42 @@ from sage_cli.cli import options
 from sage_cli.cli.console import Out, refuse_gpu, show_plan, show_report
 from sage_cli.cli.live import Live, doing
 from sage_cli.cli.options import (
+    are_files,
     evaluation_flags,
     labelled_names,
     load_for_measuring,
     may_train,
     measured_names,
 )
+from sage_cli.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from sage_cli.cli.named_models import NamedModels
 
 
 def command(
-    names: options.Names = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Runs, RUN@step, RUN@all, model folders, ORG/MODEL of the Hub; or files alone: "
+            "logs of Inspect, lm-eval or lighteval, samples or counts as JSON, JSONL or CSV.",
+        ),
+    ] = None,
     benchmark: options.BenchmarkNames = None,
     k: options.Ks = None,
     n: options.Samples = None,
     seeds: options.Seeds = None,
     limit: options.Limit = None,
-    from_: Annotated[
-        list[Path] | None,
-        typer.Option("--from", help="Counts or samples of your own: JSON, JSONL or CSV."),
-    ] = None,
+    score: options.Scores = None,
     temperature: Annotated[
         str | None, typer.Option(help="Measure at each of these, as 0.8,1,1.2.")
+    ] = None,
+    grade: Annotated[
+        str | None,
+        typer.Option(
+            help="Count samples that a second judge finds right, too: working, FILE.py:FUNCTION of "
+            "question, completion and gold, or MODEL@http://HOST:PORT."
+        ),
     ] = None,
     allow_template_mismatch: options.OtherTemplate = False,
     compat: options.Compat = None,
@@ -48,22 +60,39 @@ def command(
     out: Out = None,
     json: options.Json = False,
 ) -> None:
-    """Measure pass@k of runs or models; with none named, of the latest run.
+    """Measure pass@k of runs, models or files; with none named, of the latest run.
 
     `--json` has `k`, a list, and `curves` as {"policy": "rl-grpo-0123abcd", "benchmark": "aime24",
     "pass@k": [0.1, 0.15], "low": [0.06, 0.1], "high": [0.15, 0.2], ...}, a value for each k.
     """
-    from sage_cli.cli.named_models import NamedModels, measure_passk
+    from sage_cli.cli.named_models import NamedModels, measure_passk, passk_of_files
+    from sage_cli.config.load import refuse_unread
+    from sage_cli.evaluation.counted_files import read_counted_files
     from sage_cli.models.stages import plan_of
 
     refuse_gpu(gpu, dry_run)
-    if from_:
-        _show_files(from_, k, runs, set_, out, json)
-        return
+    if grade and (temperature or dry_run):
+        raise ConfigurationError(
+            "--grade judges stored samples at one temperature, and plans nothing",
+            "leave out --temperature and --dry-run",
+        )
     names, labels = labelled_names(measured_names(names, set_, k))
+    if are_files(
+        names, benchmark=benchmark, n=n, seeds=seeds, limit=limit, temperature=temperature,
+        dry_run=dry_run, grade=grade,
+    ):  # fmt: skip
+        settings = options.load_config(None, None, set_, run={"root": runs}).config
+        with doing("reading files"):
+            files = read_counted_files(names, score or ())
+        with doing("computing curves and writing the report"):
+            report = passk_of_files(files, labels, k, settings.evaluation, settings.run.root)
+        show_report(report, json, out)
+        return
     flags = evaluation_flags(benchmark, k, n, seeds, limit, allow_template_mismatch)
     flags |= {"compat": compat}
-    settings = load_for_measuring(names, preset, config, set_, runs, evaluation=flags).config
+    loaded = load_for_measuring(names, preset, config, set_, runs, evaluation=flags)
+    refuse_unread(loaded, "passk RUN" if names else "passk")
+    settings = loaded.config
 
     models = NamedModels.from_config(settings, names, labels)
     if dry_run:
@@ -74,7 +103,7 @@ def command(
         return
     trained = may_train(train, names, settings.run.root, chosen=bool(preset or config))
     with Live() as live:
-        report = measure_passk(models, live, train=trained)
+        report = measure_passk(models, live, train=trained, second=grade)
     show_report(report, json, out)
 
 
@@ -87,22 +116,4 @@ def _show_temperatures(models: NamedModels, typed: str, out: Path | None, json: 
         report = measure_over_temperatures(
             models.evaluation, models.names, temperatures, live, models.labels
         )
-    show_report(report, json, out)
-
-
-def _show_files(
-    files: list[Path],
-    k: str | None,
-    runs: Path | None,
-    sets: list[str] | None,
-    out: Path | None,
-    json: bool,
-) -> None:
-    """Curves of files of counts: only the settings of `evaluation` matter."""
-    from sage_cli.cli.named_models import passk_of_files
-
-    settings = options.load_config(None, None, sets, run={"root": runs}).config
-
-    with doing("computing curves and writing the report"):
-        report = passk_of_files(files, k, settings.evaluation, settings.run.root)
     show_report(report, json, out)

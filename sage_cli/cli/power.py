@@ -20,12 +20,14 @@ from sage_cli.cli.options import (
     Ks,
     Presets,
     RunRoot,
+    Scores,
     Sets,
+    are_files,
+    is_file,
     load_config,
     load_for_measuring,
 )
 from sage_cli.errors import ConfigurationError, StoreError
-from sage_cli.file_hash import file_hash
 from sage_cli.progress import Progress
 from sage_cli.store.files import identity_of
 
@@ -43,7 +45,10 @@ if TYPE_CHECKING:
 def command(
     names: Annotated[
         list[str] | None,
-        typer.Argument(help="Bases: files of counts, or runs and models with stored samples."),
+        typer.Argument(
+            help="Bases: logs of Inspect, lm-eval or lighteval, samples or counts in files, or "
+            "runs and models with stored samples.",
+        ),
     ] = None,
     problems: Annotated[
         str | None,
@@ -54,6 +59,7 @@ def command(
     ] = None,
     seeds: Annotated[str, typer.Option(help="Evaluation seeds, as 1,3,5.")] = "1",
     k: Ks = None,
+    score: Scores = None,
     loss: Annotated[bool, typer.Option("--loss", help="Detect losses, not gains.")] = False,
     heterogeneity: Annotated[
         float,
@@ -81,19 +87,19 @@ def command(
 ) -> None:
     """Find the smallest difference of pass@k that problems, samples and seeds can detect."""
     from sage_cli.evaluation.evaluate import Evaluation
-    from sage_cli.metrics.counts_file import is_counts_file
 
-    models = [name for name in names or () if not is_counts_file(name)]
+    models = [name for name in names or () if not is_file(name)]
     if models or not names:
         flags = {"benchmark": benchmark}
         settings = load_for_measuring(models, preset, config, set_, runs, evaluation=flags).config
     else:
+        are_files(names, benchmark=benchmark, like=like)
         settings = load_config(preset, config, set_, run={"root": runs}).config
     with Live() as live:
         report = power(
             Evaluation(settings), names or [], live, problems=problems,
             samples=samples, seeds=seeds, k=k, loss=loss, heterogeneity=heterogeneity,
-            correlation=correlation, like=like,
+            correlation=correlation, like=like, scores=score or (),
         )  # fmt: skip
     show_report(report, json)
 
@@ -117,14 +123,15 @@ def power(
     heterogeneity: float | None = None,
     correlation: float | None = None,
     like: str | None = None,
+    scores: Sequence[str] = (),
 ) -> Report:
     """Report the smallest gain (or `loss`) that each design would detect on each base.
 
-    A name is a file of counts, or a run or model whose stored samples are counted; without names
-    it is the latest run. Nothing is sampled. Without `problems`, as many as were counted, twice and
-    four times that; without `samples`, 64, 256 and 1,024; without `k`, 1 and the powers of 16 up to
-    the counted samples and those of the designs. `like` is a run from whose stored grades the
-    correlation with each base's is estimated.
+    A name is a file, whose verdicts are those of `scores`, or a run or model whose stored samples
+    are counted; without names it is the latest run. Nothing is sampled. Without `problems`, as many
+    as were counted, twice and four times that; without `samples`, 64, 256 and 1,024; without `k`, 1
+    and the powers of 16 up to the counted samples and those of the designs. `like` is a run from
+    whose stored grades the correlation with each base's is estimated.
     """
     from sage_cli.metrics import parse_ks
     from sage_cli.metrics.power import CORRELATION, HETEROGENEITY, Design
@@ -148,7 +155,7 @@ def power(
             "give a number from 0 to 1, or --like RUN to have it estimated",
         )
     with progress.doing("counting what is stored of the bases"):
-        bases, provenance = _bases(evaluation, names)
+        bases, provenance = _bases(evaluation, names, scores)
     known = min(n[-1], *(int(counts.n_P.min()) for _, _, counts in bases))
     ks = typed_ks or tuple(k for k in KS if k <= max(known, 1))
     counted = min(len(counts) for _, _, counts in bases)
@@ -180,20 +187,24 @@ def whole_numbers(option: str, text: str) -> tuple[int, ...]:
     return tuple(sorted({int(token) for token in tokens}))
 
 
-def _bases(evaluation: Evaluation, names: Sequence[str]) -> tuple[list[Counted], Provenance]:
+def _bases(
+    evaluation: Evaluation, names: Sequence[str], scores: Sequence[str]
+) -> tuple[list[Counted], Provenance]:
     """Return each base's counts on each benchmark, and their provenance."""
+    from sage_cli.evaluation import counted_files
     from sage_cli.evaluation.evaluate import provenance_of
     from sage_cli.evaluation.stored import PolicySamples, stored_counts
-    from sage_cli.metrics import pooled, read_counts
-    from sage_cli.metrics.counts_file import is_counts_file
+    from sage_cli.metrics import pooled
     from sage_cli.models.policy import chosen_policies
-    from sage_cli.reports.provenance import Provenance
-    from sage_cli.store.manifest import surroundings
     from sage_cli.store.run import Runs
 
-    files = {name: Path(name) for name in names if is_counts_file(name)}
-    bases = [(path.stem, "counts", read_counts(path)) for path in files.values()]
-    provenance = Provenance.here(surroundings())
+    files = [name for name in names if is_file(name)]
+    counted = counted_files.read_counted_files(files, scores)
+    bases = [
+        (label, file.task or "counts", file.counts)
+        for label, file in zip(counted_files.file_labels(counted), counted, strict=True)
+    ]
+    from_files = provenance = counted_files.provenance_of_files(counted)
     if not names or len(files) < len(names):
         config, benchmarks = evaluation.config, evaluation.benchmarks
         root, models = config.run.root, [name for name in names if name not in files]
@@ -211,8 +222,7 @@ def _bases(evaluation: Evaluation, names: Sequence[str]) -> tuple[list[Counted],
                 f"type sage passk {label} --benchmark {benchmark_name} first, or name a file of "
                 "counts",
             )
-    hashes = {name: file_hash(path) for name, path in files.items()}
-    return bases, replace(provenance, files=hashes or None)
+    return bases, replace(provenance, files=from_files.files)
 
 
 def _correlation(

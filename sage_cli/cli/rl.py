@@ -82,7 +82,7 @@ def command(
         run={"root": runs},
     )
 
-    refuse_unread(loaded)
+    refuse_unread(loaded, "rl --init" if init else "rl")
     training = RlTraining.of(
         loaded.config,
         init,
@@ -105,9 +105,12 @@ def sft_command(
     runs: Path | None,
 ) -> str:
     """The command that trains the initial policy of `sage rl` with these options."""
+    from sage_cli.config.load import NOT_READ_BY
+
+    sets = [word for word in sets or () if word.split(".")[0].strip() not in NOT_READ_BY["sft"]]
     words = ["sage", "sft"]
     words += [word for preset in presets or () for word in ("--preset", preset)]
     words += [] if config is None else ["--config", str(config)]
-    words += [word for setting in sets or () for word in ("--set", word_without_passwords(setting))]
+    words += [word for setting in sets for word in ("--set", word_without_passwords(setting))]
     words += [] if runs is None else ["--runs", str(runs)]
     return shlex.join(words)

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from sage_cli.store.run_facts import RunFacts
 
 app = new_app("List, show, locate and remove runs.")
-MIB = 2**20
 FIRST = ("status", "kind")
 SHOWN = ("parent", "started", "seconds", "seed", "host", "commit", "command", "reason")
 

@@ -160,10 +160,6 @@ def tokens(
 def import_(
     file: Annotated[Path, typer.Argument(help="The file that the other program wrote.")],
     name: Annotated[str, typer.Option("--as", help="What to call the samples, as a run's id.")],
-    program: Annotated[
-        str | None,
-        typer.Option("--from", help="jsonl, lm-eval, lighteval or inspect (default: detected)."),
-    ] = None,
     score: Annotated[
         str | None, typer.Option(help="Which of the program's scores is the verdict.")
     ] = None,
@@ -176,12 +172,12 @@ def import_(
 
     with Live() as live:
         root = runs or default_root()
-        imported = import_samples(root, file, name, program, score, live, write=not dry_run)
+        imported = import_samples(root, file, name, score, live, write=not dry_run)
     if json:
         answer = {**imported.as_json, "stored": not dry_run}
         emit(answer)
         return
-    console.print(f"{escape(visible(str(file)))} is {imported.form}", soft_wrap=True)
+    console.print(f"{escape(visible(str(file)))}: format {imported.file.program}", soft_wrap=True)
     for line in imported.in_words:
         console.print(escape(visible(line)), soft_wrap=True)
     if dry_run:
@@ -376,7 +372,6 @@ class Imported:
     """The run of imported samples, and what was read; `was_there` if it had been stored before."""
 
     run: Run
-    form: str
     file: ForeignFile
     samples: Gathered
     was_there: bool
@@ -426,7 +421,6 @@ def import_samples(
     root: Path,
     path: Path,
     name: str,
-    program: str | None,
     score: str | None,
     progress: Progress,
     *,
@@ -436,21 +430,20 @@ def import_samples(
 
     What can't be used is an error before anything is written.
     """
-    from sage_cli.evaluation.imported import gathered, imported_run, refuse_unreadable_golds, store
-    from sage_cli.evaluation.log_formats import FORMATS, detected, read_foreign
+    from sage_cli.evaluation.imported import gathered, imported_run, refuse_unreadable, store
+    from sage_cli.evaluation.log_formats import read_foreign
 
     with progress.doing(f"reading {path}"):
-        file = read_foreign(path, program, score)
-        form = FORMATS[program or detected(path)].title
+        file = read_foreign(path, score)
         samples = gathered(file, path)
         run = imported_run(root, name, samples)
     with progress.doing("reading the golds"):
-        refuse_unreadable_golds(file, samples, path)
+        refuse_unreadable(file, samples, path)
     there = run.begun and run.finished
     if write and not there:
         with progress.doing(f"storing {samples.in_words()}"):
             store(run, path, file, samples)
-    return Imported(run, form, file, samples, there)
+    return Imported(run, file, samples, there)
 
 
 Ids = tuple[list[int], list[int]]
@@ -486,7 +479,7 @@ def token_report(
         judge = config.grading.judge
         benchmark = load_benchmarks(config.evaluation, config.data, judge)[0]
     completions = _completions(policy, benchmark, config, progress)
-    tokenizer = policy.tokenizer()
+    tokenizer = policy.tokenizer
     template = PromptTemplate.from_section(config.prompt, tokenizer)
     grading = benchmark.grader(config.grading, config.prompt)
     with progress.doing(f"grading {len(completions)} completions"), grading as grader:

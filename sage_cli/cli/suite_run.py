@@ -10,6 +10,7 @@ from typing_extensions import TypedDict
 
 from sage_cli.cli.suite_tuning import UNCHOSEN, planned_tuned
 from sage_cli.models.folders import pinned_revision
+from sage_cli.problems.load import check_rows
 from sage_cli.progress import Progress
 from sage_cli.settings.ks import capped_ks
 from sage_cli.settings.sections.model import PretrainedModel
@@ -19,8 +20,8 @@ from sage_cli.trials.cost import Cost, cost, cost_left, cost_of
 from sage_cli.trials.executors.build import build_executor
 from sage_cli.trials.executors.executor import Resources
 from sage_cli.trials.queue import all_failed, run_tasks, write_failures
+from sage_cli.trials.search.planned_sweep import shared_config, sweep_folder, sweep_name
 from sage_cli.trials.search.read_space import guide_of, read_space
-from sage_cli.trials.search.shared import shared_config, sweep_folder, sweep_name
 from sage_cli.trials.suites.trials import Overrides, Part, PlannedSuite
 from sage_cli.trials.task import DONE, TO_DO, Task, TaskState, TaskStates
 
@@ -113,8 +114,13 @@ def carry_out(plan: PlannedSuite, progress: Progress) -> None:
 
 
 def plan_suite(name: str, overrides: Overrides) -> SuitePlan:
-    """The tasks that `run_suite` carries out, with their states and costs."""
+    """Return the tasks of `run_suite` with their states and costs; all rows of data are read."""
     plan, searches = planned_tuned(name, overrides)
+    configs = (replicate.config for part in plan.parts for replicate in part.replicates)
+    for config in {c.model_dump_json(include={"data", "sft"}): c for c in configs}.values():
+        check_rows(config.data)
+        if config.sft.enabled:
+            check_rows(config.data, config.sft)
     tasks: list[TaskJson] = [{**_shown(task), "cost": cost_of(task)} for task in plan.tasks]
     states = [task["state"] for task in tasks]
     left = [task for task, state in zip(plan.tasks, states, strict=True) if state != DONE]

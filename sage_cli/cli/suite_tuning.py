@@ -11,8 +11,8 @@ from sage_cli.config.load import changed
 from sage_cli.errors import ConfigurationError
 from sage_cli.problems.load import benchmark_names
 from sage_cli.trials.executors.executor import Resources
+from sage_cli.trials.search.planned_sweep import shared_config, sweep_folder, sweep_name
 from sage_cli.trials.search.read_space import read_space
-from sage_cli.trials.search.shared import shared_config, sweep_folder, sweep_name
 from sage_cli.trials.search.space import Space
 from sage_cli.trials.suites.declaration import Suite
 from sage_cli.trials.suites.trials import Overrides, PlannedSuite, planned

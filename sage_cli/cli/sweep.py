@@ -93,7 +93,8 @@ def command(
     Run the same command again to resume. A command below is about stored sweeps.
     """
     from sage_cli.cli.sweep_run import plan_sweep, run_sweep
-    from sage_cli.config.load import require_named_model
+    from sage_cli.config.load import refuse_unread, require_named_model
+    from sage_cli.trials.search.read_space import guide_of, searched_settings
 
     if ctx.invoked_subcommand is not None:
         refuse_options(ctx)
@@ -110,12 +111,13 @@ def command(
         "executor": {"name": executor, "workers": workers, "address": address},
         "run": {"root": runs},
     }  # fmt: skip
-    settings = load_config(preset, config, set_, **flags).config
-    if settings.guide.name == "none":
-        from sage_cli.trials.search.read_space import guide_of
-
-        flags["guide"] = {"name": guide_of(settings.sweep.space)}
-        settings = load_config(preset, config, set_, **flags).config
+    loaded = load_config(preset, config, set_, **flags)
+    text = loaded.config.sweep.space
+    if loaded.config.guide.name == "none":
+        flags["guide"] = {"name": guide_of(text)}
+        loaded = load_config(preset, config, set_, **flags)
+    refuse_unread(loaded, "sweep", searched_settings(text))
+    settings = loaded.config
     require_named_model(settings)
     if dry_run:
         show_plan(lambda: plan_sweep(settings, gpu), json)
@@ -157,11 +159,13 @@ def list_(runs: RunRoot = None, json: Json = False) -> None:
 
 @app.command()
 def show(name: Name, runs: RunRoot = None, json: Json = False) -> None:
-    """Show a sweep's report, which process drives it, and why trials failed."""
+    """Show a sweep's report, its best trials' commands, who drives it, and why trials failed."""
     sweep = _sweeps(runs).find(name)
     result = sweep.result
+    places = {name: result.best(name) for name in result.objectives} if result else {}
+    best = {name: sweep.commands.get(str(at + 1)) for name, at in places.items() if at is not None}
     if json:
-        emit({"sweep": _facts(sweep), "report": result})
+        emit({"sweep": _facts(sweep), "report": result, "best": best})
         return
     facts = _facts(sweep)
     counts = ", ".join(f"{facts['trials'].get(state, 0)} {state}" for state in STATES)
@@ -178,6 +182,8 @@ def show(name: Name, runs: RunRoot = None, json: Json = False) -> None:
         console.print("the report of the previous driver:", style="dim")
     for table in sweep_tables(result):
         print_table(table, console)
+    for objective, command in best.items():
+        console.print(f"best by {objective}: {command}", markup=False, soft_wrap=True)
     for place, trial in enumerate(result.trials):
         if trial.failure is not None and trial.failure.log:
             console.print(f"[bold]trial {place + 1}[/]: the last lines of its log")
@@ -186,41 +192,6 @@ def show(name: Name, runs: RunRoot = None, json: Json = False) -> None:
     console.print(f"files: [bold]{escape(str(sweep.path))}[/]", soft_wrap=True)
     if sweep.page.is_file():
         console.print(f"page: [bold]{escape(str(sweep.page))}[/]", soft_wrap=True)
-
-
-@app.command()
-def best(
-    name: Name,
-    objective: Annotated[
-        str | None, typer.Option(help="Only by this objective (default: by each).")
-    ] = None,
-    runs: RunRoot = None,
-    json: Json = False,
-) -> None:
-    """Show the best trial: a command to paste, its runs, and the trials that may be as good."""
-    from sage_cli.cli.sweep_run import best_trials
-    from sage_cli.reports.provenance import sampled_as
-
-    sweep = _sweeps(runs).find(name)
-    leaders = best_trials(sweep, objective)
-    if json:
-        emit({"sweep": sweep.name, "best": leaders, "provenance": sweep.provenance})
-        return
-    for leader in leaders:
-        ends = "" if leader["interval"] is None else " [{:.3f}, {:.3f}]".format(*leader["interval"])
-        text = escape(f"trial {leader['number']}, {leader['value']:.3f}{ends}")
-        console.print(f"[bold]{escape(leader['objective'])}[/]: {text}", soft_wrap=True)
-        console.print(f"  {leader['words']}", markup=False, soft_wrap=True)
-        console.print(f"  {' '.join(leader['runs'])}", markup=False, soft_wrap=True)
-        if leader["alike"] is None:
-            told = "the noise is unknown: other trials may be as good"
-        elif leader["alike"]:
-            trials = "trial" if len(leader["alike"]) == 1 else "trials"
-            told = f"indistinguishable from it: {trials} {', '.join(map(str, leader['alike']))}"
-        else:
-            told = "all other trials are distinguishable from it"
-        console.print(f"  {told}", style="dim", soft_wrap=True)
-    console.print(sampled_as(sweep.provenance), style="dim", soft_wrap=True)
 
 
 @app.command()

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
-from typing_extensions import TypedDict
 
 from sage_cli.cli.training_run import RlTraining
 from sage_cli.config.consent import function_words, service_words, without_consent
@@ -33,48 +31,13 @@ from sage_cli.trials.executors.build import build_executor, local_places
 from sage_cli.trials.executors.executor import Executor
 from sage_cli.trials.queue import all_failed
 from sage_cli.trials.search.folder import AGAIN, COMMANDS, CONFIG, OTHER_VERSION, TASKS, SweepFolder
-from sage_cli.trials.search.planned_sweep import Sweep, prepared
-from sage_cli.trials.search.shared import point_config, shared_config
+from sage_cli.trials.search.planned_sweep import Sweep, point_config, prepared, shared_config
 from sage_cli.trials.search.space import State, StudyTrial
 from sage_cli.trials.task import Replicate, Task, left_and_states
 
 if TYPE_CHECKING:
     from sage_cli.reports.document import Report
     from sage_cli.reports.sweep_result import SweepResult, SweepTrial
-
-
-class Best(TypedDict):
-    """The best trial by an objective, by its number in the report.
-
-    `words` are the command that trains its first run, or finds it. `alike` are the numbers of the
-    trials that are indistinguishable from it, null if the noise is unknown.
-    """
-
-    objective: str
-    number: int
-    value: float
-    interval: tuple[float, float] | None
-    words: str
-    alike: tuple[int, ...] | None
-    settings: dict[str, Any]
-    runs: tuple[str, ...]
-
-
-def best_trials(sweep: SweepFolder, objective: str | None = None) -> list[Best]:
-    """The best trial by each objective, or by the one that is named.
-
-    Raises StoreError if no trial is done, ConfigurationError for an unknown objective.
-    """
-    result = reported(sweep)
-    if objective is not None and objective not in result.objectives:
-        close = get_close_matches(objective, result.objectives, n=1)
-        there = ", ".join(result.objectives)
-        raise ConfigurationError(
-            f"{sweep.name} has no objective '{objective}'; it has {there}",
-            f"did you mean {close[0]}?" if close else "name one of those",
-        )
-    wanted = result.objectives if objective is None else (objective,)
-    return [_best(result, name, sweep) for name in wanted]
 
 
 def reported(sweep: SweepFolder) -> SweepResult:
@@ -132,25 +95,6 @@ def remove_sweep(sweep: SweepFolder) -> None:
             f"{sweep.path / TASKS / 'jobs.json'}, and remove the sweep then",
         )
     sweep.remove()
-
-
-def _best(result: SweepResult, objective: str, sweep: SweepFolder) -> Best:
-    place = result.best(objective)
-    if place is None:
-        raise StoreError(f"no trial of {sweep.name} is done", _resume(sweep))
-    trial = result.trials[place]
-    assert trial.values is not None  # the best of those that are done
-    same = sorted(index + 1 for index in result.indistinguishable(objective) - {place})
-    return {
-        "objective": objective,
-        "number": place + 1,
-        "value": trial.values[objective],
-        "interval": (trial.intervals or {}).get(objective),
-        "words": command_of(sweep, trial),
-        "alike": tuple(same) if objective in result.rankings else None,
-        "settings": dict(trial.settings),
-        "runs": trial.runs,
-    }
 
 
 def settings_of(sweep: SweepFolder) -> SageConfig:

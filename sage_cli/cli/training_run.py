@@ -294,7 +294,7 @@ def sft_inputs(config: SageConfig) -> tuple[Any, PromptTemplate, list[Example]]:
         tokenizer = build_tokenizer(section, tags(config.prompt), texts)
         template = PromptTemplate.from_section(config.prompt, tokenizer)
     else:
-        tokenizer = Policy(section.path, section=section).tokenizer()
+        tokenizer = Policy(section.path, section=section).tokenizer
         template = PromptTemplate.from_section(config.prompt, tokenizer)
         demonstrations = _short_demonstrations(config, tokenizer, template)
     loss = config.sft.loss

@@ -122,6 +122,12 @@ def function_words(values: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
+def is_typed_again(setting: str) -> bool:
+    """Return True if a stored configuration can't say `setting`, so it is typed for any command."""
+    section, _, name = setting.partition(".")
+    return _names_a_service(section, name) or setting in (CONSENT, JUDGE, REWARDS)
+
+
 def require_functions(stored: Mapping[str, Any], given: Mapping[str, Any], *names: str) -> None:
     """Raise ConfigurationError for functions that `stored` alone names under settings `names`.
 

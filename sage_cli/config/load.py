@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from pydantic_core import to_jsonable_python
 
 from sage_cli.config.catalogue import UNIONS
-from sage_cli.config.consent import current, require_consent, without_consent
+from sage_cli.config.consent import current, is_typed_again, require_consent, without_consent
 from sage_cli.config.layers import Layer, Merged, blocks, choices, leaves, merge, value_at
 from sage_cli.config.mistakes import explain, remedy
 from sage_cli.config.schema import SageConfig, unread
@@ -73,23 +73,45 @@ def load(
     return Loaded(config, _origins(merged, config))
 
 
-_CHOICES = ("rl.algo", "guide.name", "anchor.kl", "model.tuning")
+_OF_PRESETS = ("anchor.kl", "model.tuning")
+_CHOICES = ("rl.algo", "guide.name", *_OF_PRESETS)
 _TYPED = ("flag", "--set")
+_OF_SWEEPS = ("sweep", "executor")
+_OF_TRAINED = ("rl", "rollout", "anchor", "guide", *_OF_SWEEPS)
+NOT_READ_BY: Mapping[str, Sequence[str]] = {
+    "rl": _OF_SWEEPS,
+    "rl --init": ("sft", *_OF_SWEEPS),
+    "sft": _OF_TRAINED,
+    **dict.fromkeys(("eval", "passk"), _OF_TRAINED),
+    **dict.fromkeys(("eval RUN", "passk RUN"), ("sft", *_OF_TRAINED)),
+}
+"""By command, the sections of which it reads nothing."""
 
 
-def refuse_unread(loaded: Loaded) -> None:
-    """Raise ConfigurationError for a value that the user gives and that nothing reads.
+def refuse_unread(loaded: Loaded, command: str, searched: Collection[str] = ()) -> None:
+    """Raise ConfigurationError for a value that the user gives and that `sage command` never reads.
 
-    A preset of one's own may serve several choices, so its values are left where one is typed.
+    A preset of one's own may serve several choices, so its values are left where one is typed. A
+    choice that is `searched` may be any. What a stored configuration may not say is typed for all.
     """
     origins, shipped = loaded.origins, [f"{PRESET}{name}" for name in preset_names()]
     chosen = any(origins.get(choice) in _TYPED for choice in _CHOICES)
     for name, origin in origins.items():
+        section, again = name.partition(".")[0], is_typed_again(name)
         of_preset = origin.startswith(PRESET) and origin.partition(",")[0] not in shipped
-        why = unread(loaded.config, name)
-        if why and (origin in _TYPED or (of_preset and not chosen)):
+        if origin in _TYPED and not again and section in NOT_READ_BY.get(command, ()):
             raise ConfigurationError(
-                f"{name} ({origin}) would do nothing: {why[0]}", f"add {why[1]}, or leave it out"
+                f"{name} ({origin}) would do nothing: `sage {command}` reads no setting of "
+                f"{section}",
+                "leave it out",
+            )
+        choice, value, reading = unread(loaded.config, name) or ("", None, None)
+        if not choice or choice in searched or (again and STORED in origins.values()):
+            continue
+        if origin in _TYPED or (of_preset and not chosen and choice in _OF_PRESETS):
+            raise ConfigurationError(
+                f"{name} ({origin}) would do nothing: {choice} is {value!r}",
+                f"add --set {choice}={typed(reading)}, or leave it out",
             )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, PrivateAttr, SerializeAsAny, model_validator
@@ -11,7 +12,15 @@ from sage_cli.errors import ConfigurationError, SageError
 from sage_cli.guides import Guide, NoGuide
 from sage_cli.methods.grpo import Grpo
 from sage_cli.methods.method import Method, batch_of
-from sage_cli.settings.presets import accelerate_file, read_yaml
+from sage_cli.settings.presets import (
+    FSDP_2,
+    ZERO_3,
+    Sharding,
+    accelerate_file,
+    read_yaml,
+    sharded_by,
+    sharding_in,
+)
 from sage_cli.settings.section import COSMETIC, Section
 from sage_cli.settings.sections.data import DataSection
 from sage_cli.settings.sections.evaluation import EvaluationSection, GradingSection
@@ -25,8 +34,7 @@ from sage_cli.settings.sections.model import (
 from sage_cli.settings.sections.records import RunSection, TrackingSection
 from sage_cli.settings.sections.sampling import RolloutSection, SamplingSection
 from sage_cli.settings.sections.sweep import ExecutorSection, SweepSection
-from sage_cli.settings.sections.training import AnchorSection, SftSection
-from sage_cli.settings.sharding import FSDP_2, ZERO_3, Sharding, sharded_by, sharding_in
+from sage_cli.settings.sections.training import PLURALITY, AnchorSection, SftSection
 
 if TYPE_CHECKING:
     from sage_cli.config.layers import Layer
@@ -161,15 +169,40 @@ def contradictions(config: SageConfig) -> list[str]:
     ]
 
 
-def unread(config: SageConfig, setting: str) -> tuple[str, str] | None:
-    """Return why nothing reads a setting under what is chosen, and what would; None if it is read.
+_READ_WITH: tuple[tuple[str, str, Any, Any], ...] = (
+    ("anchor.", "anchor.kl", "reverse", ("none",)),
+    ("anchor.estimator", "anchor.kl", "reverse", ("forward",)),
+    ("model.lora.", "model.tuning", "lora", ("full",)),
+    ("guide.q_", "guide.name", "branch", ("none",)),
+    ("sft.", "sft.enabled", True, (False,)),
+    ("sft.epochs", "sft.steps", None, ...),
+    ("sft.warmup_ratio", "sft.warmup_steps", None, ...),
+    ("rollout.vllm.", "rollout.backend", "vllm", ("sampler", "transformers")),
+    ("rollout.vllm.server_", "rollout.vllm.mode", "server", ...),
+    ("rollout.vllm.tensor_parallel", "rollout.vllm.mode", "colocate", ...),
+    ("rollout.vllm.memory_share", "rollout.vllm.mode", "colocate", ...),
+    ("rollout.vllm.sleep", "rollout.vllm.mode", "colocate", ...),
+    ("sampling.vllm.", "sampling.backend", "vllm", ("transformers", "server")),
+    ("sampling.server", "sampling.backend", "server", ("transformers", "vllm")),
+    ("executor.address", "executor.name", "ray", ...),
+    ("executor.memory_gb", "executor.name", "slurm", ("local",)),
+    *((f"executor.{name}", "executor.name", "slurm", ...)
+      for name in ("partition", "account", "lines", "setup")),
+)  # fmt: skip
+"""Prefix of settings, the choice by which they are read or not, a value of it with which they are,
+and those with which they aren't (`...`: all others)."""
 
-    What contradicts whoever gives it is among `contradictions`.
+
+def unread(config: SageConfig, setting: str) -> tuple[str, Any, Any] | None:
+    """Return the choice under which nothing reads a setting, its value, and one that reads it.
+
+    None if the setting is read. What contradicts whoever gives it is among `contradictions`.
     """
-    if setting.startswith("anchor.") and setting != "anchor.kl" and config.anchor.kl == "none":
-        return "anchor.kl is 'none'", "--kl reverse"
-    if setting.startswith("model.lora.") and config.model.tuning == "full":
-        return "model.tuning is 'full'", "--set model.tuning=lora"
+    for prefix, choice, reading, idle in _READ_WITH:
+        if setting.startswith(prefix) and setting != choice:
+            value = reduce(getattr, choice.split("."), config)
+            if value != reading if idle is ... else value in idle:
+                return choice, value, reading
     return None
 
 
@@ -235,6 +268,12 @@ def _of_measuring(config: SageConfig) -> list[str]:
             "grading.extract 'text' has Math-Verify search the whole completion, and grading.mode "
             f"is '{config.grading.mode}', which compares answers (use grading.mode=math-verify, or "
             "grading.extract=tags-then-boxed)"
+        )
+    plural = PLURALITY in (reward.name for reward in config.rl.paid)
+    if plural and config.grading.extract == "text":
+        problems.append(
+            f"rl.rewards: '{PLURALITY}' counts answers, and grading.extract 'text' searches whole "
+            "completions for the gold without taking an answer (use another grading.extract)"
         )
     chat, format_ = config.sampling.server_form == "chat", config.prompt.format
     if chat and format_ != "chat":

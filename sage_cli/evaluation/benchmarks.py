@@ -185,7 +185,12 @@ def grader_for(name: str, grading: GradingSection, prompt: PromptSection) -> Gra
 
 
 def grader_of(
-    judge: str, tolerance: float | None, grading: GradingSection, prompt: PromptSection
+    judge: str,
+    tolerance: float | None,
+    grading: GradingSection,
+    prompt: PromptSection,
+    *,
+    sees_text: bool = False,
 ) -> Grader:
     """A grader with a judge, its relative tolerance unless `grading` has one, and tags."""
     from sage_cli.grading import Grader  # a plan grades nothing
@@ -201,6 +206,7 @@ def grader_of(
         answer_close=prompt.answer_close,
         extract=grading.extract or prompt.answer,
         unfinished=grading.unfinished,
+        sees_text=sees_text,
     )
 
 

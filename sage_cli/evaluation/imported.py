@@ -44,13 +44,13 @@ TEXTS = ("problem", "question", "text", "gold", "extracted")
 class ForeignSample:
     """A completion of a problem; None stands for what the file doesn't say.
 
-    `problem` is the program's own id. `right` is its verdict, `extracted` the answer that the
-    verdict is about.
+    `problem` is the program's own id. `text` is None for a choice by likelihoods. `right` is the
+    verdict, `extracted` the answer that it is about.
     """
 
     problem: str
     question: str
-    text: str
+    text: str | None
     gold: str | None = None
     right: bool | None = None
     extracted: str | None = None
@@ -125,7 +125,8 @@ def choose_score(
 ) -> tuple[str | None, list[str]]:
     """Return the score called `asked`, by default the first verdict, with a note on the others.
 
-    A score with a value that is no verdict, as a BLEU of 12.3, says nothing of right and wrong.
+    A score with a value that is no verdict, as a BLEU of 12.3 or an F1 of .37, says nothing of
+    right and wrong.
     Raises DataError if such a score or one that is not there is asked for.
     """
     numbers = [(name, value) for name, value in values if isinstance(value, int | float)]
@@ -134,7 +135,7 @@ def choose_score(
     if asked in beyond:
         raise DataError(
             f"{location}: {asked} is {beyond[asked]} for a sample, neither right nor wrong",
-            "a verdict is between -1 and 1: name another score, or leave out --score",
+            "a verdict is 1, 0 or -1: name another score, or leave out --score",
         )
     scores = [name for name in names if name not in beyond]
     if asked is not None and asked not in scores:
@@ -149,8 +150,8 @@ def choose_score(
 
 
 def verdict(value: object) -> bool | None:
-    """Return True for a score of 1, False for one from -1, None for what is no verdict."""
-    return value == 1 if isinstance(value, int | float) and -1 <= value <= 1 else None
+    """Return True for a score of 1, False for 0 and -1, None for what is no verdict."""
+    return value == 1 if isinstance(value, int | float) and value in (-1, 0, 1) else None
 
 
 def only(value: object, location: str, name: str) -> str:
@@ -160,7 +161,7 @@ def only(value: object, location: str, name: str) -> str:
     if isinstance(value, list | tuple | dict):
         raise DataError(
             f"{location}: {name} holds {len(value)} values, not one",
-            "import the file as --from jsonl, with one gold a problem",
+            "write rows as {question, gold, completion, correct}, with one gold a problem",
         )
     return as_text(value)
 
@@ -223,7 +224,7 @@ def gathered(file: ForeignFile, path: object) -> Gathered:
     if not file.has_verdicts and not file.has_golds:
         raise DataError(
             f"{path} has neither a verdict nor a gold for every sample: nothing says what is right",
-            "write rows with `gold` or `correct`, and import them with --from jsonl",
+            "write rows {question, completion} with `gold` or `correct`",
         )
     key_of: dict[str, str] = {}
     problems: dict[str, Problem] = {}
@@ -270,7 +271,7 @@ def grading_settings(file: ForeignFile) -> dict[str, str]:
     """
     tags = AnswerTags()
     boxed = any(
-        extract(sample.text, tags, "tags-then-boxed") is not None for sample in file.samples
+        extract(sample.text or "", tags, "tags-then-boxed") is not None for sample in file.samples
     )
     settings = (
         {"extract": "tags-then-boxed"} if boxed else {"extract": "text", "mode": "math-verify"}
@@ -298,8 +299,13 @@ def imported_run(root: Path, name: str, samples: Gathered) -> Run:
     return run
 
 
-def refuse_unreadable_golds(file: ForeignFile, samples: Gathered, path: Path) -> None:
-    """Raise DataError where golds are to be compared with that `math` can't read."""
+def refuse_unreadable(file: ForeignFile, samples: Gathered, path: Path) -> None:
+    """Raise DataError for samples without texts, and golds to compare that `math` can't read."""
+    if any(sample.text is None for sample in file.samples):
+        raise DataError(
+            f"{path} was answered by likelihoods: it has no completions",
+            f"`sage passk {path}` and `sage compare` count its verdicts as they are",
+        )
     if file.has_verdicts:
         return
     golds = [(problem.meta["id"], problem.gold) for problem in samples.problems.values()]
@@ -376,7 +382,7 @@ def _store_samples(root: Path, file: ForeignFile, samples: Gathered) -> None:
 def _completion(id_: str, index: int, samples: Gathered) -> Completion:
     sample = samples.samples[id_][index]
     reason = sample.finish_reason or "stop"
-    return Completion(id_, index, sample.seed or 0, sample.text, sample.tokens or 0, reason)
+    return Completion(id_, index, sample.seed or 0, sample.text or "", sample.tokens or 0, reason)
 
 
 def _grade(row: Completion, samples: Gathered) -> tuple[str, str | None]:

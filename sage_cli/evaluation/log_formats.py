@@ -45,8 +45,7 @@ _LM_EVAL_NAME = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.:
 def read_lm_eval(path: Path, score: str | None) -> ForeignFile:
     """Return the samples of a task under one score, `METRIC,FILTER` as lm-eval's results name it.
 
-    lm-eval scores one response of a document: of repeats, the others have no verdict. Raises
-    DataError for a task that is answered by likelihoods.
+    lm-eval scores one response of a document: of repeats, the others have no verdict.
     """
     rows = list(read_file(path))
     if not rows or not all(_LM_EVAL.issubset(values) for _, values in rows):
@@ -75,10 +74,7 @@ def _lm_eval_samples(row: Row, metric: str) -> Iterator[ForeignSample]:
     location, values = row
     texts = [text for of_request in values["resps"] for text in of_request]
     if not texts or not all(isinstance(text, str) for text in texts):
-        raise DataError(
-            f"{location} was answered by likelihoods: it has no completions",
-            "import a task whose output_type is generate_until",
-        )
+        texts = [None]  # answered by likelihoods: the score is the choice's
     question, _ = _lm_eval_request(values)
     target = values.get("target")
     gold = None if target in (None, "") else only(target, location, "target")
@@ -148,7 +144,7 @@ def read_lighteval(path: Path, score: str | None) -> ForeignFile:
     rows = list(read_file(path))
     if not rows or not all(_LIGHTEVAL.issubset(values) for _, values in rows):
         raise DataError(f"{path} is no file of lighteval's details")
-    scores = of_each(rows, lambda row: row[1]["metric"].items(), _LIGHTEVAL_ROW)
+    scores = of_each(rows, _lighteval_scores, _LIGHTEVAL_ROW)
     chosen, notes = choose_score(scores, score, str(path))
     samples = of_each(rows, lambda row: _lighteval_samples(row, chosen), _LIGHTEVAL_ROW)
     settings = {
@@ -158,15 +154,20 @@ def read_lighteval(path: Path, score: str | None) -> ForeignFile:
     return ForeignFile("lighteval", samples, chosen, settings, tuple(notes))
 
 
+def _lighteval_scores(row: Row) -> list[tuple[str, object]]:
+    """Return the scores of a document; a share of right samples is a score of those samples."""
+    return [
+        (name, 1.0 if name.startswith(_LIGHTEVAL_MEANS) and 0 < value < 1 else value)
+        for name, value in row[1]["metric"].items()
+    ]
+
+
 def _lighteval_samples(row: Row, score: str | None) -> Iterator[ForeignSample]:
     location, values = row
     doc, response = values["doc"], values["model_response"]
     texts = response.get("text") or []
     if not texts or response.get("logprobs"):
-        raise DataError(
-            f"{location} was answered by likelihoods: it has no completions",
-            "import a generative task",
-        )
+        texts = [None]  # answered by likelihoods
     answers = response.get("text_post_processed") or texts
     if len(answers) != len(texts):
         raise DataError(
@@ -180,7 +181,7 @@ def _lighteval_samples(row: Row, score: str | None) -> Iterator[ForeignSample]:
     for text, answer, right, count in zip(texts, answers, verdicts, counts, strict=True):
         # ids repeat between few-shot settings of one question, not within a file
         yield ForeignSample(
-            str(doc["id"]), str(doc["query"]), str(text), gold, right, answer or None, count
+            str(doc["id"]), str(doc["query"]), text, gold, right, answer or None, count
         )
 
 
@@ -201,7 +202,7 @@ def _lighteval_verdicts(
     if len(answers) == 1:
         return [verdict(value)]
     unknown = [None] * len(answers)
-    if not score.startswith(_LIGHTEVAL_MEANS) or verdict(value) is None:
+    if not (score.startswith(_LIGHTEVAL_MEANS) and isinstance(value, int | float)):
         return unknown
     if value in (0, 1):
         return [bool(value)] * len(answers)
@@ -234,7 +235,7 @@ _ZSTANDARD = 93
 _MOST_BYTES, _FLOOR_BYTES, _RATIO = 2**30, 2**28, 200
 """Bounds on one unpacked file, and on all of them: 256 MiB, or 200 times the size of the log."""
 _HEADER = struct.Struct("<26xHH")
-_INSPECT_VALUES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0, True: 1.0, False: 0.0}
+_INSPECT_VALUES = {"C": 1.0, "P": 0.0, "I": 0.0, "N": 0.0, True: 1.0, False: 0.0}
 
 
 def read_inspect(path: Path, score: str | None) -> ForeignFile:
@@ -305,12 +306,12 @@ def _inspect_file(
     scores = [(name, _inspect_value(row, name)) for row in rows for name in row.get("scores") or {}]
     chosen, not_taken = choose_score(scores, score, str(path))
     samples = [_inspect_sample(row, chosen, f"{path}, sample {row['id']}") for row in rows]
-    partial = sum(_inspect_value(row, chosen) not in (None, 0.0, 1.0) for row in rows)
+    partial = sum(_inspect_score(row, chosen) == "P" for row in rows)
     notes = []
     if failed:
         notes.append(f"{len(failed)} samples failed, and are left out")
     if partial:
-        notes.append(f"{partial} values of {chosen} are neither 0 nor 1: they count as wrong")
+        notes.append(f"{partial} values of {chosen} are P, partially right: they count as wrong")
     notes += not_taken
     about, config = head["eval"], (head.get("plan") or {}).get("config") or {}
     config = {**config, **(about.get("model_generate_config") or {})}
@@ -340,10 +341,14 @@ def _inspect_sample(row: Mapping[str, Any], score: str | None, location: str) ->
 
 
 def _inspect_value(row: Mapping[str, Any], score: str | None) -> float | None:
-    value = (row.get("scores") or {}).get(score or "", {}).get("value")
+    value = _inspect_score(row, score)
     if isinstance(value, str | bool):
         return _INSPECT_VALUES.get(value)
     return float(value) if isinstance(value, int | float) else None
+
+
+def _inspect_score(row: Mapping[str, Any], score: str | None) -> object:
+    return (row.get("scores") or {}).get(score or "", {}).get("value")
 
 
 def _inspect_question(asked: Any) -> str:
@@ -426,30 +431,27 @@ def _whole_number(value: object) -> int | None:
 class Format:
     """A program's file: `recognise` is asked for its first row, `read` takes a path and a score."""
 
-    title: str
     recognise: Callable[[Mapping[str, Any]], bool]
     read: Callable[[Path, str | None], ForeignFile]
 
 
 FORMATS: Mapping[str, Format] = {
-    "lm-eval": Format("samples of lm-eval", _LM_EVAL.issubset, read_lm_eval),
-    "lighteval": Format("details of lighteval", _LIGHTEVAL.issubset, read_lighteval),
-    "inspect": Format("a log of Inspect", _INSPECT.issubset, read_inspect),
-    "jsonl": Format("rows of questions and completions", has_completions, read_jsonl),
+    "lm-eval": Format(_LM_EVAL.issubset, read_lm_eval),
+    "lighteval": Format(_LIGHTEVAL.issubset, read_lighteval),
+    "inspect": Format(_INSPECT.issubset, read_inspect),
+    "jsonl": Format(has_completions, read_jsonl),
 }
-"""By the name that `--from` takes, in the order in which a file is tried."""
+"""By program, in the order in which a file is tried."""
 
 
-def read_foreign(path: Path, program: str | None, score: str | None) -> ForeignFile:
-    """Return the samples of a file, by default of the program whose form it has.
+def read_foreign(path: Path, score: str | None = None) -> ForeignFile:
+    """Return the samples of a file of the program whose form it has.
 
     Raises DataError for a file that isn't there, of no known form, or without samples.
     """
     if not path.is_file():
         raise DataError(f"there is no file {path}", "check the path")
-    if program is not None and program not in FORMATS:
-        raise DataError(f"no form is called '{program}'", f"one of: {', '.join(FORMATS)}")
-    file = FORMATS[program or detected(path)].read(path, score)
+    file = FORMATS[detected(path)].read(path, score)
     if not file.samples:
         raise DataError(f"{path} holds no samples")
     return _storable(file)
@@ -487,8 +489,7 @@ def detected(path: Path) -> str:
         raise DataError(
             f"{path} has the form of no program that is known; it begins with "
             f"{', '.join(map(str, islice(row, 8))) or 'nothing'}",
-            f"name its form with --from {', '.join(FORMATS)}, or write rows as "
-            '{"question": ..., "gold": ..., "completion": ...}',
+            'write rows as {"question": ..., "gold": ..., "completion": ...}',
         )
     return name
 

@@ -14,7 +14,7 @@ from rich.markup import escape
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import RefusedPromptsError, StoreError
 from sage_cli.evaluation.benchmarks import Benchmark
-from sage_cli.evaluation.stored import PolicySamples, counts_of
+from sage_cli.evaluation.stored import PolicySamples, seed_counts
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
@@ -124,7 +124,7 @@ class PolicySampler:
         """A chat template is rendered by the tokenizer itself."""
         if self._samples.prompt.format != "chat" or self._samples.in_chat:
             return self._samples.template
-        return PromptTemplate.from_section(self._samples.prompt, self._samples.policy.tokenizer())
+        return PromptTemplate.from_section(self._samples.prompt, self._samples.policy.tokenizer)
 
 
 Measurements = Mapping[tuple[str, str], tuple[SeedCounts, ...]]
@@ -186,16 +186,7 @@ def _measure_seed(
             "changing the set",
             "type the same command again",
         )
-    return SeedCounts(
-        sampler.label,
-        benchmark.name,
-        seed,
-        counts_of(tally, seed),
-        tally.statuses,
-        tally.truncated,
-        samples.identity.key,
-        tally.right_truncated,
-    )
+    return seed_counts(sampler.label, benchmark, samples, tally)
 
 
 def sample_and_grade(

@@ -207,6 +207,15 @@ def counts_of(tally: Tally, seed: int) -> Counts:
     return Counts(tally.problem_ids, tally.n_P, tally.right_P, grades)
 
 
+def seed_counts(label: str, benchmark: Benchmark, samples: SampleSet, tally: Tally) -> SeedCounts:
+    """A tally of a policy's samples as the measurement of their evaluation seed."""
+    identity = samples.identity
+    return SeedCounts(
+        label, benchmark.name, identity.seed, counts_of(tally, identity.seed), tally.statuses,
+        tally.truncated, identity.key, tally.right_truncated,
+    )  # fmt: skip
+
+
 def stored_grades(
     samples: PolicySamples, benchmark: Benchmark, config: SageConfig
 ) -> Iterator[tuple[SampleSet, GradeStore]]:
@@ -230,13 +239,7 @@ def stored_measurements(
             tally = grades.tally(ids, n)
             if tally.lacking:
                 return None
-            identity, counts = stored.identity, counts_of(tally, grades.seed)
-            seeds.append(
-                SeedCounts(
-                    label, benchmark.name, identity.seed, counts, tally.statuses, tally.truncated,
-                    identity.key, tally.right_truncated,
-                )
-            )  # fmt: skip
+            seeds.append(seed_counts(label, benchmark, stored, tally))
         measured[benchmark.name] = tuple(seeds)
     return measured
 

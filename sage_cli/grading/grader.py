@@ -46,7 +46,9 @@ class Grader:
     seconds, and a worker may grow by `memory_mb`. Workers start with the first pair that needs
     one. `identity` is all of that but the number of workers: the key of stored grades.
 
-    Only mathematics is searched for in a whole text: under `text` other judges take the tags.
+    Only mathematics is searched for in a whole text: under `text` other judges take the tags. One
+    that `sees_text` is a function of question, completion and gold, and `extract` is `text`; a gold
+    is the JSON list of question and gold.
     Raises ConfigurationError for an unknown judge or mode, and for `text` under `strict`.
     """
 
@@ -63,9 +65,11 @@ class Grader:
         boxed: bool = False,
         extract: Extraction | None = None,
         unfinished: Unfinished = "wrong",
+        *,
+        sees_text: bool = False,
     ) -> None:
         place: Extraction = extract or ("boxed" if boxed else "tags")
-        if place == "text" and judge != "math":
+        if place == "text" and judge != "math" and not sees_text:
             place = "tags"
         self._judge = find_judge(judge, mode, place)
         code = OwnFunction.parse(judge).identity if names_code(judge) else None
@@ -109,7 +113,12 @@ class Grader:
         pairs = list(pairs)
         asked = [(each_gold(gold_text(gold)), completion) for gold, completion in pairs]
         grades = iter(self._graded([(gold, text) for golds, text in asked for gold in golds]))
-        best = [max((next(grades) for _ in golds), key=attrgetter("reward")) for golds, _ in asked]
+        best = (
+            next(grades)
+            if len(golds) == 1
+            else max((next(grades) for _ in golds), key=attrgetter("reward"))
+            for golds, _ in asked
+        )
         return [
             replace(grade, reason=self._reason(*pair, grade))
             if grade.status in ("unparseable", "timeout", "error")
@@ -129,15 +138,17 @@ class Grader:
             judged[pair] = status
             if status != "error":
                 self._remember((pair[0], pair[1].strip()), status)
+        searched = self._place == "text"  # a whole text that was searched is no answer
+        grades = {
+            pair: Grade.from_judged(_known(status), None if searched else pair[1])
+            for pair, status in judged.items()
+        }
         return [
             Grade(
                 ("wrong" if self._is_cut(completion) else "unparseable") if gold else "error", None
             )
             if answer is None
-            # a whole text that was searched is no answer
-            else Grade.from_judged(
-                _known(judged[gold, answer]), None if self._place == "text" else answer
-            )
+            else grades[gold, answer]
             for (gold, answer), (_, completion) in zip(read, pairs, strict=True)
         ]
 
@@ -148,10 +159,13 @@ class Grader:
     def _extracted(self, completion: object) -> str | None:
         if not isinstance(completion, str) or self._is_cut(completion):
             return None
-        # a thought may quote the tags; its answer counts where none stands behind it
-        behind = completion.rpartition(CLOSE)[2] if self._place != "text" else completion
-        answer = extract(behind, self._tags, self._place)
-        return extract(completion, self._tags, self._place) if answer is None else answer
+        closed = completion.rfind(CLOSE)
+        if closed >= 0 and self._place != "text":
+            # a thought may quote the tags; its answer counts where none stands behind it
+            answer = extract(completion[closed + len(CLOSE) :], self._tags, self._place)
+            if answer is not None:
+                return answer
+        return extract(completion, self._tags, self._place)
 
     def _reason(self, gold: object, completion: object, grade: Grade) -> str:
         """Return why the answer is neither right nor wrong."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -187,13 +188,14 @@ def _statements(names: tuple[str, ...]) -> re.Pattern[str]:
 class FunctionJudge(Judge):
     """Asks the function in a worker, which may be killed; it is loaded there and nowhere else.
 
-    True and False are right and wrong. A float is the share in [0, 1] that is right.
+    True and False are right and wrong. A float is the share in [0, 1] that is right. A function
+    that `sees_text` is given question, completion and gold; the gold is the JSON of two of them.
     """
 
-    def __init__(self, function: OwnFunction) -> None:
+    def __init__(self, function: OwnFunction, *, sees_text: bool = False) -> None:
         function.require()
-        self.function = function
-        self._called: Callable[[str, str], Any] | None = None
+        self.function, self.sees_text = function, sees_text
+        self._called: Callable[..., Any] | None = None
         self._refused: ConfigurationError | None = None
 
     def warm_up(self) -> None:
@@ -228,6 +230,9 @@ class FunctionJudge(Judge):
             raise self._refused or RuntimeError("the judge was not loaded")
         try:
             with blamed(str(self.function), self.function.module):
+                if self.sees_text:
+                    question, gold = json.loads(gold)
+                    return self._called(question, answer, gold)
                 return self._called(answer, gold)
         except ConfigurationError as error:
             if isinstance(error.__cause__, TimeoutError):  # has a status of its own
@@ -250,7 +255,8 @@ class Verdicts(Judge):
 def find_judge(name: str, mode: str, extract: Extraction = "tags") -> Judge:
     """Return the judge called `name`; under `math-verify`, mathematics is Math-Verify's alone.
 
-    A name with a colon is a function of one's own, which is found here and run in workers alone.
+    A name with a colon is a function of one's own, which is found here and run in workers alone;
+    under `text` it is one of question, completion and gold.
 
     Raises ConfigurationError for an unknown name or mode, and for a mode that doesn't search texts
     under `text`.
@@ -274,7 +280,7 @@ def find_judge(name: str, mode: str, extract: Extraction = "tags") -> Judge:
         case _ if name == IMPORTED_JUDGE:
             return Verdicts()
     if names_code(name):
-        return FunctionJudge(OwnFunction.parse(name))
+        return FunctionJudge(OwnFunction.parse(name), sees_text=extract == "text")
     raise _unknown("judge", name, BUILT_IN_JUDGES)
 
 

@@ -118,6 +118,20 @@ def anchored_rows(rows: Rows, right_B: Tensor, group_right_B: Tensor) -> Tensor:
     return torch.ones_like(right_B)
 
 
+def uncertain_tokens(entropy_BT: Tensor, mask_BT: Tensor, share: float) -> Tensor:
+    """Return True (B, T) where the entropy is above its 1 - share quantile within the completion.
+
+    Without ties these are share (T - 1) of T tokens, rounded up. Tokens at the quantile are certain
+    (Wang et al. 2025, Archer, arXiv 2507.15778), so a completion of equal entropies has none.
+    """
+    sorted_BT = entropy_BT.masked_fill(~mask_BT.bool(), torch.inf).sort(dim=1).values
+    # not torch.nanquantile, which takes no more than 2^24 values
+    place_B1 = (1 - share) * (mask_BT.sum(dim=1, keepdim=True, dtype=torch.float64) - 1)
+    # products as .8 x 15 are whole numbers in exact arithmetic alone
+    below_B1 = (place_B1 + 1e-9).floor().clamp(min=0).long()
+    return (entropy_BT > sorted_BT.gather(1, below_B1)) & mask_BT.bool()
+
+
 def equal_rows(group_right_B: Tensor) -> Tensor:
     """Return True (B,) for the completions of groups that are all right or all wrong."""
     return (group_right_B == 0) | (group_right_B == 1)

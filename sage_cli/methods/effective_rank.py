@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from sage_cli.methods.method import Beside, PolicyGradient
-from sage_cli.settings.sharding import sharded_by
+from sage_cli.settings.presets import sharded_by
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from sage_cli.errors import TrainingError
+from sage_cli.guides.divergences import uncertain_tokens
 
 _EPSILON = 1e-4
 Measure = Callable[[Tensor], Tensor]
@@ -113,6 +114,7 @@ class Update:
     gradient; `old_logps_BT` those of the policy that sampled the rows; entropies likewise, and
     without gradient. `clip` holds epsilon_low and epsilon_high, None where the ratio isn't clipped.
     `seed` is another one for each micro-batch, step and process, and the same when they come again.
+    `uncertain_share` is `anchor.uncertain_share`.
     """
 
     advantages_BT: Tensor
@@ -124,6 +126,12 @@ class Update:
     clip: tuple[float, float] | None
     step: int
     seed: tuple[int, ...]
+    uncertain_share: float = 0.2
+
+    @property
+    def uncertain_BT(self) -> Tensor:
+        """Return the tokens that `anchor.tokens` calls uncertain, by the policy as it is now."""
+        return uncertain_tokens(self.entropy_BT, self.mask_BT, self.uncertain_share)
 
     @property
     def log_ratio_BT(self) -> Tensor:

@@ -149,22 +149,11 @@ class GuidedDpo(Method):
 
         An answer that continues its hint follows the question, without text between them.
         """
-        refusals, kl = super().refusals(beside), beside.anchor.kl
+        refusals = super().refusals(beside)
         if self.continued and beside.prompt.format != "plain":
             refusals.append(
                 "rl.continued has the answer begin where the question ends, and prompt.format "
                 f"'{beside.prompt.format}' puts more between them (use rl.continued=false)"
-            )
-        if beside.guide.name != "none":
-            refusals.append(
-                f"guide '{beside.guide.name}' reshapes the anchor of a policy gradient, and "
-                "rl.algo 'guided-dpo' has none: what holds it is the policy as SFT leaves it (use "
-                "--guide none)"
-            )
-        elif kl != "none":
-            refusals.append(
-                f"anchor.kl '{kl}' is a term of a policy gradient, and rl.algo 'guided-dpo' holds "
-                "the policy by rl.preference_beta (use --kl none)"
             )
         if self.processes > 1 or self.accelerate is not None:
             refusals.append(

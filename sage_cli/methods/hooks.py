@@ -54,6 +54,11 @@ class HasStatus(Protocol):
         """The share that is right: 1 or 0, unless a judge says a share."""
         ...
 
+    @property
+    def extracted(self) -> str | None:
+        """The answer, None where there is none."""
+        ...
+
 
 GradeCompletions = Callable[[Sequence[str], Sequence[str]], Sequence[HasStatus]]
 """(golds, completions) -> what is said of each pair."""
@@ -142,8 +147,9 @@ class Trainer(Protocol):
     """What each reward function F says of the completions of all processes."""
     logps_BT: Tensor
     """The policy's log-probabilities of the micro-batch at hand, with their gradient."""
+    advantage_memory: dict[str, Any]
     reward_memory: dict[str, Any]
-    """What a reward keeps from batch to batch; checkpoints hold it."""
+    """What advantages and a reward keep from batch to batch; checkpoints hold it."""
     noted: Notes
     """What is noted of completions that are replaced."""
     buffered: list[Batch]

@@ -92,7 +92,7 @@ class Method(Extensible):
 
     package = "sage_cli.methods"
     tag = "algo"
-    other_modules = ("formulas", "hooks", "method_contract")
+    other_modules = ("formulas", "hooks", "initial_texts", "method_contract")
 
     algo: str = "grpo"
     """The method; `sage config algos` lists them."""
@@ -208,8 +208,8 @@ class Method(Extensible):
 
     @property
     def samples_beforehand(self) -> int:
-        """Completions of each problem that are sampled from the initial policy before training."""
-        return 0
+        """`initial_samples`: completions of each problem that are sampled before training."""
+        return int(getattr(self, "initial_samples", 0))
 
     @property
     def paid(self) -> Sequence[Reward]:
@@ -235,8 +235,12 @@ class Method(Extensible):
 
     def refusals(self, beside: Beside) -> list[str]:
         """Return why it can't be trained under these settings, a sentence each."""
-        _ = beside
-        return []
+        if self.takes_a_guide or beside.anchor.kl == "none":
+            return []
+        return [
+            f"rl.algo '{self.algo}' holds the policy by something else than a KL term, which a "
+            "guide could reshape (use --kl none and --guide none)"
+        ]
 
     def warnings(self) -> list[str]:
         """Return what to say of its settings before a training begins."""
@@ -274,8 +278,8 @@ class OnlineMethod(Method):
 
     rewards: Rewards = Field(THE_GRADE, json_schema_extra=WHERE_SET)
     """What a completion is paid: a list of {name, weight, timeout_s}, whose weighted sum is
-    maximised. A name is `grade`, `format`, `brevity`, or a function of one's own, as
-    `mine.py:concise` or `package.module:concise`."""
+    maximised. A name is `grade`, `format`, `brevity`, `random`, `plurality`, or a function of one's
+    own, as `mine.py:concise` or `package.module:concise`."""
     iterations: int = Field(1, ge=1)
     """Optimisation passes over one generation batch (the paper's and TRL's mu)."""
     steps_per_generation: int = Field(1, ge=1)
@@ -391,6 +395,11 @@ class OnlineMethod(Method):
             refusals.append(
                 "rl.dynamic_sampling replaces groups of equal grades, and rl.rewards doesn't pay "
                 "the grade (use rl.dynamic_sampling=false, or add grade to rl.rewards)"
+            )
+        if self.samples_beforehand and beside.anchor.kl == "forward":
+            refusals.append(
+                f"anchor.kl 'forward' has completions sampled beforehand, and rl.algo '{self.algo}'"
+                " has others of its own (use --kl none or reverse)"
             )
         refusals += self.idle(
             "max_extra_generations", "dynamic_sampling=true", self.dynamic_sampling

@@ -13,7 +13,6 @@ from sage_cli.metrics.comparison import (
     paired_difference,
 )
 from sage_cli.metrics.counts import Counts, pass_at_k, pooled
-from sage_cli.metrics.counts_file import read_counts
 from sage_cli.metrics.intervals import Curve, VarianceComponents, curve, variance_components
 from sage_cli.metrics.transitions import Support, compare_support
 from sage_cli.settings.ks import curve_ks, parse_ks
@@ -39,6 +38,5 @@ __all__ = [
     "parse_ks",
     "pass_at_k",
     "pooled",
-    "read_counts",
     "variance_components",
 ]

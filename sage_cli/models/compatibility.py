@@ -102,7 +102,7 @@ def refuse_unfit_tokenizer(policy: Policy, *, planned: bool = False) -> None:
             return
         ids, special, end = stored
     else:
-        tokenizer = policy.tokenizer()
+        tokenizer = policy.tokenizer
         ids, end = tokenizer.get_vocab(), tokenizer.eos_token
         added = tokenizer.added_tokens_decoder.values()
         special = {token.content for token in added if token.special}
@@ -213,18 +213,16 @@ def own_control_note(side: Sequence[Policy], opposite: Sequence[Policy], runs: R
 
     The own control is the same method and anchor without the guide, trained with any seeds.
     """
-    made = method_settings(side[0], runs) if side else {}
+    made = dict(_of_run(side[0].run, runs)) if side and side[0].run else {}
     if made.get("guide.name", "none") == "none":
         return []
     without = {"guide.name": (made["guide.name"], "none")}
     controls = [
-        run.id
-        for run in runs.whole()
-        if _differing(made, method_settings(Policy.of_run(run), runs)) == without
+        run.id for run in runs.whole() if _differing(made, dict(_of_run(run, runs))) == without
     ]
     label = side[0].label
     for policy in opposite:
-        if policy.run is not None and policy.run.id in controls:
+        if policy.run and policy.run.id in controls and policy.checkpoint == side[0].checkpoint:
             return [f"{policy.label} is {label}'s own control: the same without the guide"]
     command = f"`sage compare {side[0].word} {controls[-1]}` comes first" if controls else ""
     return [

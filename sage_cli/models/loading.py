@@ -286,10 +286,15 @@ def merged(model: Any) -> Any:
 
 
 def _name_base(adapted: Any, base: str) -> None:
-    """Have the adapter's files name its base so that it is found from any working directory."""
+    """Have the adapter's files name its base so that it is found from any working directory.
+
+    Its targets are a set, which each process would write in an order of its own.
+    """
     path = str(Path(base).resolve()) if Path(base).is_dir() else base
     for settings in adapted.peft_config.values():
         settings.base_model_name_or_path = path
+        if isinstance(settings.target_modules, set):
+            settings.target_modules = sorted(settings.target_modules)
 
 
 @contextmanager

@@ -15,7 +15,6 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.models.folders import (
     adapter_base,
-    attention_cap,
     fingerprint,
     is_adapter,
     require_model,
@@ -87,8 +86,6 @@ def rl_run(
     `pool` is what decides which problems were chosen by pass rates, if any were.
     """
     anchor, guide = config.anchor, config.guide
-    # runs of before reset moments at once, within a batch too
-    moved = (anchor.reset_every or 0) % config.rl.steps_per_batch > 0
     lora = config.model.lora.determinants() if config.model.tuning == "lora" else None
     determinants = {
         "parent": parent.identity,
@@ -100,10 +97,8 @@ def rl_run(
         "rollout": config.rollout.determinants(),
         "anchor": anchor.determinants() if anchor.kl != "none" else None,
         "guide": guide.determinants() if guide.name != "none" else None,
-        **({"reset": "at a batch's end"} if moved else {}),
         "grading": config.grading.determinants(),
         **({"kernels": kernels} if (kernels := kernel_arguments(config.model)) else {}),
-        **_attention(config.model),
         "data": training_identity(config.data) | ({"pool": dict(pool)} if pool else {}),
     }
     return runs.at("rl", rl_label(config), identity_of("rl", determinants))
@@ -117,13 +112,7 @@ def _start(model: PretrainedModel | ScratchModel) -> dict[str, Any]:
     require_model(model.path)
     require_whole_weights(model.path)
     weights = fingerprint(model.path, model.revision)
-    return {**settings, "path": None, "weights": weights, **_attention(model)}
-
-
-def _attention(model: PretrainedModel | ScratchModel) -> dict[str, float]:
-    if isinstance(model, ScratchModel):
-        return {}
-    return attention_cap(model.path, model.revision)
+    return {**settings, "path": None, "weights": weights}
 
 
 def run_facts(run: Run) -> dict[str, Any]:
@@ -214,6 +203,6 @@ def policy_and_reference(config: SageConfig, base: Policy) -> tuple[Any, Path | 
     )
     has_adapter = hasattr(model, "peft_config")
     if config.model.tuning == "full":
-        held = config.anchor.kl == "reverse"
+        held = config.anchor.kl == "reverse" or config.rl.keeps_reference
         return model, reference_policy(base, config).folder if held else None
     return (model if has_adapter else attach_lora(model, config.model.lora)), None

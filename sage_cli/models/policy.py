@@ -310,13 +310,14 @@ class Policy:
     @cached_property
     def tokenizer_facts(self) -> TokenizerFacts | Any:
         """End token and chat template, from files where they tell; else the tokenizer itself."""
-        return tokenizer_facts(self.files) or self.tokenizer()
+        return tokenizer_facts(self.files) or self.tokenizer
 
     def dtype(self, configured: str) -> str:
         """Return the type that its weights are computed in under the setting `configured`."""
         stored = stored_dtype(self.files) if configured == "auto" else None
         return stored or configured
 
+    @cached_property
     def tokenizer(self) -> Any:
         """Its tokenizer. Raises StoreError as `require_own` does."""
         self.require_own()

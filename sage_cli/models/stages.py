@@ -24,13 +24,13 @@ from sage_cli.models.memory import (
 )
 from sage_cli.problems.load import load_training_problems
 from sage_cli.problems.template import PromptTemplate
+from sage_cli.settings.presets import sharded_by
 from sage_cli.settings.sections.model import (
     PretrainedModel,
     ScratchModel,
     sampled_dtype,
     trained_dtype,
 )
-from sage_cli.settings.sharding import sharded_by
 
 GIB = 2**30
 Model = PretrainedModel | ScratchModel

@@ -25,6 +25,10 @@ from sage_cli.settings.sections.data import ArithmeticSection, DataSection, Phas
 
 Operands = tuple[int, int]
 _OPERANDS = re.compile(r"(\d+)\*(\d+)=\?")
+_WORKING = re.compile(
+    r"(?:<[^<>]*>)?[SR]:(\d+)\*(\d+)=(\d+);\1\*(\d+)=(\d+);\3\+\5=(\d+)(?:<.*)?", re.DOTALL
+)
+"""A factor times both parts of the other, added up."""
 
 
 def working_out(strategy: str, a: int, b: int) -> str:
@@ -89,6 +93,18 @@ class Arithmetic(Generator):
             for chosen in rng.choices(list(phase.mix), list(phase.mix.values()), k=length)
             for a, b in [self._operands(rng)]
         ]
+
+    @staticmethod
+    def working_is_right(question: str, completion: str) -> bool:
+        """Return True if both parts of a factor are multiplied and added up without an error."""
+        asked, shown = _OPERANDS.fullmatch(question), _WORKING.fullmatch(completion)
+        if asked is None or shown is None:
+            return False
+        factor, part, product, rest, rest_product, total = map(int, shown.groups())
+        true = (factor * part, factor * rest, factor * (part + rest))
+        asked_factors = sorted(map(int, asked.groups()))
+        shown_factors = sorted((factor, part + rest))
+        return shown_factors == asked_factors and true == (product, rest_product, total)
 
     @property
     def _numbers(self) -> range:

@@ -110,6 +110,11 @@ class Generator(ABC):
         text = _OPENING.sub("", completion_text, count=1)
         return next((mode for mode, words in cls.modes.items() if text.startswith(words)), None)
 
+    @staticmethod
+    def working_is_right(question: str, completion: str) -> bool | None:  # noqa: ARG004
+        """Return True if a completion's working proves its answer; None if no rule checks it."""
+        return None
+
     @classmethod
     def demonstrates(cls) -> bool:
         """Return True if it makes demonstrations."""

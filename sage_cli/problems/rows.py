@@ -31,10 +31,11 @@ Row = tuple[str, dict[str, Any]]
 """Where a row stands (`FILE, line 7`) and what it holds."""
 
 
-def read_file(path: Path) -> Iterator[Row]:
+def read_file(path: Path, inside: str | None = None) -> Iterator[Row]:
     """Yield the rows of a JSONL, JSON, CSV or Parquet file.
 
-    Raises DataError when the file isn't there, is of another kind, or has a row that isn't one.
+    JSON is an array, or an object that holds one as `inside`. Raises DataError when the file isn't
+    there, is of another kind, or has a row that isn't one.
     """
     _require(path)
     if path.suffix not in _READERS:
@@ -42,7 +43,7 @@ def read_file(path: Path) -> Iterator[Row]:
             f"{path} is neither JSONL, JSON, CSV nor Parquet",
             f"name a file that ends in {', '.join(SUFFIXES)}",
         )
-    return _READERS[path.suffix](path)
+    return _json(path, inside) if path.suffix == ".json" else _READERS[path.suffix](path)
 
 
 HELD_OUT = 10
@@ -100,16 +101,22 @@ def _object(row: Any, where: str) -> Row:
     return where, row
 
 
-def _json(path: Path) -> Iterator[Row]:
-    """Rows of a JSON array; a file that doesn't begin with one has an object in each line."""
+def _json(path: Path, inside: str | None = None) -> Iterator[Row]:
+    """Rows of a JSON array; a file that is none has an object in each line."""
     with _text(path) as file:
         text = file.read()
-    if not text.lstrip().startswith("["):
-        return _jsonl(path)
     try:
-        return (_object(row, f"{path}, row {n}") for n, row in enumerate(json_value(text), 1))
+        rows = json_value(text)
     except ValueError as error:
+        if text.lstrip().startswith("{"):
+            return _jsonl(path)
         raise DataError(f"{path} isn't JSON: {error}", "write the file again") from error
+    if isinstance(rows, dict) and isinstance(rows.get(inside), list):
+        rows = rows[inside]
+    return (
+        _object(row, f"{path}, row {n}")
+        for n, row in enumerate(rows if isinstance(rows, list) else [rows], 1)
+    )
 
 
 def _csv(path: Path) -> Iterator[Row]:

@@ -6,7 +6,6 @@ A format is an entry of `FORMATS`: the ending of a file's name, and a function t
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -16,7 +15,14 @@ from typing import Any
 from sage_cli import __version__
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.tables import Table, essential, to_csv, to_latex, to_markdown
-from sage_cli.store.files import TornError, json_text, read_object, with_checksum, write_text
+from sage_cli.store.files import (
+    TornError,
+    json_text,
+    portable,
+    read_object,
+    with_checksum,
+    write_text,
+)
 
 FIGURES_VERSION = 5
 """Raised when figures of the same data look different, so that stored ones are replaced."""
@@ -27,11 +33,8 @@ RESERVED = frozenset({"name", "title", "provenance", "content", "checksum", "fol
 
 
 def report_folder(root: Path, name: str) -> Path:
-    """Return the folder of a report below `root`, without the signs of `arithmetic:held_out=60`.
-
-    Shells, `scp` and other systems read `:` and `=` as something else.
-    """
-    return root / "reports" / re.sub("[:=]", "-", name)
+    """Return the folder of a report below `root`."""
+    return root / "reports" / portable(name)
 
 
 @dataclass(frozen=True)
@@ -88,7 +91,7 @@ class Document:
 
     @cached_property
     def _csv(self) -> dict[str, str]:
-        return {f"{stem}.csv": to_csv(table) for stem, table in self.sheets.items()}
+        return {f"{portable(stem)}.csv": to_csv(table) for stem, table in self.sheets.items()}
 
     @property
     def essentials(self) -> Document:

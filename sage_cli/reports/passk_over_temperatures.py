@@ -142,7 +142,7 @@ def _equal(
             if initial_P is not None:
                 gaps[INITIAL] = equal_accuracy(*both, at, resampling, initial_P)
             gaps[BEST] = best_temperatures(*both, resampling)
-            rows += [Row((target, k, *_cells(gap))) for target, gap in gaps.items()]
+            rows += [Row((target, k, *gap_cells(gap))) for target, gap in gaps.items()]
         rows.sort(key=lambda row: (OWN, INITIAL, BEST).index(row.cells[0]))
         title = f"{policy} less {last} on {benchmark}, at equal pass@1"
         tables[policy, last] = Table(title, heads, tuple(rows))
@@ -154,7 +154,8 @@ def _points(passed_TPK: FloatArray, ks: Sequence[int], k: int) -> Points:
     return Points(passed_TPK[:, :, ks.index(1)].T, passed_TPK[:, :, ks.index(k)].T)
 
 
-def _cells(gap: EqualAccuracy | NotReached) -> tuple[Estimate | str, ...]:
+def gap_cells(gap: EqualAccuracy | NotReached) -> tuple[Estimate | str, ...]:
+    """Return pass@1, difference, p, both places, and the share of unreached resamples."""
     if isinstance(gap, NotReached):
         return Estimate(nan), gap.reason, *[Estimate(nan)] * 4
     return (

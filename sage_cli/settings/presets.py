@@ -1,12 +1,13 @@
-"""Find and read YAML: what ships by its name, anybody's file by its path."""
+"""Find and read YAML: what ships by its name, a file by its path; how accelerate's files shard."""
 
 from __future__ import annotations
 
 import json
 import sysconfig
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
+from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from itertools import takewhile
@@ -15,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from sage_cli.errors import ConfigurationError
+from sage_cli.errors import ConfigurationError, SageError
 
 _LIBYAML = getattr(yaml, "CSafeLoader", None)
 """Ten times faster; not every build of PyYAML has it, and it says less of what it can't read."""
@@ -158,3 +159,51 @@ def _parsed(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         return yaml_value(text)
+
+
+SHARDED = ("FSDP", "DEEPSPEED")
+"""Types that spread one model over several processes."""
+ZERO_3, FSDP_2 = 3, 2
+
+
+@dataclass(frozen=True)
+class Sharding:
+    """The way a launcher shards a model.
+
+    `kind` is one of SHARDED, `level` the version of FSDP or the stage of ZeRO.
+    """
+
+    kind: str
+    level: int
+
+
+def distributed_type(file: Path) -> str:
+    """Return the type that a configuration names, in capitals; NO where it names none."""
+    return _type(read_yaml(file))
+
+
+def _type(settings: Mapping[str, Any]) -> str:
+    return str(settings.get("distributed_type", "NO")).upper()
+
+
+def sharded_by(accelerate: str | None) -> str | None:
+    """Return the type of `rl.accelerate` if it shards; None if not or if the file is broken."""
+    try:
+        kind = distributed_type(accelerate_file(accelerate)) if accelerate else "NO"
+    except (SageError, OSError):
+        return None
+    return kind if kind in SHARDED else None
+
+
+def sharding_in(settings: Mapping[str, Any]) -> Sharding | None:
+    """Return the sharding of an accelerate configuration; None if it has none."""
+    kind = _type(settings)
+    if kind not in SHARDED:
+        return None
+    section, level, default = {
+        "FSDP": ("fsdp_config", "fsdp_version", 1),
+        "DEEPSPEED": ("deepspeed_config", "zero_stage", 2),
+    }[kind]
+    inside = settings.get(section)
+    level_set = inside.get(level, default) if isinstance(inside, Mapping) else default
+    return Sharding(kind, int(level_set))

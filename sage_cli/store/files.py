@@ -7,6 +7,7 @@ import json
 import logging
 import math
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
@@ -104,6 +105,14 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else str(value)
     return value
+
+
+def portable(name: str) -> str:
+    """Return a file's name without the signs of `arithmetic:held_out=60`.
+
+    Shells, `scp` and other systems read `:` and `=` as something else.
+    """
+    return re.sub("[:=]", "-", name)
 
 
 EIGHT_DIGITS = "[0-9a-f]" * 8
@@ -235,5 +244,7 @@ def identity_of(kind: str, determinants: Any) -> str:
 
 def key_of(determinants: Any) -> str:
     """Return sixteen hexadecimal digits that name the folder of `determinants`."""
-    text = json.dumps(determinants, sort_keys=True, separators=(",", ":"), default=str)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return hashlib.sha256(_canonical(determinants).encode()).hexdigest()[:16]
+
+
+_canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=str).encode

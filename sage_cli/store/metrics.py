@@ -20,7 +20,7 @@ from sage_cli.store.locks import Lease
 
 SHOWN = 5
 """Torn lines that a warning names by number."""
-END_BYTES = 16_384
+END_BYTES = 4096
 """A record of a step has about one and a half thousand."""
 
 
@@ -78,7 +78,7 @@ class MetricsFile:
         `compared` with what its training left.
         """
         for lines in (self._lines,) if compared else (self._last_lines, self._lines):
-            if record := next(filter(None, map(self._record, reversed(lines()))), None):
+            if record := next(filter(None, map(self._record, filter(None, lines()[::-1]))), None):
                 return record
         return {}
 
@@ -177,6 +177,8 @@ RECORDED: Mapping[str, str] = {
     "kl/forward": "The cross-entropy on the reference's own completions (`anchor.kl=forward`).",
     "divergence": "DPH-RL: mean divergence from the initial policy on the held problems' "
     "completions; absent where the step has none of them.",
+    "floor": "support-floor: nats a token that stored texts are below their floors, a mean over "
+    "the step's problems that have some.",
     "mismatch/difference_mean": "vLLM: mean of |log pi - log pi_vllm| over the sampled tokens, of "
     "the policy that sampled them in the trainer and in the engine.",
     "mismatch/difference_max": "The largest of these differences.",
@@ -196,7 +198,7 @@ RECORDED: Mapping[str, str] = {
     "guide/shaped": "Share of tokens with a q other than 1.",
     "guide/clamped": "Share of tokens whose q is held at `guide.q_min` or `guide.q_max`.",
     "guide/log_q": "Mean of log q over tokens.",
-    "anchor/rows": "Share of tokens that the KL term acts on (`anchor.rows`).",
+    "anchor/rows": "Share of tokens that the KL term acts on (`anchor.rows`, `anchor.tokens`).",
     "anchor/equal_groups": "Share of the KL term (by k3) in groups that are all right or all "
     "wrong, which the anchor alone moves; absent while policy and reference are the same.",
     "anchor/beta": "The coefficient of the KL term at this step, where it is annealed.",

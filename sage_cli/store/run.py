@@ -21,6 +21,7 @@ from sage_cli.store.files import (
     EIGHT_DIGITS,
     TornError,
     name_once,
+    portable,
     read_object,
     sweep,
     write_json,
@@ -165,9 +166,12 @@ class Run:
 
         Raises TornError if it is torn or of another layout.
         """
-        if not self.begun:
+        try:
+            manifest = read_object(self.folder / "manifest.json", self._remedy)
+        except OSError:
+            if self.begun:
+                raise
             return {}
-        manifest = self._read("manifest.json")
         if "status" not in manifest:
             file = self.folder / "manifest.json"
             raise TornError(f"{file} has no status: it is of another layout", self._remedy)
@@ -494,23 +498,31 @@ def record_evaluation(
     return True
 
 
-def evaluation_figures(run: Run) -> dict[str, Any]:
-    """Return `eval/<benchmark>/pass@1` and so on, of all benchmarks that the run was measured on.
+def evaluations(run: Run) -> dict[str, dict[str, Any]]:
+    """Return the figures of each benchmark that the run was measured on, by its file's name.
 
     A torn file is left out with one warning.
     """
-    figures: dict[str, Any] = {}
+    figures: dict[str, dict[str, Any]] = {}
     paths: list[Path] = []
     with suppress(FileNotFoundError):
         paths = sorted((run.folder / FOLDER).iterdir())
     for path in paths:
-        if path.suffix != ".json":
-            continue
-        try:
-            figures |= {f"eval/{path.stem}/{name}": value for name, value in _read(path).items()}
-        except TornError as error:
-            name_once(error)
+        if path.suffix == ".json":
+            try:
+                figures[path.stem] = _read(path)
+            except TornError as error:
+                name_once(error)
     return figures
+
+
+def evaluation_figures(run: Run) -> dict[str, Any]:
+    """Return `eval/<benchmark>/pass@1` and so on, of all `evaluations`."""
+    return {
+        f"eval/{benchmark}/{name}": value
+        for benchmark, figures in evaluations(run).items()
+        for name, value in figures.items()
+    }
 
 
 def name_in(figures: Mapping[str, Any], benchmark: str) -> str:
@@ -521,12 +533,12 @@ def name_in(figures: Mapping[str, Any], benchmark: str) -> str:
         if key.endswith("/benchmark")
     }
     plain = {value.partition(":")[0]: name for value, name in names.items()}
-    return names.get(benchmark) or plain.get(benchmark) or Path(benchmark).stem
+    return names.get(benchmark) or plain.get(benchmark) or portable(Path(benchmark).stem)
 
 
 def _file(run: Run, benchmark: str, content: str | None) -> Path:
     """Return the benchmark's file, named by its content too if its name is another's."""
-    path = run.folder / FOLDER / f"{Path(benchmark).stem}.json"
+    path = run.folder / FOLDER / f"{portable(Path(benchmark).stem)}.json"
     with suppress(FileNotFoundError, TornError):
         if content and _read(path).get("content") != content:
             return path.with_name(f"{path.stem}-{content[:8]}.json")

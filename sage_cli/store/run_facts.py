@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from functools import cached_property, lru_cache
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from statistics import median
 from sys import intern
@@ -21,7 +22,7 @@ import yaml
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.json_value import json_value
 from sage_cli.store.files import checked, storing, with_checksum, write_text
-from sage_cli.store.run import TORN, Run, evaluation_figures
+from sage_cli.store.run import TORN, Run, evaluations
 
 ABOUT = (
     "id",
@@ -73,12 +74,27 @@ _PHASES = ("generate", "sync", "grade", "reference", "loss")
 _NOTHING: Mapping[str, Any] = {}
 
 
+_BETWEEN = re.compile(r',\n  (?=")')
+
+
 @lru_cache(maxsize=4096)
-def _section(name: str, text: str) -> Mapping[str, Any]:
-    """Return the settings of a section's JSON by dotted name."""
+def _section(text: str) -> Mapping[str, Any]:
+    """Return the settings of a section, of which `text` is name and JSON, by dotted name."""
     from sage_cli.config.layers import leaves
 
-    return {intern(key): value for key, value in leaves({name: json_value(text)})}
+    return {intern(key): value for key, value in leaves(json_value(f"{{{text}}}"))}
+
+
+def _written_sections(path: Path) -> dict[str, str]:
+    """Return the text of each section of a configuration, by name; the whole isn't parsed.
+
+    Of 20,000 runs nearly all have nearly all sections of another's. Raises ValueError where the
+    file isn't as sage writes it.
+    """
+    text = path.read_bytes().decode()
+    if not (text.startswith('{\n  "') and text.endswith("\n}\n")):
+        raise ValueError
+    return {part.split('"', 2)[1]: part for part in _BETWEEN.split(text[4:-3])}
 
 
 @dataclass(frozen=True)
@@ -98,12 +114,10 @@ class RunFacts:
         """Return the facts in a run's files. Raises StoreError if its manifest is torn."""
         read = run.manifest
         manifest = {**read, "id": run.id, "status": run.status_in(read)}
-        measured = {_of_benchmark(key): value for key, value in evaluation_figures(run).items()}
-        return cls(
-            run,
-            {key: manifest.get(key) for key in ABOUT},
-            {**run.metrics.latest(), **measured},
-        )
+        figures = dict(run.metrics.latest())
+        for benchmark, measured in evaluations(run).items():
+            figures |= {f"{name} on {benchmark}": value for name, value in measured.items()}
+        return cls(run, {key: manifest.get(key) for key in ABOUT}, figures)
 
     @classmethod
     def listed(cls, run: Run) -> RunFacts:
@@ -132,7 +146,15 @@ class RunFacts:
     @cached_property
     def sections(self) -> Mapping[str, Mapping[str, Any]]:
         """The settings by dotted name of each section, which runs share that have them alike."""
-        return {name: _section(name, json.dumps(part)) for name, part in self.config.items()}
+        if self.about["status"] == TORN:
+            return {}
+        unread = OF_RL if self.about["kind"] == "sft" else ()
+        try:
+            texts = _written_sections(self.run.folder / "config.json")
+            return {name: _section(text) for name, text in texts.items() if name not in unread}
+        except (FileNotFoundError, ValueError, IndexError):  # of another form, torn, or none
+            parts = self.config.items()
+        return {name: _section(json.dumps({name: part})[1:-1]) for name, part in parts}
 
     @property
     def settings(self) -> Mapping[str, Any]:
@@ -213,39 +235,35 @@ def telling_apart(runs: Sequence[RunFacts], most: int = 6) -> list[str]:
 
     Others differ among runs of the same choices, and are no choice's defaults.
     """
-    by_kind, by_choice = defaultdict(list), defaultdict(list)
-    for run in runs:
-        by_kind[run.about["kind"]].append(run)
+    by_choice = defaultdict(list)
+    sections = {(run.about["kind"], *map(id, run.sections.values())): run for run in runs}
+    for run in sections.values():  # runs share a section that they have alike
         chosen = (str(run.setting(name)) for name in CHOICES)  # an edited one may be a list
-        by_choice[run.about["kind"], *chosen].append(run)
-    distinct = {
-        (by, section): [_distinct(group, section) for group in groups.values()]
-        for by, groups in (("kind", by_kind), ("choice", by_choice))
-        for section in dict.fromkeys(name for run in runs for name in run.sections)
+        by_choice[run.about["kind"], *chosen].append(run.sections)
+    parts = {
+        section: [
+            list({id(part): part for part in (s.get(section, _NOTHING) for s in group)}.values())
+            for group in by_choice.values()
+        ]
+        for section in dict.fromkeys(chain(*chain(*by_choice.values())))
     }
 
     def differs(name: str) -> bool:
-        by, section = "kind" if name in CHOICES else "choice", name.partition(".")[0]
         return any(
-            any(part.get(name) != parts[0].get(name) for part in parts)
-            for parts in distinct.get((by, section), ())
+            any(part.get(name) != group[0].get(name) for part in group)
+            for group in parts.get(name.partition(".")[0], ())
         )
 
-    names = dict.fromkeys(
+    trained = (parts[section] for section in parts if section not in _OF_NO_TRAINING)
+    names = dict.fromkeys(chain.from_iterable(chain(*chain(*trained))))
+    others = filter(differs, (name for name in names if name not in (*CHOICES, *SEEDS)))
+    kinds = len({kind for kind, *_ in by_choice})
+    chosen_apart = (
         name
-        for (_, section), groups in distinct.items()
-        if section not in _OF_NO_TRAINING
-        for part in chain.from_iterable(groups)
-        for name in part
+        for number, name in enumerate(CHOICES, start=1)
+        if len({(key[0], key[number]) for key in by_choice}) > kinds
     )
-    apart = list(filter(differs, (*CHOICES, *(n for n in names if n not in (*CHOICES, *SEEDS)))))
-    return [*apart[:most], *filter(differs, SEEDS)]
-
-
-def _distinct(runs: Sequence[RunFacts], section: str) -> list[Mapping[str, Any]]:
-    """Return a section of these runs, once where they share it."""
-    parts: list[Mapping[str, Any]] = [run.sections.get(section, _NOTHING) for run in runs]
-    return list({id(part): part for part in parts}.values())
+    return [*islice(chain(chosen_apart, others), most), *filter(differs, SEEDS)]
 
 
 def speed_figures(records: Sequence[Mapping[str, Any]]) -> dict[str, float]:
@@ -265,12 +283,6 @@ def speed_figures(records: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     if peaks := [float(r["memory/peak_gib"]) for r in records if "memory/peak_gib" in r]:
         figures["memory/peak_gib"] = max(peaks)
     return figures
-
-
-def _of_benchmark(key: str) -> str:
-    """Return `pass@1 on arithmetic` for `eval/arithmetic/pass@1`."""
-    _, benchmark, name = key.split("/", 2)
-    return f"{name} on {benchmark}"
 
 
 def _known_name(name: str, runs: Sequence[RunFacts], kind: str) -> str:

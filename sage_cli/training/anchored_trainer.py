@@ -21,18 +21,18 @@ from trl.trainer.utils import add_fused_lm_head
 from sage_cli.errors import TrainingError
 from sage_cli.guides import Guide, Signals
 from sage_cli.guides.divergences import (
-    AnchorSchedule,
     anchored_rows,
     as_k3,
     equal_rows,
     log_ratio,
     reward_to_go,
     share_of_beta,
+    uncertain_tokens,
 )
 from sage_cli.guides.guide import OptionalSignal
 from sage_cli.methods.hooks import learned_tokens
 from sage_cli.models.loading import causal_of, switch_off_own_dropout
-from sage_cli.settings.sections.training import Rows
+from sage_cli.settings.sections.training import AnchorSection
 from sage_cli.training.anchor_signals import ExactHead, Tilted, known_of_rows, tilted_name, tilting
 from sage_cli.training.shared_prompts import completions_alone, prompt_names
 from sage_cli.training.step_record import TokenRecord
@@ -64,16 +64,14 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
         self,
         *,
         guide: Guide,
-        estimator: str,
-        schedule: AnchorSchedule,
-        rows: Rows,
-        head_tokens: int,
+        anchor: AnchorSection,
         keeps_old_entropy: bool = False,
         **arguments: Any,
     ) -> None:
         check_seam()
-        self.guide, self.estimator, self.schedule = guide, estimator, schedule
-        self.anchored = rows
+        self.guide, self.anchor = guide, anchor
+        # a method may read the reference though there is no KL term
+        self.estimator = anchor.estimator if anchor.kl == "reverse" else "none"
         self.keeps_old_entropy = keeps_old_entropy
         self._entropies: list[Tensor] = []
         self.tokens = TokenRecord()
@@ -91,7 +89,7 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
         for model in (self.model, self.ref_model):
             if in_float32 and model is not None:
                 compute_logits_in_float32(causal_of(model), self.temperature)
-        self.head = ExactHead(self, head_tokens) if estimator == "head" else None
+        self.head = ExactHead(self, anchor.head_tokens) if self.estimator == "head" else None
         if self.args.disable_dropout:
             for model in (self.model, self.ref_model):
                 switch_off_own_dropout(model)
@@ -139,8 +137,9 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
         # later passes read the same micro-batch: only the copy that TRL reads here is changed
         self._buffered, self._view = inputs, dict(inputs)
-        # 0 skips TRL's KL term, where the divergence is part of the advantages
-        self.beta = self.args.beta * self.beta_share if self.estimator != "reward" else 0.0
+        # 0 skips TRL's KL term, where the divergence is part of the advantages or there is none
+        in_loss = self.estimator not in ("reward", "none")
+        self.beta = self.args.beta * self.beta_share if in_loss else 0.0
         try:
             loss: Tensor = super()._compute_loss(model, self._view)
         finally:
@@ -212,7 +211,7 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
             batch["log_ratio_BT"] = log_ratio(logps_BT, reference_BT, batch["log_q_BT"])
             if self.head is not None:
                 batch["head_log_q"] = self.head.log_q(batch, self.guide, signals, self._now())
-        log_q_BT, held_BT = batch["log_q_BT"], self._held(batch, mask_BT)
+        log_q_BT, held_BT = batch["log_q_BT"], self._held(batch, mask_BT, entropy_BT)
         anchor_BT = reference_BT + log_q_BT
         if self.head is not None:
             divergence_BT = self.head.divergence(batch, with_gradient_BT)
@@ -222,10 +221,10 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
         self._view["ref_per_token_logps"] = torch.where(held_BT, anchor_BT, logps_BT)
         if self.estimator == "reward":
             beta = self.args.beta * self.beta_share
-            divergence_BT = reward_to_go(batch["log_ratio_BT"], mask_BT, beta)
+            divergence_BT = reward_to_go(batch["log_ratio_BT"] * held_BT, mask_BT, beta)
             advantages = self._view["advantages"]  # (B,), or (B, T) already
             per_token = advantages if advantages.dim() == 2 else advantages[:, None]
-            self._view["advantages"] = per_token + divergence_BT * held_BT
+            self._view["advantages"] = per_token + divergence_BT
         self.tokens.add(
             mask_BT,
             entropy=entropy_BT,
@@ -238,17 +237,23 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
             equal_B1 = equal_rows(batch["group_right_B"])[:, None]
             self.tokens.add(mask_BT, equal=equal_B1.expand(held_BT.shape).to(logps_BT))
 
-    def _held(self, batch: dict[str, Any], mask_BT: Tensor) -> Tensor:
-        """Return True (B, T) on the rows that the KL term acts on."""
-        if self.anchored == "all":
-            return torch.ones_like(mask_BT, dtype=torch.bool)
-        held_B = anchored_rows(self.anchored, batch["right_B"], batch["group_right_B"])
-        return held_B[:, None].expand(mask_BT.shape)
+    def _held(self, batch: dict[str, Any], mask_BT: Tensor, entropy_BT: Tensor) -> Tensor:
+        """Return True (B, T) on the tokens that the KL term acts on."""
+        anchor, held_BT = self.anchor, torch.ones_like(mask_BT, dtype=torch.bool)
+        if self.estimator == "none":
+            return ~held_BT
+        if anchor.tokens != "all":
+            uncertain_BT = uncertain_tokens(entropy_BT, mask_BT, anchor.uncertain_share)
+            held_BT = uncertain_BT if anchor.tokens == "uncertain" else ~uncertain_BT
+        if anchor.rows == "all":
+            return held_BT
+        held_B = anchored_rows(anchor.rows, batch["right_B"], batch["group_right_B"])
+        return held_BT & held_B[:, None]
 
     @property
     def beta_share(self) -> float:
         """Return beta / beta_0 in this step. TRL decides by beta_0 whether to ask the reference."""
-        return share_of_beta(self.schedule, self.state.global_step, self.training_steps)
+        return share_of_beta(self.anchor.schedule, self.state.global_step, self.training_steps)
 
     @property
     def training_steps(self) -> int:
@@ -257,9 +262,9 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
 
     def anchor_record(self, beta: float) -> dict[str, float]:
         """`anchor/beta`, the weight in the step that was just taken, where it changes."""
-        if self.schedule == "constant":
+        if self.anchor.schedule == "constant":
             return {}
-        share = share_of_beta(self.schedule, self.state.global_step - 1, self.training_steps)
+        share = share_of_beta(self.anchor.schedule, self.state.global_step - 1, self.training_steps)
         return {"anchor/beta": beta * share}
 
     def _now(self) -> int:

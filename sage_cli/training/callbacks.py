@@ -112,7 +112,9 @@ class RewardWatch:
     def _constant(self, record: Mapping[str, Any]) -> Iterator[str]:
         """Yield a warning of each paid function whose mean was the same in the first steps."""
         due = min(WINDOW, int(record.get("of", WINDOW)))
-        for name, means in self._means.items() if "reward" in record else ():
+        # steps of one batch have one mean, which their first has told
+        tells = "reward" in record and record.get("sampled/completions", 1)
+        for name, means in self._means.items() if tells else ():
             means.append(record.get(f"reward/{name}"))
             value, count = Counter(means).most_common(1)[0]
             if len(means) == due and count >= SAME * due and due > 1:

@@ -17,7 +17,7 @@ from sage_cli.errors import ConfigurationError
 from sage_cli.guides import Guide, NoGuide
 from sage_cli.guides.divergences import AnchorSchedule
 from sage_cli.guides.guide import ROW_SIGNALS
-from sage_cli.settings.sections.training import Rows
+from sage_cli.settings.sections.training import AnchorSection, Rows
 from sage_cli.training.anchored_trainer import AnchoredTrainer
 from sage_cli.training.step_record import TokenRecord, token_statistics
 
@@ -69,10 +69,9 @@ class GuidedGRPOTrainer(AnchoredTrainer):
         keywords |= dict(zip(_POSITIONAL, arguments, strict=False))
         super().__init__(
             guide=guide,
-            estimator=estimator,
-            schedule=schedule,
-            rows=rows,
-            head_tokens=head_tokens,
+            anchor=AnchorSection.model_construct(
+                estimator=estimator, schedule=schedule, rows=rows, head_tokens=head_tokens
+            ),
             model=model,
             reward_funcs=reward_funcs,
             args=args,

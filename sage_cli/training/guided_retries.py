@@ -110,7 +110,7 @@ class Lesson:
 def train(training: Training, run: Run, watch: Watch | None, progress: Progress) -> None:
     """Train on what tries and retries teach, and leave the policy in `run.model`."""
     assert watch is not None  # one process trains, and it is watched
-    config, start, tokenizer = training.config, training.start, training.start.tokenizer()
+    config, start, tokenizer = training.config, training.start, training.start.tokenizer
     learnt = guided_lesson(training, progress)
 
     def load(folder: Path | None) -> Any:

@@ -22,9 +22,8 @@ from sage_cli.config.schema import SageConfig, unfit_for
 from sage_cli.errors import ConfigurationError, Interrupted, StoreError, TrainingError
 from sage_cli.methods.method import Method
 from sage_cli.progress import Progress
-from sage_cli.settings.presets import accelerate_file
+from sage_cli.settings.presets import SHARDED, Sharding, accelerate_file, distributed_type
 from sage_cli.settings.sections.records import TrackingSection
-from sage_cli.settings.sharding import SHARDED, Sharding, distributed_type
 from sage_cli.store.files import private, write_json
 from sage_cli.store.locks import LAUNCHER, is_locked, writer
 from sage_cli.store.manifest import FAILED

@@ -16,8 +16,8 @@ from sage_cli.errors import TrainingError
 from sage_cli.methods.hooks import GradeReward
 from sage_cli.methods.method import OnlineMethod
 from sage_cli.problems.problem import Problem
-from sage_cli.settings.sections.training import GRADE, are_usual
-from sage_cli.training.rewards import CalledReward, called_reward, problem_columns
+from sage_cli.settings.sections.training import GRADE, PLURALITY, are_usual
+from sage_cli.training.rewards import CalledReward, Plurality, called_reward, problem_columns
 
 
 class Deferred:
@@ -136,13 +136,10 @@ def paid_rewards(
     Raises ConfigurationError for one that can't be imported or takes what there is not.
     """
     columns = problem_columns(problems)
+    ours: dict[str, Callable[..., Any]] = {GRADE: grade, PLURALITY: Plurality(grade.grader)}
     parts: list[tuple[str, float, Callable[..., Any]]] = [
-        (
-            reward.label,
-            reward.weight,
-            grade if reward.name == GRADE else Deferred(called_reward(reward, config, columns)),
-        )
-        for reward in rl.rewards
+        (r.label, r.weight, ours.get(r.name) or Deferred(called_reward(r, config, columns)))
+        for r in rl.rewards
     ]
     if GRADE not in (reward.name for reward in rl.rewards):
         parts.append((GRADE, 0.0, grade))

@@ -6,18 +6,24 @@ import inspect
 import signal
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
+from hashlib import sha256
+from itertools import combinations, groupby
+from json import dumps
+from operator import itemgetter
 from typing import Any
 
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, SageError, TrainingError
 from sage_cli.grading.grades import AnswerTags, extract
+from sage_cli.methods.hooks import GradeCompletions
 from sage_cli.problems.problem import Problem
 from sage_cli.settings.own_code import OwnFunction, blamed, names_code
 from sage_cli.settings.sections.model import PromptSection
-from sage_cli.settings.sections.sampling import RolloutSection
-from sage_cli.settings.sections.training import GRADE, Reward
+from sage_cli.settings.sections.training import GRADE, PLURALITY, RANDOM, Reward
 
 _SIGNAL = signal.SIGVTALRM
 """Sent to the main thread alone. SIGALRM stays free: Math-Verify, for one, sets its own."""
@@ -223,17 +229,84 @@ def _which(number: int, texts: Sequence[str]) -> str:
     return f"completion {number} of {len(texts)}, counted from 0 ({texts[number][:60]!r})"
 
 
-def built_in(name: str, prompt: PromptSection, rollout: RolloutSection) -> RewardFunction:
-    """Return the reward `format` or `brevity` under these settings."""
+def built_in(reward: Reward, config: SageConfig) -> RewardFunction:
+    """Return the reward `format`, `brevity` or `random` under these settings."""
 
     def formed(completions: Sequence[str], **_: Any) -> list[float]:
-        return [float(has_form(text, prompt)) for text in completions]
+        return [float(has_form(text, config.prompt)) for text in completions]
 
     def brevity(completion_ids: Sequence[Sequence[int]], **_: Any) -> list[float]:
-        return [length_left(len(ids), rollout.max_tokens) for ids in completion_ids]
+        return [length_left(len(ids), config.rollout.max_tokens) for ids in completion_ids]
 
-    functions: dict[str, RewardFunction] = {"format": formed, "brevity": brevity}
-    return functions[name]
+    def random(problem_id: Sequence[str], trainer_state: Any, **_: Any) -> list[float]:
+        thrown = partial(coin, config.rl.seed, trainer_state.global_step)
+        rows = enumerate(problem_id, _first_row(len(problem_id)))
+        return [float(thrown(problem, row) < reward.p) for row, problem in rows]
+
+    functions: dict[str, RewardFunction] = {"format": formed, "brevity": brevity, RANDOM: random}
+    return functions[reward.name]
+
+
+def coin(seed: int, step: int, problem: str, rollout: int) -> float:
+    """Return a number in [0, 1), a hash of the run's seed, step, problem and row of the batch.
+
+    Nothing is remembered, so a resumed run throws the same, and so do any number of processes.
+    """
+    digest = sha256(dumps([seed, step, problem, rollout]).encode()).digest()
+    return (int.from_bytes(digest[:8], "big") >> 11) / 2**53
+
+
+def _first_row(rows: int) -> int:
+    """Return the number of this process's first row, each process having so many."""
+    from accelerate import PartialState
+
+    return int(PartialState().process_index) * rows
+
+
+class Plurality:
+    """TRL's reward function that pays for a group's most frequent answer, right or not.
+
+    Of answers that are equally frequent all are paid. Answers are what the grader takes from a
+    completion; one that it can't read is none. A group is a problem's rows that follow each other.
+    """
+
+    __name__ = PLURALITY
+
+    def __init__(self, grader: GradeCompletions) -> None:
+        self._grader = grader
+
+    def __call__(self, *, row: Sequence[int], **given: Any) -> list[float]:
+        """Return the rewards of this process's rows; a group may be spread over processes."""
+        from accelerate.utils import gather_object
+
+        mine = list(zip(row, given["gold"], given["completions"], strict=True))
+        first, paid = _first_row(len(mine)), list[float]()
+        for _, rows in groupby(gather_object(mine), key=itemgetter(0)):
+            paid += map(float, self._paid([(gold, text) for _, gold, text in rows]))
+        return paid[first : first + len(mine)]
+
+    def _paid(self, group: Sequence[tuple[str, str]]) -> list[bool]:
+        """Return True for the most frequent answers of a group of (gold, completion).
+
+        Answers are one where the judge calls the later right by the earlier. That need not be
+        transitive, so an answer joins the earliest that it equals and that has joined no other.
+        """
+        golds, texts = zip(*group, strict=True)
+        answers = [
+            "" if grade.status == "unparseable" else (grade.extracted or "").strip()
+            for grade in self._grader(golds, texts)
+        ]
+        text_of = dict(zip(answers, texts, strict=True))
+        forms = [answer for answer in dict.fromkeys(answers) if answer]
+        pairs = list(combinations(forms, 2))
+        grades = self._grader([a for a, _ in pairs], [text_of[b] for _, b in pairs])
+        equal = {pair for pair, g in zip(pairs, grades, strict=True) if g.status == "right"}
+        joined: dict[str, str] = {}
+        for form in forms:
+            joined[form] = next((a for a in joined.values() if (a, form) in equal), form)
+        counts = Counter(joined[answer] for answer in answers if answer)
+        most = max(counts.values(), default=0)
+        return [bool(answer) and counts[joined[answer]] == most for answer in answers]
 
 
 def has_form(text: str, prompt: PromptSection) -> bool:
@@ -268,7 +341,7 @@ def called_reward(
         written = OwnFunction.parse(reward.name)
         function, module, who = written.load(), written.module, f"{who} ({written})"
     else:
-        function = built_in(reward.name, config.prompt, config.rollout)
+        function = built_in(reward, config)
     return CalledReward(who, module, function, columns, reward.timeout_s)
 
 
@@ -279,7 +352,7 @@ def require_rewards(config: SageConfig, problems: Sequence[Problem]) -> None:
     """
     columns = problem_columns(problems)
     for reward in config.rl.paid:
-        if reward.name != GRADE:
+        if reward.name not in (GRADE, PLURALITY):
             called_reward(reward, config, columns)
 
 

@@ -95,7 +95,7 @@ def train(training: Training, run: Run, watch: Watch | None, _progress: Progress
     Of several only the first has a `watch`. Leaves the policy in `run.model`.
     """
     config, start = training.config, training.start
-    tokenizer = start.tokenizer()
+    tokenizer = start.tokenizer
     keep_tags(tokenizer, config.prompt)
     template = PromptTemplate.from_section(config.prompt, tokenizer)
     with memory_explained(LOADING, run):
@@ -292,7 +292,8 @@ def grpo_arguments(config: SageConfig, output: Path, *, processes: int = 1) -> G
         learning_rate=rl.learning_rate,
         lr_scheduler_type=scheduler_name(rl.scheduler),
         warmup_steps=rl.warmup_ratio,
-        beta=anchor.beta if anchor.kl == "reverse" else 0.0,
+        # any but 0 has TRL keep a reference, which a method may read without a KL term
+        beta=anchor.beta if anchor.kl == "reverse" else float(rl.keeps_reference),
         trust_remote_code=isinstance(model, PretrainedModel) and model.trust_remote_code,
         # True would multiply the k3 by the importance ratio: another method, in which a guide
         # that depends on the state alone drops out in expectation

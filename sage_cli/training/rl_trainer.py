@@ -59,7 +59,6 @@ _ADVANTAGE, _REWARD = "advantage.json", "reward.json"
 """A checkpoint's files of what an advantage and a reward keep from batch to batch."""
 SAMPLED = ("sampled/completions", "sampled/tokens")
 """What a step has sampled, what dynamic sampling discards among it; 0 where it samples nothing."""
-_FROM_THE_ANCHOR = ("estimator", "schedule", "rows", "head_tokens")
 
 Record = dict[str, Any]
 
@@ -93,7 +92,7 @@ class RlTrainer(SealedCheckpoints, AnchoredTrainer):
         validator: Validator | None,
         **arguments: Any,
     ) -> None:
-        self.rl, self.hooks, self.paid, self.anchor = rl, hooks, paid, anchor
+        self.rl, self.hooks, self.paid = rl, hooks, paid
         self.reference_completions, self.sample_rollouts = reference_completions, sample
         self.noted, self.writer, self.validator = noted, writer, validator
         self.stopping = stopping
@@ -107,7 +106,7 @@ class RlTrainer(SealedCheckpoints, AnchoredTrainer):
         self._batch_record: Record = {}
         self._step_began = time.perf_counter()
         super().__init__(
-            **{name: getattr(anchor, name) for name in _FROM_THE_ANCHOR},
+            anchor=anchor,
             keeps_old_entropy=rl.reads_old_entropy and rl.steps_per_batch > 1,
             keep_checkpoints=rl.keep_checkpoints,
             **arguments,
@@ -526,6 +525,7 @@ def update_advantages(
         clip=method.clip_range,
         step=step,
         seed=(method.seed, step, micro_batch, trainer.accelerator.process_index),
+        uncertain_share=trainer.anchor.uncertain_share,
     )
     with blaming(method) as name:
         return checked(method.shape(update), name, update).to(update.advantages_BT)

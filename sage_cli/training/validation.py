@@ -59,7 +59,7 @@ class Validation:
         from sage_cli.models.loading import context_of
         from sage_cli.sampling.sampler import too_long
 
-        tokenizer, context = policy.tokenizer(), context_of(policy.outline.config)
+        tokenizer, context = policy.tokenizer, context_of(policy.outline.config)
         template = PromptTemplate.from_section(self.config.prompt, tokenizer)
         for problem in (problem for benchmark in self.benchmarks for problem in benchmark.problems):
             text = template.render(problem.question)

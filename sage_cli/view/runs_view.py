@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -83,11 +83,10 @@ def runs_view(runs: RunsRead, asked: Sequence[str]) -> RunsView:
 def _passk_columns(runs: Sequence[RunFacts]) -> list[str]:
     """Return pass@1 and pass@k at the largest k of each benchmark, as figures are named."""
     largest: dict[str, int] = {}
-    for facts in runs:
-        for name in facts.figures:
-            k, on, benchmark = name.partition(" on ")
-            if on and k.startswith("pass@") and k[5:].isdigit():
-                largest[benchmark] = max(largest.get(benchmark, 1), int(k[5:]))
+    for name in dict.fromkeys(chain.from_iterable(facts.figures for facts in runs)):
+        k, on, benchmark = name.partition(" on ")
+        if on and k.startswith("pass@") and k[5:].isdigit():
+            largest[benchmark] = max(largest.get(benchmark, 1), int(k[5:]))
     return [
         f"pass@{k} on {benchmark}"
         for benchmark, most in largest.items()

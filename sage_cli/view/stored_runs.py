@@ -5,10 +5,13 @@ What is read is kept in memory while no file of it has changed.
 
 from __future__ import annotations
 
+import gc
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 from pathlib import Path
 from sys import intern
@@ -32,7 +35,7 @@ from sage_cli.settings.judge_names import IMPORTED_JUDGE
 from sage_cli.store.annotations import GradeStore
 from sage_cli.store.files import key_of, warn_once
 from sage_cli.store.manifest import RUNNING
-from sage_cli.store.run import COUNTED, FOLDER, Run, Runs, evaluation_figures
+from sage_cli.store.run import COUNTED, FOLDER, Run, Runs, evaluations
 from sage_cli.store.run_facts import RunFacts
 from sage_cli.store.sample_set import SampleSet
 
@@ -103,9 +106,16 @@ class _Read(NamedTuple):
     names: frozenset[str]
 
 
-def stamp_of(paths: Sequence[Path]) -> Stamp:
+def stamp_of(paths: Sequence[Path | str]) -> Stamp:
     """Return size and time (ns) of each path, None for one that is not there."""
-    return tuple(map(_stamp_of, paths))
+    return tuple(map(_stamp, paths))
+
+
+def _stamp(path: Path | str) -> tuple[int, int] | None:
+    with suppress(OSError):
+        status = os.stat(path)  # noqa: PTH116
+        return status.st_size, status.st_mtime_ns
+    return None
 
 
 class RunsRead:
@@ -117,7 +127,7 @@ class RunsRead:
     def __init__(self, root: Path, *, once: bool = False) -> None:
         self.root, self._once = root, once
         self._known: dict[str, _Read] = {}
-        self._names: dict[frozenset[str], frozenset[str]] = {}
+        self._named = lru_cache(_named)
         self._lock = Lock()
 
     @property
@@ -138,17 +148,21 @@ class RunsRead:
 
     def _read(self, columns: Collection[str]) -> None:
         earlier, self._known = self._known, {}
-        for id_ in list(earlier) if self._once and earlier else _ids(self.root):
-            read = self._current(Run(self.root / id_), earlier.get(id_), columns)
-            if read is not None:
-                self._known[id_] = read
+        gc.disable()  # all that is read is kept
+        try:
+            for id_ in list(earlier) if self._once and earlier else _ids(self.root):
+                read = self._current(Run(self.root / id_), earlier.get(id_), columns)
+                if read is not None:
+                    self._known[id_] = read
+        finally:
+            gc.enable()
 
     def _current(self, run: Run, known: _Read | None, columns: Collection[str]) -> _Read | None:
         """Return the facts, the known ones if no file has changed; None for no run.
 
         A run that says that it is running is read each time, since its process may have ended.
         """
-        stamp = stamp_of([run.folder / name for name in _READ])
+        stamp = stamp_of([f"{run.folder}/{name}" for name in _READ])
         if stamp[0] is None:
             return None
         if known is not None:
@@ -162,29 +176,23 @@ class RunsRead:
             facts = RunFacts.listed(run)
         except (StoreError, OSError):  # removed, or torn, between two looks at its files
             return None
-        figures = {
-            intern(name): value
-            for name, value in facts.figures.items()
-            if name in _SHOWN or name in columns or name.startswith("pass@")
-        }
-        names = frozenset(map(intern, facts.figures))
-        trimmed = replace(facts, figures=figures)
+        names, shown = self._named(tuple(facts.figures))
+        asked = [name for name in columns if name in names]
+        figures = {name: facts.figures[name] for name in (*shown, *asked)}
+        trimmed = RunFacts(run, facts.about, figures)
         vars(trimmed)["sections"] = facts.sections  # read once
-        return _Read(stamp, trimmed, self._names.setdefault(names, names))
+        return _Read(stamp, trimmed, names)
 
     def find(self, id_: str) -> RunFacts:
         """Return the facts of the run of that id. Raises StoreError if there is none (any more)."""
         run = Run(self.root / id_)
-        try:
-            facts = RunFacts.listed(run) if is_one_part(id_) and run.begun else None
-        except (StoreError, OSError):  # removed meanwhile
-            facts = None
-        if facts is None:
-            raise StoreError(
-                f"there is no run '{id_}' in {self.root.resolve()}",
-                "it may have been removed while it was shown; the table has those that are there",
-            )
-        return facts
+        with suppress(StoreError, OSError):  # removed meanwhile
+            if is_one_part(id_) and run.begun:
+                return RunFacts.listed(run)
+        raise StoreError(
+            f"there is no run '{id_}' in {self.root.resolve()}",
+            "it may have been removed while it was shown; the table has those that are there",
+        )
 
     def looks(self) -> dict[str, Look]:
         """Return the look of every run."""
@@ -215,12 +223,16 @@ def look_of(policy: str, looks: dict[str, Look]) -> Look:
     return {"colour": look["colour"], "dash": look["dash"] + 1 + int(step or 0) % 7}
 
 
+def _named(figures: tuple[str, ...]) -> tuple[frozenset[str], list[str]]:
+    """Return the names of a run's figures, and those of them that the table always shows."""
+    names = list(map(intern, figures))
+    return frozenset(names), [n for n in names if n in _SHOWN or n.startswith("pass@")]
+
+
 def _ids(root: Path) -> list[str]:
-    try:
-        with os.scandir(root) as entries:
-            return [entry.name for entry in entries if not entry.name.startswith(".")]
-    except OSError:
-        return []
+    with suppress(OSError), os.scandir(root) as entries:
+        return [entry.name for entry in entries if not entry.name.startswith(".")]
+    return []
 
 
 def _age(read: _Read) -> tuple[str, str]:
@@ -232,14 +244,6 @@ def _age(read: _Read) -> tuple[str, str]:
 def is_one_part(name: str) -> bool:
     """Return True for the name of an entry of a folder, which leads to nowhere else."""
     return bool(name) and Path(name).name == name and not name.startswith(".") and "\0" not in name
-
-
-def _stamp_of(path: Path) -> tuple[int, int] | None:
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_size, status.st_mtime_ns
 
 
 _SETTINGS = {
@@ -346,11 +350,8 @@ class Policies:
             config.evaluation.limit,
             config.grading.judge,
         )
-
-        def read() -> Benchmark:
-            return load_benchmarks(config.evaluation, config.data, config.grading.judge)[0]
-
-        return self._benchmarks.get(key, read)
+        sections = config.evaluation, config.data, config.grading.judge
+        return self._benchmarks.get(key, lambda: load_benchmarks(*sections)[0])
 
 
 def policies_of(run: Run) -> list[str]:
@@ -365,12 +366,8 @@ def _specs(run: Run) -> dict[str, SageConfig]:
     Without a record the run's own settings, a benchmark each.
     """
     stored = without_consent(stored_settings(run))
-    by_file: dict[str, dict[str, object]] = {}
-    for key, value in evaluation_figures(run).items():
-        _, file, name = key.split("/", 2)
-        by_file.setdefault(file, {})[name] = value
     config_by_benchmark: dict[str, SageConfig] = {}
-    for file, figures in sorted(by_file.items(), key=lambda item: -_completions(item[1])):
+    for file, figures in sorted(evaluations(run).items(), key=lambda item: -_completions(item[1])):
         flags: dict[str, dict[str, object]] = {
             "evaluation": {"benchmark": str(figures.get("benchmark", file))}
         }

@@ -95,12 +95,20 @@ def test_what_reads_stored_results_works_without_them(python: Typed, command: st
     assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
-def test_imported_samples_are_measured_without_them(python: Typed) -> None:
-    imported = python("-m", "sage_cli", "samples", "import", str(INSPECT_LOG), "--as", "theirs")
-    assert imported.returncode == 0, imported.stdout + imported.stderr
-    measured = python("-m", "sage_cli", "passk", "theirs", "--json")
+def test_logs_of_other_programs_are_measured_without_them(python: Typed, folder: Path) -> None:
+    measured = python("-m", "sage_cli", "passk", str(INSPECT_LOG), "--json")
     # three right of twelve: pass@1 is 3/12; with one right of four a problem, pass@k is k/4
     assert json.loads(measured.stdout)["curves"][0]["pass@k"] == [0.25, 0.5, 0.75, 1.0]
+    row = {"question": "3*4=?", "gold": "12", "completion": "12", "correct": True}
+    (folder / "own.jsonl").write_text(json.dumps(row) + "\n")
+    for words in (
+        ("compare", str(INSPECT_LOG), "own.jsonl"),
+        ("grade", str(INSPECT_LOG)),
+        ("samples", "import", str(INSPECT_LOG), "--as", "theirs"),
+        ("passk", "theirs"),
+    ):
+        ended = python("-m", "sage_cli", *words, "--json")
+        assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
 def test_a_server_samples_without_them(python: Typed, folder: Path) -> None:

@@ -148,12 +148,15 @@ def test_micro_batches_do_not_matter(bench: Any, configure: Any, loss: str, guid
 
 
 @pytest.mark.parametrize("estimator", ["k3", "k3-corrected", "head", "reward"])
-@pytest.mark.parametrize("rows", ["informative", "wrong", "right"])
-def test_micro_batches_do_not_matter_to_the_rows_that_are_held(
-    bench: Any, configure: Any, rows: str, estimator: str
+@pytest.mark.parametrize(
+    "held", [{"rows": "informative"}, {"rows": "wrong"}, {"rows": "right"}, {"tokens": "certain"}],
+    ids=lambda held: next(iter(held.values())),
+)  # fmt: skip
+def test_micro_batches_do_not_matter_to_the_tokens_that_are_held(
+    bench: Any, configure: Any, held: dict[str, str], estimator: str
 ):
     """Groups have 4 completions, so with micro-batches of 2 each group is split."""
-    anchor = {"rows": rows, "estimator": estimator, "beta": 0.5, "ema": 0.8}
+    anchor = {**held, "estimator": estimator, "beta": 0.5, "ema": 0.8}
     rl = {"steps": 3, "learning_rate": 1e-2, "warmup_ratio": 0.0}
     runs = [
         bench.run(configure(anchor=anchor, rl={**rl, "micro_batch": micro}), f"micro-{micro}")

@@ -37,6 +37,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "adaptive-entropy": {"entropy_target": 50.0},  # far above, so that the bonus acts
     "rlpr": {"reward_filter": 1.0},
     "dph-rl": {"weight": 3.0},
+    "support-floor": {"seldom": 1.0, "margin_nats": 0.0},
     "dars": {"most_rollouts": 8},
     "guided-dpo": {"prompts_per_step": 3, "preference_beta": 0.5},
 }
@@ -66,10 +67,10 @@ class Training:
             return configuration(**_official(rl))
         if self.case in (MOVING, MOVING_LORA):
             return configuration(**_moving(self.case), rl={"stop_when_stuck": False, **rl})
-        dpo = self.case == "guided-dpo"
+        unguided = not built_in(Method)[self.case].takes_a_guide
         own = {"algo": self.case, "stop_when_stuck": False, **SETTINGS.get(self.case, {})}
-        anchor = dict(built_in(Method)[self.case].anchored) | ({"kl": "none"} if dpo else {})
-        guide = {"name": "none" if dpo else "random"}
+        anchor = dict(built_in(Method)[self.case].anchored) | ({"kl": "none"} if unguided else {})
+        guide = {"name": "none" if unguided else "random"}
         kept = {"tracking": {"rollouts": "all"}}
         return configuration(rl=own | rl, anchor=anchor, guide=guide, **kept)
 

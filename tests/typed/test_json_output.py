@@ -156,7 +156,8 @@ PLAIN: tuple[str, ...] = (
     "passk POLICY BASE", "passk POLICY --dry-run", "eval POLICY --k 1,2", "eval --dry-run",
     "compare BASE POLICY", "power POLICY --samples 2", "samples show POLICY --limit 1",
     "analyze", "analyze patterns POLICY BASE", "analyze perplexity POLICY",
-    "analyze support POLICY", "analyze diversity POLICY BASE", "analyze entropy POLICY",
+    "analyze support POLICY", "analyze support POLICY --survival", "passk POLICY --grade working",
+    "analyze diversity POLICY BASE", "analyze entropy POLICY",
     "analyze majority POLICY", "analyze reliability POLICY BASE",
     "analyze lengths POLICY",
     "analyze dynamics POLICY",
@@ -180,7 +181,7 @@ def test_an_answer_is_one_object(
 ORDERED: tuple[str, ...] = (
     "sft PRESETS", "rl PRESETS --guide branch", "sweep PRESETS --space space.yaml",
     "sweep PRESETS --space space.yaml --dry-run", "sweep list", "sweep show tau-",
-    "sweep best tau-", "sweep remove tau- --yes", "suite list", "suite plan mine.yaml PRESETS",
+    "sweep remove tau- --yes", "suite list", "suite plan mine.yaml PRESETS",
     "suite run mine.yaml PRESETS", "suite run mine.yaml PRESETS --dry-run",
     "suite report mine.yaml PRESETS",
     "runs remove POLICY --runs COPIED --yes",

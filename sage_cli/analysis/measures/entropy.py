@@ -10,8 +10,6 @@ import math
 from collections.abc import Iterable
 from functools import partial
 
-from typing_extensions import TypedDict
-
 from sage_cli.analysis.analysis import Analysis, Inputs
 from sage_cli.analysis.graded_samples import Answers
 from sage_cli.analysis.policy_tables import PolicyMeans, Results, by_problem, mean_over_problems
@@ -76,16 +74,7 @@ ENTROPY = Analysis(
 NAN = float("nan")
 
 
-class Ratios(TypedDict):
-    """Support retention, novel discovery, their harmonic mean, net change."""
-
-    SRR: float
-    NDR: float
-    SDS: float
-    NSCR: float
-
-
-def support_ratios(support: Support) -> Ratios:
+def support_ratios(support: Support) -> dict[str, float]:
     """Return the ratios from kept (P), gained (E) and lost (S) problems; NaN for 0 / 0.
 
     Support retention P / (P + S), novel discovery E / (P + E), their harmonic mean, and net

@@ -12,13 +12,13 @@ from sage_cli.analysis.measures.entropy import (
     support_ratios,
     thresholds,
 )
-from sage_cli.analysis.measures.survival import survival
+from sage_cli.analysis.measures.survival import SURVIVAL_NOTES, survival
 from sage_cli.analysis.policy_tables import records, wide_table
 from sage_cli.metrics import Support, compare_support
 from sage_cli.metrics.transitions import OFTEN, STATES, Transitions, paired_grades, transitions
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import draw_heat_strip
-from sage_cli.reports.tables import Cell, Column, Estimate, Row, Table, columns, to_records
+from sage_cli.reports.tables import Cell, Column, Estimate, Row, Table, columns
 
 NAMES = (
     "delta, kept, lost, lost by chance, surely lost, gained, gained by chance, surely gained, "
@@ -68,7 +68,7 @@ def support(inputs: Inputs) -> Document:
         for benchmark, answers in inputs.answers.items()
     }
     entropy, base_label = entropies_of(inputs), inputs.policies[0]
-    survived = survival(inputs)
+    survived, read = survival(inputs), f"right texts of {base_label} that fell by more"
     return Document(
         name="support",
         title=f"support against {base_label}",
@@ -77,15 +77,11 @@ def support(inputs: Inputs) -> Document:
             "runs": data,
             "thresholds": detected,
             "entropies": records("entropy", entropy, "mean"),
-            "survival": [
-                {"benchmark": benchmark, **record}
-                for benchmark, table in survived.items()
-                for record in to_records(table)
-            ],
+            "survival": records("fall", survived, "share"),
         },
         tables=(
             *tables,
-            *survived.values(),
+            *([wide_table(read, "fall", survived, SURVIVAL_NOTES)] if survived else ()),
             wide_table("entropies, mean over problems", "entropy", entropy),
         ),
         sheets={"support": sheet, "support-problems": _problems(inputs)},
@@ -102,7 +98,7 @@ def _cells(support: Support) -> tuple[Cell, ...]:
         *(len(support.lost), lost_by_chance, len(support.surely_lost)),
         *(len(support.gained), gained_by_chance, len(support.surely_gained)),
         len(support.absent),
-        *(Estimate(float(ratio)) for ratio in support_ratios(support).values()),  # type: ignore[arg-type]
+        *(Estimate(float(ratio)) for ratio in support_ratios(support).values()),
     )
 
 

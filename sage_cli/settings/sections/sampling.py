@@ -306,9 +306,7 @@ class RolloutSection(DecodingSection):
     def determinants(self) -> dict[str, Any]:
         """Without vLLM's settings where it isn't used."""
         settings = super().determinants()
-        if not self.may_use_vllm:
-            return {key: value for key, value in settings.items() if key != "vllm"}
-        return {**settings, "vllm_ends": 2}  # 1: always at the tag, and at the base's ends alone
+        return {k: v for k, v in settings.items() if k != "vllm" or self.may_use_vllm}
 
     @model_validator(mode="after")
     def _completions_fit(self) -> RolloutSection:

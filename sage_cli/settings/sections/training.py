@@ -60,10 +60,10 @@ class SftSection(Section):
     """Of the order of demonstrations and of adapters' first weights."""
 
 
-GRADE = "grade"
-BUILT_IN_REWARDS = (GRADE, "format", "brevity")
+GRADE, RANDOM, PLURALITY = "grade", "random", "plurality"
+BUILT_IN_REWARDS = (GRADE, "format", "brevity", RANDOM, PLURALITY)
 """The grade; whether the answer stands where the prompt asks for it; how much of the length is
-left."""
+left; a coin; whether the answer is the group's most frequent."""
 _TAKEN = ("total", "overlong")
 """Names of other parts of the reward in a run's records."""
 
@@ -72,9 +72,11 @@ class Reward(Section):
     """A part of what a completion is paid: `weight` times what `name` says of it."""
 
     name: str
-    """`grade`, `format`, `brevity`, or a function of one's own."""
+    """`grade`, `format`, `brevity`, `random`, `plurality`, or a function of one's own."""
     weight: float = 1.0
     """Its factor in the sum. 0: recorded and not paid."""
+    p: float = Field(0.5, gt=0, lt=1)
+    """`random`: the probability of 1."""
     timeout_s: float = Field(60.0, gt=0, le=86_400, json_schema_extra=COSMETIC)
     """Seconds that a call for the completions of a batch may take, a day at most."""
 
@@ -87,16 +89,23 @@ class Reward(Section):
             require_name("reward", name, BUILT_IN_REWARDS)
         return name
 
+    @model_validator(mode="after")
+    def _no_idle_coin(self) -> Reward:
+        if self.name != RANDOM and self.p != type(self).model_fields["p"].default:
+            raise ValueError(f"p {self.p:g} is of the reward '{RANDOM}' alone (leave it out)")
+        return self
+
     @property
     def label(self) -> str:
         """Its name in records: of a function of one's own the function's."""
         return OwnFunction.parse(self.name).name if names_code(self.name) else self.name
 
     def determinants(self) -> dict[str, Any]:
-        """Name and weight; code by the content of its file."""
+        """Name, weight and p of a coin; code by the content of its file."""
         code = names_code(self.name)
         name = OwnFunction.parse(self.name).identity if code else self.name
-        return {"name": name, "weight": self.weight}
+        coin = {"p": self.p} if self.name == RANDOM else {}
+        return {"name": name, "weight": self.weight, **coin}
 
 
 def _listed(given: Any) -> Any:
@@ -135,6 +144,7 @@ def in_words(rewards: Sequence[Reward]) -> str:
     """`grade + 0.2 x mine.py:brevity`, for plans."""
     parts = (
         f"{'' if reward.weight == 1 else f'{reward.weight:g} x '}{reward.name}"
+        + (f" (p {reward.p:g})" if reward.name == RANDOM else "")
         for reward in rewards
     )
     return " + ".join(parts)
@@ -166,6 +176,12 @@ class AnchorSection(Section):
     """The completions that the KL term acts on: `all`, `wrong` ones, `right` ones, or those of
     `informative` groups, which have right and wrong ones. Each is pulled as under `all`: the term's
     mean stays one over all completions."""
+    tokens: Literal["all", "certain", "uncertain"] = Field("all", json_schema_extra=WHERE_SET)
+    """The tokens of those completions that the KL term acts on: `all`, the `uncertain` ones, whose
+    entropy under the policy is above its quantile within the completion, or the `certain` ones. The
+    term's mean stays one over all tokens."""
+    uncertain_share: float = Field(0.2, gt=0, lt=1, json_schema_extra=WHERE_SET)
+    """Share of a completion's tokens that is uncertain."""
     reference: Literal["initial", "base"] = "initial"
     """`initial`: the policy as it starts; `base`: the model without its adapter (LoRA), or before
     supervised warm-up (full tuning)."""
@@ -188,8 +204,10 @@ class AnchorSection(Section):
 
     @property
     def changes(self) -> list[str]:
-        """Return phrases on what isn't as in the paper: rows, and how the reference moves."""
+        """Return phrases on what isn't as in the paper: rows, tokens, how the reference moves."""
         phrases = [f"rows {self.rows}"] if self.rows != "all" else []
+        if self.tokens != "all":
+            phrases.append(f"{self.tokens} tokens (uncertain: {self.uncertain_share:.0%})")
         if self.ema is not None:
             phrases.append(f"reference averaged with ema {self.ema:g} {_every(self.ema_every)}")
         if self.reset_every is not None:
@@ -198,30 +216,28 @@ class AnchorSection(Section):
 
     @model_validator(mode="after")
     def _nothing_idle(self) -> AnchorSection:
-        fields = type(self).model_fields
-        if self.kl != "forward" and self.reference_samples != fields["reference_samples"].default:
-            raise ValueError(
-                f"reference_samples {self.reference_samples} are those of forward KL, and "
-                f"anchor.kl is '{self.kl}' (add --kl forward, or leave it out)"
-            )
-        if self.estimator != "head" and self.head_tokens != fields["head_tokens"].default:
-            raise ValueError(
-                f"head_tokens {self.head_tokens} are those of the estimator head, and "
-                f"anchor.estimator is '{self.estimator}' (use anchor.estimator=head, or leave "
-                "head_tokens out)"
-            )
-        if self.ema is None and self.ema_every != fields["ema_every"].default:
-            raise ValueError(
-                f"ema_every {self.ema_every} is how often the reference is averaged, and "
-                "anchor.ema is not set (set it, to .9 for instance, or leave ema_every out)"
-            )
+        idle = (
+            ("reference_samples", self.kl == "forward", "are those of forward KL", "kl=forward"),
+            ("head_tokens", self.estimator == "head", "are those of the estimator head",
+             "estimator=head"),
+            ("uncertain_share", self.tokens != "all", "divides a completion's tokens",
+             "tokens=certain"),
+            ("ema_every", self.ema is not None, "is how often the reference is averaged", "ema=.9"),
+        )  # fmt: skip
+        for name, is_read, role, reader in idle:
+            value = getattr(self, name)
+            if not is_read and value != type(self).model_fields[name].default:
+                raise ValueError(
+                    f"{name} {value} {role} (add --set anchor.{reader}, or leave {name} out)"
+                )
         return self
 
     def conflicts(self, steps: int) -> list[str]:
-        """Return why rows and a moving reference can't be as asked in a training of `steps`."""
+        """Return why rows, tokens and a moving reference can't be as asked in so many `steps`."""
+        fields = type(self).model_fields
         names = [
-            name for name, usual in (("rows", "all"), ("ema", None), ("reset_every", None))
-            if getattr(self, name) != usual
+            name for name in ("rows", "tokens", "ema", "reset_every")
+            if getattr(self, name) != fields[name].default
         ]  # fmt: skip
         problems = []
         if names and (self.kl != "reverse" or self.beta == 0):

@@ -209,18 +209,22 @@ def read_space(text: str, config: SageConfig) -> Space:
     return checked(space, config)
 
 
+def searched_settings(text: str) -> list[str]:
+    """Return the dotted names of the settings that a space searches, as far as it can be read."""
+    keys, parameters = [], _written(text)[0].get("parameters")
+    for name, parameter in parameters.items() if isinstance(parameters, dict) else ():
+        with suppress(AttributeError, ConfigurationError):  # `read_space` says what is wrong
+            keys.append(key_of(str(parameter.get("key") or name)))
+    return keys
+
+
 def guide_of(text: str) -> str | None:
     """Return the guide that a space needs: the one it names, or the only one with its settings.
 
     Guides made from another one, which have its settings too, are not meant by these. None where
     it searches guides, needs none in particular, or can't be read.
     """
-    written, _ = _written(text)
-    keys = []
-    parameters = written.get("parameters")
-    for name, parameter in parameters.items() if isinstance(parameters, dict) else ():
-        with suppress(AttributeError, ConfigurationError):  # `read_space` says what is wrong
-            keys.append(key_of(str(parameter.get("key") or name)))
+    keys, (written, _) = searched_settings(text), _written(text)
     if written.get("guide") is not None or "guide.name" in keys:
         return written.get("guide")
     having = [

@@ -195,7 +195,7 @@ class AnalysisOptions(Section):
     """Prefixes of ids."""
     delta: str | None = None
     patterns: Path | None = None
-    alpha: str | None = None
+    alpha: tuple[Annotated[float, Field(gt=1)], ...] | None = None
     survival: bool | None = None
 
 

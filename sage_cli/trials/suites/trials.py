@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sage_cli.config.layers import leaves
-from sage_cli.config.load import OF_RL, changed, load, typed
+from sage_cli.config.load import NOT_READ_BY, OF_RL, changed, load, typed
 from sage_cli.config.schema import SageConfig, unread
 from sage_cli.errors import ConfigurationError
 from sage_cli.reports.series import seeded
@@ -101,7 +101,12 @@ def _trial(suite: Suite, label: str, method: Method, overrides: Overrides) -> Tr
     sets += [_assignment(key, value) for key, value in measurement.items()]
     # the configuration that those words make on a command line, without reading presets again
     first = changed(plain, measurement) if measurement else plain
-    read = (s for s in (*sets, *overrides.sets) if not unread(first, s.partition("=")[0].strip()))
+    read = (
+        text
+        for text in (*sets, *overrides.sets)
+        if text.split(".")[0].strip() not in NOT_READ_BY["rl"]
+        and not unread(first, text.partition("=")[0].strip())
+    )
     words = Words(overrides.presets_with(preset), choices, tuple(read))
     seeds = overrides.seeds or (suite.protocol.seeds if papers else suite.seeds)
     number = 1 if method.is_base else seeds

@@ -64,12 +64,15 @@ def test_majority_by_hand(tmp_path):
     # a: R R 5: maj@1 2/3; b: R 5 5, of which 5 is written in two ways that are one: maj@1 1/3
     spaced = Sample(status="wrong", extracted=" 5 ")
     own = answered(tmp_path, "p", {"a": [R, R, W, LOST], "b": [R, W, spaced, LOST]})
-    (found,) = majority(inputs(own)).data["curves"]
-    assert found["k"] == [1, 2, 4]
-    assert found["maj@k"][0] == pytest.approx((2 / 4 + 1 / 4) / 2)
-    assert found["maj@k"][2] == pytest.approx((1 + 0) / 2)
+    document = majority(inputs(own, replace(own, policy="q")))
+    found = {(row["measure"], row["policy"]): row["mean"] for row in document.data["measures"]}
+    measures = [f"{name}@{k}" for name in ("maj", "pass") for k in (1, 2, 4)]
+    assert list(dict.fromkeys(measure for measure, _ in found)) == measures
+    assert found["maj@1", "p"] == pytest.approx((2 / 4 + 1 / 4) / 2)
+    assert found["maj@4", "p"] == pytest.approx((1 + 0) / 2)
     # pass@2: a 1 - C(2,2)/C(4,2) = 5/6, b 1 - C(3,2)/6 = 1/2
-    assert found["pass@k"][1] == pytest.approx((5 / 6 + 1 / 2) / 2)
+    assert found["pass@2", "p"] == pytest.approx((5 / 6 + 1 / 2) / 2)
+    assert {row["difference"] for row in document.data["differences"]} == {0.0}
 
 
 def test_a_right_answer_without_extracted_text_still_votes(tmp_path):

@@ -100,7 +100,7 @@ def scored(scorer: ModelScorer, answers: Answers, writer: PolicySamples) -> dict
 
 def expected(own: PolicySamples, benchmark: Any) -> dict[str, list[float]]:
     """Mean surprisal, mean entropy and length by text, one pass for each completion."""
-    model, tokenizer = load_model(Path(own.policy.path)), own.policy.tokenizer()
+    model, tokenizer = load_model(Path(own.policy.path)), own.policy.tokenizer
     template = PromptTemplate.from_section(own.prompt, tokenizer)
     questions = {problem.id: problem.question for problem in benchmark.problems}
     found = {}
@@ -118,13 +118,19 @@ def same(found: dict[str, Any], known: dict[str, list[float]]) -> bool:
     return all(found[text] == pytest.approx(known[text], abs=1e-5, nan_ok=True) for text in known)
 
 
+def stored(scorer: ModelScorer, answers: Answers, writer: PolicySamples) -> int:
+    """How many of the four completions have a score."""
+    stores = scorer._stores(writer, read_only=True)
+    return sum(store.count(answers.problems, answers.n) for store in stores)
+
+
 def test_completions_are_scored_once(subject: Any, monkeypatch: pytest.MonkeyPatch):
     own, config, benchmark = subject
     scorer, answers = (
         ModelScorer(own, TEMPERATURE, config, Silent()),
         Answers.from_samples(own, benchmark, config),
     )
-    assert scorer.lacking(answers, own) == (4, 4)
+    assert stored(scorer, answers, own) == 0
     assert scorer.if_stored(answers, own) is answers
     first = scored(scorer, answers, own)
     assert same(first, expected(own, benchmark))
@@ -134,10 +140,10 @@ def test_completions_are_scored_once(subject: Any, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(PolicySamples, "model", loaded)
     again = ModelScorer(own, TEMPERATURE, config, Silent())
-    assert again.lacking(answers, own) == (0, 4)
+    assert stored(again, answers, own) == 4
     assert same(scored(again, Answers.from_samples(own, benchmark, config), own), first)
     assert again.if_stored(answers, own).scores
-    assert ModelScorer(own, 1.0, config, Silent()).lacking(answers, own) == (4, 4)
+    assert stored(ModelScorer(own, 1.0, config, Silent()), answers, own) == 0
 
 
 def test_an_interrupted_scoring_is_resumed(subject: Any, monkeypatch: pytest.MonkeyPatch):
@@ -157,7 +163,7 @@ def test_an_interrupted_scoring_is_resumed(subject: Any, monkeypatch: pytest.Mon
     monkeypatch.setattr(scorer._forward, "scores", interrupted)
     with pytest.raises(KeyboardInterrupt):
         scorer.score(answers, own)
-    assert scorer.lacking(answers, own) == (2, 4)
+    assert stored(scorer, answers, own) == 2
     monkeypatch.undo()
     rest = ModelScorer(own, TEMPERATURE, config, Silent())
     assert same(

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from shown_runs import stored_run
 
-from sage_cli.cli.compare import compare, compare_named, is_training
+from sage_cli.cli.compare import compare, compare_files, compare_named, is_training
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.evaluate import Evaluation
@@ -89,9 +89,9 @@ def test_nothing_in_common_is_refused() -> None:
 
 
 def test_sides_are_told_apart_and_a_run_is_not_compared_with_itself() -> None:
-    measured = {"x/counts.csv": {"": [counts(1)]}, "y/counts.csv": {"": [counts(2)]}}
-    found = compare_named(["x/counts.csv"], ["y/counts.csv"], measured.__getitem__, (1,))[""]
-    assert (found.a.label, found.b.label) == ("x/counts.csv", "y/counts.csv")
+    measured = {"x/model": {"": [counts(1)]}, "y/model": {"": [counts(2)]}}
+    found = compare_named(["x/model"], ["y/model"], measured.__getitem__, (1,))[""]
+    assert (found.a.label, found.b.label) == ("x/model", "y/model")
     with pytest.raises(ConfigurationError, match="good-1 is on both sides"):
         compare_named(["good-1", "good-2"], ["base-1", "good-1"], counts_of, (1,))
 
@@ -103,7 +103,7 @@ def test_files_of_counts_are_compared_without_a_model(tmp_path: Path) -> None:
         (tmp_path / f"{name}.json").write_text(json.dumps(rows))
     config = load(sets=[f"run.root={tmp_path}/runs"]).config
     files = [str(tmp_path / f"{name}.json") for name in ("good", "base")]
-    result = compare(Evaluation(config), files[:1], files[1:], None, Silent())
+    result = compare_files(config, files[:1], files[1:], (), None, Silent())
     assert result.folder.parent == tmp_path / "runs" / "reports"
     written = json.loads((result.folder / "compare.json").read_text(), parse_constant=pytest.fail)
     found = written["comparisons"]["counts"]
@@ -116,11 +116,11 @@ def test_files_of_counts_are_compared_without_a_model(tmp_path: Path) -> None:
         "compare.svg",
     }  # fmt: skip
     assert "good against base on counts" in (result.folder / "compare.md").read_text()
-    again = compare(Evaluation(config), files[:1], files[1:], None, Silent())
+    again = compare_files(config, files[:1], files[1:], (), None, Silent())
     assert again.folder == result.folder
-    assert compare(Evaluation(config), files[1:], files[:1], None, Silent()).folder != result.folder
+    assert compare_files(config, files[1:], files[:1], (), None, Silent()).folder != result.folder
     with pytest.raises(ConfigurationError, match="pass@32 is undefined with 16"):
-        compare(Evaluation(config), files[:1], files[1:], "1..32", Silent())
+        compare_files(config, files[:1], files[1:], (), "1..32", Silent())
 
 
 def test_a_model_is_named_once(tmp_path: Path) -> None:
@@ -135,9 +135,9 @@ def test_a_model_is_named_once(tmp_path: Path) -> None:
     with pytest.raises(
         ConfigurationError, match=r"copy.json \(the same content as .*a.json\) is on"
     ):
-        compare(Evaluation(config), [a], [copy], None, Silent())
+        compare_files(config, [a], [copy], (), None, Silent())
     with pytest.raises(ConfigurationError, match=r"the same content as .* is named twice on one"):
-        compare(Evaluation(config), [a, copy], [b, b], None, Silent())
+        compare_files(config, [a, copy], [b, b], (), None, Silent())
     assert not (tmp_path / "runs").exists()
 
 
@@ -150,10 +150,10 @@ def test_weights_tell_models_apart_whatever_they_are_called(tmp_path: Path) -> N
     config = load(sets=[f"run.root={tmp_path}/runs"]).config
     one, two, x, y = (str(tmp_path / name) for name in ("one", "two", "x/m", "y/m"))
     with pytest.raises(ConfigurationError, match=r"two \(the same content as .*one\) is on both"):
-        compare(Evaluation(config), [one], [two], None, Silent())
+        compare(Evaluation(config), [one], [two], Silent())
     # two models of one name would be one in every table
     with pytest.raises(ConfigurationError, match="the same name in tables and figures"):
-        compare(Evaluation(config), [x], [y], None, Silent())
+        compare(Evaluation(config), [x], [y], Silent())
 
 
 def test_sides_are_called_as_they_are_labelled() -> None:
@@ -177,7 +177,7 @@ def test_two_methods_on_one_side_are_no_seeds_of_one(tmp_path: Path, turned: boo
     sides = (runs[2:], runs[:2]) if turned else (runs[:2], runs[2:])
     config = load(sets=[f"run.root={root}"]).config
     with pytest.raises(ConfigurationError, match=r"differ in guide.name \(branch and none\)"):
-        compare(Evaluation(config), *sides, None, Silent())
+        compare(Evaluation(config), *sides, Silent())
     assert not (root / "reports").exists()
 
 
@@ -190,9 +190,8 @@ def test_counts_of_several_seeds_are_told_to_be_unchecked(tmp_path: Path) -> Non
         (tmp_path / f"{name}.json").write_text(json.dumps(rows))
     one, two, base = (str(tmp_path / f"{name}.json") for name in ("one", "two", "base"))
     config = load(sets=[f"run.root={tmp_path}/runs"]).config
-    evaluation = Evaluation(config)
     told = [
-        [note for note in compare(evaluation, a, [base], "1", Silent()).document.notes
+        [note for note in compare_files(config, a, [base], (), "1", Silent()).document.notes
          if "isn't checked" in note]
         for a in ([one, two], [one])
     ]  # fmt: skip

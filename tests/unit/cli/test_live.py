@@ -137,7 +137,7 @@ def test_nobody_hears_where_nobody_watches():
         (("data", "overlap", "arithmetic", "arithmetic-dev"), "comparing arithmetic with"),
         (("rl", "--dry-run"), "planning ..."),
         (("suite", "plan", "demo"), "planning demo ..."),
-        (("passk", "--from", "a.csv", "--from", "no.csv"), "computing curves and writing"),
+        (("passk", "a.csv", "no.csv"), "reading files ..."),
     ],
 )
 def test_commands_that_may_take_long_say_what_they_do(sage, monkeypatch, words, said):

@@ -318,7 +318,7 @@ def test_what_a_file_system_refuses_is_a_panel(sage, files, monkeypatch, number)
 
     (files / "counts.csv").write_text("problem,n,c\na,4,1\nb,4,2\n")
     monkeypatch.setattr("os.fsync", refuse)
-    typed = sage("passk", "--from", files / "counts.csv")
+    typed = sage("passk", files / "counts.csv")
     assert typed.code == 2
     assert "runs/reports/passk-counts-" in typed.words
     assert f": {os.strerror(number)} " in typed.words

@@ -1,4 +1,4 @@
-"""`sage passk --from`: curves of anybody's counts."""
+"""`sage passk` on files: curves of anybody's counts."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 from sage_cli.cli.named_models import passk_of_files
 from sage_cli.config.load import load
+from sage_cli.evaluation.counted_files import read_counted_files
 
 
 def test_k_chooses_what_the_table_shows_and_the_curve_has_every_k(tmp_path: Path) -> None:
@@ -17,7 +18,8 @@ def test_k_chooses_what_the_table_shows_and_the_curve_has_every_k(tmp_path: Path
     rows = [{"problem": id_, "n": 32, "c": 4} for id_ in ("a", "b", "c")]
     (tmp_path / "mine.json").write_text(json.dumps(rows))
     evaluation = load().config.evaluation
-    report = passk_of_files([tmp_path / "mine.json"], "1,32", evaluation, tmp_path / "runs")
+    files = read_counted_files([str(tmp_path / "mine.json")])
+    report = passk_of_files(files, {}, "1,32", evaluation, tmp_path / "runs")
     written = json.loads((report.folder / "passk.json").read_text())
     assert written["k"] == list(range(1, 33))
     assert written["curves"][0]["pass@k"][1] == pytest.approx(1 - 378 / 496, abs=1e-12)

@@ -79,6 +79,7 @@ def test_under_a_launcher_a_finished_base_is_found(tmp_path, monkeypatch):
     ("options", "expected"),
     [
         ((["tiny"], None, ["sft.seed=3"], None), "sage sft --preset tiny --set sft.seed=3"),
+        ((["tiny"], None, ["rl.steps=3", "anchor.beta=1"], None), "sage sft --preset tiny"),
         ((["a b.yaml"], None, None, Path("r")), "sage sft --preset 'a b.yaml' --runs r"),
         ((None, Path("x/config.json"), [], None), "sage sft --config x/config.json"),
         (

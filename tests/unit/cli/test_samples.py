@@ -68,7 +68,7 @@ def store(policy, config, problems, texts, reason="stop"):
     with samples.writing({}) as writer:
         writer.claim([problem.id for problem in problems], 2)
         for problem, text in zip(problems, texts, strict=True):
-            count = len(policy.tokenizer()(text)["input_ids"])
+            count = len(policy.tokenizer(text)["input_ids"])
             writer.add(Completion(problem.id, 1, 0, "another", 7, "stop"))
             writer.add(Completion(problem.id, 0, 0, text, count, reason))
     return samples
@@ -106,7 +106,7 @@ def test_stored_completions_are_graded_and_examined(made, monkeypatch):
     assert (view.policy, view.step, view.notes) == (policy.label, 24, ("a note",))
     assert (view.q_min, view.q_max, view.tau) == (0.6, 1.4, 0.465)
     # the first token of the first completion, from the model itself
-    tokenizer, model = policy.tokenizer(), policy.model()
+    tokenizer, model = policy.tokenizer, policy.model()
     prompt = tokenizer(problems[0].question, return_tensors="pt")["input_ids"]
     with torch.no_grad():
         logits_V = model(prompt).logits[0, -1]

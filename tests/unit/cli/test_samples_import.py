@@ -30,7 +30,7 @@ def test_samples_are_measured_like_a_runs(sage: Callable[..., Any]) -> None:
     assert report["curves"][0]["pass@k"] == [0.25, 0.5, 0.75, 1.0]
     assert report["provenance"]["sampling"]["temperature"] == 0.8
     assert report["provenance"]["benchmarks"][0]["grader"]["mode"] == "imported"
-    graded = answer(sage, "grade", "theirs")
+    graded = answer(sage, "grade", LOG)
     assert graded["statuses"]["imported"]["right"] == 3
     assert graded["statuses"]["math-verify"]["right"] == 3  # the golds are plain numbers
     assert answer(sage, "samples", "show", "theirs", "--grade", "right")["samples"]
@@ -97,7 +97,6 @@ def test_the_stored_configuration_names_no_other_file(sage: Callable[..., Any]) 
     [
         (("--as", "../out"), "a name is of letters"),
         (("--as", "samples"), "a name is of letters"),
-        (("--as", "x", "--from", "verl"), "no form is called 'verl'"),
         (("--as", "x", "--score", "other"), "no score 'other'"),
     ],
 )
@@ -164,7 +163,7 @@ def test_golds_that_are_absent_are_named(sage: Callable[..., Any]) -> None:
     row = {"question": "q", "completion": "a", "correct": True}
     Path("mine.jsonl").write_text(json.dumps(row) + "\n")
     sage("samples", "import", "mine.jsonl", "--as", "mine")
-    typed = sage("grade", "mine")
+    typed = sage("grade", "mine.jsonl")
     assert (typed.code, "has no golds" in typed.words) == (2, True)
     typed = sage("passk", "mine", "--set", "grading.judge=math")
     assert (typed.code, "came without a gold" in typed.words) == (2, True)

@@ -2,7 +2,10 @@
 
 from pathlib import Path
 
+import pytest
+
 from sage_cli.cli.suite_run import plan_suite
+from sage_cli.errors import DataError
 from sage_cli.trials.suites.trials import Overrides
 
 
@@ -33,3 +36,12 @@ def test_ks_that_end_earlier_than_the_suites_are_told(tmp_path: Path) -> None:
     (note,) = [one for one in plan_suite("table1", overrides)["notes"] if "k ends at" in one]
     assert capped == []  # tiny draws the 256 samples that the table asks for
     assert note.startswith("table1: k ends at 64, not as in the suite's 1")
+
+
+@pytest.mark.parametrize("section", ["rl", "sft"])
+def test_a_row_that_nothing_can_be_trained_on_is_named(tmp_path: Path, section: str) -> None:
+    rows = '{"question": "1+1=?", "gold": "2", "working": "1+1=2"}\n'
+    (tmp_path / "own.jsonl").write_text(rows + '{"question": "3"}\n')
+    sets = (f"data.{section}.name={tmp_path}/own.jsonl", "evaluation.benchmark=arithmetic")
+    with pytest.raises(DataError, match=r"own\.jsonl, line 2"):
+        plan_suite("table1", Overrides(("tiny",), sets, 1, {"run": {"root": tmp_path}}))

@@ -15,8 +15,7 @@ from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.problems.load import load_problems, load_training_problems
 from sage_cli.progress import Silent
 from sage_cli.trials.executors.executor import Command
-from sage_cli.trials.search.planned_sweep import prepared
-from sage_cli.trials.search.shared import shared_config
+from sage_cli.trials.search.planned_sweep import prepared, shared_config
 from sage_cli.trials.task import Task, TaskList
 
 

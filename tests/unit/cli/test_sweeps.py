@@ -12,8 +12,11 @@ import pytest
 from sweep_cells import BOTH, GRID, at, done
 from sweep_folder import TRIALS, sweep_folder
 
-from sage_cli.store.files import write_json
+from sage_cli.cli.sweep_run import command_of, settings_of
+from sage_cli.errors import StoreError
+from sage_cli.store.files import write_json, write_object
 from sage_cli.store.locks import driver
+from sage_cli.trials.search.folder import SweepFolder
 
 
 @pytest.fixture
@@ -82,45 +85,30 @@ def test_show_says_who_drives_a_sweep_as_long_as_somebody_does(sweeps, folder):
     assert "nobody drives it" in sweeps("show", "0123").words
 
 
-def test_best_is_ready_to_be_pasted_and_says_who_cannot_be_told_apart(sweeps, folder):
-    found = json.loads(sweeps("best", "tau", "--json").stdout)
-    (best,) = found["best"]
-    number, other = best["number"], 7 - best["number"]  # trials 3 and 4 are alike
-    rho = {3: 0.1, 4: 0.3}[number]
+def test_show_has_the_best_trials_commands_ready_to_be_pasted(sweeps, folder, monkeypatch):
+    sweep = SweepFolder(folder)
+    place = sweep.result.best("pass@1")
+    rho = {2: 0.1, 3: 0.3}[place]  # trials 3 and 4 are alike
     # the preset's own rl.steps are more than its sweep.steps
     words = f"--set rl.steps=30 --set guide.tau=1.2 --set guide.rho={rho}"
-    assert best["words"] == f"sage rl --preset tiny --algo grpo --guide branch {words}"
-    assert best["settings"] == {"guide.tau": 1.2, "guide.rho": rho}
-    assert best["runs"] == list(TRIALS[number - 1].runs)
-    assert best["alike"] == [other]
-    assert best["interval"][0] < best["value"] < best["interval"][1]
-    typed = sweeps("best", "tau")
-    assert f"--set guide.tau=1.2 --set guide.rho={rho}" in typed.words
-    assert f"indistinguishable from it: trial {other}" in typed.words
-
-
-def test_best_names_what_the_driver_kept_where_no_words_do(sweeps, folder, monkeypatch):
+    command = command_of(sweep, sweep.result.trials[place])
+    assert command == f"sage rl --preset tiny --algo grpo --guide branch {words}"
+    write_object(folder / "commands.json", {str(place + 1): command})
+    assert json.loads(sweeps("show", "tau", "--json").stdout)["best"] == {"pass@1": command}
+    assert f"best by pass@1: {command}" in sweeps("show", "tau").words
     monkeypatch.setattr("sage_cli.cli.sweep_run.options_for", lambda _: None)
-    (best,) = json.loads(sweeps("best", "tau", "--json").stdout)["best"]
-    assert best["words"] == f"sage rl --config {folder}/tasks/{best['runs'][0]}.json"
+    run = sweep.result.trials[place].runs[0]  # no words make the settings
+    stored = f"sage rl --config {folder}/tasks/{run}.json"
+    assert command_of(sweep, sweep.result.trials[place]) == stored
 
 
-def test_each_objective_has_a_best_trial_and_others_are_refused(sweeps, tmp_path):
+def test_each_objective_has_a_best_trial(sweeps, tmp_path):
     trials = [done(at(GRID, 0.8, 0.1), n, objectives=BOTH) for n in (1, 2)]
     sweep_folder(tmp_path / "runs", "both", trials, BOTH)
-    best = json.loads(sweeps("best", "both", "--json").stdout)["best"]
-    assert [one["objective"] for one in best] == ["pass@1", "0.5*pass@1+0.5*pass@64"]
-    typed = sweeps("best", "both", "--objective", "pass@2")
-    assert typed.code == 2
-    assert "did you mean pass@1?" in typed.words
-
-
-def test_a_sweep_without_results_has_no_best(sweeps, tmp_path):
+    best = json.loads(sweeps("show", "both", "--json").stdout)["best"]
+    assert list(best) == ["pass@1", "0.5*pass@1+0.5*pass@64"]
     sweep_folder(tmp_path / "runs", "none", TRIALS[1:2])
-    typed = sweeps("best", "none")
-    assert typed.code == 2
-    assert "no trial of none is done" in typed.words
-    assert "sage sweep --config" in typed.words
+    assert json.loads(sweeps("show", "none", "--json").stdout)["best"] == {}
 
 
 def test_pictures_are_written_beside_the_sweep_or_where_they_are_wanted(sweeps, folder, tmp_path):
@@ -197,9 +185,9 @@ def test_a_mistyped_name_is_answered_with_the_nearest(sweeps, folder, tmp_path):
 
 def test_a_torn_report_is_named(sweeps, folder):
     (folder / "sweep.json").write_text('{"trials": [')
-    assert "sweep.json is torn" in sweeps("best", "0123").words
+    assert "sweep.json is torn" in sweeps("show", "0123").words
     (folder / "sweep.json").write_text('{"trials": 3}')
-    typed = sweeps("best", "0123")
+    typed = sweeps("show", "0123")
     assert typed.code == 2
     assert "was written by another version of sage, or edited: KeyError" in typed.words
 
@@ -215,10 +203,9 @@ def test_a_sweep_of_another_version_is_listed_and_said_to_be_of_one(sweeps, fold
     config = json.loads((folder / "config.json").read_text())
     config["data"] = {"arithmetic": {"development": 4}}
     (folder / "config.json").write_text(json.dumps(config))
-    typed = sweeps("best", "0123")
-    assert typed.code == 2
-    assert "config.json was written by another version of sage, or edited: " in typed.words
-    assert "this one has no data.arithmetic.development" in typed.words
-    assert "read the sweep with the version that wrote it" in typed.words
+    assert sweeps("show", "0123").code == 0
+    with pytest.raises(StoreError, match=r"this one has no data\.arithmetic\.development") as old:
+        settings_of(SweepFolder(folder))
+    assert "read the sweep with the version that wrote it" in old.value.next_step
     (folder / "state.json").write_text("{")
     assert "remove it and type the same command again" in sweeps("list").words

@@ -140,6 +140,7 @@ BETA, NO_KL = "anchor: {beta: 0.1}\n", "anchor: {beta: 0.1, kl: none}\n"
         ("", {"anchor": {"kl": "none"}}, [], None),
         ("", {"anchor": {"beta": 0.1}}, ["anchor.estimator=reward"], None),
         ("", {**algo("dapo"), "guide": {"name": "branch"}}, ["anchor.beta=0.1"], None),
+        ("sft: {steps: 5, epochs: 3}\nguide: {q_min: 0.5}\n", {}, [], None),
     ],
 )  # fmt: skip
 def test_a_value_that_the_user_gives_and_nothing_reads_is_refused(tmp_path, own, flags, sets, said):
@@ -147,13 +148,79 @@ def test_a_value_that_the_user_gives_and_nothing_reads_is_refused(tmp_path, own,
     file.write_text(own or "{}")
     loaded = load(["tiny", str(file)], flags, sets)
     if said is None:
-        refuse_unread(loaded)
+        refuse_unread(loaded, "rl")
         return
     with pytest.raises(ConfigurationError, match=said) as refusal:
-        refuse_unread(loaded)
+        refuse_unread(loaded, "rl")
     assert str(refusal.value.next_step).startswith("add --")
+
+
+SERVED = 'sampling.servers=["http://a"]'
+CPU = "rollout.backend=sampler"
+
+
+@pytest.mark.parametrize(
+    ("command", "sets", "reason"),
+    [
+        ("rl", ["anchor.kl=forward", "anchor.estimator=reward"], "anchor.kl is 'forward'"),
+        ("rl", [CPU, "rollout.vllm.importance_cap=3"], "rollout.backend is 'sampler'"),
+        ("rl", ["rollout.backend=vllm", "rollout.vllm.server_timeout_s=9"], "mode is 'colocate'"),
+        ("rl", ["rollout.backend=vllm", "rollout.vllm.mode=server", "rollout.vllm.server_url=http://a",
+                "rollout.vllm.sleep=true"], "mode is 'server'"),
+        ("rl", ["guide.q_min=0.5"], "guide.name is 'none'"),
+        ("rl", ["sft.enabled=false", "model.kind=pretrained", "model.path=m", "sft.steps=3"],
+         "sft.enabled is False"),
+        ("rl", ["sft.epochs=3"], "sft.steps is 875"),  # of tiny
+        ("rl", ["sft.warmup_steps=9", "sft.warmup_ratio=0.1"], "sft.warmup_steps is 9"),
+        ("rl", ["sampling.backend=transformers", "sampling.vllm.swap=6"], "'transformers"),
+        ("passk", ["sampling.backend=server", SERVED, "sampling.vllm.swap=6"], "'server'"),
+        ("eval", ["sampling.backend=vllm", SERVED], "sampling.backend is 'vllm'"),
+        ("sweep", ["executor.partition=gpu"], "executor.name is 'local'"),
+        ("rl", ["sweep.trials=3"], "`sage rl` reads no setting of sweep"),
+        ("rl", ["executor.workers=3"], "`sage rl` reads no"),
+        ("rl --init", ["sft.learning_rate=1"], "`sage rl --init` reads no setting of sft"),
+        ("sft", ["rl.steps=3"], "`sage sft` reads no setting of rl"),
+        ("sft", ["anchor.beta=1"], "no setting of anchor"),
+        ("eval", ["guide.name=branch"], "no setting of guide"),
+        ("passk", ["rollout.max_tokens=9"], "no setting of rollout"),
+        ("passk RUN", ["sft.steps=9"], "no setting of sft"),
+        # read
+        ("rl", ["anchor.kl=forward", "anchor.beta=0.1", "anchor.reference=initial"], None),
+        ("rl", ["rollout.backend=auto", "rollout.vllm.importance_cap=3"], None),
+        ("rl", ["guide.name=branch", "guide.q_min=0.5"], None),
+        ("rl", ["sft.steps=3"], None),
+        ("rl", ["sft.steps=null", "sft.epochs=3"], None),
+        ("sft", ["sft.steps=3", "evaluation.samples=8"], None),
+        ("passk", ["sft.steps=9", "sampling.vllm.max_model_len=64", "sampling.min_p=0"], None),
+        ("eval", [SERVED, "sampling.server_attempts=2"], None),
+        ("rl", ["rollout.backend=vllm", "rollout.vllm.sleep=true"], None),
+        ("sweep", ["rl.steps=3", "executor.name=slurm", "executor.partition=gpu"], None),
+    ],
+)  # fmt: skip
+def test_a_typed_value_is_read_by_the_command_or_refused(command, sets, reason):
+    loaded = load(["tiny"], {}, sets)
+    if reason is None:
+        refuse_unread(loaded, command)
+        return
+    with pytest.raises(ConfigurationError, match=reason) as refusal:
+        refuse_unread(loaded, command)
+    assert f"{sets[-1].partition('=')[0]} (--set) would do nothing" in str(refusal.value)
+
+
+def test_a_choice_that_a_sweep_searches_may_read_it():
+    loaded = load(["tiny"], {"anchor": {"kl": "none"}}, ["anchor.beta=0.1"])
+    refuse_unread(loaded, "sweep", searched=["anchor.kl"])
+    with pytest.raises(ConfigurationError, match=r"anchor\.beta"):
+        refuse_unread(loaded, "sweep", searched=["rl.learning_rate"])
+
+
+def test_services_are_typed_again_beside_a_stored_configuration():
+    stored = load(["tiny"], {}, [CPU]).config.model_dump(mode="json")
+    again = ["rollout.vllm.server_url=http://a", SERVED, "rl.rewards=grade"]
+    for command in ("rl", "sft", "eval"):
+        refuse_unread(load(stored=stored, sets=again), command)
 
 
 def test_a_stored_configuration_of_before_is_trained_as_it_is():
     stored = load(["tiny"], {"anchor": {"kl": "none", "beta": 0.1}}).config.model_dump(mode="json")
-    refuse_unread(load(stored=stored, sets=["rl.steps=3"]))
+    refuse_unread(load(stored=stored, sets=["rl.steps=3"]), "rl")

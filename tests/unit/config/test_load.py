@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sage_cli.config.load import OF_RL, changed, load, options_for, typed
 from sage_cli.config.schema import SageConfig
 from sage_cli.settings.presets import preset_names, yaml_value
-from sage_cli.trials.search.shared import point_config, shared_config
+from sage_cli.trials.search.planned_sweep import point_config, shared_config
 
 
 def retyped(words):

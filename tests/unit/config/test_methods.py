@@ -58,7 +58,7 @@ def test_dph_rl_has_no_kl_and_a_weight_for_each_divergence():
     ("said", "reason"),
     [
         ("rl.dynamic_sampling=true", "would replace just them"),
-        ("anchor.kl=forward", "has one of its own"),
+        ("anchor.kl=forward", "has others of its own"),
         ("rl.alpha=.5", "rl.alpha 0.5 would do nothing"),
         ("rl.alpha=0", "rl.alpha is 0"),
         ("rl.alpha=1", "rl.alpha is 1"),
@@ -70,6 +70,35 @@ def test_dph_rl_has_no_kl_and_a_weight_for_each_divergence():
 def test_dph_rl_refuses(said, reason):
     with pytest.raises(ConfigurationError, match=reason):
         chosen("dph-rl", said)
+
+
+@pytest.mark.parametrize(
+    ("algo", "said", "reason"),
+    [
+        ("archer", "anchor.kl=none", "anchor.rows is informative, and there is no reverse KL"),
+        ("archer", "rl.loss=sapo", "rl.loss is 'sapo'"),
+        ("archer", "rl.steps_per_generation=1", "rl.delta has nothing to clip with one update"),
+        ("alpha-dpg", "anchor.kl=reverse", "by something else than a KL term"),
+        ("alpha-dpg", "rl.rewards=format", "reads grades alone and would ignore rl.rewards"),
+        ("alpha-dpg", "rl.dynamic_sampling=true", "learns from groups of equal grades"),
+        ("alpha-dpg", "rl.alpha=1", "rl.alpha is 1"),
+        ("support-floor", "anchor.kl=forward", "has others of its own"),
+        ("support-floor", "rl.seldom=0", "rl.seldom is 0"),
+    ],
+)
+def test_rivals_of_the_anchor_refuse(algo, said, reason):
+    with pytest.raises(ConfigurationError, match=reason):
+        chosen(algo, said)
+
+
+def test_rivals_of_the_anchor_bring_their_own():
+    config = chosen("archer")
+    assert (config.anchor.tokens, config.anchor.rows) == ("certain", "informative")
+    assert config.rl.anchored["beta"] == 0.001  # tiny has one of its own
+    assert chosen("grpo").anchor.tokens == "all"
+    assert chosen("alpha-dpg").anchor.kl == chosen("support-floor").anchor.kl == "none"
+    with pytest.raises(ConfigurationError, match="by something else than a KL term"):
+        load(flags={"rl": {"algo": "alpha-dpg"}, "guide": {"name": "branch"}})
 
 
 def test_rlpr_pays_for_probabilities_and_is_given_up_with_its_algorithm():
@@ -140,9 +169,9 @@ def test_guided_retries_refuse_what_pairs_would_not_read(said):
 @pytest.mark.parametrize(
     ("flags", "sets", "reason"),
     [
-        ({"guide": {"name": "branch"}}, [], "guide 'branch' reshapes the anchor of a policy grad"),
-        ({}, ["anchor.kl=reverse"], "anchor.kl 'reverse' is a term of a policy gradient"),
-        ({}, ["anchor.kl=forward"], "anchor.kl 'forward' is a term of a policy gradient"),
+        ({"guide": {"name": "branch"}}, [], "by something else than a KL term"),
+        ({}, ["anchor.kl=reverse"], "by something else than a KL term"),
+        ({}, ["anchor.kl=forward"], "by something else than a KL term"),
         ({}, ["rl.processes=2"], "trains in one process"),
         ({}, ["rl.hint=Think."], "must hold {question}"),
         ({}, ["rl.hint=Try {question}"], "must hold {hint}"),

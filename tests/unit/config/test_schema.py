@@ -113,7 +113,7 @@ COSMETIC = {
 }  # fmt: skip
 """Every other setting decides a result."""
 WHERE_SET = {
-    "anchor.head_tokens",
+    "anchor.head_tokens", "anchor.tokens", "anchor.uncertain_share",
     "data.rl.fields.any_of", "data.sft.fields.any_of", "evaluation.fields.any_of",
     "grading.judge",
     "grading.unfinished",

@@ -56,7 +56,7 @@ def test_files_have_the_rights_that_the_umask_leaves(made):
 
 def test_every_file_of_a_run_is_named(made):
     run = made(0o022)
-    named = quoted(r"\| file of a run \|.*?Beside the runs")
+    named = quoted("Of a run, `config.json`.*?Beside the runs")
     written = {path.name + "/" * path.is_dir() for path in run.folder.iterdir()}
     assert {name for name in written if not name.startswith(".")} <= named
     assert {f"{path.name}/" for path in (run.model, run.checkpoints)} <= named

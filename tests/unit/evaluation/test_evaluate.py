@@ -19,7 +19,7 @@ from sage_cli.models.policy import Policy
 from sage_cli.progress import Silent
 from sage_cli.reports.provenance import SeedCounts
 from sage_cli.store.locks import writer
-from sage_cli.store.run import Runs, evaluation_figures, name_in
+from sage_cli.store.run import Runs, evaluation_figures, name_in, record_evaluation
 
 
 @pytest.fixture
@@ -82,6 +82,14 @@ def test_every_measurement_of_runs_is_kept(trained, monkeypatch):
     monkeypatch.setattr("sage_cli.evaluation.evaluate.load_benchmarks", lambda *_: [])
     Evaluation(config).measure([policy], Silent())
     assert evaluation_figures(run)["eval/amc23/pass@1"] == 0.25
+
+
+def test_a_named_benchmark_has_a_file_that_any_shell_takes(trained):
+    run, name = trained[0], "arithmetic:held_out=60"
+    record_evaluation(run, name, {"pass@1": 0.5, "problems": 60}, "0" * 16)
+    (file,) = (run.folder / "evaluations").iterdir()
+    assert file.name == "arithmetic-held_out-60.json"
+    assert name_in(evaluation_figures(run), name) == file.stem
 
 
 def test_two_files_of_one_name_are_both_kept_and_told_apart(trained, tmp_path):

@@ -11,7 +11,7 @@ import pytest
 
 from sage_cli.errors import DataError
 from sage_cli.evaluation.imported import gathered, grading_settings
-from sage_cli.evaluation.log_formats import _lighteval_verdicts, detected, read_foreign
+from sage_cli.evaluation.log_formats import FORMATS, _lighteval_verdicts, detected, read_foreign
 from sage_cli.models.policy import NO_GOLD
 
 WRITTEN = Path(__file__).resolve().parents[2] / "data/imported"
@@ -37,7 +37,7 @@ def rows(path: Path, *values: object) -> Path:
 def test_a_file_is_detected_and_its_count_is_its_programs(
     file: str, program: str, samples: int, right: int, settings: dict[str, object]
 ) -> None:
-    found = read_foreign(WRITTEN / file, None, None)
+    found = read_foreign(WRITTEN / file)
     assert (found.program, detected(WRITTEN / file)) == (program, program)
     assert (len(found.samples), sum(bool(one.right) for one in found.samples)) == (samples, right)
     assert found.has_verdicts
@@ -48,7 +48,7 @@ def test_a_file_is_detected_and_its_count_is_its_programs(
 
 def test_lm_evals_count_is_its_results(tmp_path: Path) -> None:
     said = json.loads(RESULTS.read_text())["results"]["toy"]
-    found = read_foreign(LM_EVAL, "lm-eval", "exact_match,none")
+    found = read_foreign(LM_EVAL, "exact_match,none")
     assert sum(bool(one.right) for one in found.samples) == said["exact_match,none"] * 25
     assert found.unknown == ("top_p", "token counts", "truncation")
 
@@ -56,12 +56,12 @@ def test_lm_evals_count_is_its_results(tmp_path: Path) -> None:
 def test_a_file_without_its_results_says_less(tmp_path: Path) -> None:
     alone = tmp_path / LM_EVAL.name
     alone.write_bytes(LM_EVAL.read_bytes())
-    assert {"model", "seed"} <= set(read_foreign(alone, None, None).unknown)
+    assert {"model", "seed"} <= set(read_foreign(alone).unknown)
 
 
 def test_repeats_of_lm_eval_have_no_verdict(tmp_path: Path) -> None:
     row = json.loads(LM_EVAL.read_text().splitlines()[0])
-    found = read_foreign(rows(tmp_path / "s.jsonl", {**row, "resps": [["0", "1"]]}), None, None)
+    found = read_foreign(rows(tmp_path / "s.jsonl", {**row, "resps": [["0", "1"]]}))
     assert [one.right for one in found.samples] == [None, None]
     assert "the repeats have no verdict" in found.notes[0]
 
@@ -70,37 +70,39 @@ def test_a_filter_of_lm_eval_is_a_score(tmp_path: Path) -> None:
     row = json.loads(LM_EVAL.read_text().splitlines()[0])
     other = {**row, "filter": "flexible", "exact_match": 1.0}
     file = rows(tmp_path / "s.jsonl", {**row, "exact_match": 0.0}, other)
-    assert [one.right for one in read_foreign(file, None, None).samples] == [False]
-    assert [one.right for one in read_foreign(file, None, "exact_match,flexible").samples] == [True]
+    assert [one.right for one in read_foreign(file).samples] == [False]
+    assert [one.right for one in read_foreign(file, "exact_match,flexible").samples] == [True]
     with pytest.raises(DataError, match="no score 'acc'"):
-        read_foreign(file, None, "acc")
+        read_foreign(file, "acc")
 
 
-@pytest.mark.parametrize("value", [12.3, -4, float("nan"), float("inf")])
-def test_a_score_beyond_one_is_no_verdict(tmp_path: Path, value: float) -> None:
+@pytest.mark.parametrize("value", [0.37, 12.3, -4, float("nan"), float("inf")])
+def test_a_score_beside_0_and_1_is_no_verdict(tmp_path: Path, value: float) -> None:
     row = json.loads(LM_EVAL.read_text().splitlines()[0])
     row |= {"metrics": ["bleu", "exact_match"], "exact_match": 1.0}
-    file = rows(tmp_path / "s.jsonl", {**row, "bleu": 0.5}, {**row, "doc_id": 9, "bleu": value})
-    found = read_foreign(file, None, None)
+    file = rows(tmp_path / "s.jsonl", {**row, "bleu": 1}, {**row, "doc_id": 9, "bleu": value})
+    found = read_foreign(file)
     assert (found.score, [sample.right for sample in found.samples]) == (
         "exact_match,none", [True, True],
     )  # fmt: skip
     assert found.notes == (f"scores not taken: bleu,none (no verdict: {value})",)
     with pytest.raises(DataError, match=r"bleu,none is .* neither right nor wrong"):
-        read_foreign(file, None, "bleu,none")
+        read_foreign(file, "bleu,none")
     alone = rows(tmp_path / "a.jsonl", {**row, "metrics": ["bleu"], "bleu": value})
-    assert [sample.right for sample in read_foreign(alone, None, None).samples] == [None]
+    assert [sample.right for sample in read_foreign(alone).samples] == [None]
 
 
-@pytest.mark.parametrize(("value", "right"), [(37, None), (-1, False), (0.5, False), (1, True)])
-def test_inspects_scores_are_bounded_too(tmp_path: Path, value: float, right: bool | None) -> None:
+@pytest.mark.parametrize(
+    ("value", "right"), [(37, None), (-1, False), (0.5, None), ("P", False), (1, True)]
+)
+def test_inspects_scores_are_bounded_too(tmp_path: Path, value: object, right: bool | None) -> None:
     said = {"choices": [{"message": {"content": "4"}, "stop_reason": "stop"}]}
     sample = {"id": 1, "epoch": 1, "input": "q", "target": "4", "output": said}
     sample["scores"] = {"mine": {"value": value}}
     log = {"eval": {}, "status": "success", "samples": [sample]}
     path = tmp_path / "log.json"
     path.write_text(json.dumps(log))
-    assert {sample.right for sample in read_foreign(path, "inspect", None).samples} == {right}
+    assert {sample.right for sample in read_foreign(path).samples} == {right}
 
 
 def test_filters_without_names_repeat_no_response(tmp_path: Path) -> None:
@@ -109,23 +111,24 @@ def test_filters_without_names_repeat_no_response(tmp_path: Path) -> None:
     row = {name: value for name, value in row.items() if name not in ("filter", "metrics")}
     other = {**row, "filtered_resps": ["x"]}
     second = {**row, "doc_id": 9, "resps": [["another"]]}
-    found = read_foreign(rows(tmp_path / "s.jsonl", row, second, other), None, None)
+    found = read_foreign(rows(tmp_path / "s.jsonl", row, second, other))
     assert [sample.text for sample in found.samples] == [row["resps"][0][0], "another"]
 
 
 def test_likelihoods_are_no_completions(tmp_path: Path) -> None:
     row = json.loads(LM_EVAL.read_text().splitlines()[0])
-    with pytest.raises(DataError, match="likelihoods"):
-        read_foreign(rows(tmp_path / "s.jsonl", {**row, "resps": [[[-1.5, False]]]}), None, None)
+    file = rows(tmp_path / "s.jsonl", {**row, "resps": [[["-1.5", "False"]], [["-2", "False"]]]})
+    (sample,) = read_foreign(file).samples
+    assert (sample.text, sample.right) == (None, row["exact_match"] == 1)
 
 
 def test_requests_of_lm_eval_may_be_a_list(tmp_path: Path) -> None:
     row = json.loads(LM_EVAL.read_text().splitlines()[0])
     (request,) = row["arguments"].values()
     file = rows(tmp_path / "s.jsonl", {**row, "arguments": [list(request.values())]})
-    (found,) = read_foreign(file, None, None).samples
+    (found,) = read_foreign(file).samples
     assert found.question == request["arg_0"]
-    said = read_foreign(file, None, None).settings
+    said = read_foreign(file).settings
     assert said == {**said, "max_tokens": 1, "temperature": request["arg_1"].get("temperature", 0)}
 
 
@@ -143,7 +146,7 @@ def test_a_row_that_is_damaged_is_named(tmp_path: Path, change: dict[str, object
     first = json.loads(LM_EVAL.read_text().splitlines()[0])
     damaged = rows(tmp_path / "s.jsonl", first, {**first, **change})
     with pytest.raises(DataError, match=r"s\.jsonl, line 2 can't be read") as raised:
-        read_foreign(damaged, None, None)
+        read_foreign(damaged)
     assert raised.value.next_step is not None
     assert " is as " in raised.value.next_step
 
@@ -151,7 +154,7 @@ def test_a_row_that_is_damaged_is_named(tmp_path: Path, change: dict[str, object
 def test_a_sample_without_a_verdict_has_none(tmp_path: Path) -> None:
     row = {"question": "q", "gold": "4", "completion": "a", "correct": None}
     file = rows(tmp_path / "s.jsonl", row)
-    assert [one.right for one in read_foreign(file, None, None).samples] == [None]
+    assert [one.right for one in read_foreign(file).samples] == [None]
 
 
 @pytest.mark.parametrize(
@@ -171,13 +174,15 @@ def test_a_document_of_lighteval_that_is_damaged_is_named(
         "metric": {"em": 1.0},
     }
     with pytest.raises(DataError, match=f"line 2.*{why}"):
-        read_foreign(rows(tmp_path / "s.jsonl", first, {**first, **change}), None, None)
+        read_foreign(rows(tmp_path / "s.jsonl", first, {**first, **change}))
 
 
-@pytest.mark.parametrize("program", ["lm-eval", "lighteval", "jsonl"])
+@pytest.mark.parametrize("program", ["lm-eval", "lighteval"])
 def test_a_file_without_rows_is_an_error(tmp_path: Path, program: str) -> None:
-    with pytest.raises(DataError, match=r"s\.jsonl (is no|holds no)"):
-        read_foreign(rows(tmp_path / "s.jsonl"), program, None)
+    with pytest.raises(DataError, match=r"s\.jsonl is no file of"):
+        FORMATS[program].read(rows(tmp_path / "s.jsonl"), None)
+    with pytest.raises(DataError, match=r"s\.jsonl has the form of no .* begins with nothing"):
+        read_foreign(tmp_path / "s.jsonl")
 
 
 def test_lighteval_tells_samples_apart_where_its_mean_allows_it() -> None:
@@ -195,7 +200,7 @@ def test_rows_of_ones_own(tmp_path: Path) -> None:
         {"question": "q", "gold": 4, "completions": ["a", "b"], "correct": [True, 0], "seed": 5},
         {"question": "r", "gold": "5", "completion": "c", "correct": "false"},
     )
-    found = read_foreign(file, None, None)
+    found = read_foreign(file)
     assert [(one.text, one.right, one.seed) for one in found.samples] == [
         ("a", True, 5), ("b", False, 5), ("c", False, None)
     ]  # fmt: skip
@@ -214,8 +219,9 @@ def test_rows_of_ones_own(tmp_path: Path) -> None:
     ],
 )
 def test_a_row_that_is_none_is_named(tmp_path: Path, row: dict[str, object], why: str) -> None:
-    with pytest.raises(DataError, match=f"line 1.*{why}"):
-        read_foreign(rows(tmp_path / "mine.jsonl", row), "jsonl", None)
+    first = {"question": "p", "completion": "b", "correct": True}
+    with pytest.raises(DataError, match=f"line 2.*{why}"):
+        read_foreign(rows(tmp_path / "mine.jsonl", first, row))
 
 
 @pytest.mark.parametrize(
@@ -230,7 +236,7 @@ def test_contradictions_are_named(tmp_path: Path, second: dict[str, str], why: s
     first = {"problem": "1", "question": "q", "gold": "4", "completion": "a", "correct": True}
     file = rows(tmp_path / "mine.jsonl", first, {**first, **second})
     with pytest.raises(DataError, match=why):
-        gathered(read_foreign(file, None, None), file)
+        gathered(read_foreign(file), file)
 
 
 @pytest.mark.parametrize(("name", "number"), [("tokens", 2**31), ("seed", 2**63)])
@@ -238,31 +244,31 @@ def test_a_number_that_can_not_be_stored_is_named(tmp_path: Path, name: str, num
     row = {"question": "q", "completion": "a", "correct": True}
     file = rows(tmp_path / "mine.jsonl", {**row, name: number})
     with pytest.raises(DataError, match=f"problem q has {name} {number}"):
-        gathered(read_foreign(file, None, None), file)
+        gathered(read_foreign(file), file)
     file = rows(tmp_path / "mine.jsonl", {**row, name: number - 1})
-    assert gathered(read_foreign(file, None, None), file).n == 1
+    assert gathered(read_foreign(file), file).n == 1
 
 
 def test_what_is_right_must_be_said(tmp_path: Path) -> None:
     file = rows(tmp_path / "mine.jsonl", {"question": "q", "completion": "a"})
     with pytest.raises(DataError, match="neither a verdict nor a gold"):
-        gathered(read_foreign(file, None, None), file)
+        gathered(read_foreign(file), file)
 
 
 def test_repeated_problems_are_left_out_and_absent_golds_marked(tmp_path: Path) -> None:
     row = {"problem": 1, "question": "q", "completion": "a", "correct": True}
     file = rows(tmp_path / "mine.jsonl", row, {**row, "problem": 2})
-    whole = gathered(read_foreign(file, None, None), file)
+    whole = gathered(read_foreign(file), file)
     assert (len(whole.problems), whole.left_out) == (1, 1)
     assert [one.gold for one in whole.problems.values()] == [NO_GOLD]
 
 
 def test_where_answers_are_looked_for(tmp_path: Path) -> None:
     row = {"question": "q", "gold": "4", "completion": "It is 4"}
-    plain = read_foreign(rows(tmp_path / "a.jsonl", row), None, None)
+    plain = read_foreign(rows(tmp_path / "a.jsonl", row))
     assert grading_settings(plain) == {"extract": "text", "mode": "math-verify"}
     boxed = {**row, "completion": r"\boxed{4}", "correct": True}
-    found = grading_settings(read_foreign(rows(tmp_path / "b.jsonl", boxed), None, None))
+    found = grading_settings(read_foreign(rows(tmp_path / "b.jsonl", boxed)))
     assert found == {"extract": "tags-then-boxed", "judge": "imported"}
 
 
@@ -275,7 +281,7 @@ def test_a_log_that_would_unpack_to_gigabytes_is_refused(tmp_path: Path) -> None
     struct.pack_into("<I", content, place + 24, 2**31)
     bomb.write_bytes(content)
     with pytest.raises(DataError, match="would unpack to"):
-        read_foreign(bomb, None, None)
+        read_foreign(bomb)
 
 
 def test_a_damaged_or_unfinished_log_is_named(tmp_path: Path) -> None:
@@ -283,15 +289,13 @@ def test_a_damaged_or_unfinished_log_is_named(tmp_path: Path) -> None:
     with zipfile.ZipFile(torn, "w") as archive:
         archive.writestr("_journal/start.json", "{}")
     with pytest.raises(DataError, match="not finished"):
-        read_foreign(torn, None, None)
+        read_foreign(torn)
     file = tmp_path / "log.json"
     file.write_text('{"eval": {}, "status": "success", "samples": [{"id": 1}]}')
     with pytest.raises(DataError, match="json can't be read: KeyError"):
-        read_foreign(file, None, None)
+        read_foreign(file)
 
 
 def test_a_form_that_nobody_knows(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="begins with foo"):
-        read_foreign(rows(tmp_path / "a.jsonl", {"foo": 1}), None, None)
-    with pytest.raises(DataError, match="no form is called 'helm'"):
-        read_foreign(rows(tmp_path / "a.jsonl", {"foo": 1}), "helm", None)
+        read_foreign(rows(tmp_path / "a.jsonl", {"foo": 1}))

@@ -23,6 +23,7 @@ from sage_cli.guides.divergences import (
     log_ratio,
     reward_to_go,
     share_of_beta,
+    uncertain_tokens,
 )
 
 VOCABULARY, STEPS = 3, 3
@@ -195,6 +196,36 @@ GROUP_RIGHT_B = torch.tensor([0.25] * 4 + [1.0] * 4)
 )
 def test_which_rows_are_held(rows: Any, expected: list[int]) -> None:
     assert anchored_rows(rows, RIGHT_B, GROUP_RIGHT_B).int().tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("entropies", "share", "uncertain"),
+    [
+        # the .8 quantile of five values is at place 3.2 of 0 to 4, so between the two greatest
+        ([0.1, 0.5, 0.3, 0.4, 0.2], 0.2, [0, 1, 0, 0, 0]),
+        # of six at place 4, which is a value itself: it is certain
+        ([0.1, 0.5, 0.3, 0.4, 0.2, 0.6], 0.2, [0, 0, 0, 0, 0, 1]),
+        # of sixteen at place 12
+        ([*range(16)], 0.2, [0] * 13 + [1] * 3),
+        # equal values are treated alike, and none of them is above their own quantile
+        ([0.7, 0.7, 0.7], 0.4, [0, 0, 0]),
+        ([0.0, 0.9, 0.9, 0.9], 0.5, [0, 0, 0, 0]),
+        ([0.0, 0.0, 0.0, 0.9], 0.5, [0, 0, 0, 1]),
+        ([0.4], 0.9, [0]),
+        ([], 0.2, []),
+    ],
+)
+def test_which_tokens_are_uncertain(
+    entropies: list[float], share: float, uncertain: list[int]
+) -> None:
+    """Whatever stands behind the completion, which has more entropy than all of it."""
+    length = len(entropies)
+    for padding in (int(not length), 2, 5):
+        entropy_BT = torch.tensor([[*entropies, *[9.0] * padding], [3.0] * (length + padding)])
+        mask_BT = torch.tensor([[1] * length + [0] * padding, [1] * (length + padding)])
+        found_BT = uncertain_tokens(entropy_BT, mask_BT, share)
+        assert found_BT[0].int().tolist() == uncertain + [0] * padding
+        assert not found_BT[1].any()
 
 
 def test_a_group_without_a_right_answer_is_equal_too() -> None:

@@ -12,7 +12,9 @@ from sage_cli.methods.method import Method, OnlineMethod
 from sage_cli.methods.method_contract import MethodContract
 
 ONLINE = [kind for kind in Method.members() if issubclass(kind, OnlineMethod)]
-REFUSING = {"maxrl", "nsr", "pacs", "pass-at-k", "psr", "rlpr", "ucpo", "w-reinforce"}
+REFUSING = {
+    "alpha-dpg", "maxrl", "nsr", "pacs", "pass-at-k", "psr", "rlpr", "ucpo", "w-reinforce",
+}  # fmt: skip
 
 
 def config_of(kind: type[OnlineMethod], *more: str) -> SageConfig:

@@ -12,13 +12,10 @@ from peft import LoraConfig, get_peft_model
 from random_model import ARCHITECTURES, of_architecture
 from transformers import AutoModelForCausalLM, GenerationConfig
 
-from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError, DataError
-from sage_cli.models import planned
 from sage_cli.models.folders import facts_of_folder, require_model
 from sage_cli.models.loading import attach_lora, context_of, load_model, outline
-from sage_cli.models.planned import rl_run, sft_run
-from sage_cli.models.policy import Policy, named_policy
+from sage_cli.models.policy import named_policy
 from sage_cli.models.scratch import character_tokenizer
 from sage_cli.settings.sections.model import LoraSection
 from sage_cli.store.run import Runs
@@ -192,20 +189,3 @@ def test_a_gguf_file_is_told_how_to_become_a_folder(
         with pytest.raises(DataError, match="GGUF") as refusal:
             ask()
         assert f"sage_cli.models.from_gguf {file} FOLDER" in str(refusal.value.next_step)
-
-
-@pytest.mark.parametrize(("name", "named_anew"), [("gemma2", True), ("llama", False)])
-def test_runs_with_capped_attention_have_names_of_their_own(
-    name: str, named_anew: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    folder = saved(name, tmp_path / "m")
-    sets = [f"model.path={folder}", "model.kind=pretrained", "sft.enabled=true"]
-    config, runs = load(sets=sets).config, Runs(tmp_path)
-
-    def ids() -> list[str]:
-        base = sft_run(config, runs)
-        return [base.id, rl_run(config, Policy.of_run(base), runs, 1).id]
-
-    now = ids()
-    monkeypatch.setattr(planned, "attention_cap", lambda *_: {})
-    assert [a != b for a, b in zip(ids(), now, strict=True)] == [named_anew] * 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -88,7 +89,7 @@ def test_another_prompt_is_named_and_can_be_asked_for(run, runs):
     other = ["prompt.answer_open=<S>", "prompt.format=paper"]
     said = refusal(policy, config(*other))
     trained = run.manifest["template"]
-    now = PromptTemplate.from_section(config(*other).prompt, policy.tokenizer()).hash
+    now = PromptTemplate.from_section(config(*other).prompt, policy.tokenizer).hash
     assert f"{run.id} was trained with prompt template {trained}, and this training" in said
     assert f"{now} (prompt.format, prompt.answer_open differs)" in said
     start(policy, config(*other, "rl.allow_template_mismatch=true"))
@@ -303,3 +304,14 @@ def test_a_comparison_says_whether_it_is_with_the_own_control(
     assert note.format("", guided.label, "rl-dapo-22222222") in sentence
     if compared != "initial policy":  # without a guide there is nothing to say
         assert own_control_note([opposite], [guided], Runs(tmp_path)) == []
+
+
+@pytest.mark.parametrize(("step", "is_control"), [(2, True), (3, False), (None, False)])
+def test_a_checkpoints_own_control_is_the_same_step_without_the_guide(
+    tmp_path: Path, step: int | None, is_control: bool
+) -> None:
+    parent = start_one_method(tmp_path, "a")
+    guided = replace(trained(tmp_path, "1", parent, **GUIDED), checkpoint=2)
+    plain = replace(trained(tmp_path, "2", parent, **PLAIN), checkpoint=step)
+    (sentence,) = own_control_note([guided], [plain], Runs(tmp_path))
+    assert ("is rl-dapo-11111111@2's own control" in sentence) == is_control

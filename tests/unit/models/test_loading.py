@@ -146,6 +146,20 @@ def test_a_fingerprint_is_the_content(folder, adapter, copy):
     assert len(seen) == 4
 
 
+@pytest.mark.parametrize("from_disk", [False, True])
+def test_an_adapters_targets_are_written_in_one_order(folder, adapter, tmp_path, from_disk):
+    """PEFT writes a set, in the order of the process's own hashes."""
+    model = load_model(adapter) if from_disk else attach_lora(load_model(folder), LORA)
+    model.save_pretrained(tmp_path)
+    settings = json.loads((tmp_path / "adapter_config.json").read_text())
+    assert settings["target_modules"] == sorted(LORA.targets)
+
+
+def test_a_tokenizer_is_loaded_once(folder):
+    policy = Policy(str(folder))
+    assert policy.tokenizer is policy.tokenizer
+
+
 def test_an_adapter_finds_its_base_from_anywhere_and_after_a_move(folder, tmp_path, monkeypatch):
     """A run's base is named relative to the folder where the command was typed."""
     monkeypatch.chdir(tmp_path)

@@ -100,24 +100,6 @@ def test_every_setting_of_a_training_names_its_run(runs, setting):
     assert policy_id(runs, setting) != policy_id(runs)
 
 
-@pytest.mark.parametrize(
-    ("sets", "anew"),
-    [
-        (["anchor.reset_every=3", "rl.iterations=2"], True),
-        (["anchor.reset_every=4", "rl.iterations=2"], False),
-        (["anchor.reset_every=3"], False),
-        (["rl.iterations=2"], False),
-    ],
-)
-def test_a_reset_within_a_batch_names_its_run_anew_and_no_other_does(runs, monkeypatch, sets, anew):
-    """It came at once before, with the optimiser's moments alone."""
-    asked = []
-    identity_of = lambda _, settings: asked.append(settings) or "0" * 64  # noqa: E731
-    monkeypatch.setattr("sage_cli.models.planned.identity_of", identity_of)
-    rl_run(load(["tiny"], sets=sets).config, Policy("somewhere"), runs, 1)
-    assert ("reset" in asked[-1]) == anew
-
-
 def test_processes_draw_rollouts_of_their_own(runs):
     assert policy_id(runs, processes=2) != policy_id(runs, processes=1)
 
@@ -358,7 +340,7 @@ def test_an_adapter_on_a_model_of_the_hub_is_read_at_the_runs_revision(hub, tmp_
     def save(folder):
         base = Policy("some/model", section=config.model)
         attach_lora(base.model(), config.model.lora).save_pretrained(folder)
-        base.tokenizer().save_pretrained(folder)
+        base.tokenizer.save_pretrained(folder)
         settings = json.loads((folder / "adapter_config.json").read_text())
         assert settings["base_model_name_or_path"] == "some/model"
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sage_cli.config.layers import leaves
 from sage_cli.store.run import Run, Runs
 from sage_cli.store.run_facts import (
     Entry,
@@ -156,8 +158,39 @@ def test_what_is_whole_is_read_once(tmp_path, monkeypatch):
     run = Run(tmp_path / "rl-dapo-01234567")
     with run.recording({"rl": {"steps": 1}}, kind="rl", parent=None, seed=1):
         run.metrics.append({"step": 1})
-    names, read = [], Run._read
-    monkeypatch.setattr(Run, "_read", lambda self, name: names.append(name) or read(self, name))
+    names, read = [], Path.read_bytes
+    monkeypatch.setattr(Path, "read_bytes", lambda path: names.append(path.name) or read(path))
     assert RunFacts.listed(run).settings == {"rl.steps": 1}
     # the records are compared with the manifest's hash if they are read whole
-    assert sorted(names) == ["config.json", "manifest.json", "manifest.json"]
+    assert sorted(names) == ["config.json", "manifest.json", "manifest.json", "metrics.jsonl"]
+
+
+CONFIG = {"rl": {"a": {"b": [1, {"c": ',\n  "x": 1'}]}, "d": None}, "guide": {}, "methods": {}}
+
+
+@pytest.mark.parametrize(
+    ("edit", "whole"),
+    [
+        (str, True),  # as sage writes it
+        (lambda text: json.dumps(json.loads(text)), True),
+        (lambda text: json.dumps(json.loads(text), indent=1), True),
+        (lambda text: text.replace("\n", "\n\n"), True),
+        (str.rstrip, True),
+        (lambda text: text[: text.index(',\n  "guide"')], False),  # after a whole section
+        (lambda text: text[: text.index('  "guide"')], False),
+        (lambda text: text.replace('"d"', '"d'), False),
+        (lambda text: text.replace(',\n  "guide": {}', ',\n  "guide": {},'), False),
+        (lambda text: text.replace('{\n  "rl"', '{\n  ,\n  "rl"'), False),
+        (lambda text: text.replace("null", "null}, {"), False),
+        (lambda _: "[]", False),
+    ],
+)
+def test_sections_are_those_of_the_whole_json(tmp_path, edit, whole):
+    run = Run(tmp_path / "rl-dapo-01234567")
+    with run.recording(CONFIG, kind="rl", parent=None, seed=1):
+        pass
+    path = run.folder / "config.json"
+    path.write_text(edit(path.read_text()))
+    listed = RunFacts.listed(run)
+    assert listed.settings == (dict(leaves(CONFIG)) if whole else {})
+    assert (listed.about["status"] == "torn") is not whole

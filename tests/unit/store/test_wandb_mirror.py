@@ -176,7 +176,7 @@ def test_whatever_wandb_does_training_goes_on(run, monkeypatch, caplog, broken):
 
 def test_a_run_that_was_given_up_is_not_handed_to_the_next(run, monkeypatch, tmp_path):
     with monkeypatch.context() as patch:
-        patch.setattr("sage_cli.store.wandb_mirror.WandbMirror.close", lambda _: None)
+        patch.setattr("sage_cli.store.mirrors.WandbMirror.close", lambda _: None)
         train(run, (1,), OFFLINE)  # W&B's run stays open
     other = type(run)(tmp_path / "other")
     with other.recording({"tracking": {"project": "sage", "group": None}}, kind="rl"):

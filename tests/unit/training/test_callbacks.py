@@ -162,6 +162,7 @@ def parts(values: list[float | None], **changed: Any) -> list[str]:
         ([0.0] * 8 + [0.25] * 2, None, {}),
         ([0.0, 0.0, 0.25], None, {"of": 3}),
         ([0.0], None, {"of": 1}),
+        ([0.5] * 5, None, {"of": 5, "sampled/completions": 0}),  # updates of an older batch
         ([0.25 * (step % 3) for step in range(10)] + [1.0] * 30, None, {}),  # it has been learned
     ],
 )

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from itertools import product
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -58,16 +59,28 @@ HELD = {
 """The rows of that batch that each value of `anchor.rows` leaves to the KL term."""
 
 
+def held_of(rows: str, tokens: str, entropy_BT: Tensor) -> Tensor:
+    """The tokens of that batch that `anchor.rows` and `anchor.tokens` leave to the KL term."""
+    held_BT = torch.tensor(HELD[rows])[:, None].repeat(1, TOKENS)
+    for b, length in enumerate((6, 3, 1, 5)):
+        threshold = np.quantile(entropy_BT[b, :length].double().numpy(), 0.7)
+        above_T = entropy_BT[b].double() > threshold
+        if tokens != "all":
+            held_BT[b] *= above_T if tokens == "uncertain" else ~above_T
+    return held_BT
+
+
 def plain_loss(
     loss: str,
     estimator: str,
     batch: dict[str, Any],
     logps_BT: Tensor,
     log_q_BT: Tensor,
-    rows_held: str = "all",
+    held_BT: Tensor | None = None,
 ) -> Tensor:
     """The formulas, one completion and one token at a time."""
     old_BT = batch.get("old_per_token_logps", logps_BT.detach())
+    held_BT = torch.ones(ROWS, TOKENS) if held_BT is None else held_BT
     lengths = batch["completion_mask"].sum(dim=1).tolist()
     rows = []
     for b, length in enumerate(lengths):
@@ -81,10 +94,11 @@ def plain_loss(
                 to_go = (
                     logps_BT[b, later] - log_q_BT[b, later] - batch["ref_per_token_logps"][b, later]
                 )
-                advantage = advantage - BETA * HELD[rows_held][b] * to_go.detach().sum()
+                to_go = held_BT[b, later] * to_go.detach()
+                advantage = advantage - BETA * to_go.sum()
             clipped = torch.clamp(ratio, 1 - LOW, 1 + HIGH)
             term = -torch.minimum(ratio * advantage, clipped * advantage)
-            k3 = HELD[rows_held][b] * (torch.exp(d) - d - 1)
+            k3 = held_BT[b, t] * (torch.exp(d) - d - 1)
             if estimator == "k3":
                 term = term + BETA * k3
             elif estimator == "k3-corrected":
@@ -110,6 +124,7 @@ def trainer_for(bench: Any, configure: Any) -> Callable[..., Any]:
         schedule: str = "constant",
         beta: float = BETA,
         rows: str = "all",
+        tokens: str = "all",
         **rl: Any,
     ) -> Any:
         config = configure(
@@ -121,6 +136,8 @@ def trainer_for(bench: Any, configure: Any) -> Callable[..., Any]:
                 "kl": kl,
                 "schedule": schedule,
                 "rows": rows,
+                "tokens": tokens,
+                **({} if tokens == "all" else {"uncertain_share": 0.3}),
             },
         )
         trainer = bench.trainer(config)
@@ -168,13 +185,19 @@ def test_loss_and_gradient_equal_the_formulas(
         assert (gradients[first] - gradients[second]).abs().max() > 1e-4
 
 
-@pytest.mark.parametrize("rows", ["informative", "wrong", "right"])
+@pytest.mark.parametrize(
+    ("rows", "tokens"),
+    [
+        ("informative", "all"), ("wrong", "all"), ("right", "all"),
+        ("all", "certain"), ("all", "uncertain"), ("informative", "certain"),
+    ],
+)  # fmt: skip
 @pytest.mark.parametrize("estimator", ["k3", "k3-corrected", "reward"])
 @pytest.mark.parametrize("loss", ["grpo", "bnpo", "dapo", "dr_grpo"])
-def test_rows_that_are_left_out_have_no_divergence_and_the_others_all_of_theirs(
-    trainer_for: Any, monkeypatch: pytest.MonkeyPatch, loss: str, estimator: str, rows: str
+def test_tokens_that_are_left_out_have_no_divergence_and_the_others_all_of_theirs(
+    trainer_for: Any, monkeypatch: Any, loss: str, estimator: str, rows: str, tokens: str
 ):
-    trainer = trainer_for(loss, estimator, rows=rows)
+    trainer = trainer_for(loss, estimator, rows=rows, tokens=tokens)
     for guide, off_policy in product(GUIDES[:2], [False, True]):
         trainer.guide = guide
         batch, logps_BT, entropy_BT = batch_of(off_policy)
@@ -182,7 +205,8 @@ def test_rows_that_are_left_out_have_no_divergence_and_the_others_all_of_theirs(
             logps_BT.detach(), entropy_BT, batch["completion_mask"], batch["row_ids_B"]
         )
         log_q_BT = guide.log_q(signals, STEP)
-        expected = plain_loss(loss, estimator, batch, logps_BT, log_q_BT, rows)
+        held_BT = held_of(rows, tokens, entropy_BT)
+        expected = plain_loss(loss, estimator, batch, logps_BT, log_q_BT, held_BT)
         (expected_gradient,) = torch.autograd.grad(expected, logps_BT)
         answer = answering(logps_BT, entropy_BT)
         monkeypatch.setattr(GRPOTrainer, "_get_per_token_logps_and_entropies", answer)
@@ -190,6 +214,35 @@ def test_rows_that_are_left_out_have_no_divergence_and_the_others_all_of_theirs(
         (found_gradient,) = torch.autograd.grad(found, logps_BT)
         torch.testing.assert_close(found_gradient, expected_gradient, atol=1e-6, rtol=0)
         torch.testing.assert_close(found, expected, atol=1e-6, rtol=0)
+
+
+def test_archer_has_two_clip_ranges_and_holds_certain_tokens(trainer_for: Any, monkeypatch: Any):
+    trainer = trainer_for(
+        "dapo", rows="informative", tokens="certain", algo="archer", iterations=2,
+        steps_per_generation=1, epsilon_low=0.4, epsilon_high=0.4, epsilon_certain=0.1,
+    )  # fmt: skip
+    batch, logps_BT, entropy_BT = batch_of(off_policy=True)
+    monkeypatch.setattr(
+        GRPOTrainer, "_get_per_token_logps_and_entropies", answering(logps_BT, entropy_BT)
+    )
+    (found_BT,) = torch.autograd.grad(trainer._compute_loss(trainer.model, batch), logps_BT)
+    now_BT = logps_BT.detach().double().requires_grad_()
+    uncertain_BT = held_of("all", "uncertain", entropy_BT).bool()
+    narrow, total, past = 0.1, torch.tensor(0.0, dtype=torch.float64), []
+    for b, length in enumerate((6, 3, 1, 5)):
+        for t in range(length):
+            end = 0.4 if uncertain_BT[b, t] else narrow
+            ratio = torch.exp(now_BT[b, t] - batch["old_per_token_logps"][b, t].double())
+            advantage = batch["advantages"][b].double()
+            within = ratio.clamp(1 - end, 1 + end)
+            total = total - torch.minimum(ratio * advantage, within * advantage)
+            past.append((bool(uncertain_BT[b, t]), bool(within * advantage < ratio * advantage)))
+            if b in (0, 1) and not uncertain_BT[b, t]:
+                d = batch["ref_per_token_logps"][b, t].double() - now_BT[b, t]
+                total = total + BETA * (torch.exp(d) - d - 1)
+    (expected_BT,) = torch.autograd.grad(total / batch["num_items_in_batch"], now_BT)
+    torch.testing.assert_close(found_BT.double(), expected_BT, atol=1e-6, rtol=1e-5)
+    assert {(False, True), (False, False), (True, False)} <= set(past)
 
 
 @pytest.mark.parametrize("loss", ["grpo", "bnpo", "dapo", "dr_grpo"])

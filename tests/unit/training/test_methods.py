@@ -119,6 +119,12 @@ def token_advantages(name: str, rows: list[Row], clip: tuple[float, float]) -> l
         for b, t in tokens:
             share = (omega[b, t] - least) / (greatest - least) if greatest > least else 0.5
             found[b][t] *= 1.2 - 0.4 * share
+    if name == "archer":
+        for b, t in tokens:
+            certain = at("entropy", b, t) <= np.quantile(rows[b]["entropy"], 0.8)
+            if certain and clipped(rows[b], t, (0.005, 0.005)):
+                found[b][t] = 0.0
+                rows[b]["narrow"] = True
     if name in ("clip-cov", "kl-cov"):
         means = [
             np.mean([rows[b]["advantage"] for b, _ in tokens]),
@@ -158,6 +164,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "entropy-shaped": {},
     "steer": {},
     "kl-cov": {"share": 0.1},
+    "archer": {"epsilon_certain": 0.005},
     "clip-cov": {"share": 0.1, "covariance_low": 0.3},
     **{name: {} for name in (*BY_GROUP, *BY_LIKELIHOOD) if name not in ("pass-at-k", "pkpo")},
 }
@@ -230,6 +237,7 @@ def test_loss_and_gradient_of_every_micro_batch_and_update(
             for b, t in drawn:
                 advantages[b][t] = 0.0
             seen["drawn"] = seen.get("drawn", 0) + len(drawn)
+        seen["narrow"] = seen.get("narrow", False) or any("narrow" in row for row in rows)
         expected, slopes_BT = 0.0, torch.zeros_like(gradient_BT)
         for b, row in enumerate(rows):
             for t, advantage in enumerate(advantages[b]):
@@ -262,6 +270,7 @@ def test_loss_and_gradient_of_every_micro_batch_and_update(
     assert seen["updates"] == 2 * 4  # micro-batches, updates
     assert seen["moved"] > 0.01  # in the second update of a generation the ratio isn't 1
     assert name != "clip-cov" or seen["drawn"] > 0
+    assert name != "archer" or seen["narrow"]
 
 
 def test_mara_reads_the_reference_and_the_anchors_weight(bench: Any, configure: Any):

@@ -16,6 +16,7 @@ from sage_cli.store.metrics import MetricsFile
 ELSEWHERE = {
     "annealed-kl", "grpo", "bnpo", "dapo", "dr-grpo",
     "pacs", "rlpr", "dars", "dph-rl", "guided-dpo",
+    "alpha-dpg", "support-floor",
 }  # fmt: skip
 """Methods of rollouts, rewards and losses, which have tests of their own, and plain ones."""
 

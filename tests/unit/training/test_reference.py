@@ -171,6 +171,9 @@ def test_a_checkpoint_that_lost_its_reference_is_refused(bench: Any, configure: 
         ({"ema": 0.9, "reference": "base"}, "another model than the policy: it can't follow it"),
         ({"ema": 0.9, "kl": "none"}, "there is no reverse KL to the policy's own completions"),
         ({"rows": "wrong", "kl": "forward"}, "anchor.rows is wrong, and there is no reverse KL"),
+        ({"tokens": "certain", "kl": "forward"}, "anchor.tokens is certain, and there is no"),
+        ({"tokens": "uncertain", "kl": "none"}, "anchor.tokens is uncertain, and there is no"),
+        ({"tokens": "certain", "beta": 0}, "anchor.kl is 'reverse', anchor.beta 0"),
         ({"reset_every": 2, "beta": 0}, "anchor.kl is 'reverse', anchor.beta 0"),
     ],
 )
@@ -183,6 +186,8 @@ def test_what_can_not_be_is_refused_with_the_way_out(configure: Any, anchor: Any
 def test_how_often_without_an_average_is_refused(configure: Any):
     with pytest.raises(ValueError, match=r"anchor\.ema is not set"):
         configure(anchor={"ema_every": 3})
+    with pytest.raises(ValueError, match=r"anchor\.tokens=certain"):
+        configure(anchor={"uncertain_share": 0.3})
 
 
 def shifted(base: Path, folder: Path, factor: float) -> Path:

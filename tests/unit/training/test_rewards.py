@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError, TrainingError
+from sage_cli.grading import Grade
+from sage_cli.grading.grader import Grader
 from sage_cli.problems.problem import Problem
 from sage_cli.settings.own_code import OwnFunction
+from sage_cli.settings.sections.training import Reward
+from sage_cli.training import rewards
 from sage_cli.training.rewards import (
     CalledReward,
+    Plurality,
+    built_in,
+    coin,
     has_form,
     length_left,
     problem_columns,
@@ -153,3 +164,101 @@ def test_the_form_of_a_box():
 def test_brevity_by_hand():
     """1 - 3/12 = 3/4; nothing left at the limit."""
     assert (length_left(3, 12), length_left(12, 12), length_left(0, 12)) == (0.75, 0.0, 1.0)
+
+
+def test_a_coin_is_a_hash_of_seed_step_problem_and_row():
+    digest = hashlib.sha256(b'[7, 3, "p", 2]').hexdigest()
+    assert coin(7, 3, "p", 2) == (int(digest[:16], 16) >> 11) / 2**53
+    thrown = [coin(seed, step, problem, row) for seed in (0, 1) for step in range(10)
+              for problem in ("p", "q", "r") for row in range(100)]  # fmt: skip
+    assert len(set(thrown)) == len(thrown)
+    assert all(0 <= number < 1 for number in thrown)
+    # 6,000 uniform numbers: a mean within four deviations of .0037
+    assert sum(thrown) / len(thrown) == pytest.approx(0.5, abs=0.015)
+
+
+def in_processes(monkeypatch: pytest.MonkeyPatch, reward: Any, count: int, **columns: Any) -> Any:
+    """What a reward says of a batch that so many processes share."""
+    size = len(columns["completions"]) // count
+    whole = list(zip(columns["row"], columns["gold"], columns["completions"], strict=True))
+    monkeypatch.setattr("accelerate.utils.gather_object", lambda _: whole)
+    said: list[float] = []
+    for process in range(count):
+        monkeypatch.setattr(rewards, "_first_row", lambda rows, number=process: number * rows)
+        rows = slice(process * size, (process + 1) * size)
+        said += reward(
+            trainer_state=SimpleNamespace(global_step=columns.get("step", 0)),
+            **{name: value[rows] for name, value in columns.items() if name != "step"},
+        )
+    return said
+
+
+def test_a_coin_is_the_same_in_any_number_of_processes(monkeypatch: pytest.MonkeyPatch):
+    random = built_in(Reward(name="random", p=0.3), load().config)
+    batch = {"problem_id": ["p"] * 20 + ["q"] * 20, "completions": [""] * 40,
+             "row": [0] * 40, "gold": [""] * 40}  # fmt: skip
+    said = in_processes(monkeypatch, random, 1, **batch)
+    assert all(in_processes(monkeypatch, random, n, **batch) == said for n in (2, 4, 8))
+    assert 4 <= sum(said) <= 20
+    assert in_processes(monkeypatch, random, 1, **batch, step=1) != said
+
+
+@pytest.fixture(scope="module")
+def grader() -> Iterator[Grader]:
+    with Grader(workers=1) as grader:
+        yield grader
+
+
+@pytest.mark.parametrize(
+    ("answers", "paid"),
+    [
+        (["3", "4", "3", "5"], [1, 0, 1, 0]),
+        # equivalent answers are one, whoever came first
+        (["4", r"\frac{1}{2}", "4", "0.5", "1/2"], [0, 1, 0, 1, 1]),
+        (["x+1", "1+x", "2"], [1, 1, 0]),
+        # ties are all paid
+        (["3", "4", "4", "3", "5"], [1, 1, 1, 1, 0]),
+        (["1", "2", "3"], [1, 1, 1]),
+        # what has no answer, or none that can be read, counts nowhere
+        ([None, None, "3", None], [0, 0, 1, 0]),
+        ([" ", "", "3", " "], [0, 0, 1, 0]),
+        ([None, None], [0, 0]),
+    ],
+)
+def test_the_most_frequent_answer_is_paid_whatever_is_right(
+    grader: Grader, monkeypatch: pytest.MonkeyPatch, answers: list[str | None], paid: list[int]
+):
+    def grade(golds: Any, completions: Any) -> list[Grade]:
+        return grader.grade_many(list(zip(golds, completions, strict=True)))
+
+    texts = ["so" if a is None else f"so <SOLUTION>{a}</SOLUTION>" for a in answers]
+    other = [f"<SOLUTION>{row % 2}</SOLUTION>" for row in range(len(texts))]
+    columns = {
+        "completions": texts + other, "gold": ["5"] * 2 * len(texts),
+        "row": [4] * len(texts) + [9] * len(texts),
+    }  # fmt: skip
+    said = in_processes(monkeypatch, Plurality(grade), 1, **columns)
+    assert said[: len(texts)] == paid
+    assert all(in_processes(monkeypatch, Plurality(grade), n, **columns) == said
+               for n in (2, len(texts)))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("sets", "reason"),
+    [
+        (["rl.rewards=[{name: format, p: 0.2}]"], "p 0.2 is of the reward 'random' alone"),
+        (["rl.rewards=[{name: random, p: 1}]"], "p is 1"),
+        (["rl.rewards=plurality", "grading.extract=text", "grading.mode=math-verify"],
+         "'plurality' counts answers"),
+        (["rl.rewards=random", "rl.dynamic_sampling=true"], "rl.rewards doesn't pay the grade"),
+    ],
+)  # fmt: skip
+def test_what_a_null_reward_can_not_be_is_named(sets: list[str], reason: str):
+    with pytest.raises(ConfigurationError, match=reason):
+        load(sets=sets)
+
+
+def test_the_coins_p_is_part_of_a_run():
+    said = [load(sets=[f"rl.rewards=[{{name: random, p: {p}}}]"]).config.rl for p in (0.3, 0.5)]
+    assert said[0].determinants()["rewards"] != said[1].determinants()["rewards"]
+    assert said[0].describe()["reward"] == "random (p 0.3)"

@@ -362,10 +362,12 @@ def test_what_all_methods_of_a_suite_are_told_reaches_those_that_read_it(
     Path("mine.yaml").write_text(
         "title: mine\nmethods: {plain: dapo, kl: grpo}\nsettings: {anchor.beta: 0.1}\nseeds: 1\n"
     )
-    plain, kl = replicates("mine.yaml", "tiny", sets=("anchor.estimator=reward",))
-    assert not [text for text in plain.words.sets if text.startswith("anchor.")]
+    plain, kl = replicates(
+        "mine.yaml", "tiny", sets=("anchor.estimator=reward", "executor.workers=1")
+    )
+    assert not [text for text in plain.words.sets if text.startswith(("anchor.", "executor."))]
     assert {"anchor.beta=0.1", "anchor.estimator=reward"} <= {*kl.words.sets}
-    refuse_unread(load(plain.words.presets, {"rl": {"algo": "dapo"}}, plain.words.sets))
+    refuse_unread(load(plain.words.presets, {"rl": {"algo": "dapo"}}, plain.words.sets), "rl")
 
 
 STRONG = "{of: grpo/none/reverse, settings: {anchor.beta: 0.4}}"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sage_cli.errors import DataError
-from sage_cli.metrics import read_counts
+from sage_cli.evaluation.counted_files import read_counts
 
 EXPECTED = {"a": (3, 2), "7": (1, 0)}
 
@@ -47,7 +47,7 @@ def test_reads_samples_and_counts(name: str, text: str, tmp_path: Path) -> None:
         ("x.csv", "problem,n,c\na,3,4\n", "line 2: problem 'a': c = 4 is more than n = 3"),
         ("x.csv", "problem,n,c\na,0,0\n", "line 2: problem 'a' has no samples"),
         ("x.csv", "problem,n,c\na,3,-1\n", "line 2: c is '-1'"),
-        ("x.csv", "problem,n,c\na,3\n", "line 2: neither 'correct' nor 'c'"),
+        ("x.csv", "problem,n,c\na,3\n", "line 2, has 2 values, and the first line names 3"),
         ("x.csv", "problem,n,c\na,3,1\na,3,1\n", "line 3: problem 'a' was counted before"),
         ("x.csv", "problem,n,c\n,3,1\n", "line 2: no 'problem'"),
         (
@@ -60,15 +60,15 @@ def test_reads_samples_and_counts(name: str, text: str, tmp_path: Path) -> None:
             '{"problem": "a", "n": 3, "c": 2}\n{"problem": "a", "correct": 1}\n',
             "line 2: problem 'a' was counted before",
         ),
-        ("x.jsonl", '{"problem": "a", "correct": 1}\n{"problem"\n', "line 2: '{\"problem\"'"),
+        ("x.jsonl", '{"problem": "a", "correct": 1}\n{"problem"\n', "line 2, isn't JSON"),
         ("x.jsonl", '{"problem": "a", "correct": []}\n', "line 1: 'correct' is an empty list"),
-        ("x.json", '[{"problem": "a", "correct": 1}, [1]]', "row 2: \\[1\\] is not an object"),
+        ("x.json", '[{"problem": "a", "correct": 1}, [1]]', "row 2, is a JSON list, not an object"),
         ("x.json", '[{"problem": "a", "n": 2.5, "c": 1}]', "row 1: n is 2.5"),
         ("x.json", '[{"problem": "a", "correct": null}]', "row 1: correct is None"),
-        ("x.json", '{"a": 1}', "neither a list"),
-        ("x.json", "[", "is not JSON"),
+        ("x.json", '{"a": 1}', "row 1: no 'problem'"),
+        ("x.json", "[", "isn't JSON"),
         ("x.json", "[]", "holds no rows"),
-        ("x.txt", "a", "not one of .json, .jsonl, .csv"),
+        ("x.txt", "a", "neither JSONL, JSON, CSV nor Parquet"),
     ],
 )
 def test_malformed_rows_are_named(name: str, text: str, said: str, tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_a_missing_or_binary_file(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="there is no file"):
         read_counts(tmp_path / "none.csv")
     (tmp_path / "x.csv").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(DataError, match="not UTF-8"):
+    with pytest.raises(DataError, match="isn't UTF-8"):
         read_counts(tmp_path / "x.csv")
 
 

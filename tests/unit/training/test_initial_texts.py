@@ -1,9 +1,10 @@
-"""DPH-RL through the trainer, against code of its own in double precision."""
+"""Methods that read the initial policy, in the trainer, against plain code in double precision."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor
 from toy_policy import PROMPTS, StepsSeen
 
+from sage_cli.methods.alpha_dpg import pseudo_rewards
 from sage_cli.methods.dph_rl import HeldProblems
 from sage_cli.models.loading import load_model
 from sage_cli.store.sample_parts import Completion, token_ids
@@ -89,6 +91,28 @@ def plain_loss(
     return sum(terms) / len(terms), found
 
 
+def watched(bench: Any, config: Any, samples: Any) -> tuple[list[Any], list[dict[str, Any]]]:
+    """Policy, gradients, rows and grades before each step of a training, and its records."""
+    trainer = bench.trainer(config, reference_completions=samples)
+    seen = StepsSeen(
+        trainer, bench.base, lambda: (rows_of(trainer), trainer.rewards_BF[:, 0].tolist())
+    ).steps
+    records: list[dict[str, Any]] = []
+    trainer.writer.on_step = lambda record: records.append(dict(record))
+    trainer.train()
+    return seen, records
+
+
+def agree(model: Any, gradients: Any, record: dict[str, Any], loss: Tensor) -> bool:
+    """Compare a step with the formulas' loss; True if the step teaches."""
+    loss.backward()
+    assert record["loss"] == pytest.approx(loss.item(), abs=1e-5, rel=1e-5)
+    for name, parameter in model.named_parameters():
+        off, of_all = (gradients[name] - parameter.grad).norm(), parameter.grad.norm()
+        assert off <= 1e-5 * of_all + 1e-7, name  # a step may have no group that teaches
+    return model.lm_head.weight.grad.norm().item() > 0.01
+
+
 @pytest.mark.parametrize(
     ("kind", "weight"), [("forward", 0.7), ("js", 0.7), ("alpha", 0.7), ("js", None), ("js", 0.0)]
 )
@@ -98,25 +122,14 @@ def test_every_step_has_the_loss_and_gradient_of_the_formulas(
     own = {"divergence": kind, "weight": weight, "log_ratio_limit": LIMIT}
     rl = settings(**own, **({"alpha": 0.3} if kind == "alpha" else {}))
     config = configure(rl=rl, anchor={"kl": "none"})
-    trainer = bench.trainer(config, reference_completions=initial_samples())
-    seen = StepsSeen(
-        trainer, bench.base, lambda: (rows_of(trainer), trainer.rewards_BF[:, 0].tolist())
-    ).steps
-    records: list[dict[str, Any]] = []
-    trainer.writer.on_step = lambda record: records.append(dict(record))
-    trainer.train()
+    seen, records = watched(bench, config, initial_samples())
     stored = token_ids(bench.tokenizer, initial_samples()["2x2"][1], None)
     start, of = load_model(bench.base).double(), (kind, 0.125 if weight is None else weight)
     held, taught, pulls = 0, 0, []
     for (model, gradients, rows, reward), record in zip(seen, records, strict=True):
         model.zero_grad()
         loss, divergences = plain_loss(model, start, stored, rows, reward, of)
-        loss.backward()
-        assert record["loss"] == pytest.approx(loss.item(), abs=1e-5, rel=1e-5)
-        for name, parameter in model.named_parameters():
-            off, of_all = (gradients[name] - parameter.grad).norm(), parameter.grad.norm()
-            assert off <= 1e-5 * of_all + 1e-7, name  # a step may have no group that teaches
-        taught += model.lm_head.weight.grad.norm().item() > 0.01
+        taught += agree(model, gradients, record, loss)
         assert record["groups/held"] == len(divergences)
         held += len(divergences)
         if weight == 0 or not divergences:
@@ -133,7 +146,7 @@ def test_every_step_has_the_loss_and_gradient_of_the_formulas(
 def test_without_weight_no_stored_completion_goes_through_the_model_again(
     bench: Any, configure: Any, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(HeldProblems, "_divergences", None)  # can't be called
+    monkeypatch.setattr(HeldProblems, "values", None)  # can't be called
     config = configure(rl=settings(weight=0.0), anchor={"kl": "none"})
     records = bench.run(config, reference=None, reference_completions=initial_samples())
     assert sum(record["groups/held"] for record in records) > 0
@@ -188,3 +201,102 @@ def test_updates_of_one_generation_and_a_guide_beside_it(bench: Any, configure: 
     )
     assert all(math.isfinite(record["loss"]) for record in records)
     assert all("kl/shaped" in record for record in records)
+
+
+SELDOM = {
+    problem.id: [
+        Completion(problem.id, i, 0, text, 3, "stop")
+        for i, text in enumerate(
+            # distinct right ones at 2 and 5, a quarter of eight; all right; none
+            [("7", "9", "4", "7", "5", "2+2", "3", "1"), ("2", "4") * 4, ("7",) * 8][row % 3]
+        )
+    ]
+    for row, (_, problem) in enumerate(PROMPTS)
+}
+MARGIN = 0.01
+
+
+def policy_term(now: Any, rows: Any, advantages: list[float], *, tokens: int | None = None) -> Any:
+    """Minus advantage times ratio, a mean over each row's tokens (or over so many), and rows."""
+    each = [log_chances(now, prompt, completion) for *_, prompt, completion in rows]
+    ratios = [(row - row.detach()).exp().sum() / (tokens or len(row)) for row in each]
+    return -sum(a * ratio for a, ratio in zip(advantages, ratios, strict=True)) / len(rows)
+
+
+def test_a_floor_pulls_up_the_right_texts_that_are_below_it_and_no_others(
+    bench: Any, configure: Any
+):
+    rl = settings(algo="support-floor", initial_samples=8, margin_nats=MARGIN, weight=2.0, steps=4)
+    del rl["solved"]
+    seen, records = watched(bench, configure(rl=rl, anchor={"kl": "none"}), SELDOM)
+    samples = SELDOM[PROMPTS[0][1].id]
+    texts = [token_ids(bench.tokenizer, samples[n], None) for n in (2, 5)]
+    start, below, above = load_model(bench.base).double(), 0, 0
+    for (model, gradients, rows, reward), record in zip(seen, records, strict=True):
+        model.zero_grad()
+        advantages, hinges = [], []
+        for first in range(0, len(rows), GROUP):
+            mine = torch.tensor(reward[first : first + GROUP], dtype=torch.float64)
+            advantages += ((mine - mine.mean()) / (mine.std() + 1e-4)).tolist()
+            _, problem, prompt, _ = rows[first]
+            if problem % 3:
+                continue
+            for text in texts:
+                with torch.no_grad():
+                    floor = log_chances(start, prompt, text).sum() - MARGIN
+                hinge = torch.clamp(floor - log_chances(model, prompt, text).sum(), min=0)
+                below, above = below + (hinge > 0).item(), above + (hinge == 0).item()
+                hinges.append(hinge / len(text))
+        floor_term = sum(hinges) / len(texts) / PROMPTS_A_STEP
+        agree(model, gradients, record, policy_term(model, rows, advantages) + 2.0 * floor_term)
+        if hinges:
+            mean = sum(hinge.item() for hinge in hinges) / len(hinges)
+            assert record["floor"] == pytest.approx(mean, abs=1e-5)
+    assert below > 1
+    assert above > 2
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.25, 0.9])
+def test_alpha_dpg_has_the_gradient_of_its_pseudo_rewards(bench: Any, configure: Any, alpha: float):
+    rl = settings(algo="alpha-dpg", initial_samples=8, alpha=alpha, pseudo_reward_limit=6.0)
+    del rl["solved"]
+    seen, records = watched(bench, configure(rl=rl, anchor={"kl": "none"}), SELDOM)
+    start, limited, taught = load_model(bench.base).double(), 0, 0
+    for (model, gradients, rows, reward), record in zip(seen, records, strict=True):
+        model.zero_grad()
+        paid = []
+        for right, (_, problem, prompt, completion) in zip(reward, rows, strict=True):
+            with torch.no_grad():
+                now, then = (
+                    log_chances(of, prompt, completion).sum().exp().item() for of in (model, start)
+                )
+            # 2, 8 and none of 8 are right
+            target = right * then / (0.25, 1.0, 1e-4)[problem % 3]
+            paid.append(min((target / now) ** (1 - alpha) - 1, 6.0))
+            limited += paid[-1] == 6.0
+        advantages = []
+        for first in range(0, len(rows), GROUP):
+            group = paid[first : first + GROUP]
+            advantages += [r - (sum(group) - r) / (GROUP - 1) for r in group]
+        loss = policy_term(model, rows, advantages, tokens=12)
+        taught += agree(model, gradients, record, loss)
+        assert record["anchor/rows"] == 0
+    assert taught >= 2
+    assert limited > 0 or alpha == 0.9
+
+
+def test_pseudo_rewards_end_at_the_filtered_reference_or_at_a_part_of_it():
+    """Enumerated: the reference is (.4 .3 .2 .1), and the first three are right."""
+    reference = torch.tensor([0.4, 0.3, 0.2, 0.1], dtype=torch.float64)
+    right, whole = torch.tensor([1.0, 1, 1, 0]), reference * torch.tensor([1, 1, 1, 0]) / 0.9
+    part = torch.tensor([0.4 / 0.7, 0.3 / 0.7, 0, 0], dtype=torch.float64)
+    for alpha, (policy, ends) in product(
+        (0.0, 0.25, 0.9), ((whole, True), (part, True), (reference, False), (right / 3, False))
+    ):
+        log_t = policy.clamp(min=1e-300).log() - reference.log() + torch.tensor(0.9).log()
+        paid = pseudo_rewards(right[None], log_t[None], alpha, 1e9)[0]
+        # the gradient in the logits is pi (R - E R)
+        slopes = policy * (paid - (policy * paid).sum())
+        assert bool(slopes.abs().max() < 1e-7) is ends
+    # what the uniform policy finds too seldom is raised: 4/9 and no less than 1/3
+    assert slopes[0] > 0 > slopes[2]

@@ -1,0 +1,227 @@
+"""`sage passk`, `compare` and `power` on files of other programs, which nothing imports before."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+WRITTEN = Path(__file__).resolve().parents[2] / "data/imported"
+INSPECT = WRITTEN / "inspect.eval"
+LM_EVAL = WRITTEN / "samples_toy_2026-11-25T00-00-00.000000.jsonl"
+LIGHTEVAL = WRITTEN / "lighteval.parquet"
+Sage = Callable[..., Any]
+Problem = tuple[object, str, str | None]
+"""An id, a question and a gold."""
+
+FOUR: Sequence[Problem] = [("1", "1+1=?", "2"), ("2", "1+2=?", "3"), ("3", "1+3=?", "4")]
+MORE: Sequence[Problem] = [*FOUR, ("4", "1+4=?", "5")]
+
+
+def own(file: str, problems: Sequence[Problem], right: str = "10") -> str:
+    """Write our rows: a digit of `right` is a sample of each problem."""
+    rows = [
+        {"problem": id_, "question": question, "completions": list(right)}
+        | {"correct": [digit == "1" for digit in right]}
+        | ({} if gold is None else {"gold": gold})
+        for id_, question, gold in problems
+    ]
+    Path(file).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return file
+
+
+def inspect(file: str, problems: Sequence[Problem], values: Sequence[object], **about: str) -> str:
+    """Write a log of Inspect: a value is an epoch's score."""
+    samples = [
+        {"id": id_, "epoch": epoch, "input": question, "target": gold or ""}
+        | {"output": {"choices": [{"message": {"content": "4"}, "stop_reason": "stop"}]}}
+        | {"scores": {"match": {"value": value}}}
+        for id_, question, gold in problems
+        for epoch, value in enumerate(values, 1)
+    ]
+    log = {"eval": {"task": "sums", "model": "acme/a", **about}, "status": "success"}
+    Path(file).write_text(json.dumps({**log, "samples": samples}))
+    return file
+
+
+def lm_eval(file: str, problems: Sequence[Problem], **change: Any) -> str:
+    """Write lm-eval's samples, of which the first problem is right."""
+    rows = [
+        {"doc_id": id_, "target": gold, "filter": "none", "metrics": ["exact_match"]}
+        | {"arguments": {"gen_args_0": {"arg_0": question, "arg_1": {}}}, "resps": [["4"]]}
+        | {"filtered_resps": ["4"], "exact_match": float(number == 0), **change}
+        for number, (id_, question, gold) in enumerate(problems)
+    ]
+    Path(file).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return file
+
+
+def answer(sage: Sage, *words: object) -> dict[str, Any]:
+    typed = sage(*map(str, words), "--json")
+    assert typed.code == 0, typed.words
+    return json.loads(typed.stdout)  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("file", "label", "benchmark", "curve"),
+    [
+        # one right of four a problem
+        (INSPECT, "model", "toy", [0.25, 0.5, 0.75, 1.0]),
+        (LM_EVAL, "toy", "toy", [0.08]),
+        (LIGHTEVAL, "lighteval", "toy4|0", [0.06]),
+    ],
+)
+def test_a_log_is_a_curve(
+    sage: Sage, file: Path, label: str, benchmark: str, curve: list[float]
+) -> None:
+    (line,) = answer(sage, "passk", file)["curves"]
+    assert (line["policy"], line["benchmark"]) == (label, benchmark)
+    assert line["pass@k"][: len(curve)] == pytest.approx(curve)
+    assert answer(sage, "power", file, "--k", "1")["bases"][0]["base"] == label
+
+
+def test_logs_and_counts_share_a_table(sage: Sage) -> None:
+    Path("counts.csv").write_text("problem;n;c\na;2;1\nb;2;2\n")
+    files = [own("mine.jsonl", FOUR), inspect("a.json", FOUR, ["C", "I"]), "counts.csv"]
+    files += [inspect("b.json", FOUR, ["I", "I"])]
+    lines = answer(sage, "passk", *files[:3], f"{files[3]}=ours")["curves"]
+    # two logs of one model are called as their files are
+    names = [("mine", "counted elsewhere"), ("a", "sums"), ("counts", "counted elsewhere")]
+    names += [("ours", "sums")]
+    assert [(line["policy"], line["benchmark"]) for line in lines] == names
+    assert [line["pass@k"][0] for line in lines] == [0.5, 0.5, 0.75, 0.0]
+
+
+OTHER_WORDS = [(id_, f"Question: {question}\nAnswer:", gold) for id_, question, gold in FOUR]
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "shared", "told"),
+    [
+        # texts that differ by blanks are one text, whatever the ids
+        (FOUR, [(f"x{i}", q.replace("=", " = "), g) for i, q, g in FOUR], 0, "no problem"),
+        (FOUR, [(f"x{i}", f" {q}\n", None) for i, q, _ in FOUR], 3, None),
+        (MORE, FOUR, 3, "left out of a.json: 1 problems, 4"),
+        (FOUR, [*MORE, ("5", "q", "r")], 3, "left out of b.json: 2 problems, 4, 5"),
+        # another prompt: an id is believed where golds agree
+        (FOUR, OTHER_WORDS, 3, "3 problems matched by id and gold"),
+        (FOUR, [*OTHER_WORDS[:2], ("3", "Question: 1+3=?", "5")], 0, "no problem"),
+        (FOUR, [(i, q, None) for i, q, _ in OTHER_WORDS], 0, "no problem"),
+        # an id that means another problem whose text is there
+        (FOUR, [("2", "1+1=?", "2"), ("1", "1+2=?", "3")], 2, "left out of a.json: 1 problems, 3"),
+    ],
+)
+def test_problems_are_matched_by_text_or_by_id_and_gold(
+    sage: Sage, a: Sequence[Problem], b: Sequence[Problem], shared: int, told: str | None
+) -> None:
+    files = [inspect("a.json", a, ["C", "C"]), inspect("b.json", b, ["C", "I"], model="acme/b")]
+    typed = sage("compare", *files, "--k", "1", "--notes")
+    assert typed.code == (0 if shared else 2), typed.words
+    if told:
+        assert told in typed.words
+    else:
+        assert "left out of" not in typed.words
+    if shared:
+        found = answer(sage, "compare", *files, "--k", "1")["comparisons"]["sums"]
+        assert found["difference"][0] == 0.5
+        assert [side["name"] for side in found["sides"]] == ["a", "b"]
+
+
+def test_ids_of_two_tasks_are_two_problems(sage: Sage) -> None:
+    files = [inspect("a.json", FOUR, [1]), inspect("b.json", OTHER_WORDS, [0], task="others")]
+    typed = sage("compare", *files)
+    assert (typed.code, "a.json and b.json have no problem in common" in typed.words) == (2, True)
+    assert "1+1=?" in typed.words
+    assert "Question: 1+1=?" in typed.words
+
+
+def test_counts_are_matched_with_a_log_by_ids(sage: Sage) -> None:
+    Path("counts.json").write_text(json.dumps([{"problem": i, "n": 2, "c": 2} for i in (1, 2, 9)]))
+    found = answer(sage, "compare", "counts.json", own("mine.jsonl", FOUR), "--k", "1")
+    assert found["comparisons"]["counts"]["difference"] == [0.5, 0.0]
+    assert found["unmatched"] == {"counts.json": ["9"], "mine.jsonl": ["3"]}
+
+
+def test_methods_are_compared_over_their_logs(sage: Sage) -> None:
+    sides = [
+        ",".join(own(f"{side}{seed}.jsonl", MORE[:size], right) for seed, size, right in runs)
+        for side, runs in (("a", [(1, 4, "110"), (2, 3, "100")]), ("b", [(1, 4, "000")]))
+    ]
+    found = answer(sage, "compare", *sides, "--k", "1")
+    assert found["comparisons"]["counts"]["runs"] == [2, 1]
+    assert found["unmatched"] == {"a1.jsonl": ["4"], "b1.jsonl": ["4"]}
+
+
+def test_answers_by_likelihood_are_compared_and_not_imported(sage: Sage) -> None:
+    likely: Mapping[str, Any] = {"resps": [[["-1.5", "False"]], [["-2.5", "False"]]]}
+    files = [lm_eval("a.jsonl", FOUR, **likely), lm_eval("b.jsonl", FOUR, exact_match=1, **likely)]
+    found = answer(sage, "compare", *files)["comparisons"]["counts"]
+    assert found["difference"] == pytest.approx([-2 / 3])
+    typed = sage("samples", "import", "a.jsonl", "--as", "theirs")
+    assert (typed.code, "answered by likelihoods" in typed.words) == (2, True)
+    assert not Path("runs/theirs").exists()
+
+
+def test_scores_that_differ_are_told(sage: Sage) -> None:
+    both = {"metrics": ["strict", "loose"], "strict": 1.0, "loose": 0.0}
+    words = ("compare", inspect("i.json", FOUR, [1]), lm_eval("a.jsonl", FOUR, **both))
+    typed = sage(*words)
+    assert "differ in score: match, strict,none" in typed.words
+    assert "scores not taken: loose,none" in sage(*words, "--notes").words
+    mean = [
+        answer(sage, *words, *scores)["comparisons"]["sums"]["difference"][0]
+        for scores in ((), ("--score", "match", "--score", "loose,none"))
+    ]
+    assert mean == [0.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("words", "cause", "next_step"),
+    [
+        ("passk one.json --k 4", "1 sample of problem 1 in one.json", "--epochs 4"),
+        ("compare four.json one.json --k 1,4", "1 sample of problem 1 in one.json", "--epochs 4"),
+        ("compare four.json failed.json --k 4", "2 samples of problem 2 in failed.json", "up to 2"),
+        ("passk mine.jsonl --k 8", "pass@8 is undefined with 2 samples", "up to 2"),
+        ("passk repeats.jsonl", "one response of each document", "sage samples import"),
+        ("passk f1.json", "match (no verdict: 0.37)", "--score"),
+        ("compare four.json f1.json", "match (no verdict: 0.37)", "--score"),
+        ("power bleu.jsonl", "bleu,none (no verdict: 12.3)", "--score"),
+        ("passk four.json --score f1", "no score 'f1'", "its scores are match"),
+        ("passk four.json one.json --score a --score b --score c", "3 scores for 2 files", "once"),
+        ("passk plain.jsonl", "plain.jsonl doesn't say which samples are right", "correct"),
+        ("passk four.json four.json", "2 files would be called 'four.json'", "FILE=Label"),
+        ("passk four.json=X ./one.json=X", "2 files would be called 'X'", "FILE=Label"),
+        ("passk four.json rl-dapo", "there is no file rl-dapo", "beside no runs"),
+        ("compare four.json rl-dapo", "there is no file rl-dapo", "beside no runs"),
+        ("passk four.json --n 8", "--n", "leave it out"),
+        ("passk four.json --dry-run", "--dry-run", "leave it out"),
+        ("compare four.json mine.jsonl --limit 2", "--limit", "leave it out"),
+        ("power four.json --benchmark aime24", "--benchmark", "leave it out"),
+        ("compare four.json four.json", "four.json is on both sides", "a different model"),
+        ("passk none.eval", "there is no file none.eval", "path"),
+        ("passk empty.json", "holds no samples", "--no-log-samples"),
+        ("passk text.jsonl", "text.jsonl", ""),
+    ],
+)
+def test_bad_input_is_a_panel(sage: Sage, words: str, cause: str, next_step: str) -> None:
+    inspect("one.json", FOUR, ["C"])
+    inspect("four.json", FOUR, ["C", "I", "P", "N"])
+    inspect("f1.json", FOUR, [0.37, 1])
+    own("mine.jsonl", FOUR)
+    lm_eval("repeats.jsonl", FOUR, resps=[["3", "4"]])
+    lm_eval("bleu.jsonl", FOUR, metrics=["bleu"], bleu=12.3)
+    Path("plain.jsonl").write_text('{"question": "q", "gold": "4", "completion": "4"}\n')
+    Path("text.jsonl").write_text("no JSON\n")
+    inspect("empty.json", [], [])
+    log = json.loads(Path("four.json").read_text())
+    for sample in log["samples"][4:6]:
+        sample["error"] = {"message": "lost"}
+    Path("failed.json").write_text(json.dumps(log))
+    typed = sage(*words.split())
+    assert typed.code == 2, typed.words
+    assert cause in typed.words
+    assert next_step in typed.words
+    assert not Path("runs").exists()

@@ -1,0 +1,173 @@
+"""Second grades: of workings, by a function and by a server's model, counted with the first."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from endpoint import Answer, Endpoint, serving
+from typer.testing import CliRunner
+
+from sage_cli.cli.app import app
+from sage_cli.cli.training_run import tags
+from sage_cli.config.load import load
+from sage_cli.evaluation import measure
+from sage_cli.models.scratch import save_scratch
+from sage_cli.problems.arithmetic import Arithmetic, working_out
+from sage_cli.sampling.sampler import SampleRequest
+from sage_cli.store.sample_parts import Completion
+
+SIZE = ["model.hidden=16", "model.layers=1", "model.heads=2", "model.feed_forward=32"]
+JUDGE = """
+def judge(question, completion, gold):
+    return not completion.startswith("D") and gold in completion and question.endswith("=?")
+
+def broken(question, completion):
+    return True
+"""
+
+
+@pytest.mark.parametrize(
+    ("completion", "right"),
+    [
+        ("S:47*60=2820;47*3=141;2820+141=2961", True),
+        ("<start_working_out>R:63*40=2520;63*7=441;2520+441=2961<end_working_out>", True),
+        ("S:47*3=141;47*60=2820;141+2820=2961", True),
+        ("S:47*20=940;47*43=2021;940+2021=2961", True),  # other parts of the factor
+        ("S:47*60=2820;47*3=141;141+2820=2961", False),  # not in the order of its steps
+        ("D:47*63=2961", False),
+        ("47*60=2820;47*3=141;2820+141=2961", False),  # nothing is announced
+        ("S:47*60=2820;47*3=151;2820+151=2961", False),  # two wrong steps, the right result
+        ("S:47*60=2820;47*3=141;2820+151=2961", False),
+        ("S:47*60=2820;47*3=141;2820+141=2971", False),
+        ("S:47*60=2820;47*4=188;2820+188=3008", False),  # true, and another product
+        ("S:9*300=2700;9*29=261;2700+261=2961", False),  # true, and the right one by luck
+        ("S:47*60=2820;63*3=189;2820+189=3009", False),
+        ("S:47*60=2820;47+3=50;2820+50=2870", False),
+        ("S:47*60=2820", False),
+        ("S:", False),
+        ("", False),
+    ],
+)
+def test_a_working_of_arithmetic_is_checked_exactly(completion: str, right: bool):
+    assert Arithmetic.working_is_right("47*63=?", completion) is right
+
+
+@pytest.mark.parametrize("strategy", "SRD")
+def test_demonstrations_are_right_workings_but_for_guesses(strategy: str):
+    for a, b in ((47, 63), (60, 12), (11, 11)):
+        text = working_out(strategy, a, b)
+        assert Arithmetic.working_is_right(f"{a}*{b}=?", text) is (strategy != "D")
+
+
+class Solving:
+    """A sampler of four texts: right by a working, by two errors, by a guess; wrong."""
+
+    provenance = {"engine": "scripted"}  # noqa: RUF012
+
+    def __init__(self, setup: Any) -> None: ...
+
+    def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
+        for request in requests:
+            a, b = map(int, re.findall(r"(\d+)\*(\d+)=\?", request.prompt)[-1])
+            right = working_out("S", a, b)
+            texts = (right, right.replace("*", "*1", 1), working_out("D", a, b), right)
+            for index in request.indices:
+                answer = a * b + (index == 3)
+                text = f"{texts[index]}<end_working_out><SOLUTION>{answer}</SOLUTION>"
+                yield Completion(request.problem_id, index, request.seed, text, 9, "stop")
+
+    def close(self) -> None: ...
+
+
+@pytest.fixture
+def passk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """`sage passk` of a model with four samples of three problems."""
+    monkeypatch.setattr(measure, "build_sampler", Solving)
+    config = load(sets=SIZE).config
+    save_scratch(config.model, tags(config.prompt), [], tmp_path / "m")
+    (tmp_path / "mine.py").write_text(JUDGE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def typed(*more: str, code: int = 0) -> Any:
+        words = ["passk", "m", "--preset", "tiny", "--limit", "3", "--n", "4", *more, "--json"]
+        result = CliRunner().invoke(app, [*words, "--k", "1,2"])
+        assert result.exit_code == code, result.output
+        return json.loads(result.stdout) if code == 0 else result.output
+
+    return typed
+
+
+def curves(report: Any) -> dict[str, list[float]]:
+    return {curve["policy"]: curve["pass@k"][:2] for curve in report["curves"]}
+
+
+BY_ANSWER = pytest.approx([0.75, 1.0])  # three of four; no two of four are wrong
+
+
+def test_samples_are_counted_that_are_right_by_a_right_working(passk: Any):
+    # one of four: pass@2 = 1 - C(3, 2) / C(4, 2)
+    expected = {"m": BY_ANSWER, "m, right by a right working": pytest.approx([0.25, 0.5])}
+    report = passk("--grade", "working")
+    assert curves(report) == expected
+    # of the nine right samples three have a right working; the wrong ones are not judged
+    assert report["curves"][1]["seeds"][0]["statuses"] == {"right": 3, "wrong": 6}
+
+
+def test_a_function_sees_question_completion_and_gold_once(
+    passk: Any, monkeypatch: pytest.MonkeyPatch
+):
+    expected = {"m": BY_ANSWER, "m, right by mine.py:judge": pytest.approx([0.5, 5 / 6])}
+    assert curves(passk("--grade", "mine.py:judge")) == expected
+    monkeypatch.setattr("sage_cli.grading.workers.WorkerPool.run", None)  # stored
+    assert curves(passk("--grade", "mine.py:judge")) == expected
+    assert curves(passk()) == {"m": BY_ANSWER}
+
+
+def test_a_function_that_fails_gives_errors_and_says_why(passk: Any, caplog: Any):
+    report = passk("--grade", "mine.py:broken")
+    assert curves(report)["m, right by mine.py:broken"] == [0, 0]
+    assert report["curves"][1]["seeds"][0]["statuses"] == {"error": 9}
+    assert "takes 2 positional arguments but 3 were given" in caplog.text
+
+
+def test_a_servers_model_is_asked_about_right_samples(passk: Any):
+    def says(body: dict[str, Any], usual: Answer) -> Answer:
+        question, _, text = body["messages"][-1]["content"].partition("Solution:\n")
+        (asked,) = re.findall(r"\d+\*\d+=\?", question)
+        right = Arithmetic.working_is_right(asked, text)
+        reply = "It seems wrong... Right." if right else "wrong" if "D:" in text else "Who knows?"
+        choice = {"message": {"content": reply}, "finish_reason": "stop"}
+        return 200, {"choices": [choice], "usage": {"completion_tokens": 3}}, {}
+
+    judge = Endpoint(models=[{"id": "judge-8b"}], says=says)
+    with serving(judge):
+        report = passk("--grade", f"judge-8b@{judge.address}")
+    assert curves(report)["m, right by judge-8b"] == pytest.approx([0.25, 0.5])
+    statuses = report["curves"][1]["seeds"][0]["statuses"]
+    assert statuses == {"right": 3, "wrong": 3, "unparseable": 3}
+    assert judge.bodies[0]["temperature"] == 0
+    assert {body["model"] for body in judge.bodies} == {"judge-8b"}
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        (("--grade", "workings"), "no judge of texts is called 'workings'"),
+        (("--grade", "working", "-b", "kk-generated"), "'working', where kk-generated is answered"),
+        (("--grade", "none.py:judge"), "there is no file none.py"),
+        (("--grade", "mine.py:other"), "it defines judge, broken"),
+        (("--grade", "working", "--temperature", "1,2"), "at one temperature"),
+        (("--grade", "working", "--dry-run"), "plans nothing"),
+    ],
+)
+def test_a_judge_that_cannot_be_asked_is_refused_before_sampling(
+    passk: Any, more: tuple[str, ...], why: str, tmp_path: Path
+):
+    assert why in " ".join(passk(*more, code=2).replace("│", " ").split())
+    assert not (tmp_path / "runs" / "samples").exists()
