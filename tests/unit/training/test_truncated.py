@@ -19,7 +19,10 @@ from sage_cli.training import rl_trainer
 from sage_cli.training.rl_trainer import RlTrainer
 
 ONLINE: dict[str, dict[str, Any]] = {
-    name: {"rl": {"algo": name, **SETTINGS.get(name, {})}}
+    name: {
+        "rl": {"algo": name, **SETTINGS.get(name, {})},
+        "anchor": {} if method.takes_a_guide else {"kl": method.kl_without_guide},
+    }
     for name, method in built_in(Method).items()
     if issubclass(method, OnlineMethod) and name != "rlpr"  # which pays the toy policy nothing
 }
@@ -83,10 +86,11 @@ def test_without_the_setting_they_change_both(
     assert abs(whole[0]["grad_norm"] / other[0]["grad_norm"] - 1) > 1e-3
 
 
-@pytest.mark.parametrize("name", [name for name in ONLINE if name not in ("dars", "dph-rl")])
+@pytest.mark.parametrize("name", [name for name in ONLINE if name != "dars"])
 def test_their_rewards_count_in_their_groups(bench: Any, configure: Any, name: str) -> None:
+    initial = {"reference_completions": reference_completions()}
     on, off = (
-        generated(bench.trainer(masking(configure, ONLINE[name], masked=masked)))
+        generated(bench.trainer(masking(configure, ONLINE[name], masked=masked), **initial))
         for masked in (True, False)
     )
     assert torch.equal(on["completion_ids"], off["completion_ids"])
