@@ -245,13 +245,10 @@ def test_exact_head_loss_and_gradient_equal_the_formulas_in_double_precision(
     for own, other in zip(trainer.model.parameters(), double.parameters(), strict=True):
         scale = other.grad.abs().max().item()
         torch.testing.assert_close(own.grad.double(), other.grad, atol=1e-5 * scale + 1e-9, rtol=0)
-    (found_T,) = trainer.tokens._parts["head"]
-    torch.testing.assert_close(
-        found_T.double(), kl_BT.detach()[mask_BT.bool()], atol=1e-5, rtol=1e-5
-    )
-    (mass_T,) = trainer.tokens._parts["head_mass"]
+    tokens = trainer.tokens.drain(trainer.accelerator)
+    torch.testing.assert_close(tokens["head"], kl_BT.detach()[mask_BT.bool()], atol=1e-5, rtol=1e-5)
     mass_BT = detached_BTV.exp().gather(2, head_BTH).sum(dim=-1)
-    torch.testing.assert_close(mass_T.double(), mass_BT[mask_BT.bool()], atol=1e-5, rtol=0)
+    torch.testing.assert_close(tokens["head_mass"], mass_BT[mask_BT.bool()], atol=1e-5, rtol=0)
 
 
 def test_an_adapters_reference_has_the_head(bench: Any, configure: Any):
@@ -296,7 +293,7 @@ def test_with_all_tokens_it_is_the_reverse_kl_of_each_state(bench: Any, configur
         logps_BTV = log_probabilities(policy, batch)
         reference_BTV = log_probabilities(load_model(bench.base), batch)
     kl_BT = (logps_BTV.exp() * (logps_BTV - reference_BTV)).sum(dim=-1)
-    (found_T,) = trainer.tokens._parts["head"]
+    found_T = trainer.tokens.drain(trainer.accelerator)["head"].to(kl_BT)
     torch.testing.assert_close(found_T, kl_BT[batch["completion_mask"].bool()], atol=1e-5, rtol=0)
 
 

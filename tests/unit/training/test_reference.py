@@ -184,7 +184,7 @@ def test_what_can_not_be_is_refused_with_the_way_out(configure: Any, anchor: Any
 
 
 def test_how_often_without_an_average_is_refused(configure: Any):
-    with pytest.raises(ValueError, match=r"anchor\.ema is not set"):
+    with pytest.raises(ValueError, match=r"anchor\.ema=\.9"):
         configure(anchor={"ema_every": 3})
     with pytest.raises(ValueError, match=r"anchor\.tokens=certain"):
         configure(anchor={"uncertain_share": 0.3})

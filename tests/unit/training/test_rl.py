@@ -25,6 +25,7 @@ from sage_cli.sampling.sampler import SamplingParameters
 from sage_cli.sampling.stopping import Stopping
 from sage_cli.store.metrics import MetricsFile, meaning
 from sage_cli.store.run import Run
+from sage_cli.training.anchored_trainer import AnchoredTrainer
 from sage_cli.training.checkpoints import seal
 from sage_cli.training.rl import grpo_arguments, save_interval
 from sage_cli.training.rl_trainer import RlTrainer
@@ -444,7 +445,9 @@ def test_all_checkpoints_are_kept_where_none_are_to_go(bench: Any, configure: An
     assert kept == [f"checkpoint-{step}" for step in (1, 2, 3, 4)]
 
 
-def test_what_the_engine_ended_at_the_closing_tag_is_not_cut_off(bench: Any, configure: Any):
+def test_what_the_engine_ended_at_the_closing_tag_is_not_cut_off(
+    bench: Any, configure: Any, monkeypatch: pytest.MonkeyPatch
+):
     trainer, eos = bench.trainer(configure()), bench.tokenizer.eos_token_id
     ids_BT = torch.tensor([[5, eos], [5, 6], [5, 7]])
     batch = {"completion_ids": ids_BT, "completion_mask": torch.ones_like(ids_BT)}
@@ -456,7 +459,10 @@ def test_what_the_engine_ended_at_the_closing_tag_is_not_cut_off(bench: Any, con
     for stop, cut in ((None, 2 / 3), ("</SOLUTION>", 1 / 3)):
         parameters = SamplingParameters(1.0, 1.0, 0, 0.0, 8, stop)
         trainer.stopping = Stopping(bench.tokenizer, [eos], len(bench.tokenizer), parameters)
-        described = trainer._describe(batch, grades_PN)
+        monkeypatch.setattr(
+            AnchoredTrainer, "_generate_and_score_completions", lambda *_: dict(batch)
+        )
+        described = trainer._describe(trainer._scored([{"row": 0}] * 3), grades_PN)
         assert described["completions/clipped"] == pytest.approx(cut)
 
 
@@ -474,9 +480,9 @@ def test_the_guides_clock_and_that_a_resumed_run_reads_it_on(
     bench: Any, configure: Any, monkeypatch: Any, clock: str, iterations: int, expected: list[int]
 ):
     read: list[int] = []
-    plain = RandomGuide.log_q
+    plain = RandomGuide.q
     monkeypatch.setattr(
-        RandomGuide, "log_q", lambda self, s, step: [read.append(step), plain(self, s, step)][1]
+        RandomGuide, "q", lambda self, s, step: [read.append(step), plain(self, s, step)][1]
     )
     config = configure(
         guide={"name": "random", "epsilon": (0.5, 0.1), "schedule_clock": clock},
