@@ -67,7 +67,6 @@ HEAVY = (
     "cli/test_passk.py",
     "cli/test_power.py",
     "cli/test_rl.py",
-    "cli/test_runs_prune.py",
     "cli/test_samples.py",
     "cli/test_samples_tokens.py",
     "cli/test_sft.py",
