@@ -383,8 +383,31 @@ def read_jsonl(path: Path, score: str | None) -> ForeignFile:
     """Return the samples of a JSONL, CSV or Parquet file. Raises DataError that names the row."""
     if score is not None:
         raise DataError(f"{path} has no scores by name", "leave out --score")
-    samples = [sample for row in read_file(path) for sample in _jsonl_samples(row)]
+    samples, owners = [], Owners()
+    for row in read_file(path):
+        for sample in _jsonl_samples(row):
+            try:
+                owners.refuse_another(sample.problem, row[1])
+            except ValueError as error:
+                raise DataError(f"{row[0]}: {error}", "give each its own file") from None
+            samples.append(sample)
     return ForeignFile("jsonl", samples, score="correct")
+
+
+class Owners:
+    """The benchmark and the model that a file's rows name: each problem has one of each."""
+
+    NAMES = ("benchmark", "task", "dataset", "model", "policy")
+
+    def __init__(self) -> None:
+        self._first: dict[tuple[str, str], Any] = {}
+
+    def refuse_another(self, problem: str, row: Mapping[str, Any]) -> None:
+        """Raise ValueError if an earlier row of the problem is of another benchmark or model."""
+        for name in self.NAMES:
+            own = row.get(name)
+            if own != (first := self._first.setdefault((problem, name), own)):
+                raise ValueError(f"problem '{problem}' is of {name} {first} and {own}")
 
 
 def _jsonl_samples(row: Row) -> Iterator[ForeignSample]:

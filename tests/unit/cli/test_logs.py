@@ -220,6 +220,7 @@ def test_scores_that_differ_are_told(sage: Sage) -> None:
         ("passk none.eval", "there is no file none.eval", "path"),
         ("passk empty.json", "holds no samples", "--no-log-samples"),
         ("passk text.jsonl", "text.jsonl", ""),
+        ("passk two.jsonl", "problem '2+2=?' is of model a and b", "its own file"),
     ],
 )
 def test_bad_input_is_a_panel(sage: Sage, words: str, cause: str, next_step: str) -> None:
@@ -231,6 +232,8 @@ def test_bad_input_is_a_panel(sage: Sage, words: str, cause: str, next_step: str
     lm_eval("bleu.jsonl", FOUR, metrics=["bleu"], bleu=12.3)
     Path("plain.jsonl").write_text('{"question": "q", "gold": "4", "completion": "4"}\n')
     Path("text.jsonl").write_text("no JSON\n")
+    rows = ({"question": "2+2=?", "completion": "4", "correct": 1, "model": of} for of in "ab")
+    Path("two.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     inspect("empty.json", [], [])
     log = json.loads(Path("four.json").read_text())
     for sample in log["samples"][4:6]:
