@@ -83,7 +83,7 @@ def _function(name: str, config: SageConfig) -> TextJudge:
 
 
 def _served(model: str, server: str, config: SageConfig) -> TextJudge:
-    served = {"backend": "server", "servers": (server,), "data_parallel": 1}
+    served = {"backend": "server", "servers": (server,)}
     named = {"server_model": model, "server_form": "chat"}
     section = config.sampling.model_copy(update=served | named)
     setup = SamplerSetup(model, _GREEDY, section, prompt=PromptSection(system=None))
