@@ -55,6 +55,18 @@ def value(formula: str) -> Fraction | None:
         return None
 
 
+def right_working(question: str, completion: str, gold: str) -> bool:
+    """Return True if the completion's formula has the gold's value; a number alone is none.
+
+    A judge: `sage passk RUN --grade examples/smollm2/make_rows.py:right_working`. The formula is
+    what stands before `<end_working_out>`, without its last equals sign and what follows.
+    """
+    working = completion.partition("<end_working_out>")[0].rpartition("<start_working_out>")[2]
+    formula = (working.rpartition("=")[0] if "=" in working else working).replace(",", "")
+    operates = bool(re.search(r"\d\s*[-+*/]", formula))
+    return operates and value(formula) == value(gold.replace(",", ""))
+
+
 def question(body: str, asked: str) -> str:
     """Return the story and what is asked, with a full stop between them."""
     body = body.strip()

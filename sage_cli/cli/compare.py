@@ -212,7 +212,8 @@ def compare_files(
         provenance = counted_files.provenance_of_files(files)
     refuse_twice(a, b, {name: (provenance.files or {})[str(Path(name))] for name in names})
     shared, unmatched, matching = counted_files.shared_problems(files)
-    ks = counted_files.ks_of_files(files, k, "1..n:pow2")
+    of_shared = [replace(file, counts=of) for file, of in zip(files, shared, strict=True)]
+    ks = counted_files.ks_of_files(of_shared, k, "1..n:pow2")
     label = dict(zip(names, counted_files.file_labels(files), strict=True))
     counts = {
         label[name]: {files[0].task or "counts": [of_file]}

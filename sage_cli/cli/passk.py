@@ -81,7 +81,7 @@ def command(
         names, benchmark=benchmark, n=n, seeds=seeds, limit=limit, temperature=temperature,
         dry_run=dry_run, grade=grade,
     ):  # fmt: skip
-        settings = options.load_config(None, None, set_, run={"root": runs}).config
+        settings = options.load_config(preset, config, set_, run={"root": runs}).config
         with doing("reading files"):
             files = read_counted_files(names, score or ())
         with doing("computing curves and writing the report"):

@@ -24,6 +24,8 @@ from sage_cli.store.manifest import surroundings
 
 _CORRECT = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}
 EXPECTED = "a row is {problem, correct} for one sample, or {problem, n, c} for all samples of one"
+_OWNERS = ("benchmark", "task", "dataset", "model", "policy")
+"""Columns of which a problem's rows have one value: else it is two problems, or two models'."""
 _SHOWN = 5
 
 
@@ -101,11 +103,15 @@ def read_counts(path: Path) -> Counts:
     c: dict[str, int] = {}
     complaints = []
     summarised: set[str] = set()
+    owners: dict[tuple[str, str], Any] = {}
     for place, row in read_file(path, inside="problems"):
         try:
             problem, samples, right, is_count = _counted(row)
             if problem in summarised or (is_count and problem in n):
                 raise ValueError(f"problem '{problem}' was counted before")
+            for name in _OWNERS:
+                if (own := row.get(name)) != (first := owners.setdefault((problem, name), own)):
+                    raise ValueError(f"problem '{problem}' is of {name} {first} and {own}")
         except ValueError as error:
             complaints.append(f"{place}: {error}")
             continue

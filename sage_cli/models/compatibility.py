@@ -217,9 +217,11 @@ def own_control_note(side: Sequence[Policy], opposite: Sequence[Policy], runs: R
     if made.get("guide.name", "none") == "none":
         return []
     without = {"guide.name": (made["guide.name"], "none")}
-    controls = [
-        run.id for run in runs.whole() if _differing(made, dict(_of_run(run, runs))) == without
-    ]
+    seed = side[0].run.known.get("seed") if side[0].run else None
+    alike = [run for run in runs.whole() if _differing(made, dict(_of_run(run, runs))) == without]
+    # a finished training of the same seed, if there is one, else the newest
+    alike.sort(key=lambda run: (run.status == "finished", run.known.get("seed") == seed))
+    controls = [run.id for run in alike]
     label = side[0].label
     for policy in opposite:
         if policy.run and policy.run.id in controls and policy.checkpoint == side[0].checkpoint:

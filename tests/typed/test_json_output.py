@@ -200,7 +200,7 @@ def test_sweeps_and_suites_answer(
         words = words.replace("COPIED", copied).split()
         found[command_of(words, known)] = type_(*words)
     (chapter,) = found["suite report"]["chapters"]
-    assert {"measured", "claims", "passk", "power", "lengths"} <= set(chapter["sections"])
+    assert {"measured", "claims", "passk", "lengths"} <= set(chapter["sections"])
     assert len(found["demo"]["runs"]) == 3
 
 

@@ -130,6 +130,22 @@ def test_problems_are_matched_by_text_or_by_id_and_gold(
         assert [side["name"] for side in found["sides"]] == ["a", "b"]
 
 
+def test_a_problem_that_one_log_lacks_does_not_limit_k(sage: Sage) -> None:
+    Path("a.csv").write_text("problem,n,c\n1,4,2\n2,4,0\n9,1,1\n")
+    Path("b.csv").write_text("problem,n,c\n1,4,1\n2,4,0\n")
+    found = answer(sage, "compare", "a.csv", "b.csv")["comparisons"]["counts"]
+    # problem 1: pass@1 is 2/4 and 1/4, pass@2 1 - 1/6 and 1/2, pass@3 1 and 3/4, pass@4 1 and 1
+    assert found["k"] == [1, 2, 3, 4]
+    assert found["difference"] == pytest.approx([1 / 8, 1 / 6, 1 / 8, 0])
+
+
+def test_a_preset_holds_for_curves_of_files(sage: Sage) -> None:
+    Path("mine.yaml").write_text("evaluation: {confidence: 0.8}\n")
+    file = own("mine.jsonl", MORE)
+    by_flag = answer(sage, "passk", file, "--set", "evaluation.confidence=0.8")
+    assert answer(sage, "passk", file, "--preset", "mine.yaml")["curves"] == by_flag["curves"]
+
+
 def test_ids_of_two_tasks_are_two_problems(sage: Sage) -> None:
     files = [inspect("a.json", FOUR, [1]), inspect("b.json", OTHER_WORDS, [0], task="others")]
     typed = sage("compare", *files)

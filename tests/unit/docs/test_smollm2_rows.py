@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from smollm2 import make_rows
+from smollm2 import make_rows, one_operation
 
 ASDIV = [
     {"body": "Ann has 2 pens.", "question": "How many?", "answer": "9 (pens)", "formula": "7+2=9"},
@@ -34,6 +34,27 @@ SVAMP = [
 )  # fmt: skip
 def test_value_of_arithmetic_alone(formula: str, expected: Fraction | None) -> None:
     assert make_rows.value(formula) == expected
+
+
+@pytest.mark.parametrize(
+    ("completion", "right"),
+    [
+        ("10 + 6 = 16<end_working_out><SOLUTION>16</SOLUTION>", True),
+        ("5+10+6=16<end_working_out><SOLUTION>16</SOLUTION>", False),  # 21
+        ("<start_working_out>22-6<end_working_out><SOLUTION>16</SOLUTION>", True),
+        ("16=16<end_working_out><SOLUTION>16</SOLUTION>", False),  # no working
+        ("1,016-1,000=16<end_working_out><SOLUTION>16</SOLUTION>", True),
+        ("ten and six<end_working_out><SOLUTION>16</SOLUTION>", False),
+    ],
+)
+def test_a_right_answer_by_a_right_working(completion: str, right: bool) -> None:
+    assert make_rows.right_working("", completion, "16") is right
+
+
+def test_guesses_of_one_operation_on_two_numbers() -> None:
+    # 7 and 2: 9, 9, 5, -5, 14, 14, 7/2, 2/7; two of eight give 9
+    assert one_operation.chance("Ann has 7 pens and finds two.", "9") == 2 / 8
+    assert one_operation.chance("Ann has a pen.", "1") == 0
 
 
 @pytest.fixture

@@ -66,6 +66,14 @@ def test_reads_samples_and_counts(name: str, text: str, tmp_path: Path) -> None:
         ("x.json", '[{"problem": "a", "n": 2.5, "c": 1}]', "row 1: n is 2.5"),
         ("x.json", '[{"problem": "a", "correct": null}]', "row 1: correct is None"),
         ("x.json", '{"a": 1}', "row 1: no 'problem'"),
+        # problem 1 of one benchmark is another problem than problem 1 of the other
+        ("x.csv", "benchmark,problem,correct\nx,1,1\ny,1,0\n", "line 3: .*'1' .*benchmark x and y"),
+        (
+            "x.jsonl",
+            '{"model": "a", "problem": 1, "correct": 1}\n'
+            '{"model": "b", "problem": 1, "correct": 0}\n',
+            "line 2: .*'1' .*model a and b",
+        ),
         ("x.json", "[", "isn't JSON"),
         ("x.json", "[]", "holds no rows"),
         ("x.txt", "a", "neither JSONL, JSON, CSV nor Parquet"),

@@ -306,6 +306,17 @@ def test_a_comparison_says_whether_it_is_with_the_own_control(
         assert own_control_note([opposite], [guided], Runs(tmp_path)) == []
 
 
+def test_of_several_own_controls_the_one_of_the_same_seed_is_offered(tmp_path: Path) -> None:
+    parent = start_one_method(tmp_path, "a")
+    guided = trained(tmp_path, "1", parent, **GUIDED)
+    trained(tmp_path, "2", parent, **PLAIN)
+    newer = trained(tmp_path, "3", parent, **PLAIN).run
+    assert newer is not None
+    newer.note(seed=2)
+    (sentence,) = own_control_note([guided], [Policy.of_run(parent)], Runs(tmp_path))
+    assert "rl-dapo-22222222` comes first" in sentence
+
+
 @pytest.mark.parametrize(("step", "is_control"), [(2, True), (3, False), (None, False)])
 def test_a_checkpoints_own_control_is_the_same_step_without_the_guide(
     tmp_path: Path, step: int | None, is_control: bool
