@@ -75,7 +75,7 @@ def planned_tuned(
     """
     plan = planned(name, overrides)
     searches = {
-        (part.suite.name, trial.label): _search(part.suite, trial)
+        (part.suite.name, trial.label): _search(part.suite, trial, overrides.sets)
         for part in plan.parts
         for trial in part.trials
         if part.suite.tune is not None and not trial.is_initial
@@ -103,7 +103,7 @@ def planned_tuned(
     return plan, list(searches.values())
 
 
-def _search(suite: Suite, trial: Trial) -> Search:
+def _search(suite: Suite, trial: Trial, typed_sets: Sequence[str]) -> Search:
     tune, config, words = suite.tune, trial.config, trial.replicates[0].words
     assert tune is not None
     space_text = suite.methods[trial.label].space or tune.space
@@ -121,6 +121,10 @@ def _search(suite: Suite, trial: Trial) -> Search:
     space = read_space(space_text, config)
     flags = [part for k, v in words.flags.items() if k != "kl" for part in (f"--{k}", v)]
     sets = [f"anchor.kl={v}" for k, v in words.flags.items() if k == "kl"] + [f"rl.seed={seed}"]
+    # a trial's own words have none of what only a sweep reads
+    typed = {text.partition("=")[0].strip(): text for text in typed_sets}
+    own = [key for key in typed if key.startswith(("sweep.", "executor."))]
+    sets += [typed[key] for key in own if key.removeprefix("sweep.") not in sweep]
     options = [f"--{key}={value}" for key, value in sweep.items() if key != "objective" and value]
     search = Search(
         sweep_name(shared_config(config), space.keys), "",

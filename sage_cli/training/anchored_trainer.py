@@ -18,7 +18,7 @@ from torch import Tensor
 from trl import GRPOTrainer
 from trl.trainer.utils import add_fused_lm_head
 
-from sage_cli.errors import TrainingError
+from sage_cli.errors import ConfigurationError, TrainingError
 from sage_cli.guides import Guide, Signals
 from sage_cli.guides.divergences import (
     anchored_rows,
@@ -31,7 +31,7 @@ from sage_cli.guides.divergences import (
 )
 from sage_cli.guides.guide import OptionalSignal
 from sage_cli.methods.hooks import learned_tokens
-from sage_cli.models.loading import causal_of, switch_off_own_dropout
+from sage_cli.models.loading import causal_of, changes_weights, switch_off_own_dropout
 from sage_cli.settings.sections.training import AnchorSection
 from sage_cli.training.anchor_signals import ExactHead, Tilted, known_of_rows, tilted_name, tilting
 from sage_cli.training.shared_prompts import completions_alone, prompt_names
@@ -295,8 +295,17 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
 
 
 def compute_logits_in_float32(causal: Any, temperature: float) -> None:
-    """Have the head compute in float32 whatever autocast asks for, in TRL's fused passes, too."""
+    """Have the head compute in float32 whatever autocast asks for, in TRL's fused passes, too.
+
+    Raises ConfigurationError for a head that an adapter changes: its own weights alone are read.
+    """
     head = causal.get_output_embeddings()
+    if changes_weights(head):
+        raise ConfigurationError(
+            "rl.cast_lm_head_to_fp32 computes with the head's own weights, and the adapter has "
+            "others",
+            "leave it out, or start from an adapter that leaves the head as it is",
+        )
 
     def forward(states: Tensor) -> Tensor:
         bias = None if head.bias is None else head.bias.float()

@@ -57,6 +57,14 @@ def searched(search: Search, *values: float, **state: Any) -> None:
     keep_state(folder, **{**usual, **state})
 
 
+def test_the_typed_search_has_the_sweeps_settings_that_were_typed(tmp_path: Path) -> None:
+    sets = ("sweep.benchmark=arithmetic:held_out=20", "sweep.trials=9", "executor.workers=2")
+    _, (grpo, _) = planned_tuned(write(tmp_path), overrides(tmp_path / "runs", *sets))
+    assert sets[0] in grpo.options
+    assert sets[1] not in grpo.options, "the suite's budget holds"
+    assert sets[2] in grpo.options
+
+
 def test_a_training_waits_for_its_methods_search(tmp_path: Path) -> None:
     plan, (grpo, branch) = planned_tuned(write(tmp_path), overrides(tmp_path / "runs"))
     # 16 prompts of 16 rollouts are tiny's

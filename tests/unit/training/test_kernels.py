@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from peft import LoraConfig, get_peft_model
 from random_model import random_model
 
 from sage_cli.errors import ConfigurationError
@@ -18,6 +19,7 @@ from sage_cli.problems.template import PromptTemplate
 from sage_cli.settings.sections.model import PretrainedModel, ScratchModel, kernel_arguments
 from sage_cli.store.run import Runs
 from sage_cli.training import hardware
+from sage_cli.training.anchored_trainer import compute_logits_in_float32
 from sage_cli.training.hardware import require_kernels
 from sage_cli.training.rl import rollout_parameters
 from sage_cli.training.rollouts import sampled_rollouts
@@ -107,6 +109,13 @@ def test_an_adapters_head_computes_in_float32_under_bfloat16_in_rollouts_too(
     for states, logits in passes:
         expected = torch.nn.functional.linear(states.float(), head.weight)
         assert torch.equal(logits, expected)
+
+
+def test_a_head_that_an_adapter_changes_is_refused_in_float32(tokenizer: Any):
+    lora = LoraConfig(r=2, target_modules=["q_proj", "lm_head"])
+    adapted = get_peft_model(random_model(tokenizer, tie_word_embeddings=False), lora)
+    with pytest.raises(ConfigurationError, match="head's own weights"):
+        compute_logits_in_float32(adapted.get_base_model(), 1.0)
 
 
 @pytest.mark.parametrize(
