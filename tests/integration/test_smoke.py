@@ -26,7 +26,7 @@ from typer.testing import CliRunner
 from warm import Warm
 
 from sage_cli.cli.app import app
-from sage_cli.store.files import read_object
+from sage_cli.store.files import portable, read_object
 
 pytestmark = pytest.mark.slow
 
@@ -304,7 +304,7 @@ def test_what_was_measured_is_kept_with_the_runs_and_mirrored(
     assert curve["pass@k"] == curves["curves"][0]["pass@k"]
     found = read_offline(lab.folder / "runs" / trained.manifest["id"]).summary
     for k in (1, 2, 4, 8):
-        value = found[f"eval/{curve['benchmark']}/pass@{k}"]
+        value = found[f"eval/{portable(curve['benchmark'])}/pass@{k}"]
         assert value == pytest.approx(curve["pass@k"][k - 1], abs=1e-12)
     for trial in swept["trials"]:
         (path,) = (lab.folder / "runs" / trial["runs"][0] / "evaluations").iterdir()

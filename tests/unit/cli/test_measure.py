@@ -33,6 +33,8 @@ SETTINGS = {
 }  # fmt: skip
 
 ON = "arithmetic:low=2:high=6:held_out=4"
+KEPT = "arithmetic-low-2-high-6-held_out-4"
+"""Its name in files and records, without signs that shells read."""
 """What figures call problems of settings other than the default ones."""
 VALIDATED_ELSEWHERE = {"evaluation.every": None, "evaluation.validation": None}
 
@@ -91,13 +93,13 @@ def counted(config, run):
     (counts,) = stored_counts(Policy.of_run(run), benchmark, config, config.run.root, (2,))[2]
     assert counts.n_P.tolist() == [2] * 4
     one = type("Seed", (), {"counts": counts})
-    return {f"eval/{ON}/{name}": value for name, value in figures([one], config).items()}
+    return {f"eval/{KEPT}/{name}": value for name, value in figures([one], config).items()}
 
 
 def test_what_is_stored_of_it_is_what_its_run_keeps(config, base, policy):
     for run in (base, policy[0]):
         assert run.finished
-        about = {f"eval/{ON}/benchmark": ON, f"eval/{ON}/content": ON}
+        about = {f"eval/{KEPT}/benchmark": ON, f"eval/{KEPT}/content": ON}
         assert evaluation_figures(run) == {**counted(config, run), **about}
 
 
@@ -157,7 +159,7 @@ def test_the_last_validation_finds_what_the_measurement_finds(config, base, monk
     kept = evaluation_figures(run)
     names = ("pass@1", "pass@2", "pass@4")
     found = [records[-1][f"eval/{name}"] for name in names]
-    assert found == [kept[f"eval/{ON}/{name}"] for name in names]
+    assert found == [kept[f"eval/{KEPT}/{name}"] for name in names]
     assert 0 < found[0] < found[2]
     assert watching.validated[-16:] == [float(drawn) for drawn in range(1, 17)]  # 4 problems x 4
     assert watching.beside["validation pass@1"] == found[0]

@@ -32,7 +32,8 @@ def test_every_method_loads_with_every_guide(name: str, guide: str):
     )
     assert type(config.rl) is built_in(Method)[name]
     for key, value in built_in(Method)[name].anchored.items():
-        assert getattr(config.anchor, key) == value
+        # a preset's values go before a method's, and tiny has a beta
+        assert getattr(config.anchor, key) == (0.04 if key == "beta" else value)
 
 
 @pytest.mark.parametrize(

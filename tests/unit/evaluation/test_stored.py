@@ -239,7 +239,6 @@ def test_a_run_whose_plug_ins_are_not_installed_is_measured(measured, tmp_path, 
     theirs["guide"] = {"name": "theirs", "options": {"strength": 2}, "q_min": 0.6, "q_max": 1.4}
     theirs["rl"] |= {"algo": "theirs", "scale": 2}
     theirs["sampling"] |= {"backend": "theirs", "options": {"beam": 3}}
-    theirs["data"] |= {"generators": {"theirs": {"largest": 9}}}
     run = Runs(tmp_path / "runs").at("rl", "theirs", "1" * 8)
     with run.recording(theirs, kind="rl"):
         shutil.copytree(tmp_path / "a", run.model)

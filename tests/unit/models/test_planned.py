@@ -153,7 +153,7 @@ def test_changed_weights_are_refused_by_name(runs):
     assert Policy.of_run(run).fingerprint == run.manifest["weights"]
     (run.model / "model.safetensors").write_text("others")
     changed = Policy.of_run(run)
-    for use in (changed.require_own, changed.tokenizer, changed.model):
+    for use in (changed.require_own, lambda: changed.tokenizer, changed.model):
         with pytest.raises(StoreError, match=f"{run.model}/model.safetensors has been changed"):
             use()
 

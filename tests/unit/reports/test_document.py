@@ -13,6 +13,7 @@ from typing import Any, cast
 import pytest
 
 from sage_cli.cli import compare
+from sage_cli.config.load import load
 from sage_cli.metrics import Side
 from sage_cli.reports import document as module
 from sage_cli.reports.document import Document, Figure, report_folder
@@ -175,7 +176,7 @@ def test_data_can_not_take_the_documents_own_keys(key: str) -> None:
 def test_documents_are_built_without_what_only_figures_need() -> None:
     program = (
         "import sys\n"
-        "from sage_cli.reports import comparison_report, evaluation, passk\n"
+        "from sage_cli.reports import comparison_report, passk, scores\n"
         "from sage_cli.reports import sweep_report, terminal\n"
         "print([m for m in ('matplotlib', 'torch', 'scipy', 'jinja2') if m in sys.modules])"
     )
@@ -190,5 +191,6 @@ def test_a_generator_with_settings_leaves_no_sign_in_a_folders_name(tmp_path: Pa
     folder = report_folder(tmp_path, f"passk-{benchmark}-01234567")
     assert folder == tmp_path / "reports" / "passk-arithmetic-low-2-held_out-6-01234567"
     sides = SimpleNamespace(a=Side("a", ()), b=Side("b", ()))
-    compared = compare._folder(tmp_path, {benchmark: cast(Any, sides)}, (1,), 0.95)
+    config = load(sets=[f"run.root={tmp_path}"]).config
+    compared = compare._folder(config, {benchmark: cast(Any, sides)}, (1,))
     assert compared.name.startswith("compare-arithmetic-low-2-held_out-6-")

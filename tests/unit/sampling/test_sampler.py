@@ -119,7 +119,6 @@ def test_an_engine_is_never_forked_from_a_process_that_has_asked_for_gpus(
     monkeypatch.setitem(sys.modules, "vllm", SimpleNamespace(LLM=engine, __spec__=None))
     monkeypatch.setitem(sys.modules, "vllm.lora", SimpleNamespace())
     monkeypatch.setitem(sys.modules, "vllm.lora.request", SimpleNamespace(LoRARequest=None))
-    monkeypatch.setattr(vllm_sampler, "find_spec", lambda _: None)
     monkeypatch.setenv("VLLM_WORKER_MULTIPROC_METHOD", "")
     monkeypatch.delenv("VLLM_WORKER_MULTIPROC_METHOD")
     with pytest.raises(SamplingError, match="starts by spawn"):
@@ -181,7 +180,6 @@ def test_vllm_is_told_the_ends_of_the_policys_tokenizer_and_cut_as_the_others(
     for name, module in modules.items():
         monkeypatch.setitem(sys.modules, name, module)
     monkeypatch.setattr(vllm_sampler, "require_vllm", lambda: None)
-    monkeypatch.setattr(vllm_sampler, "find_spec", lambda _: None)
     given = SamplingParameters(1.0, 1.0, 0, 0.0, 99, "</SOLUTION>", opened)
     sampler = vllm_sampler.VllmSampler(SamplerSetup(folder, given, SECTION))
     (sampled,) = sampler.sample([SampleRequest("p", "1+1=", (0,))])

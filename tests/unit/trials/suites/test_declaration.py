@@ -60,7 +60,16 @@ def test_no_verdict_on_models_says_that_a_claim_holds() -> None:
 
 PAPERS = ["figure2", "figure3", "figure4", "figure6", "figure7", "paper",
           "table1", "table2", "table3", "table4", "table5", "table6", "table9"]  # fmt: skip
-OWN = ["advantages", "anchors", "demo", "neighbours", "null-rewards", "strong-guide", "tuned"]
+OWN = [
+    "advantages",
+    "anchors",
+    "demo",
+    "neighbours",
+    "null-rewards",
+    "smollm2",
+    "strong-guide",
+    "tuned",
+]
 EVERY = sorted([*PAPERS, *OWN])
 
 
