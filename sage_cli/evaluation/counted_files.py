@@ -12,7 +12,7 @@ import numpy as np
 
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.evaluation.imported import ForeignFile, gathered
-from sage_cli.evaluation.log_formats import Owners, detected, read_foreign
+from sage_cli.evaluation.log_formats import Owners, detected, is_correct, read_foreign
 from sage_cli.file_hash import file_hash
 from sage_cli.metrics import Counts, parse_ks
 from sage_cli.models.policy import NO_GOLD
@@ -22,7 +22,6 @@ from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.tables import Detail
 from sage_cli.store.manifest import surroundings
 
-_CORRECT = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}
 EXPECTED = "a row is {problem, correct} for one sample, or {problem, n, c} for all samples of one"
 _SHOWN = 5
 
@@ -131,7 +130,7 @@ def _counted(row: Mapping[str, Any]) -> tuple[str, int, int, bool]:
         raise ValueError("no 'problem' (a name or a number)")
     if "correct" in row:
         given = row["correct"]
-        grades = [_is_correct(value) for value in (given if isinstance(given, list) else [given])]
+        grades = [is_correct(value) for value in (given if isinstance(given, list) else [given])]
         if not grades:
             raise ValueError("'correct' is an empty list")
         return str(problem), len(grades), sum(grades), False
@@ -141,13 +140,6 @@ def _counted(row: Mapping[str, Any]) -> tuple[str, int, int, bool]:
     if n == 0:
         raise ValueError(f"problem '{problem}' has no samples (n = 0)")
     return str(problem), n, c, True
-
-
-def _is_correct(value: Any) -> bool:
-    correct = _CORRECT.get(str(value).strip().lower())
-    if correct is None:
-        raise ValueError(f"correct is {value!r}, not true or false")
-    return correct
 
 
 def _whole(row: Mapping[str, Any], name: str) -> int:

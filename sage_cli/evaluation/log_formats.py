@@ -440,10 +440,18 @@ def _jsonl_samples(row: Row) -> Iterator[ForeignSample]:
 def _jsonl_verdict(correct: object, location: str) -> bool | None:
     if correct is None or correct == "":
         return None
-    right = _JSONL_VERDICTS.get(str(correct).strip().lower())
-    if right is None:
-        raise DataError(f"{location}: correct is {correct!r}, not true or false", _JSONL_ROW)
-    return right
+    try:
+        return is_correct(correct)
+    except ValueError as error:
+        raise DataError(f"{location}: {error}", _JSONL_ROW) from None
+
+
+def is_correct(value: object) -> bool:
+    """Return what `correct` says in a row. Raises ValueError for what is neither true nor false."""
+    correct = _JSONL_VERDICTS.get(str(value).strip().lower())
+    if correct is None:
+        raise ValueError(f"correct is {value!r}, not true or false")
+    return correct
 
 
 def _whole_number(value: object) -> int | None:
