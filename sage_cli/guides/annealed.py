@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from sage_cli.guides.guide import Clock, Guide, Signals
+from sage_cli.splitmix import GOLDEN, mixed, shifted
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -45,8 +46,6 @@ class AnnealedGuide(Guide):
 
 NOISE = {"noise": "splitmix64"}
 """What identities of guides with noise hold since it comes from a counter."""
-_GOLDEN, _MIX_1, _MIX_2 = -0x61C8864680B583EB, -0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15
-"""SplitMix64's constants 0x9e37..., 0xbf58... and 0x94d0... as signed numbers, which torch has."""
 
 
 def uniforms(key: tuple[int, int], signals: Signals, count: int) -> Tensor:
@@ -54,8 +53,7 @@ def uniforms(key: tuple[int, int], signals: Signals, count: int) -> Tensor:
 
     They are a function of key (seed, step), row id and place, computed on the signals' device: the
     same row gets the same numbers in any micro-batch, however padded, and on any process. A row's
-    are the outputs of SplitMix64 (Steele, Lea and Flood 2014, Fig. 17), whose seeds are the outputs
-    of another for the key.
+    are the outputs of SplitMix64, whose seeds are the outputs of another for the key.
     """
     import torch
 
@@ -66,23 +64,9 @@ def uniforms(key: tuple[int, int], signals: Signals, count: int) -> Tensor:
     seed = int.from_bytes(digest, "little", signed=True)
     # places of a token lie side by side: what is padded on the right has further ones
     places_NT = torch.arange(tokens * count, device=device).reshape(tokens, count).T
-    z_NBT = _mixed(
-        _mixed(seed + (rows_B + 1) * _GOLDEN)[:, None] + (places_NT + 1)[:, None] * _GOLDEN
-    )
-    uniform_NBT: Tensor = _shifted(z_NBT, 11).double() * _TINY
+    z_NBT = mixed(mixed(seed + (rows_B + 1) * GOLDEN)[:, None] + (places_NT + 1)[:, None] * GOLDEN)
+    uniform_NBT: Tensor = shifted(z_NBT, 11).double() * _TINY
     return uniform_NBT
-
-
-def _mixed(z: Tensor) -> Tensor:
-    """Return SplitMix64's output of its states; products wrap around."""
-    z = (z ^ _shifted(z, 30)) * _MIX_1
-    z = (z ^ _shifted(z, 27)) * _MIX_2
-    return z ^ _shifted(z, 31)
-
-
-def _shifted(z: Tensor, bits: int) -> Tensor:
-    """Return z shifted to the right as an unsigned number."""
-    return (z >> bits) & ((1 << (64 - bits)) - 1)
 
 
 def cosine_cycles(

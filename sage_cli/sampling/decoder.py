@@ -44,14 +44,11 @@ from sage_cli.sampling.sampler import (
     too_long,
 )
 from sage_cli.sampling.stopping import Ending, Stopping, eos_ids
+from sage_cli.splitmix import GOLDEN, mixed, shifted
 from sage_cli.store.sample_parts import Completion
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
-
-
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_MIX_1, _MIX_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
 def uniforms(
@@ -59,13 +56,10 @@ def uniforms(
 ) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Return a number in [0, 1 - 2^-52] per sample, a function of its seed and step alone.
 
-    It is the step-th output of SplitMix64 from the seed (Steele, Lea and Flood 2014, Fig. 17).
+    It is the step-th output of SplitMix64 from the seed.
     """
-    z_S = seeds_S + (steps_S.astype(np.uint64) + np.uint64(1)) * _GOLDEN
-    z_S = (z_S ^ (z_S >> np.uint64(30))) * _MIX_1
-    z_S = (z_S ^ (z_S >> np.uint64(27))) * _MIX_2
-    z_S = z_S ^ (z_S >> np.uint64(31))
-    uniforms_S: np.ndarray[Any, np.dtype[np.float64]] = (z_S >> np.uint64(12)) * 2.0**-52
+    z_S = mixed(seeds_S.view(np.int64) + (steps_S + 1) * GOLDEN)
+    uniforms_S: np.ndarray[Any, np.dtype[np.float64]] = np.ldexp(shifted(z_S, 12), -52)
     return uniforms_S
 
 
