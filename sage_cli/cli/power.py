@@ -142,7 +142,7 @@ def power(
     n = whole_numbers("--samples", samples) if samples else SAMPLES
     s = whole_numbers("--seeds", seeds)
     p = whole_numbers("--problems", problems) if problems else None
-    typed_ks = parse_ks(k, n[-1]) if k else ()
+    typed_ks = parse_ks(k, n[-1], "--samples") if k else ()
     if heterogeneity is None:
         heterogeneity = HETEROGENEITY
     if not 0 <= heterogeneity <= 10:
