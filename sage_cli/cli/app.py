@@ -136,7 +136,7 @@ PANELS = {
     "Search": {
         "sweep": Entry(
             "sweep",
-            "Train and measure trials of a search space; list, show and end sweeps.",
+            "Train and measure trials of a search space; list and show sweeps.",
             "sage sweep --space tau,rho --sampler tpe --trials 30",
         ),
         "suite": Entry(

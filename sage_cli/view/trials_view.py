@@ -291,7 +291,7 @@ def sweep_view(root: Path, name: str) -> SweepView:
         report = sweep.result
         if report is not None:
             tables = [shown_table(table) for table in sweep_tables(report)]
-            commands, provenance = sweep.commands, sweep.provenance
+            commands, provenance = sweep.commands(report), sweep.provenance
     except SageError as error:
         why = error.cause
     if report is None and why is None:

@@ -14,7 +14,10 @@ def test_a_sweep_with_its_report(api):
     trials, failed = found["tables"]
     assert trials["rows"][0][:3] == ["1", "0.3", "0.5"]
     assert failed["title"] == "failed trials"
-    assert found["commands"] == {"1": "sage rl --guide branch --set guide.tau=0.3"}
+    assert set(found["commands"]) == {"1", "2", "3", "4"}  # of the fifth there is no run
+    run = found["report"].trials[0].runs[0]
+    assert found["commands"]["1"].startswith("sage rl --config ")
+    assert found["commands"]["1"].endswith(f"/sweeps/tau-rho-12345678/tasks/{run}.json")
     assert found["provenance"] == {"commit": "abc"}
 
 
