@@ -148,7 +148,7 @@ PANELS = {
     "Look": {
         "runs": Entry(
             "runs",
-            "List, show, locate and remove runs.",
+            "List, show and remove runs.",
             "sage runs show rl-dapo-branch",
         ),
         "samples": Entry(
@@ -180,7 +180,7 @@ PANELS = {
         ),
         "config": Entry(
             "config",
-            "Show, explain and check configurations; list methods and presets.",
+            "Show and explain configurations; list methods and presets.",
             "sage config show --preset smollm2-135m --origin",
         ),
         "doctor": Entry(

@@ -9,7 +9,7 @@ import typer
 from sage_cli.cli import options
 from sage_cli.cli.console import refuse_gpu, show_plan, show_report
 from sage_cli.cli.live import Live
-from sage_cli.cli.options import evaluation_flags, load_for_measuring, may_train, measured_names
+from sage_cli.cli.options import evaluation_flags, load_for_measuring, measured_names
 
 Published = Literal["paper"]
 PAPERS_SEEDS = 5
@@ -39,13 +39,14 @@ def command(
     config: options.ConfigFile = None,
     set_: options.Sets = None,
     runs: options.RunRoot = None,
-    train: options.Train = None,
     dry_run: options.DryRun = False,
     gpu: options.Gpu = None,
     json: options.Json = False,
 ) -> None:
     """Tabulate pass@k of runs or models over benchmarks and seeds."""
+    from sage_cli.cli.named_models import NamedModels, measure_table
     from sage_cli.config.load import refuse_unread
+    from sage_cli.evaluation.evaluate import Evaluation
     from sage_cli.models.stages import plan_of
 
     refuse_gpu(gpu, dry_run)
@@ -55,17 +56,11 @@ def command(
     flags = evaluation_flags(benchmark, k, n, seeds, limit, allow_template_mismatch)
     flags |= {"compat": compat}
     loaded = load_for_measuring(names, preset, config, set_, runs, evaluation=flags)
-    refuse_unread(loaded, "eval RUN" if names else "eval")
-    settings = loaded.config
-    from sage_cli.cli.named_models import NamedModels, measure_table
-
-    models = NamedModels.from_config(settings, names)
+    refuse_unread(loaded, "eval")
+    models = NamedModels(Evaluation(loaded.config), names)
     if dry_run:
         show_plan(lambda: plan_of(models.stages, gpu), json)
         return
-    trained = may_train(train, names, settings.run.root, chosen=bool(preset or config))
     with Live() as live:
-        report = measure_table(
-            models, live, paper=paper, k_samples=protocol == "paper", train=trained
-        )
+        report = measure_table(models, live, paper=paper, k_samples=protocol == "paper")
     show_report(report, json)

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated
 
 from sage_cli.cli import options
 from sage_cli.cli.console import refuse_gpu, show_plan, show_trained
 from sage_cli.cli.options import METHOD, TRAINING, option
-from sage_cli.settings.passwords import word_without_passwords
 
 Compat = Annotated[
     str | None,
@@ -47,7 +43,6 @@ def command(
     set_: options.Sets = None,
     runs: options.RunRoot = None,
     fresh: options.Fresh = False,
-    replace_parent: options.ReplaceParent = False,
     measure: options.Measure = False,
     dry_run: options.DryRun = False,
     gpu: options.Gpu = None,
@@ -83,34 +78,11 @@ def command(
     )
 
     refuse_unread(loaded, "rl --init" if init else "rl")
-    training = RlTraining.of(
-        loaded.config,
-        init,
-        measure=measure,
-        base_command=sft_command(preset, config, set_, runs),
-    )
+    training = RlTraining.of(loaded.config, init, measure=measure)
     if dry_run:
         show_plan(lambda: plan_of(training.stages, gpu), json)
         return
     with Live() as live:
-        run = training.carry_out(live, fresh=fresh, replace_parent=replace_parent)
+        run = training.carry_out(live, fresh=fresh)
     more = "" if measure else f"  (`sage passk {run.id}` measures it)"
     show_trained(f"trained: [bold]{run.folder}[/]{more}", run, measured=measure, json=json)
-
-
-def sft_command(
-    presets: Sequence[str] | None,
-    config: Path | None,
-    sets: Sequence[str] | None,
-    runs: Path | None,
-) -> str:
-    """The command that trains the initial policy of `sage rl` with these options."""
-    from sage_cli.config.load import NOT_READ_BY
-
-    sets = [word for word in sets or () if word.split(".")[0].strip() not in NOT_READ_BY["sft"]]
-    words = ["sage", "sft"]
-    words += [word for preset in presets or () for word in ("--preset", preset)]
-    words += [] if config is None else ["--config", str(config)]
-    words += [word for setting in sets for word in ("--set", word_without_passwords(setting))]
-    words += [] if runs is None else ["--runs", str(runs)]
-    return shlex.join(words)

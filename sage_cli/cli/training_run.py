@@ -51,12 +51,7 @@ from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress, Silent
 from sage_cli.sampling.sampler import chosen_backend, planned_obstacles
 from sage_cli.settings.judge_names import require_judge
-from sage_cli.settings.sections.model import (
-    PromptSection,
-    ScratchModel,
-    kernel_arguments,
-    trained_dtype,
-)
+from sage_cli.settings.sections.model import ScratchModel, kernel_arguments, trained_dtype
 from sage_cli.store.locks import wait_for_writer
 from sage_cli.store.manifest import Origin
 from sage_cli.store.mirrors import require_mirrors
@@ -116,14 +111,11 @@ class TrainingRun(Stage):
 
         return [self, EvaluationStage(self.evaluation, [self._policy_of(self.planned)])]
 
-    def carry_out(
-        self, progress: Progress, *, fresh: bool = False, replace_parent: bool = False
-    ) -> Run:
+    def carry_out(self, progress: Progress, *, fresh: bool = False) -> Run:
         """Train the run, resume it, or find it finished. Refusals come before anything is written.
 
-        `fresh` trains it again, beside the one that is there until the new one is finished; a run
-        that others grew from only with `replace_parent`. Raises SageError for what stands against
-        the training, and Interrupted where a signal ended it.
+        `fresh` trains it again, beside the one that is there until the new one is finished. Raises
+        SageError for what stands against the training, and Interrupted where a signal ended it.
         """
         require_mirrors(self.config.tracking)
         if (run := self.join()) is not None:
@@ -134,7 +126,7 @@ class TrainingRun(Stage):
             run = self.planned
         if not fresh:
             run = current(run)
-        elif not replace_parent:
+        else:
             require_childless(run, Runs(self.config.run.root))
         if run.finished and not fresh:
             self.found(run, progress)
@@ -291,7 +283,7 @@ def sft_inputs(config: SageConfig) -> tuple[Any, PromptTemplate, list[Example]]:
     if isinstance(section, ScratchModel):
         demonstrations = load_demonstrations(config.data, config.sft)
         texts = (shown.text for shown in demonstrations)
-        tokenizer = build_tokenizer(section, tags(config.prompt), texts)
+        tokenizer = build_tokenizer(section, config.prompt.tags, texts)
         template = PromptTemplate.from_section(config.prompt, tokenizer)
     else:
         tokenizer = Policy(section.path, section=section).tokenizer
@@ -334,11 +326,6 @@ def _start(config: SageConfig, tokenizer: Any) -> Any:
     refuse_unfit_tokenizer(policy)
     model = policy.model(dtype=trained_dtype(section), kernels=kernel_arguments(section))
     return attach_lora(model, section.lora) if section.tuning == "lora" else model
-
-
-def tags(prompt: PromptSection) -> tuple[str, ...]:
-    """The tags that a tokenizer of ours holds as single tokens."""
-    return prompt.tags
 
 
 @dataclass(frozen=True)
@@ -449,7 +436,7 @@ def with_model_of(init: str | None, config: SageConfig) -> SageConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class RlTraining(TrainingRun):
-    """RL of a policy from `start`. `base_command` trains the initial policy if this can't."""
+    """RL of a policy from `start`."""
 
     kind = "rl"
     shown = {  # noqa: RUF012
@@ -460,16 +447,10 @@ class RlTraining(TrainingRun):
 
     start: InitialPolicy
     warnings: Sequence[str]
-    base_command: str = "sage sft"
 
     @classmethod
     def of(
-        cls,
-        config: SageConfig,
-        init: str | None = None,
-        *,
-        measure: bool = False,
-        base_command: str = "sage sft",
+        cls, config: SageConfig, init: str | None = None, *, measure: bool = False
     ) -> RlTraining:
         """The training that `config` describes, from `init` or its own initial policy.
 
@@ -482,7 +463,6 @@ class RlTraining(TrainingRun):
             start=InitialPolicy.of(config, init),
             warnings=remarks(config),
             evaluation=_evaluation(config) if measure else None,
-            base_command=base_command,
         )
 
     @cached_property
@@ -609,7 +589,8 @@ class RlTraining(TrainingRun):
             raise ConfigurationError(
                 f"the initial policy {self.start.policy.label} isn't trained yet, and a command "
                 "that a launcher started can't train it: that takes one process",
-                f"train it first by `{self.base_command}`, then type this command again",
+                "train it first by `sage sft` with the same --preset, --config, --set and --runs, "
+                "then type this command again",
             )
 
     def _require_machine(self) -> None:

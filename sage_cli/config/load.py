@@ -82,8 +82,7 @@ NOT_READ_BY: Mapping[str, Sequence[str]] = {
     "rl": _OF_SWEEPS,
     "rl --init": ("sft", *_OF_SWEEPS),
     "sft": _OF_TRAINED,
-    **dict.fromkeys(("eval", "passk"), _OF_TRAINED),
-    **dict.fromkeys(("eval RUN", "passk RUN"), ("sft", *_OF_TRAINED)),
+    **dict.fromkeys(("eval", "passk"), ("sft", *_OF_TRAINED)),
 }
 """By command, the sections of which it reads nothing."""
 
@@ -170,33 +169,9 @@ def _stored_layers(stored: Mapping[str, Any]) -> list[Layer]:
     if not isinstance(parts, Mapping):
         parts = {"": {"values": stored, "typed": False}}
     return [
-        Layer(STORED, _without_gone(current(without_consent(part["values"]))), part["typed"], True)
+        Layer(STORED, current(without_consent(part["values"])), part["typed"], True)
         for part in parts.values()
     ]
-
-
-GONE: Mapping[str, Any] = {
-    "data.generators": {},
-    "data.knights_knaves.variant": "none",
-    "sampling.data_parallel": 1,
-    "sweep.storage": None,
-}
-"""Settings that earlier versions stored, with the values at which they did nothing."""
-
-
-def _without_gone(values: dict[str, Any]) -> dict[str, Any]:
-    for name, idle in GONE.items():
-        values = _without(values, name.split("."), idle)
-    return values
-
-
-def _without(values: dict[str, Any], path: Sequence[str], idle: Any) -> dict[str, Any]:
-    key, *inner = path
-    if not isinstance(values, Mapping) or key not in values:
-        return values
-    if inner:
-        return {**values, key: _without(values[key], inner, idle)}
-    return {name: v for name, v in values.items() if name != key or v != idle}
 
 
 def with_layers(config: SageConfig) -> dict[str, Any]:

@@ -11,7 +11,6 @@ import pytest
 
 from sage_cli.analysis.graded_samples import Answers
 from sage_cli.analysis.scoring import Forward, ModelScorer
-from sage_cli.cli.training_run import tags
 from sage_cli.config.load import load
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
@@ -70,7 +69,7 @@ def subject(tmp_path: Path) -> tuple[PolicySamples, SageConfig, Any]:
     config = load(sets=[*SETTINGS, f"run.root={root}"]).config
     run = Runs(root).at("sft", "base", "1" * 8)
     with run.recording(config.model_dump(mode="json"), kind="sft"):
-        save_scratch(config.model, tags(config.prompt), [], run.model)
+        save_scratch(config.model, config.prompt.tags, [], run.model)
     template = PromptTemplate.from_section(config.prompt, load_tokenizer(run.model)).hash
     run.note(template=template)
     (benchmark,) = load_benchmarks(config.evaluation, config.data)
@@ -174,7 +173,7 @@ def test_an_interrupted_scoring_is_resumed(subject: Any, monkeypatch: pytest.Mon
 def test_a_model_with_another_tokenizer_is_refused(subject: Any, tmp_path: Path):
     own, config, benchmark = subject
     config = load(sets=[*SIZE, "prompt.answer_open=<ANSWER>"]).config
-    save_scratch(config.model, tags(config.prompt), [], tmp_path / "words")
+    save_scratch(config.model, config.prompt.tags, [], tmp_path / "words")
     other = replace(own, policy=Policy(str(tmp_path / "words")))
     scorer = ModelScorer(other, TEMPERATURE, config, Silent())
     with pytest.raises(ConfigurationError, match="have different tokenizers"):

@@ -12,7 +12,6 @@ from typer.testing import CliRunner
 
 from sage_cli.analysis import scoring
 from sage_cli.cli.app import app
-from sage_cli.cli.training_run import tags
 from sage_cli.config.load import load
 from sage_cli.evaluation import measure as drawing
 from sage_cli.evaluation.benchmarks import load_benchmarks
@@ -62,7 +61,7 @@ def models(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
     for seed, name in enumerate(("a", "b")):
         config = load(sets=[*SIZE, f"model.seed={seed}"]).config
-        save_scratch(config.model, tags(config.prompt), [], folder / name)
+        save_scratch(config.model, config.prompt.tags, [], folder / name)
         model = load_model(folder / name)
         with torch.no_grad():
             model.model.embed_tokens.weight.mul_(30)  # so that every token says something else

@@ -10,7 +10,6 @@ from plugged_in import plug_in
 from typer.testing import CliRunner
 
 from sage_cli.cli.app import app
-from sage_cli.cli.training_run import tags
 from sage_cli.config.load import load
 from sage_cli.store.run import Runs
 
@@ -207,7 +206,7 @@ def test_a_benchmark_that_does_not_exist(sage):
     refused(sage("sweep", "--set", "sweep.benchmark=arithmetik"), "arithmetik")
 
 
-@pytest.mark.parametrize("command", [("passk",), ("eval",), ("runs", "show"), ("runs", "path")])
+@pytest.mark.parametrize("command", [("passk",), ("eval",), ("runs", "show")])
 def test_a_run_that_does_not_exist(sage, command):
     nowhere = "there is no run 'rl-dapo', nor any other in"
     refused(sage(*command, "rl-dapo"), nowhere, "--runs FOLDER")
@@ -234,7 +233,7 @@ def test_a_start_under_another_prompt_or_of_another_model(sage, files):
 
     config = load(sets=["model.hidden=16", "model.layers=1", "model.heads=2"]).config
     run = Runs(files / "runs").at("sft", "arithmetic", "1" * 8)
-    save_scratch(config.model, tags(config.prompt), [], run.model)
+    save_scratch(config.model, config.prompt.tags, [], run.model)
     with run.recording(config.model_dump(mode="json"), kind="sft", template="abcdef123456"):
         pass
     refused(sage("rl", "--init", run.folder), "another model than the configuration's",

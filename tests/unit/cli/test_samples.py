@@ -10,7 +10,6 @@ import torch
 from told import Told
 
 from sage_cli.cli.samples import last_step, token_report
-from sage_cli.cli.training_run import tags
 from sage_cli.config.load import changed, load
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation import measure as drawing
@@ -34,7 +33,7 @@ def base(tmp_path_factory):
     """A folder of random weights whose entropies lie all over the place."""
     config = load(sets=SIZE).config
     folder = tmp_path_factory.mktemp("base")
-    save_scratch(config.model, tags(config.prompt), [], folder)
+    save_scratch(config.model, config.prompt.tags, [], folder)
     model, tokenizer = load_model(folder), load_tokenizer(folder)
     with torch.no_grad():
         model.model.embed_tokens.weight.mul_(30)

@@ -5,7 +5,6 @@ import shutil
 
 import pytest
 
-from sage_cli.cli.training_run import tags
 from sage_cli.config.load import load
 from sage_cli.models.scratch import save_scratch
 from sage_cli.problems.template import PromptTemplate
@@ -18,7 +17,7 @@ SETTINGS = ["model.hidden=96", "sampling.max_tokens=6"]
 def weights(tmp_path_factory):
     config = load(sets=SETTINGS).config
     folder = tmp_path_factory.mktemp("weights")
-    save_scratch(config.model, tags(config.prompt), [], folder)
+    save_scratch(config.model, config.prompt.tags, [], folder)
     return folder
 
 

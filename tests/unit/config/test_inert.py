@@ -184,7 +184,7 @@ CPU = "rollout.backend=sampler"
         ("sft", ["anchor.beta=1"], "no setting of anchor"),
         ("eval", ["guide.name=branch"], "no setting of guide"),
         ("passk", ["rollout.max_tokens=9"], "no setting of rollout"),
-        ("passk RUN", ["sft.steps=9"], "no setting of sft"),
+        ("passk", ["sft.steps=9"], "no setting of sft"),
         # read
         ("rl", ["anchor.kl=forward", "anchor.beta=0.1", "anchor.reference=initial"], None),
         ("rl", ["rollout.backend=auto", "rollout.vllm.importance_cap=3"], None),
@@ -192,7 +192,7 @@ CPU = "rollout.backend=sampler"
         ("rl", ["sft.steps=3"], None),
         ("rl", ["sft.steps=null", "sft.epochs=3"], None),
         ("sft", ["sft.steps=3", "evaluation.samples=8"], None),
-        ("passk", ["sft.steps=9", "sampling.vllm.max_model_len=64", "sampling.min_p=0"], None),
+        ("passk", ["sampling.vllm.max_model_len=64", "sampling.min_p=0"], None),
         ("eval", [SERVED, "sampling.server_attempts=2"], None),
         ("rl", ["rollout.backend=vllm", "rollout.vllm.sleep=true"], None),
         ("sweep", ["rl.steps=3", "executor.name=slurm", "executor.partition=gpu"], None),
