@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 from rich.text import Text
-from typing_extensions import TypedDict
 
 from sage_cli.cli.console import console, emit, visible
 from sage_cli.cli.group import new_app
@@ -85,7 +84,7 @@ def show(
         raise ConfigurationError("--step is of a training", "add --training")
     settings = load_for_measuring([run], preset, config, set_, runs, evaluation=evaluation).config
     if training:
-        _show_training(settings, run, problem, grade, step, limit, json=json)
+        _show_training(settings, run, problem, grade, step, limit, json)
         return
     from sage_cli.evaluation.evaluate import Evaluation
 
@@ -95,15 +94,19 @@ def show(
         emit({"samples": samples})
         return
     for sample in samples:
-        colour = "green" if sample.status == "right" else "red"
         answer = "no answer" if sample.extracted is None else f"answer {sample.extracted}"
-        told = visible(f"{answer}, gold {sample.problem.gold}")
-        head = f"[{colour}]{sample.status}[/]  {escape(told)}"
+        told = f"{answer}, gold {sample.problem.gold}"
         where = f"problem {sample.problem.id}, seed {sample.seed}, sample {sample.completion.index}"
-        ended = ", truncated" if sample.completion.finish_reason == "length" else ""
-        console.print(f"\n{head}  [dim]{escape(where)}{ended}[/]")
-        console.print(Text(visible(sample.problem.question), style="bold"), soft_wrap=True)
-        console.print(Text(visible(sample.completion.text)), soft_wrap=True)
+        where += ", truncated" if sample.completion.finish_reason == "length" else ""
+        _print(sample.status, told, where, sample.problem.question, sample.completion.text)
+
+
+def _print(grade: str, told: str, where: str, question: str, completion: str) -> None:
+    """Print a completion below its grade and its question."""
+    colour = "green" if grade == "right" else "red"
+    console.print(f"\n[{colour}]{grade}[/]  {escape(visible(told))}  [dim]{escape(where)}[/]")
+    console.print(Text(visible(question), style="bold"), soft_wrap=True)
+    console.print(Text(visible(completion)), soft_wrap=True)
 
 
 @app.command()
@@ -195,7 +198,6 @@ def _show_training(
     grade: str | None,
     step: int | None,
     limit: int,
-    *,
     json: bool,
 ) -> None:
     from sage_cli.store.run import Runs
@@ -207,15 +209,10 @@ def _show_training(
         emit({"completions": rows})
         return
     for row in rows:
-        colour = "green" if row["grade"] == "right" else "red"
         weight = row["advantage"]
-        told = f"gold {visible(row['gold'])}, " + (
-            "replaced" if weight is None else f"advantage {weight:+.3f}"
-        )
+        paid = "replaced" if weight is None else f"advantage {weight:+.3f}"
         where = f"step {row['step']}, problem {row['problem']}"
-        console.print(f"\n[{colour}]{row['grade']}[/]  {escape(told)}  [dim]{escape(where)}[/]")
-        console.print(Text(visible(row["prompt"]), style="bold"), soft_wrap=True)
-        console.print(Text(visible(row["text"])), soft_wrap=True)
+        _print(row["grade"], f"gold {row['gold']}, {paid}", where, row["prompt"], row["text"])
 
 
 def _guide(own: SageConfig, run: str, asked: str | None) -> tuple[dict[str, Any], list[str]]:
@@ -229,33 +226,23 @@ def _guide(own: SageConfig, run: str, asked: str | None) -> tuple[dict[str, Any]
 
 
 def _print_tokens(report: TokenReport) -> None:
-    from sage_cli.reports.token_report import completion_text, legend, strongest, to_rich
+    from sage_cli.reports.token_report import LEGEND, completion_text, strongest, to_rich
 
     for number, completion in enumerate(report.completions, 1):
         colour = "green" if completion.status == "right" else "red"
         grade = f"[{colour}]{completion.status}[/], gold {escape(completion.gold)}"
         console.print(f"\n[bold]{number}  {escape(completion.question)}[/]  {grade}")
-        console.print(completion_text(completion, report))
+        console.print(completion_text(completion))
         if shaped := strongest(completion):
             console.print(f"[dim]shaped most: {escape(shaped)}[/]")
-    coloured = console.color_system is not None and not console.no_color
-    console.print("", legend(report, coloured=coloured), "", sep="\n")
+    if console.color_system is not None and not console.no_color:
+        console.print("", LEGEND, "", sep="\n")
     console.print(to_rich(report))
 
 
-class TrainingCompletion(TypedDict):
-    """A completion that a training sampled at a step, its grade, and the advantage it had.
-
-    The advantage is null if no loss read it, as where dynamic sampling replaced its group.
-    """
-
-    step: int
-    problem: str
-    prompt: str
-    gold: str
-    text: str
-    grade: str
-    advantage: float | None
+KEPT = ("step", "problem", "prompt", "gold", "text", "grade", "advantage")
+"""What is told of a completion that a training sampled. The advantage is null if no loss read it,
+as where dynamic sampling replaced its group."""
 
 
 def samples_show(
@@ -295,7 +282,7 @@ def samples_show(
 
 def training_show(
     run: Run, problem: str | None, grade: str | None, step: int | None, limit: int
-) -> list[TrainingCompletion]:
+) -> list[dict[str, Any]]:
     """Return at most `limit` completions of a training, in the order in which it sampled them.
 
     Raises StoreError if none of these is kept.
@@ -309,18 +296,7 @@ def training_show(
         and grade in (None, row["grade"])
         and step in (None, row["step"])
     )
-    matching = [
-        TrainingCompletion(
-            step=row["step"],
-            problem=row["problem"],
-            prompt=row["prompt"],
-            gold=row["gold"],
-            text=row["text"],
-            grade=row["grade"],
-            advantage=row["advantage"],
-        )
-        for row in islice(wanted, limit)
-    ]
+    matching = [{name: row[name] for name in KEPT} for row in islice(wanted, limit)]
     if not matching:
         raise StoreError(
             f"none of the {len(rows):,} completions of {run.id} is like that",
