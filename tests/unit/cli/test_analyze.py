@@ -110,8 +110,7 @@ def test_an_unknown_analysis_and_a_foreign_option_are_refused(sage):
 def test_without_samples_it_says_how_to_draw_them(sage, models):
     words = " ".join(sage("diversity", n="7", code=2).output.replace("│", " ").split())
     assert "a has 12 of 21 graded samples on arithmetic" in words
-    asked = f"sage passk {models / 'a'} {models / 'b'} --n 7 --limit 3 --runs {sage.root} --preset"
-    assert asked in words
+    assert f"`sage passk {models / 'a'} {models / 'b'}` and the same options" in words
 
 
 def test_a_report_of_what_is_stored(sage):
@@ -131,7 +130,7 @@ def test_labels_are_for_tables_and_names_for_commands(sage, models):
         sage("lengths", n="7", models_=called, code=2).output.replace("│", " ").split()
     )
     assert "grpo, seed 1 has 12 of 21 graded samples" in words
-    assert f"sage passk {models / 'a'} {models / 'b'} --n 7" in words
+    assert f"sage passk {models / 'a'} {models / 'b'}`" in words
 
 
 def test_a_problem_by_the_beginning_of_its_id(sage):
