@@ -13,7 +13,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from sage_cli.config.consent import consents
-from sage_cli.config.describe import kept_facts, remarks, rl_facts, sft_facts
+from sage_cli.config.describe import remarks, rl_facts, sft_facts
 from sage_cli.config.load import changed, require_named_model
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import AbsentModelError, BusyError, ConfigurationError, StoreError
@@ -142,9 +142,9 @@ class TrainingRun(Stage):
         """Train beside the process that records, if one of several was launched; else None."""
         return None
 
-    @abstractmethod
     def found(self, run: Run, progress: Progress) -> None:
         """Say that `run` was finished before."""
+        progress.say(f"[bold]{run.id}[/] is trained already; --fresh trains it again")
 
     @abstractmethod
     def prepare(self, resumed: Run | None, progress: Progress) -> Callable[[Run], None]:
@@ -241,10 +241,6 @@ class SftTraining(TrainingRun):
     def memory(self, gpu: Gpu) -> Described:
         """Describe the GPU memory that the training takes on `gpu`."""
         return sft_memory(self.config, gpu)
-
-    def found(self, run: Run, progress: Progress) -> None:
-        """Say that `run` was finished before."""
-        progress.say(f"[bold]{run.id}[/] is trained already; --fresh trains it again")
 
     def prepare(self, resumed: Run | None, progress: Progress) -> Callable[[Run], None]:
         """Load demonstrations and model, and return the function that trains the model."""
@@ -486,7 +482,6 @@ class RlTraining(TrainingRun):
             **run_facts(self.planned),
             **rl_facts(self.config),
             **pool_facts(self.config, self.config.run.root),
-            **kept_facts(self.config, self.config.tracking),
             **reference_facts(self.config, self.start.policy, self.config.run.root),
             **rl_hours(self.config),
         }
@@ -526,7 +521,7 @@ class RlTraining(TrainingRun):
 
     def found(self, run: Run, progress: Progress) -> None:
         """Say that `run` was finished before, and note that it was asked for again."""
-        progress.say(f"[bold]{run.id}[/] is trained already; --fresh trains it again")
+        super().found(run, progress)
         if self.config.run.sweep is None:
             run.ask()
         if is_launched():
