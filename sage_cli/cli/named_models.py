@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 
@@ -16,7 +16,6 @@ from sage_cli.evaluation.text_judges import second_measurements, text_judge
 from sage_cli.metrics import Counts, Curve, curve, curve_ks
 from sage_cli.metrics.intervals import Resampling
 from sage_cli.models.policy import (
-    NO_LABELS,
     Labels,
     Policy,
     chosen_policies,
@@ -42,7 +41,7 @@ class NamedModels:
 
     evaluation: Evaluation
     names: Sequence[str]
-    labels: Labels = NO_LABELS
+    labels: Labels = field(default_factory=dict)
 
     @property
     def policies(self) -> list[Policy]:
