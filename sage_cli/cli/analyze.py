@@ -93,7 +93,9 @@ def command(
 
     named, labels = labelled_names(names or [])
     flags = evaluation_flags(benchmark, None, n, seeds, limit, allow_template_mismatch)
-    settings = load_for_measuring(named, preset, config, set_, runs, evaluation=flags).config
+    settings = load_for_measuring(
+        named, preset, config, set_, runs, "analyze", evaluation=flags
+    ).config
     request = Request(base, tuple(problem or ()), delta, patterns, alpha, survival)
     with Live() as live:
         report = analyze(Analysing.of(name, settings, named, request, labels), live)

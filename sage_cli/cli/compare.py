@@ -84,13 +84,15 @@ def command(
     sides = [[name.strip() for name in side.split(",")] for side, _ in pairs]
     names, labels = [*sides[0], *sides[1]], (pairs[0][1], pairs[1][1])
     if are_files(names, benchmark=benchmark, n=n, seeds=seeds, limit=limit):
-        settings = load_config(preset, config, set_, run={"root": runs}).config
+        settings = load_config(preset, config, set_, "compare FILE", run={"root": runs}).config
         with Live() as live:
             report = compare_files(settings, sides[0], sides[1], score or (), k, live, labels)
         show_report(report, json, notes=notes)
         return
     flags = evaluation_flags(benchmark, k, n, seeds, limit, allow_template_mismatch)
-    settings = load_for_measuring(names, preset, config, set_, runs, evaluation=flags).config
+    settings = load_for_measuring(
+        names, preset, config, set_, runs, "compare", evaluation=flags
+    ).config
     with Live() as live:
         report = compare(Evaluation(settings), sides[0], sides[1], live, labels)
     show_report(report, json, notes=notes)
@@ -285,6 +287,7 @@ def is_training(policy: Policy) -> bool:
 def _folder(config: SageConfig, comparisons: Mapping[str, Comparison], ks: Sequence[int]) -> Path:
     """Return the report's folder, named by a hash of the counts."""
     from sage_cli.reports.document import report_folder
+    from sage_cli.store.files import file_stems
 
     digest = hashlib.sha256(f"{ks}{config.evaluation.confidence}".encode())
     for comparison in comparisons.values():
@@ -292,7 +295,7 @@ def _folder(config: SageConfig, comparisons: Mapping[str, Comparison], ks: Seque
             digest.update(side.label.encode())
             for counts in side.counts:
                 digest.update(counts.n_P.tobytes() + counts.c_P.tobytes())
-    name = "-".join(Path(benchmark).stem for benchmark in comparisons)
+    name = "-".join(file_stems(comparisons).values())
     return report_folder(config.run.root, f"compare-{name}-{digest.hexdigest()[:8]}")
 
 

@@ -45,7 +45,6 @@ def command(
 ) -> None:
     """Tabulate pass@k of runs or models over benchmarks and seeds."""
     from sage_cli.cli.named_models import NamedModels, measure_table
-    from sage_cli.config.load import refuse_unread
     from sage_cli.evaluation.evaluate import Evaluation
     from sage_cli.models.stages import plan_of
 
@@ -55,9 +54,10 @@ def command(
         seeds = PAPERS_SEEDS
     flags = evaluation_flags(benchmark, k, n, seeds, limit, allow_template_mismatch)
     flags |= {"compat": compat}
-    loaded = load_for_measuring(names, preset, config, set_, runs, evaluation=flags)
-    refuse_unread(loaded, "eval")
-    models = NamedModels(Evaluation(loaded.config), names)
+    settings = load_for_measuring(
+        names, preset, config, set_, runs, "eval", evaluation=flags
+    ).config
+    models = NamedModels(Evaluation(settings), names)
     if dry_run:
         show_plan(lambda: plan_of(models.stages, gpu), json)
         return

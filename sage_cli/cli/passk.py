@@ -65,7 +65,6 @@ def command(
         parse_temperatures,
         passk_of_files,
     )
-    from sage_cli.config.load import refuse_unread
     from sage_cli.evaluation.counted_files import read_counted_files
     from sage_cli.evaluation.evaluate import Evaluation
     from sage_cli.models.stages import plan_of
@@ -81,7 +80,9 @@ def command(
         names, benchmark=benchmark, n=n, seeds=seeds, limit=limit, temperature=temperature,
         dry_run=dry_run, grade=grade,
     ):  # fmt: skip
-        settings = options.load_config(preset, config, set_, run={"root": runs}).config
+        settings = options.load_config(
+            preset, config, set_, "passk FILE", run={"root": runs}
+        ).config
         with doing("reading files"):
             files = read_counted_files(names, score or ())
         with doing("computing curves and writing the report"):
@@ -90,9 +91,10 @@ def command(
         return
     flags = evaluation_flags(benchmark, k, n, seeds, limit, allow_template_mismatch)
     flags |= {"compat": compat}
-    loaded = load_for_measuring(names, preset, config, set_, runs, evaluation=flags)
-    refuse_unread(loaded, "passk")
-    models = NamedModels(Evaluation(loaded.config), names, labels)
+    settings = load_for_measuring(
+        names, preset, config, set_, runs, "passk", evaluation=flags
+    ).config
+    models = NamedModels(Evaluation(settings), names, labels)
     if dry_run:
         show_plan(lambda: plan_of(models.stages, gpu), json)
         return

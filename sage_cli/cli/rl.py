@@ -51,7 +51,6 @@ def command(
     """Train a policy by RL whose KL anchor is shaped by a guide."""
     from sage_cli.cli.live import Live
     from sage_cli.cli.training_run import RlTraining
-    from sage_cli.config.load import refuse_unread
     from sage_cli.models.stages import plan_of
 
     refuse_gpu(gpu, dry_run)
@@ -59,6 +58,7 @@ def command(
         preset,
         config,
         set_,
+        "rl --init" if init else "rl",
         model={"tuning": "full" if full else None},
         rl={
             "algo": algo,
@@ -76,8 +76,6 @@ def command(
         data={"rl": {"name": data, "fields": {"question": question_field, "gold": gold_field}}},
         run={"root": runs},
     )
-
-    refuse_unread(loaded, "rl --init" if init else "rl")
     training = RlTraining.of(loaded.config, init, measure=measure)
     if dry_run:
         show_plan(lambda: plan_of(training.stages, gpu), json)
