@@ -19,7 +19,7 @@ from sage_cli.evaluation.stored import PolicySamples
 from sage_cli.models.loading import load_model, load_tokenizer
 from sage_cli.models.policy import Policy
 from sage_cli.models.scratch import save_scratch
-from sage_cli.models.signals import completion_signals
+from sage_cli.models.signals import batch_signals
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Silent
 from sage_cli.store import annotations
@@ -106,7 +106,7 @@ def expected(own: PolicySamples, benchmark: Any) -> dict[str, list[float]]:
     for row in own.at(0).completions():
         prompt = tokenizer(template.render(questions[row.problem_id]), add_special_tokens=False)
         ids = token_ids(tokenizer, row, template.stop)
-        logps_T, entropy_T = completion_signals(model, prompt["input_ids"], ids, TEMPERATURE)
+        logps_T, entropy_T = batch_signals(model, [(prompt["input_ids"], ids)], TEMPERATURE)[0]
         means = [-logps_T.mean().item(), entropy_T.mean().item()] if ids else [np.nan, np.nan]
         found[row.text] = [*means, len(ids)]
     return found
