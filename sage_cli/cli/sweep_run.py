@@ -18,15 +18,14 @@ from sage_cli.progress import Progress
 from sage_cli.settings.sections.sweep import ExecutorSection
 from sage_cli.store.locks import driver
 from sage_cli.store.mirrors import require_mirrors
-from sage_cli.store.run import Runs
 from sage_cli.training.rewards import require_plugins
-from sage_cli.trials.cost import measuring_cost, seconds_per_step, training_cost
+from sage_cli.trials.cost import cost_left
 from sage_cli.trials.executors.build import build_executor, local_places
 from sage_cli.trials.executors.executor import Executor
 from sage_cli.trials.queue import all_failed
 from sage_cli.trials.search.planned_sweep import Sweep, prepared
 from sage_cli.trials.search.space import State, StudyTrial
-from sage_cli.trials.task import Replicate, Task, left_and_states
+from sage_cli.trials.task import Replicate, left_and_states
 
 if TYPE_CHECKING:
     from sage_cli.reports.document import Report
@@ -115,7 +114,7 @@ def plan_sweep(config: SageConfig, gpu: str | None = None) -> list[Described]:
         "trials": search.total,
         "runs": f"{runs}, {done} of them done",
         "objectives": " and ".join(config.sweep.objective),
-        **_cost(shared, left, _section(search).workers or len(left)),
+        "left": cost_left(left).describe(),
         **evaluation_facts(shared),
         **states,
     }
@@ -154,28 +153,3 @@ def _section(search: Sweep) -> ExecutorSection:
     else:
         workers = section.workers or (None if search.sampler == "grid" else LEARNING_WORKERS)
     return section.model_copy(update={"workers": workers})
-
-
-def _cost(config: SageConfig, left: list[Task], places: int) -> dict[str, str]:
-    """The cost of the tasks that are left, and their time by the latest runs of their kind."""
-    training = [training_cost(task) for task in left]
-    steps = sum(cost.steps for cost in training)
-    sampled = sum(cost.completions for cost in training)
-    measured = sum(measuring_cost(task).completions for task in left)
-    facts = {
-        "steps": f"{steps:,} to do",
-        "completions": f"{sampled:,} in training, {measured:,} in measurement",
-    }
-    per_step = seconds_per_step(Runs(config.run.root), config)
-    if per_step is None:
-        return {**facts, "time": "unknown: there is no finished run of this kind to go by"}
-    seconds, runs = steps * per_step[0], per_step[1]
-    wall_s = seconds / max(1, min(places, len(left)))
-    gpus = left[0].resources.gpus if left else 0
-    hours = {"GPU hours": f"{seconds * gpus / 3600:.2g}"} if gpus else {}
-    return {
-        **facts,
-        "time": f"{wall_s / 60:.1f} minutes of training by {places} at once, going by the "
-        f"latest {runs} runs of this kind; measuring comes on top",
-        **hours,
-    }
