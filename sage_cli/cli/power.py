@@ -71,12 +71,12 @@ def command(
         float | None,
         typer.Option(
             help="Correlation of the two policies' grades on a sample with the same random "
-            "numbers (default 0.36; 0 for different evaluation seeds)."
+            "numbers (default: 0.36; 0 for different evaluation seeds)."
         ),
     ] = None,
     like: Annotated[
         str | None,
-        typer.Option(help="A trained run whose stored samples tell the correlation with the base."),
+        typer.Option(help="Estimate the correlation from the stored samples of this trained run."),
     ] = None,
     benchmark: BenchmarkNames = None,
     preset: Presets = None,
