@@ -95,7 +95,9 @@ def command(
 
     named, labels = labelled_names(names or [])
     flags = evaluation_flags(benchmark, None, n, seeds, limit, allow_template_mismatch)
-    settings = load_for_measuring(named, preset, config, set_, runs, evaluation=flags).config
+    settings = load_for_measuring(
+        named, preset, config, set_, runs, "analyze", evaluation=flags
+    ).config
     flags = {"--benchmark": benchmark, "--n": n, "--seeds": seeds, "--limit": limit}
     sampling = _words(
         {**flags, "--config": config, "--runs": runs}, {"--preset": preset, "--set": set_}

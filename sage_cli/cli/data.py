@@ -163,7 +163,7 @@ def _configured(
 ) -> SageConfig:
     fields = {"question": question, "gold": gold}
     here = {"root": root and str(root)}
-    return load_config(preset, None, set_, data=here, evaluation={"fields": fields}).config
+    return load_config(preset, None, set_, "data", data=here, evaluation={"fields": fields}).config
 
 
 def _table(*columns: str) -> Table:

@@ -169,14 +169,21 @@ def load_config(
     presets: list[str] | None,
     config: Path | None,
     sets: list[str] | None,
+    command: str | None = None,
     **flags: dict[str, Any],
 ) -> Loaded:
-    """Resolve presets, flags (nested by section) and `--set` into a checked configuration."""
-    from sage_cli.config.load import load
+    """Resolve presets, flags (nested by section) and `--set` into a checked configuration.
+
+    Raises ConfigurationError for a value that `command` never reads.
+    """
+    from sage_cli.config.load import load, refuse_unread
     from sage_cli.settings.presets import read_layer
 
     stored = read_layer(config) if config is not None else None
-    return load(presets or (), flags, sets or (), stored)
+    loaded = load(presets or (), flags, sets or (), stored)
+    if command is not None:
+        refuse_unread(loaded, command)
+    return loaded
 
 
 def load_for_measuring(
@@ -185,6 +192,7 @@ def load_for_measuring(
     config: Path | None,
     sets: list[str] | None,
     runs: Path | None,
+    command: str | None = None,
     *,
     any_k: bool = False,
     **flags: dict[str, Any],
@@ -194,10 +202,11 @@ def load_for_measuring(
     That is a run's stored configuration (of the latest run, where no model is named), or the
     `sage.json` of an exported model. Flags and `--set` lie over it. Where only n was typed, the ks
     that nobody asked for end there. Refuses here, before anything is trained or sampled: a model
-    that nobody says how to prompt, `model.path` beside other names, and k > n unless `any_k`.
+    that nobody says how to prompt, `model.path` beside other names, k > n unless `any_k`, and a
+    value that `command` never reads.
     """
     from sage_cli.config.consent import JUDGE, require_functions, without_consent
-    from sage_cli.config.load import load, runs_root
+    from sage_cli.config.load import load, refuse_unread, runs_root
     from sage_cli.models.policy import refuse_other_path
     from sage_cli.settings.ks import capped_ks, parse_ks
     from sage_cli.settings.presets import read_layer
@@ -213,6 +222,8 @@ def load_for_measuring(
         stored = without_consent(stored)
     flags = {**flags, "run": {"root": root}}
     loaded = load(preset or (), flags, sets or (), stored)
+    if command is not None:
+        refuse_unread(loaded, f"{command} RUN" if names else command)
     require_functions(made_with, loaded.origins, JUDGE)
     if names and "sampling.temperature" not in loaded.origins:
         sampling = loaded.config.sampling

@@ -83,7 +83,9 @@ def show(
     evaluation = {"benchmark": benchmark}
     if step is not None and not training:
         raise ConfigurationError("--step is of a training", "add --training")
-    settings = load_for_measuring([run], preset, config, set_, runs, evaluation=evaluation).config
+    settings = load_for_measuring(
+        [run], preset, config, set_, runs, "samples show", evaluation=evaluation
+    ).config
     if training:
         _show_training(settings, run, problem, grade, step, limit, json=json)
         return
@@ -141,6 +143,7 @@ def tokens(
         config,
         set_,
         runs,
+        "samples tokens",
         evaluation=evaluation,
         guide={**chosen, **{k: v for k, v in (("tau", tau), ("rho", rho)) if v is not None}},
         # only the guide is read, so any anchor that a guide can shape is valid

@@ -111,11 +111,11 @@ def command(
         "executor": {"name": executor, "workers": workers, "address": address},
         "run": {"root": runs},
     }  # fmt: skip
-    loaded = load_config(preset, config, set_, **flags)
+    loaded = load_config(preset, config, set_, None, **flags)
     text = loaded.config.sweep.space
     if loaded.config.guide.name == "none":
         flags["guide"] = {"name": guide_of(text)}
-        loaded = load_config(preset, config, set_, **flags)
+        loaded = load_config(preset, config, set_, None, **flags)
     refuse_unread(loaded, "sweep", searched_settings(text))
     settings = loaded.config
     require_named_model(settings)
