@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 HELP = (
     "A run, model folder, or file: a log of Inspect, lm-eval or lighteval, samples or counts; "
-    "training seeds as A1,A2,A3; A=Label renames it."
+    "training seeds as A1,A2,A3; A=Label labels it."
 )
 
 

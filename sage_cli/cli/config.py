@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 app = new_app("Show and explain configurations; list methods and presets.")
 
 
-@app.command()
+@app.command(epilog="Example: sage config show --preset tiny --origin")
 def show(
     algo: Algo = None,
     guide: Guide = None,
@@ -48,7 +48,7 @@ def show(
     console.print(table)
 
 
-@app.command()
+@app.command(epilog="Example: sage config explain guide.tau")
 def explain(
     key: Annotated[
         str,
@@ -86,7 +86,7 @@ def _explain(meaning: Meaning) -> None:
     console.print(table, "")
 
 
-@app.command()
+@app.command(epilog="Example: sage config algos")
 def algos(json: Json = False) -> None:
     """List the methods: the settings of each --algo, its source, and what differs from that."""
     from sage_cli.methods.method import Method
@@ -148,7 +148,7 @@ def _shown(value: object) -> str:
     return repr(value) if isinstance(value, str) and not value.isprintable() else str(value)
 
 
-@app.command()
+@app.command(epilog="Example: sage config presets")
 def presets(json: Json = False) -> None:
     """List the presets that ship."""
     from sage_cli.settings.presets import preset_about, preset_names

@@ -25,7 +25,7 @@ def command(
     limit: options.Limit = None,
     paper: Annotated[
         str | None,
-        typer.Option(help="Show the paper's table1, table3, table4 or table9 beside it."),
+        typer.Option(help="Print the paper's table1, table3, table4 or table9 beside the results."),
     ] = None,
     protocol: Annotated[
         Published | None,

@@ -52,7 +52,7 @@ Algo = Annotated[
     str | None,
     option(
         METHOD,
-        "grpo, dapo, ...: `sage config algos` lists them.",
+        "grpo, bnpo, dapo, dr-grpo, ...: `sage config algos` lists all (default: rl.algo).",
         "--algo",
     ),
 ]
@@ -60,7 +60,7 @@ Guide = Annotated[
     str | None,
     option(
         METHOD,
-        "none, branch, ...: `sage config explain guide.name` lists them.",
+        "none, random, token, branch, shuffled, rapo, or one of your own (default: guide.name).",
         "--guide",
     ),
 ]
@@ -73,13 +73,11 @@ Gpu = Annotated[
 ]
 Fresh = Annotated[
     bool,
-    option(TRAINING, "Start over; what is there stays until the new run is finished.", "--fresh"),
+    option(TRAINING, "Train again; the stored run is replaced once that is finished.", "--fresh"),
 ]
 Measure = Annotated[
     bool,
-    option(
-        OUTPUT, "Then measure the model on evaluation.benchmark, and keep the figures.", "--measure"
-    ),
+    option(OUTPUT, "Then measure the model on evaluation.benchmark and store pass@k.", "--measure"),
 ]
 RunName = Annotated[
     str,
@@ -92,7 +90,7 @@ BenchmarkNames = Annotated[
     str | None,
     option(
         MEASUREMENT,
-        "Benchmarks, comma-separated, or a file of problems.",
+        "Benchmarks, comma-separated, or a file of problems (default: evaluation.benchmark).",
         "--benchmark",
         "-b",
     ),
@@ -129,22 +127,26 @@ OtherTemplate = Annotated[
     bool,
     option(
         CONFIGURATION,
-        "Prompt a run in another way than it was trained with.",
+        "Allow another prompt than the run was trained with.",
         "--allow-template-mismatch",
     ),
 ]
 Compat = Annotated[
     str | None,
     option(
-        MEASUREMENT, "official: the authors' settings, where they differ from ours.", "--compat"
+        MEASUREMENT,
+        "official: the authors' settings where they differ from the paper's.",
+        "--compat",
     ),
 ]
 Tau = Annotated[float | None, option(METHOD, "Branch guide: entropy in nats above which q rises.")]
 Rho = Annotated[float | None, option(METHOD, "Branch guide: how steeply q rises above tau.")]
-Limit = Annotated[int | None, option(MEASUREMENT, "Only so many problems of each.", "--limit")]
+Limit = Annotated[int | None, option(MEASUREMENT, "Only the first N problems of each.", "--limit")]
 Scores = Annotated[
     list[str] | None,
-    option(MEASUREMENT, "A log's score that says what is right; again: the next log's.", "--score"),
+    option(
+        MEASUREMENT, "Which score of a log says what is right; repeat for more logs.", "--score"
+    ),
 ]
 Ks = Annotated[
     str | None, option(MEASUREMENT, "Values of k: 1..256, 1,8,64 or 1..256:pow2.", "--k")

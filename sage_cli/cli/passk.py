@@ -34,13 +34,13 @@ def command(
     limit: options.Limit = None,
     score: options.Scores = None,
     temperature: Annotated[
-        str | None, typer.Option(help="Measure at each of these, as 0.8,1,1.2.")
+        str | None, typer.Option(help="Measure at these temperatures, as 0.8,1,1.2.")
     ] = None,
     grade: Annotated[
         str | None,
         typer.Option(
-            help="Count samples that a second judge finds right, too: working, FILE.py:FUNCTION of "
-            "question, completion and gold, or MODEL@http://HOST:PORT."
+            help="Count a sample only if a second judge finds it right, too: working, "
+            "FILE.py:FUNCTION of question, completion and gold, or MODEL@http://HOST:PORT."
         ),
     ] = None,
     allow_template_mismatch: options.OtherTemplate = False,

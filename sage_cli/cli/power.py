@@ -70,7 +70,7 @@ def command(
         float | None,
         typer.Option(
             help="Correlation of the two policies' grades on a sample with the same random "
-            "numbers (default 0.36; 0 for different evaluation seeds)."
+            "numbers (default: 0.36; 0 for different evaluation seeds)."
         ),
     ] = None,
     benchmark: BenchmarkNames = None,

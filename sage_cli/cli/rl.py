@@ -10,7 +10,7 @@ from sage_cli.cli.options import METHOD, TRAINING, option
 
 Compat = Annotated[
     str | None,
-    option(METHOD, "official: what the authors' code does (docs/fidelity.md).", "--compat"),
+    option(METHOD, "official: what the authors' code does (default: the paper).", "--compat"),
 ]
 
 
@@ -23,9 +23,9 @@ def command(
     kl: Annotated[str | None, option(METHOD, "reverse, forward or none.", "--kl")] = None,
     beta: Annotated[float | None, option(METHOD, "Weight of the KL term.")] = None,
     advantage: Annotated[
-        str | None, option(METHOD, "group, none or beta, where the method leaves it open.")
+        str | None, option(METHOD, "group, none or beta, if the method allows a choice.")
     ] = None,
-    steps: Annotated[int | None, option(TRAINING, "Optimiser steps.")] = None,
+    steps: Annotated[int | None, option(TRAINING, "Optimiser steps (default: rl.steps).")] = None,
     lr: options.LearningRate = None,
     seed: Annotated[int | None, option(TRAINING, "Seed of the training.")] = None,
     full: Annotated[bool, option(TRAINING, "Train all weights, not adapters.", "--full")] = False,

@@ -24,7 +24,7 @@ def command(
     gpu: options.Gpu = None,
     json: options.Json = False,
 ) -> None:
-    """Train the initial policy by supervised fine-tuning, or find it trained already."""
+    """Train the initial policy by supervised fine-tuning, or reuse its finished run."""
     from sage_cli.cli.live import Live
     from sage_cli.cli.training_run import SftTraining
     from sage_cli.models.stages import plan_of

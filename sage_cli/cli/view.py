@@ -28,7 +28,7 @@ def command(
         typer.Option(min=1, max=65535, help="Default: 7243, or any free one if it is taken."),
     ] = None,
     no_open: Annotated[
-        bool, typer.Option("--no-open", help="Print the address and open no browser.")
+        bool, typer.Option("--no-open", help="Print the address, but open no browser.")
     ] = False,
     export: Annotated[
         Path | None,

@@ -181,7 +181,7 @@ def files(root: Path) -> dict[str, tuple[int, int]]:
 
 
 def test_a_taken_port_is_named() -> None:
-    with bound("127.0.0.1", free_port()) as taken:
+    with bound(free_port()) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(ConfigurationError, match=f"127.0.0.1:{port} can't be bound"):
             bound(port)
