@@ -132,7 +132,7 @@ def test_looking(
     assert type_("config", "show", *PRESETS)["rl"]["steps"] == 1
     assert type_("grade", "rows.jsonl")["statuses"]["strict"]["right"] == 1
     assert {"grpo", "bnpo", "dapo", "dr-grpo", "pass-at-k"} < set(type_("config", "algos"))
-    assert len(type_("demo", "--dry-run")["tasks"]) == 3
+    assert len(type_("demo", "--dry-run")["tasks"]) == 4
 
 
 def test_mistakes(type_: Type, base: str, policy: str) -> None:

@@ -83,7 +83,7 @@ def test_the_demos_plan_has_both_arms(sage):
     assert "--guide branch" in typed.words
     assert typed.written == []
     tasks = json.loads(sage("demo", "--dry-run", "--json").stdout)["tasks"]
-    assert [task["command"].split()[1] for task in tasks] == ["sft", "rl", "rl"]
+    assert [task["command"].split()[1] for task in tasks] == ["sft", "rl", "rl", "eval"]
 
 
 RIGHT = {
@@ -222,10 +222,6 @@ def test_runs_show_says_what_evaluations_found(sage, made):
     shown = json.loads(sage("runs", "show", "rl", "--json").stdout)
     assert shown["evaluations"] == {"eval/amc23/pass@1": 0.25, "eval/amc23/grading": "strict"}
     assert "eval/amc23/pass@1 0.25" in sage("runs", "show", "rl").words
-
-
-def test_runs_path_is_a_folder_for_scripts(sage, made):
-    assert sage("runs", "path", "rl-dapo").stdout == f"runs/{made[1].id}\n"
 
 
 def test_runs_remove_asks_and_refuses_parents(sage, made):
