@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import replace
 from functools import partial
 from math import nan
+from statistics import fmean
 
 from sage_cli.metrics import curve, curve_ks, pooled
 from sage_cli.metrics.counts import FloatArray
@@ -23,7 +24,9 @@ from sage_cli.trials.suites.results import MethodResult, PartResult
 from sage_cli.trials.suites.trials import PlannedSuite
 from sage_cli.trials.task import DONE, Replicate
 
-UNKNOWN = Estimate(float("nan"))
+UNKNOWN = Estimate(nan)
+UNSPENT = (nan, nan, nan)
+"""Completions, tokens and seconds of a training that is not finished."""
 
 
 def measured(result: PartResult) -> Document:
@@ -280,35 +283,16 @@ def tasks(plan: PlannedSuite) -> Document:
     )
 
 
-@dataclass(frozen=True)
-class Spent:
-    """The cost of a training, or the mean of several; NaN if unknown."""
-
-    completions: float
-    tokens: float
-    seconds: float
-
-    @classmethod
-    def mean(cls, costs: Sequence[Spent]) -> Spent:
-        """Return the mean over trainings; NaN of none."""
-        columns = zip(*map(astuple, costs), strict=True)
-        means = [sum(values) / len(costs) for values in columns]
-        return cls(*means) if costs else cls(nan, nan, nan)
-
-
 def spent(result: PartResult) -> Document:
     """Return a row for each method, with ratios to the first method of `against`."""
     first = result.suite.against[0]
     costs = {method.label: of_method(method) for method in result.methods if not method.is_base}
-    beside = costs.get(result.same.get(first, first), Spent(nan, nan, nan))
+    beside = costs.get(result.same.get(first, first), UNSPENT)
     rows = []
-    for label, mean in costs.items():
-        ratios = (mean.tokens / beside.tokens, mean.seconds / beside.seconds)
-        counts = (Estimate(mean.completions, digits=0), Estimate(mean.tokens, digits=0))
-        seconds = Estimate(mean.seconds, digits=1)
-        rows.append(
-            Row((label, *counts, seconds, *(Estimate(value, digits=2) for value in ratios)))
-        )
+    for label, (completions, tokens, seconds) in costs.items():
+        counts = (Estimate(completions, digits=0), Estimate(tokens, digits=0))
+        ratios = (Estimate(tokens / beside[1], digits=2), Estimate(seconds / beside[2], digits=2))
+        rows.append(Row((label, *counts, Estimate(seconds, digits=1), *ratios)))
     heads = [*columns("method, completions, tokens, seconds")]
     heads += [Column(name, f"times {first}'s") for name in ("tokens", "seconds")]
     table = Table("Cost of a training", tuple(heads), tuple(rows))
@@ -326,14 +310,15 @@ def spent(result: PartResult) -> Document:
     )
 
 
-def of_method(method: MethodResult) -> Spent:
-    """Return the mean over its finished trainings."""
-    return Spent.mean(
-        [_of_training(replicate) for replicate in method.replicates if replicate.policy.exists]
-    )
+def of_method(method: MethodResult) -> tuple[float, ...]:
+    """Return completions, tokens and seconds, the mean over its finished trainings."""
+    trainings = [
+        _of_training(replicate) for replicate in method.replicates if replicate.policy.exists
+    ]
+    return tuple(map(fmean, zip(*trainings, strict=True))) or UNSPENT
 
 
-def _of_training(replicate: Replicate) -> Spent:
+def _of_training(replicate: Replicate) -> tuple[float, ...]:
     run = replicate.policy.run
     records = run.metrics.read() if run else []
     completions, tokens = (
@@ -341,4 +326,4 @@ def _of_training(replicate: Replicate) -> Spent:
         for unit in ("completions", "tokens")
     )
     manifest = run.known if run else {}
-    return Spent(completions, tokens, float(manifest.get("seconds", nan)))
+    return completions, tokens, float(manifest.get("seconds", nan))
