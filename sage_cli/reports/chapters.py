@@ -16,15 +16,11 @@ from sage_cli.reports.tables import Table, is_text
 
 @dataclass(frozen=True)
 class Chapter:
-    """Documents below a heading; `name` is a stem of their files and an anchor on a page.
-
-    `about` is a sentence about them.
-    """
+    """Documents below a heading; `name` is a stem of their files and an anchor on a page."""
 
     name: str
     title: str
     sections: Sequence[Document]
-    about: str = ""
 
 
 def join_chapters(
@@ -45,7 +41,6 @@ def join_chapters(
             {
                 "name": chapter.name,
                 "title": chapter.title,
-                "about": chapter.about,
                 "sections": {
                     section.name: {
                         "title": section.title,
@@ -134,11 +129,10 @@ class ShownSection(TypedDict):
 
 
 class ShownChapter(TypedDict):
-    """Sections below a heading, with a sentence about them."""
+    """Sections below a heading."""
 
     name: str
     title: str
-    about: str
     sections: list[ShownSection]
 
 
@@ -163,7 +157,6 @@ def shown_report(
             {
                 "name": chapter.name,
                 "title": chapter.title,
-                "about": chapter.about,
                 "sections": [_section(chapter, section, several) for section in chapter.sections],
             }
             for chapter in chapters

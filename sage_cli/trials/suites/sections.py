@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import replace
 from functools import partial
 from math import nan
 
@@ -19,9 +19,10 @@ from sage_cli.reports.published import evaluation_tables, other_table, published
 from sage_cli.reports.scores import AVERAGE, evaluation_table, score
 from sage_cli.reports.tables import Cell, Column, Estimate, Row, Scores, Table, columns, to_records
 from sage_cli.trials.cost import cost
+from sage_cli.trials.suites.declaration import shown_label
 from sage_cli.trials.suites.results import MethodResult, PartResult
 from sage_cli.trials.suites.trials import PlannedSuite
-from sage_cli.trials.task import DONE, Replicate
+from sage_cli.trials.task import DONE
 
 UNKNOWN = Estimate(float("nan"))
 
@@ -103,7 +104,7 @@ def _beside(
         method = result.method(label)
         here = [_mean(scores[method.shown], k) if method else UNKNOWN for k in ks]
         paper = [_mean(printed[label], k) if label in printed else UNKNOWN for k in printed_ks]
-        rows.append(Row((label, *here, *paper)))
+        rows.append(Row((shown_label(label), *here, *paper)))
     here_on = ", ".join(result.benchmarks) or "nothing yet"
     on = ", ".join(next(iter(printed.values())))
     notes = [f"here: the average over {here_on}; in the paper: over {on}"]
@@ -146,43 +147,8 @@ def curves(result: PartResult) -> Document:
         for benchmark in method.benchmarks:
             counts = method.side(benchmark).counts
             pooled = curve(counts, ks, Resampling(evaluation.confidence, evaluation.bootstrap))
-            lines.append(Line(method.label, benchmark, pooled))
+            lines.append(Line(method.name, benchmark, pooled))
     return passk_document(lines, Provenance(), result.ks)
-
-
-def summary(result: PartResult) -> str:
-    """Return methods, problems, trainings and samples, or that nothing is measured yet."""
-    if not result.methods:
-        return ""
-    if not result.there:
-        labels = ", ".join(method.label for method in result.methods)
-        state = "not measured yet" if result.suite.measured else "nothing is measured"
-        return f"{labels}: {state}."
-    first = result.there[0]
-    problems = [
-        f"{_counted(len(seeds[0].counts), 'problem')} of {name}"
-        for name, seeds in first.measured[0].items()
-    ]
-    evaluation = first.trial.config.evaluation
-    trainings = [len(method.measured) for method in result.there if not method.is_base]
-    parts = [
-        *([f"{_range(trainings)} of each method"] if trainings else []),
-        f"{evaluation.samples} samples of each problem",
-        _counted(evaluation.seeds, "evaluation seed"),
-    ]
-    labels = ", ".join(method.label for method in result.there)
-    return f"{labels} on {' and '.join(problems)}: {', '.join(parts)}."
-
-
-def _range(trainings: list[int]) -> str:
-    """Return `3 trainings`, or `1 to 3 trainings` if some methods lack one."""
-    fewest, most = min(trainings), max(trainings)
-    beginning = "" if fewest == most else f"{fewest} to "
-    return beginning + _counted(most, "training")
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("" if number == 1 else "s")
 
 
 def problems(result: PartResult, base: MethodResult) -> Document:
@@ -193,13 +159,13 @@ def problems(result: PartResult, base: MethodResult) -> Document:
     for benchmark in base.benchmarks:
         counts = pooled(base.side(benchmark).counts)
         before_P = counts.c_P / counts.n_P
-        shares[benchmark] = {base.label: before_P}
+        shares[benchmark] = {base.name: before_P}
         for method in result.there:
             own_counts = pooled(method.side(benchmark).counts).ordered(counts.problem_ids)
             after_P = own_counts.c_P / own_counts.n_P
-            shares[benchmark][method.label] = after_P
+            shares[benchmark][method.name] = after_P
             problem_rows += [
-                Row((benchmark, id_, method.label, int(n), int(c)))
+                Row((benchmark, id_, method.name, int(n), int(c)))
                 for id_, n, c in zip(
                     own_counts.problem_ids, own_counts.n_P, own_counts.c_P, strict=True
                 )
@@ -246,11 +212,15 @@ def runs(result: PartResult) -> Document:
             section = replicate.config.sft if replicate.is_initial else replicate.config.rl
             status = state(run) if run else "taken as it is"
             number = (section.steps or "–") if run else "–"
+            sampled = (
+                [record.get("sampled/tokens", nan) for record in run.metrics.read()] if run else []
+            )
+            tokens = Estimate(sum(sampled) if sampled else nan, digits=0)
             minutes = Estimate(seconds / 60, digits=1)
-            name: tuple[Cell, ...] = (method.label, replicate.seed + 1, replicate.policy.label)
-            rows.append(Row((*name, status, str(number), minutes)))
+            name: tuple[Cell, ...] = (method.name, replicate.seed + 1, replicate.policy.label)
+            rows.append(Row((*name, status, str(number), tokens, minutes)))
     whole = sum(value for value in spent_s.values() if value == value)
-    heads = columns("method, seed, policy, state, steps, minutes")
+    heads = columns("method, seed, policy, state, steps, sampled tokens, minutes")
     table = Table("Policies", heads, tuple(rows))
     return Document(
         name="runs",
@@ -278,67 +248,3 @@ def tasks(plan: PlannedSuite) -> Document:
         tables=(Table(f"{done} of {len(rows)} tasks are done", heads, rows),),
         notes=(f"all tasks from the beginning: {whole.describe()}",),
     )
-
-
-@dataclass(frozen=True)
-class Spent:
-    """The cost of a training, or the mean of several; NaN if unknown."""
-
-    completions: float
-    tokens: float
-    seconds: float
-
-    @classmethod
-    def mean(cls, costs: Sequence[Spent]) -> Spent:
-        """Return the mean over trainings; NaN of none."""
-        columns = zip(*map(astuple, costs), strict=True)
-        means = [sum(values) / len(costs) for values in columns]
-        return cls(*means) if costs else cls(nan, nan, nan)
-
-
-def spent(result: PartResult) -> Document:
-    """Return a row for each method, with ratios to the first method of `against`."""
-    first = result.suite.against[0]
-    costs = {method.label: of_method(method) for method in result.methods if not method.is_base}
-    beside = costs.get(result.same.get(first, first), Spent(nan, nan, nan))
-    rows = []
-    for label, mean in costs.items():
-        ratios = (mean.tokens / beside.tokens, mean.seconds / beside.seconds)
-        counts = (Estimate(mean.completions, digits=0), Estimate(mean.tokens, digits=0))
-        seconds = Estimate(mean.seconds, digits=1)
-        rows.append(
-            Row((label, *counts, seconds, *(Estimate(value, digits=2) for value in ratios)))
-        )
-    heads = [*columns("method, completions, tokens, seconds")]
-    heads += [Column(name, f"times {first}'s") for name in ("tokens", "seconds")]
-    table = Table("Cost of a training", tuple(heads), tuple(rows))
-    return Document(
-        name="spent",
-        title="What the methods cost",
-        data={"rows": to_records(table)},
-        tables=(table,),
-        sheets={"spent": table},
-        notes=(
-            "completions and tokens that were sampled, those that dynamic sampling discarded "
-            "included; means over training seeds",
-            "seconds are of the wall's clock: tasks that run side by side take each other's",
-        ),
-    )
-
-
-def of_method(method: MethodResult) -> Spent:
-    """Return the mean over its finished trainings."""
-    return Spent.mean(
-        [_of_training(replicate) for replicate in method.replicates if replicate.policy.exists]
-    )
-
-
-def _of_training(replicate: Replicate) -> Spent:
-    run = replicate.policy.run
-    records = run.metrics.read() if run else []
-    completions, tokens = (
-        sum(float(record.get(f"sampled/{unit}", nan)) for record in records) if records else nan
-        for unit in ("completions", "tokens")
-    )
-    manifest = run.known if run else {}
-    return Spent(completions, tokens, float(manifest.get("seconds", nan)))
