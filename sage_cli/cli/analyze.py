@@ -293,7 +293,7 @@ def _of_samples(asked: Analysing, progress: Progress) -> Inputs:
     from sage_cli.analysis.graded_samples import Answers
     from sage_cli.evaluation.evaluate import provenance_of
 
-    config, kind = asked.config, asked.analysis.scorer
+    config = asked.config
     with progress.doing("looking for stored samples"):
         _require_samples(asked)
     answers: dict[str, list[Answers]] = {benchmark.name: [] for benchmark in asked.benchmarks}
@@ -302,8 +302,7 @@ def _of_samples(asked: Analysing, progress: Progress) -> Inputs:
             with progress.doing(f"reading samples of {samples.policy.label} on {benchmark.name}"):
                 own = Answers.from_samples(samples, benchmark, config)
             if scorer is not None:
-                stored = kind == "self if stored"
-                own = (scorer.if_stored if stored else scorer.score)(own, samples)
+                own = scorer.score(own, samples)
             answers[benchmark.name].append(own)
     base, readers = asked.samples[0], asked.readers(progress)
     return Inputs(

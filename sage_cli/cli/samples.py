@@ -208,10 +208,7 @@ def _show_training(
         return
     for row in rows:
         colour = "green" if row["grade"] == "right" else "red"
-        weight = row["advantage"]
-        told = f"gold {visible(row['gold'])}, " + (
-            "replaced" if weight is None else f"advantage {weight:+.3f}"
-        )
+        told = f"gold {visible(row['gold'])}" + ("" if row["trained"] else ", replaced")
         where = f"step {row['step']}, problem {row['problem']}"
         console.print(f"\n[{colour}]{row['grade']}[/]  {escape(told)}  [dim]{escape(where)}[/]")
         console.print(Text(visible(row["prompt"]), style="bold"), soft_wrap=True)
@@ -244,9 +241,9 @@ def _print_tokens(report: TokenReport) -> None:
 
 
 class TrainingCompletion(TypedDict):
-    """A completion that a training sampled at a step, its grade, and the advantage it had.
+    """A completion that a training sampled at a step, and its grade.
 
-    The advantage is null if no loss read it, as where dynamic sampling replaced its group.
+    It was not trained on where dynamic sampling replaced its group.
     """
 
     step: int
@@ -255,7 +252,7 @@ class TrainingCompletion(TypedDict):
     gold: str
     text: str
     grade: str
-    advantage: float | None
+    trained: bool
 
 
 def samples_show(
@@ -317,7 +314,7 @@ def training_show(
             gold=row["gold"],
             text=row["text"],
             grade=row["grade"],
-            advantage=row["advantage"],
+            trained=row["trained"],
         )
         for row in islice(wanted, limit)
     ]

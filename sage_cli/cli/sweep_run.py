@@ -178,13 +178,6 @@ def run_sweep(config: SageConfig, progress: Progress, *, detach: bool = False) -
         trials = study.trials()
     # nobody drives it any more, which the page says as long as it is kept
     write_page(folder, config.run.root, progress)
-    if (why := drive.stopped_by) is not None:
-        raise TrainingError(
-            f"{config.sweep.stop_after} trials in a row failed in one way, so the sweep was "
-            f"stopped; the last: {why}",
-            f"remove the cause (logs: {folder.tasks}) and type the same command again: these "
-            "trials count as not tried; sweep.stop_after=null continues regardless",
-        )
     _require_results(search, trials)
     return report
 

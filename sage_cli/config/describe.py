@@ -129,15 +129,14 @@ def _anchor_facts(config: SageConfig) -> dict[str, str]:
 def kept_facts(config: SageConfig, tracking: TrackingSection) -> dict[str, str]:
     """Describe what `tracking.rollouts: all` writes at most; empty if it isn't chosen.
 
-    A token is an id, text of about four bytes, and a log-probability of each model that reads it.
+    A token is an id, and text of about four bytes.
     """
     rl, rollout = config.rl, config.rollout
     if tracking.rollouts != "all" or not rl.online:
         return {}
     batches = -(-rl.steps // rl.steps_per_batch)
     completions = batches * rl.prompts_per_batch * rl.rollouts_per_prompt
-    readers = 1 + (config.anchor.kl != "none") + (rollout.backend == "vllm")
-    bytes_each = rollout.max_tokens * (8 + 4 * readers)
+    bytes_each = rollout.max_tokens * 8
     size = completions * bytes_each
     extra = ", and as many for each round of replaced groups" if rl.replaces_prompts else ""
     return {

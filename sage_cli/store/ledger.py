@@ -10,7 +10,6 @@ from math import fsum
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 
 from sage_cli.store.arrow_tables import empty_table
@@ -182,7 +181,6 @@ AT_ONCE = 64 * 2**20
 WAITING = 2
 """Generation batches that may wait for the thread."""
 
-_LOGPS = pa.list_(pa.float32())
 COMPLETIONS_SCHEMA = pa.schema(
     [
         ("step", pa.int32()),
@@ -192,22 +190,17 @@ COMPLETIONS_SCHEMA = pa.schema(
         ("text", pa.string()),
         ("grade", pa.string()),
         ("rewards", pa.list_(pa.float32())),
-        ("advantage", pa.float32()),
         ("trained", pa.bool_()),
         ("ids", pa.list_(pa.int32())),
-        ("policy_logps", _LOGPS),
-        ("reference_logps", _LOGPS),
-        ("engine_logps", _LOGPS),
     ]
 )
-"""Log-probabilities are null where nothing computed them; the advantage, where no loss read it. A
-per-token advantage is stored as its mean. `rewards` are the weighted parts of the sum that is
-maximised: `rl.rewards` in their order, the grade if it isn't one of them, a punishment."""
+"""`rewards` are the weighted parts of the sum that is maximised: `rl.rewards` in their order, the
+grade if it isn't one of them, a punishment; null where dynamic sampling replaced the group."""
 
 
 @dataclass(frozen=True, eq=False)
 class Sampled:
-    """Completions B of one generation batch, with token arrays (B, T) padded on the right."""
+    """Completions of one generation batch."""
 
     step: int
     problems: Sequence[str]
@@ -216,18 +209,12 @@ class Sampled:
     texts: Sequence[str]
     grades: Sequence[str]
     trained: bool
-    lengths_B: np.ndarray
-    ids_BT: np.ndarray
-    rewards_BF: np.ndarray | None = None
-    advantage_B: np.ndarray | None = None
-    policy_logps_BT: np.ndarray | None = None
-    reference_logps_BT: np.ndarray | None = None
-    engine_logps_BT: np.ndarray | None = None
+    ids: Sequence[Sequence[int]]
+    rewards: Sequence[Sequence[float]] | None = None
 
     def table(self) -> pa.Table:
         """Return the rows in the form of COMPLETIONS_SCHEMA."""
         count = len(self.texts)
-        rewards = [None] * count if self.rewards_BF is None else self.rewards_BF.tolist()
         columns: dict[str, Any] = {
             "step": [self.step] * count,
             "problem": list(self.problems),
@@ -235,33 +222,11 @@ class Sampled:
             "gold": list(self.golds),
             "text": list(self.texts),
             "grade": list(self.grades),
-            "rewards": rewards,
-            "advantage": _known(self.advantage_B, count),
+            "rewards": [None] * count if self.rewards is None else list(self.rewards),
             "trained": [self.trained] * count,
-            "ids": self._tokens(self.ids_BT, pa.int32()),
-            **{
-                name: self._tokens(getattr(self, f"{name}_BT"), pa.float32())
-                for name in ("policy_logps", "reference_logps", "engine_logps")
-            },
+            "ids": [list(row) for row in self.ids],
         }
         return pa.table(columns, schema=COMPLETIONS_SCHEMA)
-
-    def _tokens(self, values_BT: np.ndarray | None, element: pa.DataType) -> pa.Array:
-        """Return a list for each row, as long as its completion; null where it begins with NaN."""
-        if values_BT is None:
-            return pa.nulls(len(self.texts), pa.list_(element))
-        inside_BT = np.arange(values_BT.shape[1]) < self.lengths_B[:, None]
-        unknown_B = np.isnan(values_BT.astype(float)).any(axis=1, where=inside_BT)
-        offsets = np.concatenate([[0], np.cumsum(self.lengths_B)]).astype(np.int32)
-        flat = pa.array(values_BT[inside_BT].tolist(), element)
-        mask = pa.array(unknown_B.tolist())
-        return pa.ListArray.from_arrays(pa.array(offsets.tolist(), pa.int32()), flat, mask=mask)
-
-
-def _known(values_B: np.ndarray | None, count: int) -> list[float | None]:
-    if values_B is None:
-        return [None] * count
-    return [None if value != value else value for value in values_B.tolist()]
 
 
 class TrainingCompletions(StepFiles):

@@ -185,13 +185,11 @@ RECORDED: Mapping[str, str] = {
     "mismatch/ratio_min": "The smallest importance ratio pi / pi_vllm, before it is cut off: of a "
     "token, or of a completion under `sequence_*`.",
     "mismatch/ratio_mean": "Their mean. It is about 1; where `importance_correction` is `none` and "
-    "tempered samples are truncated, it is the kept mass.",
+    "tempered samples are truncated, it is the probability of the tokens that are kept.",
     "mismatch/ratio_max": "The largest of them.",
     "mismatch/cut": "Share of ratios above `rollout.vllm.importance_cap`, which are cut off or "
     "count nothing.",
     "mismatch/kl": "KL(pi_vllm || pi) in nats a token, estimated by k3.",
-    "mismatch/kept_mass": "vLLM: mean probability of the tokens that min_p, top_p and top_k keep, "
-    "over at most 256 tokens a process.",
     "guide/q_mean": "Mean of q over tokens.",
     "guide/q_min": "The smallest q of the step.",
     "guide/q_max": "The largest q of the step.",

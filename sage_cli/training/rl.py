@@ -46,7 +46,7 @@ from sage_cli.training.interruption import (
     save_policy,
 )
 from sage_cli.training.launch import join_processes, world_size
-from sage_cli.training.noted import Kept, Noted
+from sage_cli.training.noted import Noted
 from sage_cli.training.paid_rewards import paid_rewards
 from sage_cli.training.reference import ReferenceCompletions
 from sage_cli.training.rl_trainer import RlTrainer
@@ -183,7 +183,7 @@ def build_trainer(config: SageConfig, inputs: RlInputs, run: Run, on_step: OnSte
     ledger = run.ledger.with_rewards(paid.names if paid.graded else ())
     kept = None
     if tracking.rollouts == "all":
-        kept = Kept(run.completions(join_processes().process_index))
+        kept = run.completions(join_processes().process_index)
     trainer = RlTrainer(
         rl=rl,
         hooks=hooks,

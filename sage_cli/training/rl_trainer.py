@@ -46,7 +46,6 @@ from sage_cli.training.step_record import (
     StepWriter,
     add_mismatch,
     batch_record,
-    kept_mass_record,
     mismatch_statistics,
     peak_memory,
     rollout_rows,
@@ -264,7 +263,6 @@ class RlTrainer(SealedCheckpoints, AnchoredTrainer):
         return {
             **batch_record(whole_3B[0].reshape(status_PN.shape), *whole_3B[1:]),
             **self.paid.record(self.raw_BF, self.rewards_BF, int(self.num_generations)),
-            **kept_mass_record(self, batch),
         }
 
     # log-probabilities
@@ -332,7 +330,6 @@ class RlTrainer(SealedCheckpoints, AnchoredTrainer):
 
     def _shape_anchor(self, batch: Batch, logps_BT: Tensor, entropy_BT: Tensor) -> None:
         super()._shape_anchor(batch, logps_BT, entropy_BT)
-        self.noted.learned(batch, logps_BT)
         if "sampling_per_token_logps" in batch:
             whole = self.vllm_importance_sampling_mode.startswith("sequence")
             add_mismatch(self.tokens, batch, logps_BT, whole=whole)

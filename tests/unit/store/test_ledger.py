@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 from pyarrow.parquet import write_table
 
@@ -126,8 +125,7 @@ def test_an_altered_page_is_noticed(tmp_path: Path):
 
 def sampled(step: int, text: str, *, trained: bool) -> Sampled:
     return Sampled(
-        step, ["p"], ["q"], ["1"], [text], ["right"], trained,
-        np.array([1]), np.array([[4]], dtype=np.int32),
+        step, ["p"], ["q"], ["1"], [text], ["right"], trained, [[4]],
     )  # fmt: skip
 
 

@@ -88,59 +88,6 @@ def rewarded(reward: float, unparseable: int = 0, **changed: float) -> dict[str,
     }
 
 
-def said(watch: RewardWatch, *rewards: float, **changed: Any) -> list[str | None]:
-    return [watch.check(rewarded(reward, **changed)) for reward in rewards]
-
-
-def test_no_reward_from_the_start_is_said_once_with_its_shares():
-    watch = RewardWatch()
-    assert said(watch, *[0.0] * 9, unparseable=4) == [None] * 9
-    # unparseable (9 x 4 + 9) / 100, clipped and equal groups in the tenth step alone
-    last = {"completions/clipped": 0.5, "groups/zero_variance": 1.0}
-    (remark,) = said(watch, 0.0, unparseable=9, **last)
-    assert remark is not None
-    assert remark.startswith("the mean reward of the last 10 steps is 0: 45% of the completions")
-    assert "5% are cut off at the length limit, 10% of the groups have equal rewards" in remark
-    assert said(watch, *[0.0] * 30) == [None] * 30
-
-
-@pytest.mark.parametrize(
-    ("changed", "advice"),
-    [
-        ({"completions/clipped": 0.6, "unparseable": 9}, "raise rollout.max_tokens"),
-        ({"unparseable": 6}, "the form that prompt.* asks for"),
-        ({}, "easier problems"),
-    ],
-)
-def test_the_advice_follows_the_commonest_cause(changed: dict[str, Any], advice: str):
-    *_, remark = said(RewardWatch(), *[0.0] * 10, **changed)
-    assert remark is not None
-    assert advice in remark
-
-
-def test_a_collapse_is_measured_against_the_best_ten_steps():
-    watch = RewardWatch()
-    assert said(watch, *[0.4] * 10) == [None] * 10
-    # means of ten: .36, .32, ... ; below .25 x .4 = .1 once 8 of ten are 0: (2 x .4) / 10 = .08
-    *before, eighth = said(watch, *[0.0] * 8)
-    assert before == [None] * 7
-    assert eighth is not None
-    assert eighth.startswith("the mean reward of the last 10 steps is 0.08, after 0.40: ")
-    assert said(watch, *[0.0] * 20) == [None] * 20
-    assert said(watch, *[0.1] * 20, *[0.0] * 20) == [None] * 40  # it hasn't recovered: .1 < .2
-    assert sum(bool(remark) for remark in said(watch, *[0.4] * 10, *[0.0] * 10)) == 1
-
-
-def test_chance_is_no_collapse():
-    assert said(RewardWatch(), *[0.04, 0.0] * 3, *[0.04] + [0.0] * 8) == [None] * 15
-
-
-def test_what_an_earlier_session_had_reason_to_say_was_said():
-    assert said(RewardWatch(rewarded(0.0) for _ in range(10)), *[0.0] * 10) == [None] * 10
-    *_, remark = said(RewardWatch(rewarded(0.4) for _ in range(10)), *[0.0] * 8)
-    assert remark is not None
-
-
 def parts(values: list[float | None], **changed: Any) -> list[str]:
     """Warnings of a training whose own reward has these means, None where it said nothing."""
     watch = RewardWatch(paid=["grade", "mine"])
