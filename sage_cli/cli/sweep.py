@@ -195,27 +195,6 @@ def show(name: Name, runs: RunRoot = None, json: Json = False) -> None:
 
 
 @app.command()
-def pictures(
-    name: Name,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder of the files (default: pictures/ of the sweep's).")
-    ] = None,
-    runs: RunRoot = None,
-    json: Json = False,
-) -> None:
-    """Write Optuna's pictures: history, slices, contours, parallel coordinates, importances."""
-    from sage_cli.cli.sweep_run import draw
-
-    sweep = _sweeps(runs).find(name)
-    files = draw(sweep, out)
-    if json:
-        emit({"sweep": sweep.name, "files": [str(file) for file in files]})
-        return
-    for file in files:
-        console.print(f"[bold]{escape(str(file))}[/]", soft_wrap=True)
-
-
-@app.command()
 def cancel(name: Name, runs: RunRoot = None, json: Json = False) -> None:
     """Ask a sweep's driver to stop; the sweep can be resumed later."""
     from sage_cli.cli.sweep_run import cancel_sweep

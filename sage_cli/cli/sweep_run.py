@@ -48,19 +48,6 @@ def reported(sweep: SweepFolder) -> SweepResult:
     return result
 
 
-def draw(sweep: SweepFolder, folder: Path | None = None) -> list[Path]:
-    """Write Optuna's pictures of the sweep's report; returns the files.
-
-    Raises StoreError if no trial is done.
-    """
-    from sage_cli.reports.sweep_report import write_pictures
-
-    result = reported(sweep)
-    if not result.done:
-        raise StoreError(f"no trial of {sweep.name} is done", _resume(sweep))
-    return write_pictures(result, folder or sweep.path / "pictures")
-
-
 def cancel_sweep(sweep: SweepFolder) -> str:
     """Ask the driver to stop; returns a sentence about what was done, or is left to do by hand.
 

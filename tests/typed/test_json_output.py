@@ -204,7 +204,7 @@ def test_sweeps_and_suites_answer(
     assert len(found["demo"]["runs"]) == 3
 
 
-ELSEWHERE = {"sweep pictures", "sweep cancel"}
+ELSEWHERE = {"sweep cancel"}
 """Typed in tests/unit/cli/test_sweeps.py."""
 
 

@@ -111,17 +111,6 @@ def test_each_objective_has_a_best_trial(sweeps, tmp_path):
     assert json.loads(sweeps("show", "none", "--json").stdout)["best"] == {}
 
 
-def test_pictures_are_written_beside_the_sweep_or_where_they_are_wanted(sweeps, folder, tmp_path):
-    assert sweeps("pictures", "0123").code == 0
-    stems = {"history", "slices", "contours", "parallel", "importances"}
-    assert {path.stem for path in (folder / "pictures").iterdir()} == stems
-    found = json.loads(sweeps("pictures", "0123", "--out", tmp_path / "own", "--json").stdout)
-    assert {Path(file).stem for file in found["files"]} == stems
-    assert all(Path(file).parent == tmp_path / "own" for file in found["files"])
-    sweep_folder(tmp_path / "runs", "none", TRIALS[1:2])
-    assert "no trial of none is done" in sweeps("pictures", "none").words
-
-
 def test_options_of_a_search_do_not_stand_before_a_command(sage, folder):
     typed = sage("sweep", "--space", "tau", "list")
     assert typed.code == 2

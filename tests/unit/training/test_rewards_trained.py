@@ -122,7 +122,7 @@ def test_a_run_is_named_by_what_its_functions_say(tmp_path: Path, mine: str):
 
     try:
         plain = run_of()
-        by_default = run_of("rl.rewards=[{name: grade, timeout_s: 5}]")
+        by_default = run_of("rl.rewards=[{name: grade, weight: 1}]")
         first = run_of(f"rl.rewards=['grade', '{mine}:early']")
         weighed = run_of(f"rl.rewards=['grade', {{name: '{mine}:early', weight: 2}}]")
         Path(mine).write_text(MINE + "\n# changed\n")
