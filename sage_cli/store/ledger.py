@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from math import fsum
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -56,12 +55,9 @@ class StepFiles:
                 file.unlink(missing_ok=True)
 
     def read(self) -> pa.Table:
-        """Return all rows, file by file; a torn file is left out with one warning.
-
-        A column that only some files have is null in the rows of the others.
-        """
+        """Return all rows, file by file; a torn file is left out with one warning."""
         tables = [table for file in self._files() if (table := self._read(file)) is not None]
-        return pa.concat_tables([empty_table(self.schema), *tables], promote_options="default")
+        return pa.concat_tables([empty_table(self.schema), *tables])
 
     def _files(self) -> list[Path]:
         return sorted(self.folder.glob("steps-*.parquet"))
@@ -75,7 +71,7 @@ class StepFiles:
         except (OSError, pa.ArrowException):
             table = None
         if table is None or not self._has_layout(table.schema):
-            warn_once(f"{file} is torn or was altered: its steps are left out")
+            warn_once(f"{file} is torn, was altered or is another version's: its steps are left out")
             return None
         return table
 
@@ -88,8 +84,7 @@ class PromptRow(NamedTuple):
 
     `n` of them were sampled; the next five count them by grade. `tokens` is the sum of their
     lengths, `right_tokens` that of the right ones. `trained`: they were in the batch that was
-    trained on, and not replaced by other prompts. `rewards` are by name what each reward says of
-    those completions of which it says something.
+    trained on, and not replaced by other prompts.
     """
 
     problem: str
@@ -102,52 +97,22 @@ class PromptRow(NamedTuple):
     tokens: int
     right_tokens: int
     trained: bool
-    rewards: Mapping[str, Sequence[float]] = {}
 
 
-COUNTED = PromptRow._fields[:-1]
-"""The columns besides the step and the rewards."""
+COUNTED = PromptRow._fields
+"""The columns besides the step."""
 _TYPES = {"problem": pa.string(), "trained": pa.bool_()}
 LEDGER_SCHEMA = pa.schema(
     [("step", pa.int32()), *((name, _TYPES.get(name, pa.int32())) for name in COUNTED)]
 )
-REWARD = "reward/"
-"""How the columns of rewards begin: `reward/NAME` is the mean over the completions of which the
-reward says something, null where it says nothing of any; `reward/NAME/n` counts them."""
-COUNT = "/n"
-
-
-def reward_columns(names: Iterable[str]) -> pa.Schema:
-    """Return the two columns of each reward."""
-    pairs = ((f"{REWARD}{name}", f"{REWARD}{name}{COUNT}") for name in names)
-    return pa.schema(
-        [field for mean, n in pairs for field in ((mean, pa.float64()), (n, pa.int32()))]
-    )
-
-
-def rewards_in(table: pa.Table) -> list[str]:
-    """Return the names of the rewards that a ledger has columns of."""
-    names = set(table.schema.names)
-    means = [name for name in table.schema.names if f"{name}{COUNT}" in names]
-    return [name.removeprefix(REWARD) for name in means]
 
 
 class TrainingLedger(StepFiles):
-    """Rows of a training; those since the last checkpoint are in memory.
+    """Rows of a training; those since the last checkpoint are in memory."""
 
-    New files have columns of `rewards`; earlier ones may lack them.
-    """
-
-    def __init__(
-        self, folder: Path, lease: Lease | None = None, rewards: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, folder: Path, lease: Lease | None = None) -> None:
         super().__init__(folder, LEDGER_SCHEMA, lease)
-        self._rewards = rewards
         self._waiting: list[tuple[int, PromptRow]] = []
-
-    def with_rewards(self, names: Sequence[str]) -> TrainingLedger:
-        """Return the ledger whose new files have columns of these rewards."""
-        return TrainingLedger(self.folder, self._lease, names)
 
     def add(self, step: int, rows: Iterable[PromptRow]) -> None:
         """Keep the rows of the generation batch that `step` is the first to train on."""
@@ -156,24 +121,9 @@ class TrainingLedger(StepFiles):
     def seal(self) -> None:
         """Write what was added since the last call. Raises StoreError."""
         if self._waiting:
-            schema = pa.unify_schemas([LEDGER_SCHEMA, reward_columns(self._rewards)])
-            rows = [{"step": step, **self._columns(row)} for step, row in self._waiting]
-            self.write(pa.Table.from_pylist(rows, schema=schema))
+            rows = [{"step": step, **row._asdict()} for step, row in self._waiting]
+            self.write(pa.Table.from_pylist(rows, schema=LEDGER_SCHEMA))
             self._waiting = []
-
-    def _columns(self, row: PromptRow) -> dict[str, object]:
-        columns = row._asdict()
-        rewards = columns.pop("rewards")
-        for name in self._rewards:
-            values = rewards.get(name, ())
-            columns[f"{REWARD}{name}"] = fsum(values) / len(values) if values else None
-            columns[f"{REWARD}{name}{COUNT}"] = len(values)
-        return columns
-
-    def _has_layout(self, schema: pa.Schema) -> bool:
-        table = empty_table(schema)
-        ours = pa.unify_schemas([LEDGER_SCHEMA, reward_columns(rewards_in(table))])
-        return bool(schema.equals(ours))
 
 
 AT_ONCE = 64 * 2**20

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,8 +14,6 @@ from sage_cli.grading.grades import STATUSES
 from sage_cli.methods.hooks import Generated, GradeReward, Row
 from sage_cli.store.ledger import PromptRow, Sampled, TrainingCompletions, TrainingLedger
 
-Rewards = Mapping[str, float | None]
-"""What rewards say of a completion by name; None where one says nothing."""
 COMPLETION_IDS, COMPLETION_TEXTS = 1, 3
 """Where TRL's `_generate` returns the completions' tokens, and their texts."""
 
@@ -53,13 +51,9 @@ class Noted:
         rows: Sequence[Row],
         batch: dict[str, Any],
         rewards_BF: Tensor,
-        rewards: Sequence[Rewards] = (),
     ) -> None:
-        """Note the completions that were generated and graded last: they are trained on.
-
-        `rewards` is what the rewards say of each by name, empty without graded rewards.
-        """
-        sampled = self._sampled(rows, self.generated, self.reward.statuses, rewards, trained=True)
+        """Note the completions that were generated and graded last: they are trained on."""
+        sampled = self._sampled(rows, self.generated, self.reward.statuses, trained=True)
         if self.kept is not None:
             own_BF = rewards_BF[batch["row_ids_B"]].float().cpu().numpy()
             self.kept.add(replace(sampled, rewards=own_BF.tolist()))
@@ -89,7 +83,6 @@ class Noted:
         rows: Sequence[Row],
         sampled: Generated,
         statuses: Sequence[str],
-        rewards: Sequence[Rewards] = (),
         *,
         trained: bool,
     ) -> Sampled:
@@ -102,11 +95,8 @@ class Noted:
                 tokens=length,
                 right_tokens=length if status == "right" else 0,
                 trained=trained,
-                rewards={name: [value] for name, value in by_name.items() if value is not None},
             )
-            for problem, status, length, by_name in zip(
-                problems, statuses, lengths, rewards or [{}] * len(rows), strict=True
-            )
+            for problem, status, length in zip(problems, statuses, lengths, strict=True)
         ]
         return Sampled(
             self._step,
@@ -138,15 +128,11 @@ def merged(rows: Iterable[PromptRow]) -> list[PromptRow]:
     They are sorted, so that the number of processes that sampled them doesn't show.
     """
     counts: defaultdict[tuple[bool, str], Counter[str]] = defaultdict(Counter)
-    rewards: defaultdict[tuple[bool, str], defaultdict[str, list[float]]]
-    rewards = defaultdict(lambda: defaultdict(list))
     for row in rows:
         counted = row._asdict()
         key = (counted.pop("trained"), counted.pop("problem"))
-        for name, values in counted.pop("rewards").items():
-            rewards[key][name] += values
         counts[key].update(counted)
     return [
-        PromptRow(problem, **tally, trained=trained, rewards=rewards.get((trained, problem), {}))
+        PromptRow(problem, **tally, trained=trained)
         for (trained, problem), tally in sorted(counts.items())
     ]

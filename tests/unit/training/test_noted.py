@@ -27,14 +27,6 @@ def test_rows_of_a_problem_are_added_up_and_sorted():
     ]
 
 
-def test_what_rewards_say_is_collected_by_name():
-    first = PromptRow("a", 1, 1, 0, 0, 0, 0, 7, 7, True, {"short": [0.5], "early": [1.0]})
-    second = PromptRow("a", 1, 1, 0, 0, 0, 0, 7, 7, True, {"short": [0.25]})
-    (row,) = merged([first, second])
-    assert row.rewards == {"short": [0.5, 0.25], "early": [1.0]}
-    assert first.rewards == {"short": [0.5], "early": [1.0]}
-
-
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_a_trainings_ledger_agrees_with_its_records(
     bench: Any, configure: Callable[..., Any], dynamic: bool
