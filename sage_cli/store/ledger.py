@@ -71,7 +71,9 @@ class StepFiles:
         except (OSError, pa.ArrowException):
             table = None
         if table is None or not self._has_layout(table.schema):
-            warn_once(f"{file} is torn, was altered or is another version's: its steps are left out")
+            warn_once(
+                f"{file} is torn, was altered or is another version's: its steps are left out"
+            )
             return None
         return table
 
