@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from sage_cli.errors import DivergedError
-from sage_cli.methods.method import Method
 from sage_cli.progress import Progress
 from sage_cli.settings.sections.records import TrackingSection
-from sage_cli.settings.sections.training import GRADE
 from sage_cli.store.mirrors import Follower, mirrors_of
 from sage_cli.store.run import Run
 from sage_cli.training.checkpoints import saved_step
@@ -74,42 +71,6 @@ class Safeguards:
         warnings.warn(f"{cause}: {advice}", stacklevel=2)
 
 
-WINDOW = 10
-"""The first steps, which are looked at together."""
-SAME = 0.9
-"""The share of the first steps with one and the same mean from which on a reward is constant."""
-
-
-class RewardWatch:
-    """Checks a training's first records, and warns of a reward that teaches nothing.
-
-    It is one of the functions `paid` that gives the same in nearly all of the first steps.
-    `earlier` are the records that the run has already: what they gave reason to say was said.
-    """
-
-    def __init__(self, earlier: Iterable[Mapping[str, Any]] = (), paid: Iterable[str] = ()) -> None:
-        self._means: dict[str, list[float | None]] = {name: [] for name in paid if name != GRADE}
-        for record in earlier:
-            self.check(record)
-
-    def check(self, record: Mapping[str, Any]) -> str | None:
-        """The warning after this step, of each paid function whose mean was the same; or None."""
-        due = min(WINDOW, int(record.get("of", WINDOW)))
-        # steps of one batch have one mean, which their first has told
-        tells = "reward" in record and record.get("sampled/completions", 1)
-        remarks = []
-        for name, means in self._means.items() if tells else ():
-            means.append(record.get(f"reward/{name}"))
-            value, count = Counter(means).most_common(1)[0]
-            if len(means) == due and count >= SAME * due and due > 1:
-                given = "None for every completion" if value is None else f"{value:.4g} on average"
-                remarks.append(
-                    f"the reward {name} was {given} in {count} of the first {due} steps, and a "
-                    "constant reward teaches nothing: look at its function and at rollouts.jsonl"
-                )
-        return "; ".join(remarks) or None
-
-
 OnStep = Callable[[Mapping[str, Any]], None]
 
 
@@ -132,17 +93,13 @@ def watched(
     job: str,
     progress: Progress,
     shown: Mapping[str, str],
-    rl: Method | None = None,
 ) -> Iterator[Watch]:
     """Show and mirror a training while the block lasts.
 
-    `shown` maps metrics to the names beside the bar. Says where a training is taken up, and
-    where a reward that `rl` names gives reason to look.
+    `shown` maps metrics to the names beside the bar. Says where a training is taken up.
     """
     if saved := saved_step(run.checkpoints):
         progress.say(f"[bold]{run.id}[/]: continues from step {saved}")
-    paid = [reward.label for reward in getattr(rl, "rewards", ())]  # not every method has rewards
-    reward = RewardWatch((row for row in run.metrics.read() if row["step"] <= saved), paid)
     mirrors = mirrors_of(tracking, run)
     begun, beside = False, dict[str, Any]()
     waiting = ExitStack()
@@ -156,8 +113,6 @@ def watched(
             begun = True
         beside.update({name: metrics[key] for key, name in shown.items() if key in metrics})
         progress.advance(**beside)
-        if remark := reward.check(metrics):
-            progress.say(f"[yellow]warning[/]: {remark}")
         for mirror in mirrors:
             mirror.log(metrics)
 
