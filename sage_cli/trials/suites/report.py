@@ -19,7 +19,6 @@ from sage_cli.trials.suites.results import PartResult, write_counts
 from sage_cli.trials.suites.sections import (
     curves,
     measured,
-    problems,
     published_alone,
     runs,
     tasks,
@@ -124,8 +123,6 @@ def _sections(result: PartResult, analyses: Sequence[Document]) -> list[Document
         sections.append(differences(result))
     if result.there:
         sections.append(curves(result))
-    if result.base is not None:
-        sections.append(problems(result, result.base))
     return [*sections, *analyses, runs(result)]
 
 

@@ -11,7 +11,7 @@ from sage_cli.reports.tables import Estimate
 from sage_cli.trials.suites.claims import contrasts, decide, differences
 from sage_cli.trials.suites.declaration import Suite, Verdict
 from sage_cli.trials.suites.results import write_counts
-from sage_cli.trials.suites.sections import curves, measured, problems, runs
+from sage_cli.trials.suites.sections import curves, measured, runs
 
 METHODS = {"base": "base", "grpo": "grpo", "grpo-branch": "grpo/branch"}
 
@@ -29,7 +29,7 @@ BRANCH = {"grpo-branch": {"arithmetic": [[4, 4, 4, 4] * 5]}}
 
 def test_measured_beside_published_and_a_failed_method_is_a_row_with_its_reason() -> None:
     found = result(suite(published="table1"), {**NEVER, **GRPO})
-    here, beside, printed = measured(found).tables
+    here, printed = measured(found).tables
     rows = {str(row.cells[0]): row for row in here.rows}
     # c/n: (0 + 0 + 1/4 + 3/4) / 4 = .25 and (0 + 1/4 + 2/4 + 4/4) / 4 = .4375
     assert str(rows["initial policy"].cells[1]) == "0.250"
@@ -38,11 +38,7 @@ def test_measured_beside_published_and_a_failed_method_is_a_row_with_its_reason(
     )  # type: ignore[arg-type]
     lost = rows["grpo-branch (out of memory: the GPU is full)"]
     assert {str(cell) for cell in lost.cells[1:]} == {"–"}
-    by_method = {str(row.cells[0]): row.cells[1:] for row in beside.rows}
-    # printed: (.033 + .355 + .294) / 3 = .2273
-    assert str(by_method["initial policy"][2]) == "0.227"
-    assert str(by_method["grpo-branch"][0]) == "–"
-    assert "compare the order of rows" in beside.notes[1]
+    assert "compare the order of rows" in printed.notes[1]
     assert "Qwen2.5-Math-7B-Base" in printed.title
     assert "arXiv:2605.18864" in printed.notes[0]
     assert {str(row.cells[0]) for row in printed.rows} == set(METHODS)
@@ -165,20 +161,6 @@ def test_several_benchmarks_have_an_average_which_decides() -> None:
     found = result(suite(claims=("grpo-branch > base at pass@1",)), both)
     (one,) = decide(found, contrasts(found))
     assert one.difference.value == pytest.approx((0.75 + 0) / 2)
-
-
-def test_problems_won_and_lost() -> None:
-    found = result(suite(), {**NEVER, **GRPO})
-    assert found.base is not None
-    document = problems(found, found.base)
-    (row,) = document.tables[0].rows
-    assert document.notes[1].endswith("solved once in 40 samples mostly goes unseen in 4")
-    # of [0, 0, 1, 3] -> [0, 1, 2, 4]: one of four is won, none lost; three of four by .25
-    assert row.cells == ("arithmetic", "grpo", 5, 0, 0, 15)
-    strips = document.data["strips"]["arithmetic"]
-    assert list(strips) == ["initial policy", "grpo"]
-    assert strips["initial policy"][:4].tolist() == [0, 0, 0.25, 0.75]
-    assert len(document.sheets["problems"].rows) == 40
 
 
 def test_curves_and_runs_name_the_methods() -> None:
