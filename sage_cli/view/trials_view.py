@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from typing_extensions import TypedDict
 
 from sage_cli.errors import SageError, StoreError
-from sage_cli.reports.chapters import SHOWN, ShownReport, ShownSection, ShownTable, shown_table
+from sage_cli.reports.chapters import SHOWN, Shown, shown_table
 from sage_cli.reports.sweep_result import SweepResult, sweep_tables
 from sage_cli.store.files import TornError, read_object
 from sage_cli.store.locks import holder_of
@@ -63,7 +63,7 @@ class SuiteView(TypedDict):
 
     suite: SuiteRow
     folder: str
-    report: ShownReport | None
+    report: Shown | None
     pictures: dict[str, str]
     policies: list[str]
     looks: dict[str, Look]
@@ -97,7 +97,7 @@ class StoredSuite:
             return {}
 
     @property
-    def shown(self) -> ShownReport | None:
+    def shown(self) -> Shown | None:
         """Return its report as the page shows it, None before there is one. Raises TornError."""
         path = self.folder / REPORT / SHOWN
         try:
@@ -106,7 +106,7 @@ class StoredSuite:
             return None
         if not isinstance(stored.get("chapters"), list):
             raise TornError(f"{path} is no report", _AGAIN)
-        return cast(ShownReport, stored)
+        return stored
 
 
 class StoredSuites:
@@ -196,7 +196,7 @@ def policies_of_suite(suite: StoredSuite) -> list[str]:
         return []
 
 
-def _sections(report: ShownReport | None) -> list[ShownSection]:
+def _sections(report: Shown | None) -> list[Shown]:
     return (
         [section for chapter in report["chapters"] for section in chapter["sections"]]
         if report
@@ -204,7 +204,7 @@ def _sections(report: ShownReport | None) -> list[ShownSection]:
     )
 
 
-def _pictures(suite: StoredSuite, report: ShownReport | None) -> dict[str, str]:
+def _pictures(suite: StoredSuite, report: Shown | None) -> dict[str, str]:
     """Return the SVG of each picture by its stem; the page draws those of curves itself."""
     stems = [
         stem
@@ -216,7 +216,7 @@ def _pictures(suite: StoredSuite, report: ShownReport | None) -> dict[str, str]:
     return {stem: file.read_text("utf-8") for stem, file in files.items() if file.is_file()}
 
 
-def _method_policies(report: ShownReport | None) -> Iterator[tuple[str, str]]:
+def _method_policies(report: Shown | None) -> Iterator[tuple[str, str]]:
     for section in _sections(report):
         for table in section["tables"] if section["name"] == "runs" else ():
             heads = [column["name"] for column in table["columns"]]
@@ -267,7 +267,7 @@ class SweepView(TypedDict):
     folder: str
     command: str | None
     report: SweepResult | None
-    tables: list[ShownTable]
+    tables: list[Shown]
     commands: dict[str, str]
     provenance: dict[str, Any]
     why: str | None
@@ -284,7 +284,7 @@ def sweep_view(root: Path, name: str) -> SweepView:
     if not is_one_part(name) or not folder.is_dir():
         raise StoreError(f"there is no sweep '{name}'", "the list has those that are there")
     sweep, report, why = SweepFolder(folder), None, None
-    tables: list[ShownTable] = []
+    tables: list[Shown] = []
     commands: dict[str, str] = {}
     provenance: dict[str, Any] = {}
     try:
