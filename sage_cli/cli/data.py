@@ -39,7 +39,7 @@ Root = Annotated[
 ]
 
 
-@app.command("list")
+@app.command("list", epilog="Example: sage data list")
 def list_(preset: Presets = None, set_: Sets = None, root: Root = None, json: Json = False) -> None:
     """List the registered sources of problems and where they are."""
 
@@ -60,7 +60,7 @@ def list_(preset: Presets = None, set_: Sets = None, root: Root = None, json: Js
             console.print(f"[red]{source.name}[/]: {escape(source.trouble)}")
 
 
-@app.command()
+@app.command(epilog="Example: sage data show train.jsonl --gold-field answer")
 def show(
     name: Annotated[
         str,
@@ -104,7 +104,7 @@ def show(
         console.print(f"[green]{escape(problem.gold)}[/]")
 
 
-@app.command()
+@app.command(epilog="Example: sage data overlap openmathreasoning-mini aime24")
 def overlap(
     train: Annotated[
         str,
@@ -163,7 +163,7 @@ def _configured(
 ) -> SageConfig:
     fields = {"question": question, "gold": gold}
     here = {"root": root and str(root)}
-    return load_config(preset, None, set_, data=here, evaluation={"fields": fields}).config
+    return load_config(preset, None, set_, "data", data=here, evaluation={"fields": fields}).config
 
 
 def _table(*columns: str) -> Table:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from sage_cli.metrics import Counts, pass_at_k
@@ -13,6 +12,7 @@ from sage_cli.metrics.power import HETEROGENEITY, POWER, Design, Population, sma
 from sage_cli.reports.document import Document
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.tables import Column, Estimate, Row, Table, columns
+from sage_cli.store.files import file_stems
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,10 @@ class Base:
 def power_document(bases: Sequence[Base], question: Question, provenance: Provenance) -> Document:
     """Return the report: a table per base."""
     tables = tuple(power_table(base, question) for base in bases)
-    names = [Path(base.label).stem for base in bases]
+    models, benchmarks = (
+        file_stems(names)
+        for names in ([base.label for base in bases], [base.benchmark for base in bases])
+    )
     data: dict[str, Any] = {
         "k": list(question.ks),
         "power": POWER,
@@ -60,8 +63,10 @@ def power_document(bases: Sequence[Base], question: Question, provenance: Proven
         data=data,
         tables=tables,
         sheets={
-            "power" if len(bases) == 1 else f"power-{name}-{Path(base.benchmark).stem}": table
-            for name, base, table in zip(names, bases, tables, strict=True)
+            f"power-{models[base.label]}-{benchmarks[base.benchmark]}"
+            if len(bases) > 1
+            else "power": table
+            for base, table in zip(bases, tables, strict=True)
         },
         notes=_notes(question),
     )
