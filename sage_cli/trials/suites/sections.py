@@ -19,7 +19,7 @@ from sage_cli.trials.suites.results import PartResult
 from sage_cli.trials.suites.trials import PlannedSuite
 from sage_cli.trials.task import DONE
 
-UNKNOWN = Estimate(float("nan"))
+UNKNOWN = Estimate(nan)
 
 
 def measured(result: PartResult) -> Document:
