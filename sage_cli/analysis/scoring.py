@@ -69,7 +69,7 @@ class Forward:
         return self._texts[token]
 
     def _pairs(self, rows: Sequence[Completion], problems: Mapping[str, Problem]) -> list[Pair]:
-        stop = self._template.stop
+        stop = self.template.stop
         return [
             (self._prompt(problems[row.problem_id]), tuple(token_ids(self.tokenizer, row, stop)))
             for row in rows
@@ -87,14 +87,15 @@ class Forward:
 
     def _prompt(self, problem: Problem) -> Ids:
         if problem.id not in self._prompts:
-            self._prompts[problem.id] = self._ids(self._template.render(problem.question))
+            self._prompts[problem.id] = self._ids(self.template.render(problem.question))
         return self._prompts[problem.id]
 
     def _ids(self, text: str) -> Ids:
         return tuple(self.tokenizer(text, add_special_tokens=False)["input_ids"])
 
     @cached_property
-    def _template(self) -> PromptTemplate:
+    def template(self) -> PromptTemplate:
+        """Return the policy's prompt template."""
         return PromptTemplate.from_section(self._samples.prompt, self.tokenizer)
 
     @cached_property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
@@ -74,10 +73,6 @@ def command(
             "numbers (default: 0.36; 0 for different evaluation seeds)."
         ),
     ] = None,
-    like: Annotated[
-        str | None,
-        typer.Option(help="Estimate the correlation from the stored samples of this trained run."),
-    ] = None,
     benchmark: BenchmarkNames = None,
     preset: Presets = None,
     config: ConfigFile = None,
@@ -95,13 +90,13 @@ def command(
             models, preset, config, set_, runs, "power", evaluation=flags
         ).config
     else:
-        are_files(names, benchmark=benchmark, like=like)
+        are_files(names, benchmark=benchmark)
         settings = load_config(preset, config, set_, "power FILE", run={"root": runs}).config
     with Live() as live:
         report = power(
             Evaluation(settings), names or [], live, problems=problems,
             samples=samples, seeds=seeds, k=k, loss=loss, heterogeneity=heterogeneity,
-            correlation=correlation, like=like, scores=score or (),
+            correlation=correlation, scores=score or (),
         )  # fmt: skip
     show_report(report, json)
 
@@ -124,7 +119,6 @@ def power(
     loss: bool = False,
     heterogeneity: float | None = None,
     correlation: float | None = None,
-    like: str | None = None,
     scores: Sequence[str] = (),
 ) -> Report:
     """Report the smallest gain (or `loss`) that each design would detect on each base.
@@ -132,8 +126,7 @@ def power(
     A name is a file, whose verdicts are those of `scores`, or a run or model whose stored samples
     are counted; without names it is the latest run. Nothing is sampled. Without `problems`, as many
     as were counted, twice and four times that; without `samples`, 64, 256 and 1,024; without `k`, 1
-    and the powers of 16 up to the counted samples and those of the designs. `like` is a run from
-    whose stored grades the correlation with each base's is estimated.
+    and the powers of 16 up to the counted samples and those of the designs.
     """
     from sage_cli.metrics import parse_ks
     from sage_cli.metrics.power import CORRELATION, HETEROGENEITY, Design
@@ -151,11 +144,8 @@ def power(
             "to 10",
             f"use 0 where all problems change alike; the default is {HETEROGENEITY:g}",
         )
-    if correlation is not None and not (0 <= correlation <= 1 and like is None):
-        raise ConfigurationError(
-            f"--correlation is {correlation:g}" + (f" beside --like {like}" if like else ""),
-            "give a number from 0 to 1, or --like RUN to have it estimated",
-        )
+    if correlation is not None and not 0 <= correlation <= 1:
+        raise ConfigurationError(f"--correlation is {correlation:g}", "give a number from 0 to 1")
     with progress.doing("counting what is stored of the bases"):
         bases, provenance = _bases(evaluation, names, scores)
     known = min(n[-1], *(int(counts.n_P.min()) for _, _, counts in bases))
@@ -167,9 +157,8 @@ def power(
     fixed = CORRELATION if correlation is None else correlation
     results = []
     for label, benchmark, counts in bases:
-        shared = fixed if like is None else _correlation(evaluation, like, label, benchmark, counts)
         confidence = evaluation.config.evaluation.confidence
-        question = Question(designs, ks, loss, heterogeneity, shared, confidence, like)
+        question = Question(designs, ks, loss, heterogeneity, fixed, confidence)
         with progress.doing(f"finding what could be seen of {label} on {benchmark}"):
             results.append(Base.from_counts(label, benchmark, counts, question))
     folder = _folder(evaluation.config.run.root, results)
@@ -225,31 +214,6 @@ def _bases(
                 "counts",
             )
     return bases, replace(provenance, files=from_files.files)
-
-
-def _correlation(
-    evaluation: Evaluation, like: str, label: str, benchmark: str, counts: Counts
-) -> float:
-    """Return the correlation of the base's stored grades with those of the run `like`."""
-    from sage_cli.evaluation.stored import stored_counts
-    from sage_cli.metrics import pooled
-    from sage_cli.metrics.transitions import grade_correlation
-    from sage_cli.models.policy import chosen_policies
-    from sage_cli.store.run import Runs
-
-    config = evaluation.config
-    (policy,) = chosen_policies([like], Runs(config.run.root), config.model)
-    n, correlation = config.evaluation.samples, float("nan")
-    for candidate in evaluation.benchmarks:
-        if candidate.name == benchmark:
-            stored = stored_counts(policy, candidate, config, config.run.root, (n,))[n]
-            correlation = grade_correlation(counts, pooled(stored))
-    if math.isnan(correlation):
-        raise StoreError(
-            f"{like} and {label} have no stored grades on the same samples of {benchmark}",
-            f"type sage passk {label} {like} first, or give --correlation",
-        )
-    return max(correlation, 0.0)
 
 
 def _folder(root: Path, bases: Sequence[Base]) -> Path:

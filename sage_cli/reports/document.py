@@ -41,8 +41,7 @@ def report_folder(root: Path, name: str) -> Path:
 class Figure:
     """A picture of a document: `draw` saves it at the path it is given, as `.png` and `.svg`.
 
-    A path that ends in .pdf, .png or .svg is a single file. Only `draw` imports matplotlib. It
-    shows the document's data and nothing else.
+    Only `draw` imports matplotlib. It shows the document's data and nothing else.
     """
 
     stem: str

@@ -32,7 +32,6 @@ DASHES = ("-", *((0, gaps) for gaps in _GAPS))
 KINDS: dict[str, dict[str, None]] = {
     ".png": {"Software": None},
     ".svg": {"Date": None, "Creator": None},
-    ".pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
 """Endings of pictures and the metadata left out (dates, versions), for equal bytes."""
 PAD_IN = 0.08
@@ -73,8 +72,7 @@ STYLE = {
 def drawing(stem: Path, width_in: float, height_in: float) -> Iterator[Figure]:
     """Yield a figure of that many inches and save it as `stem`.png and `stem`.svg on success.
 
-    A `stem` with an ending of `KINDS` names a single file. matplotlib is imported here, so that
-    modules that name a picture can be imported without it.
+    matplotlib is imported here, so that modules that name a picture can be imported without it.
     """
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -87,7 +85,7 @@ def drawing(stem: Path, width_in: float, height_in: float) -> Iterator[Figure]:
         lay_out(figure)
         # measured once for both files: savefig would draw the figure again to measure each
         box = figure.get_tightbbox(canvas.get_renderer()).padded(PAD_IN)
-        for path in (stem,) if stem.suffix in KINDS else outputs(stem):
+        for path in outputs(stem):
             with replacing(path) as temporary:
                 figure.savefig(
                     temporary, format=path.suffix[1:], metadata=KINDS[path.suffix], bbox_inches=box

@@ -19,10 +19,7 @@ from sage_cli.store.files import file_stems
 
 @dataclass(frozen=True)
 class Question:
-    """A power analysis: designs, ks, gains or losses, and assumptions.
-
-    `like` names the run that the grades' correlation was estimated from, if any.
-    """
+    """A power analysis: designs, ks, gains or losses, and assumptions."""
 
     designs: tuple[Design, ...]
     ks: tuple[int, ...]
@@ -30,7 +27,6 @@ class Question:
     heterogeneity: float
     correlation: float
     confidence: float
-    like: str | None = None
 
     @property
     def change(self) -> str:
@@ -187,11 +183,10 @@ def _alone(question: Question) -> tuple[str, ...]:
 
 
 def _correlation_note(question: Question) -> str:
-    source = f"estimated from {question.like}" if question.like else "--correlation, or --like RUN"
     return (
         f"grades of initial and trained policy on a sample correlate {question.correlation:.2f}, "
-        f"since both share their random numbers ({source}); with another evaluation seed on one "
-        "side they don't: --correlation 0"
+        "since both share their random numbers (--correlation); with another evaluation seed on "
+        "one side they don't: --correlation 0"
     )
 
 
@@ -208,7 +203,6 @@ def _base_json(base: Base) -> dict[str, Any]:
         "benchmark": base.benchmark,
         "problems": len(base.counts),
         "correlation": question.correlation,
-        "like": question.like,
         "beta": list(base.beta),
         "pass@k": _pass_at_ks(base.counts, question.ks),
         "designs": [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -111,11 +111,8 @@ class SweepProgress(TaskProgress):
                 "yellow", "warning", f"{line}: is it the task that is trained, rightly judged?"
             )
 
-    def write_state(self, under_way: Collection[int] | None = None) -> None:
-        """Write how many trials ended how, and the best one.
-
-        Once the driver ends, `under_way` are the trials that run on by themselves.
-        """
+    def write_state(self) -> None:
+        """Write how many trials ended how, and the best one."""
         trials, folder = self._study.trials(), self._sweep.folder
         done = [(trial.values, trial.point) for trial in trials if trial.values is not None]
         if done:
@@ -129,15 +126,9 @@ class SweepProgress(TaskProgress):
         }
         total = self._sweep.wanted(states[State.INFEASIBLE])
         self._total = self._each * total
-        stops = under_way is not None and folder.cancelled
-        cancelled = states[State.RUNNING] - len(under_way or ()) if stops else 0
-        left = max(0, total - sum(ended.values()) - cancelled)
-        counts = {**ended, "cancelled": cancelled, "left": left}
+        counts = {**ended, "left": max(0, total - sum(ended.values()))}
         facts = self._sweep.facts(self._study)
         folder.write_state({**facts, "trials": counts, "best": self.best})
-        if cancelled:
-            trials_ = f"{cancelled} trial" + ("" if cancelled == 1 else "s")
-            self._say("yellow", "cancelled", f"{trials_}; run the same command again to resume")
 
     def _valued(self, values: Sequence[float]) -> str:
         names = self._sweep.settings.objective
@@ -155,7 +146,7 @@ class Pending:
 
 
 class Driver:
-    """Drives one sweep to its end, or until it is interrupted or cancelled.
+    """Drives one sweep to its end, or until it is interrupted.
 
     It trains and measures nothing itself. `lost` are done trials of whose replicates the store has
     not all any more.
@@ -192,9 +183,7 @@ class Driver:
             self._queue.run(
                 self._shown,
                 further=self._propose,
-                enough=lambda: (
-                    detach or self._sweep.folder.cancelled or self.stopped_by is not None
-                ),
+                enough=lambda: detach or self.stopped_by is not None,
                 check=self._end_pruned,
             )
         finally:
@@ -205,7 +194,7 @@ class Driver:
                 self._study.withdraw(failed, why.kind, why.reason)
         else:
             self._streak.end()
-        self._shown.write_state(self.under_way)
+        self._shown.write_state()
 
     @property
     def stopped_by(self) -> Failure | None:

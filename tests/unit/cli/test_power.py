@@ -64,8 +64,6 @@ def test_every_answer_has_an_interval_and_says_what_it_assumes(
     assert apart.folder != report.folder
     with pytest.raises(ConfigurationError, match="--correlation is 2"):
         power(evaluation, [base], Silent(), correlation=2.0)
-    with pytest.raises(ConfigurationError, match=r"--correlation is 0\.5 beside --like rl-1"):
-        power(evaluation, [base], Silent(), correlation=0.5, like="rl-1")
 
 
 def test_losses_and_several_bases(evaluation: Evaluation, tmp_path: Path) -> None:

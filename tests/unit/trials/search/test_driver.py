@@ -136,11 +136,12 @@ class Lab:
 
 
 class Impatient(SweepProgress):
-    """Cancels the sweep when the first training is done."""
+    """Interrupts the sweep when the first training is done."""
 
-    def scored(self, task, results):
-        super().scored(task, results)
-        self._sweep.folder.cancel()
+    def write_state(self):
+        super().write_state()
+        if self.done_count:
+            raise KeyboardInterrupt
 
 
 @pytest.fixture
@@ -150,7 +151,6 @@ def drive(tmp_path, monkeypatch):
 
     def drive(study, kind=SweepProgress, lost=(), places=2, total=3, **settings):
         sweep = Lab(tmp_path, total, **settings)
-        sweep.folder.forget_cancel()
         monkeypatch.setattr("sage_cli.trials.search.driver.SweepProgress", kind)
         driver = Driver(sweep, study, LocalExecutor(places, grace_s=1), Silent(), lost)
         driver.run()
@@ -177,22 +177,20 @@ def test_a_study_that_has_no_more_is_not_asked_again(tmp_path, drive, trials, as
     assert study.asked == asked
 
 
-def test_what_a_cancelled_driver_leaves_is_counted_and_taken_up_by_the_next(tmp_path, drive):
+def test_what_an_interrupted_driver_leaves_is_taken_up_by_the_next(tmp_path, drive):
     def found():
         study = Study.open(tmp_path, "mine", SPACE, "grid", 0, ["pass@1"])
         return study, [(one.number, one.state) for one in study.trials()]
 
     counts = lambda: json.loads((tmp_path / "state.json").read_text())["trials"]  # noqa: E731
     (tmp_path / "tau-0.2-0.slow").touch()
-    driver = drive(found()[0], Impatient)
-    assert driver.under_way == frozenset()
-    # of three trials that were to come one is done, one was ended, one never wanted
-    assert counts() == {"done": 1, "failed": 0, "pruned": 0, "cancelled": 1, "left": 1}
+    with pytest.raises(KeyboardInterrupt):
+        drive(found()[0], Impatient)
     assert found()[1] == [(0, "done"), (1, "running")]  # as the study keeps it for the next
     (tmp_path / "tau-0.2-0.slow").unlink()
     drive(found()[0])
     assert found()[1] == [(0, "done"), (1, "done")]
-    assert counts()["cancelled"] == 0
+    assert counts()["left"] == 1  # three were wanted, and the grid has two
 
 
 @pytest.mark.parametrize("when", ["at its last look", "unseen", "while it is ended"])
@@ -254,7 +252,7 @@ def test_a_point_whose_settings_can_not_both_hold_is_said_and_counted(tmp_path, 
     monkeypatch.setattr(Silent, "say", lambda _, text: lines.append(text))
     drive(Study.open(tmp_path, "mine", SPACE, "grid", 0, ["pass@1"]), total=2, seeds=2)
     trials = json.loads((tmp_path / "state.json").read_text())["trials"]
-    assert trials == {"done": 0, "failed": 2, "pruned": 0, "cancelled": 0, "left": 0}
+    assert trials == {"done": 0, "failed": 2, "pruned": 0, "left": 0}
     assert "[red]refused[/]: tau 0.1: q_min is above q_max" in lines
 
 
@@ -268,7 +266,7 @@ def test_state_counts_trials_and_not_their_replicates(tmp_path, drive, monkeypat
     (pruned, _) = study.trials()
     assert pruned.attrs == {"reason": "by Optuna's rule median at step 1", "step": 1}
     state = json.loads((tmp_path / "state.json").read_text())
-    assert state["trials"] == {"done": 1, "failed": 0, "pruned": 1, "cancelled": 0, "left": 0}
+    assert state["trials"] == {"done": 1, "failed": 0, "pruned": 1, "left": 0}
     assert state["best"] == "tau 0.2: pass@1 0.500"
 
 
