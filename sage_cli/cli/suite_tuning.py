@@ -60,7 +60,7 @@ class Search(Task):
         if (count := state["trials"]["done"]) > (sweep.trials or 0):
             raise ConfigurationError(
                 f"{self.trial.label} was tuned with {count} trials, the budget is {sweep.trials}",
-                f"raise the budget of all methods, or type `sage sweep remove {self.name}`",
+                f"raise the budget of all methods, or delete {path}",
             )
         return [result.trials[place] for place in result.ranked(sweep.objective[0])]
 

@@ -55,7 +55,7 @@ def searched(search: Search, *values: float, **state: Any) -> None:
     base = done({}, 9, 0.5)
     document = sweep_document(axes, (parse_objective("pass@1"),), trials, Provenance(), base=base)
     replace(document, figures=()).write(folder)
-    counts = {"done": len(values), "failed": 0, "pruned": 0, "cancelled": 0, "left": 0}
+    counts = {"done": len(values), "failed": 0, "pruned": 0, "left": 0}
     usual = {"space": search.space.plain(), "sampler": "tpe", "trials": counts}
     keep_state(folder, **{**usual, **state})
 
@@ -142,7 +142,7 @@ def test_trainings_take_the_chosen_point_with_seeds_that_did_not_choose_it(tmp_p
 @pytest.mark.parametrize(
     "state",
     [
-        {"trials": {"done": 1, "failed": 0, "pruned": 0, "cancelled": 0, "left": 1}},
+        {"trials": {"done": 1, "failed": 0, "pruned": 0, "left": 1}},
         {"sampler": "random"},
         {"objectives": ["pass@8"]},
         {"space": []},  # of other values
@@ -185,6 +185,7 @@ def test_what_was_tried_stands_in_the_report(tmp_path: Path) -> None:
     section = json.loads(written.read_text())["chapters"][0]["sections"]["tuning"]
     assert section["budget"] == "2 trials x 2 steps x 256 completions"
     assert [(row["method"], row["settings"]) for row in section["trials"]] == [
-        ("base", ""), ("grpo, chosen", "learning_rate 0.0001"), ("grpo", "learning_rate 0.001"),
+        ("initial policy", ""),
+        ("grpo, chosen", "learning_rate 0.0001"), ("grpo", "learning_rate 0.001"),
         ("branch, chosen", "learning_rate 0.0001"), ("branch", "learning_rate 0.001"),
     ]  # fmt: skip
