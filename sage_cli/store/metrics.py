@@ -176,11 +176,9 @@ RECORDED: Mapping[str, str] = {
     "mismatch/difference_*": "vLLM: mean and largest |log pi - log pi_vllm| of the sampled tokens.",
     "mismatch/ratio_*": "Smallest, mean and largest importance ratio pi / pi_vllm before "
     "truncation: of tokens, or of completions under `sequence_*`. The mean is about 1; under "
-    "`importance_correction=none` with truncated sampling it is the kept mass.",
+    "`importance_correction=none` with truncated sampling it is the kept tokens' probability.",
     "mismatch/cut": "Share of ratios above `rollout.vllm.importance_cap`.",
     "mismatch/kl": "KL(pi_vllm || pi) in nats a token, by k3.",
-    "mismatch/kept_mass": "vLLM: mean probability of the tokens that min_p, top_p and top_k keep, "
-    "over at most 256 tokens a process.",
     "guide/q_*": "Mean, smallest and largest q of the step's tokens.",
     "guide/shaped": "Share of tokens with a q other than 1.",
     "guide/clamped": "Share of tokens with q at `guide.q_min` or `guide.q_max`.",
