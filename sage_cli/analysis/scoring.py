@@ -149,15 +149,10 @@ class ModelScorer:
         self.progress.end()
         return scored
 
-    def if_stored(self, answers: Answers, writer: PolicySamples) -> Answers:
-        """Return the answers with scores if all are stored, else as they are."""
-        stores = self._stores(writer, read_only=True)
-        return answers if _lacking(answers, stores)[0] else replace(answers, scores=stores)
-
-    def _stores(self, writer: PolicySamples, *, read_only: bool = False) -> tuple[Annotations, ...]:
+    def _stores(self, writer: PolicySamples) -> tuple[Annotations, ...]:
         evaluation = self.config.evaluation
         seeds = range(evaluation.seed, evaluation.seed + evaluation.seeds)
-        sets = (writer.at(seed, read_only=read_only) for seed in seeds)
+        sets = (writer.at(seed) for seed in seeds)
         return tuple(Annotations(sample_set, self.determinants, "scores") for sample_set in sets)
 
     def _refuse_other_vocabulary(self, writer: PolicySamples) -> None:

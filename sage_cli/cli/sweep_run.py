@@ -62,13 +62,6 @@ def run_sweep(config: SageConfig, progress: Progress, *, detach: bool = False) -
         trials = study.trials()
     with progress.doing("writing the page"):  # which says that nobody drives it any more
         write_page(config.run.root, folder.page, "sweep", folder.name)
-    if (why := drive.stopped_by) is not None:
-        raise TrainingError(
-            f"{config.sweep.stop_after} trials in a row failed in one way, so the sweep was "
-            f"stopped; the last: {why}",
-            f"remove the cause (logs: {folder.tasks}) and type the same command again: these "
-            "trials count as not tried; sweep.stop_after=null continues regardless",
-        )
     _require_results(search, trials)
     return report
 

@@ -167,7 +167,7 @@ class TrainingRun(Stage):
                 "begin again with --fresh, or resume it with the release that began it",
             )
         config = self.config
-        with watched(run, config.tracking, self.kind, progress, self.shown, config.rl) as watch:
+        with watched(run, config.tracking, self.kind, progress, self.shown) as watch:
             with run.recording(self.config.model_dump(mode="json"), **origin):
                 train(run, watch)
                 note_weights(run)
