@@ -15,7 +15,6 @@ from sage_cli.config.layers import leaves
 from sage_cli.config.load import load
 from sage_cli.errors import SageError
 from sage_cli.settings.presets import DEFAULT_PRESET, preset_names
-from sage_cli.store.manifest import Manifest
 from sage_cli.store.run import SEALED, Run
 from sage_cli.store.run_facts import (
     ABOUT,
@@ -123,7 +122,7 @@ class RunView(TypedDict):
 
     id: str
     look: Look
-    manifest: Manifest | dict[str, Any]
+    manifest: dict[str, Any]
     status: str
     why_torn: str | None
     preset: str | None

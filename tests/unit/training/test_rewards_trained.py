@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 import pytest
+from recorded import meaning
 from toy_policy import KilledError, killing, weights
 
 from sage_cli.config.load import load
@@ -14,7 +15,6 @@ from sage_cli.errors import TrainingError
 from sage_cli.grading import Grade
 from sage_cli.models.planned import rl_run
 from sage_cli.models.policy import Policy
-from sage_cli.store.metrics import meaning
 from sage_cli.store.run import Run, Runs
 
 MINE = """
