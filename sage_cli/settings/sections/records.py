@@ -34,7 +34,7 @@ class TrackingSection(Section):
     """Mirror runs as TensorBoard's event files."""
     rollouts: Annotated[int, Field(ge=0)] | Literal["all"] = Field(4, json_schema_extra=COSMETIC)
     """At most how many completions rollouts.jsonl keeps of a step of RL, each of another prompt.
-    `all` also keeps every completion in completions/: token ids, grade, log-probabilities."""
+    `all` also keeps every completion in completions/: token ids, grade, rewards."""
     rollouts_every: int = Field(10, ge=1, json_schema_extra=COSMETIC)
     """Steps from one that keeps some to the next; the first step always does."""
 
