@@ -7,8 +7,7 @@ import runpy
 from pathlib import Path
 
 import pytest
-
-from sage_cli.store.metrics import meaning
+from recorded import meaning
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 DOCS = REPOSITORY / "docs"
