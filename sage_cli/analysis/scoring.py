@@ -12,7 +12,6 @@ from sage_cli.analysis.graded_samples import Answers
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.stored import PolicySamples
-from sage_cli.models.folders import attention_cap
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
@@ -126,7 +125,6 @@ class ModelScorer:
             "template": self.samples.template.hash,
             "dtype": policy.dtype(self.samples.dtype),
             "temperature": self.temperature,
-            **attention_cap(str(policy.files)),
         }
 
     def score(self, answers: Answers, writer: PolicySamples) -> Answers:
@@ -149,15 +147,10 @@ class ModelScorer:
         self.progress.end()
         return scored
 
-    def if_stored(self, answers: Answers, writer: PolicySamples) -> Answers:
-        """Return the answers with scores if all are stored, else as they are."""
-        stores = self._stores(writer, read_only=True)
-        return answers if _lacking(answers, stores)[0] else replace(answers, scores=stores)
-
-    def _stores(self, writer: PolicySamples, *, read_only: bool = False) -> tuple[Annotations, ...]:
+    def _stores(self, writer: PolicySamples) -> tuple[Annotations, ...]:
         evaluation = self.config.evaluation
         seeds = range(evaluation.seed, evaluation.seed + evaluation.seeds)
-        sets = (writer.at(seed, read_only=read_only) for seed in seeds)
+        sets = (writer.at(seed) for seed in seeds)
         return tuple(Annotations(sample_set, self.determinants, "scores") for sample_set in sets)
 
     def _refuse_other_vocabulary(self, writer: PolicySamples) -> None:

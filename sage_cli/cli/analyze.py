@@ -276,8 +276,7 @@ def _of_samples(asked: Analysing, progress: Progress) -> Inputs:
             with progress.doing(f"reading samples of {samples.policy.label} on {benchmark.name}"):
                 own = Answers.from_samples(samples, benchmark, config)
             if scorer is not None:
-                stored = kind == "self if stored"
-                own = (scorer.if_stored if stored else scorer.score)(own, samples)
+                own = scorer.score(own, samples)
             answers[benchmark.name].append(own)
     base, readers = asked.samples[0], asked.readers(progress)
     return Inputs(

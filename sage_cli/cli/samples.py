@@ -210,10 +210,9 @@ def _show_training(
         emit({"completions": rows})
         return
     for row in rows:
-        weight = row["advantage"]
-        paid = "replaced" if weight is None else f"advantage {weight:+.3f}"
+        paid = "" if row["trained"] else ", replaced"
         where = f"step {row['step']}, problem {row['problem']}"
-        _print(row["grade"], f"gold {row['gold']}, {paid}", where, row["prompt"], row["text"])
+        _print(row["grade"], f"gold {row['gold']}{paid}", where, row["prompt"], row["text"])
 
 
 def _guide(own: SageConfig, run: str, asked: str | None) -> tuple[dict[str, Any], list[str]]:
@@ -241,9 +240,9 @@ def _print_tokens(report: TokenReport) -> None:
     console.print(to_rich(report))
 
 
-KEPT = ("step", "problem", "prompt", "gold", "text", "grade", "advantage")
-"""What is told of a completion that a training sampled. The advantage is null if no loss read it,
-as where dynamic sampling replaced its group."""
+KEPT = ("step", "problem", "prompt", "gold", "text", "grade", "trained")
+"""What is told of a completion that a training sampled. It was not trained on where dynamic
+sampling replaced its group."""
 
 
 def samples_show(

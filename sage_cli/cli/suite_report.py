@@ -18,7 +18,7 @@ from sage_cli.reports.tables import Estimate, Row, Table, columns, to_records
 from sage_cli.trials.queue import stored_failures
 from sage_cli.trials.search.folder import SweepFolder
 from sage_cli.trials.search.planned_sweep import describe, sweep_folder
-from sage_cli.trials.suites.declaration import BASE, Analysis
+from sage_cli.trials.suites.declaration import INITIAL, Analysis
 from sage_cli.trials.suites.report import SuiteReport, chapters, write_report
 from sage_cli.trials.suites.results import results
 from sage_cli.trials.suites.trials import Overrides, Part, PlannedSuite
@@ -90,7 +90,7 @@ def _tuned(searches: Sequence[Search]) -> Document:
     """Return the initial policy and what was tried for each method, the chosen point first."""
     rows, sweep = [], searches[0].config.sweep
     result = SweepFolder(sweep_folder(searches[0].config.run.root, searches[0].name)).result
-    tried = [(BASE, "", result.base)] if result and result.base else []
+    tried = [(INITIAL, "", result.base)] if result and result.base else []
     tried += [
         (search.trial.label + ("" if place else ", chosen"), search.name, trial)
         for search in searches

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -24,16 +24,11 @@ from sage_cli.reports.sweep_result import (
 )
 from sage_cli.settings.sections.sweep import Objective
 
-if TYPE_CHECKING:
-    pass
-
 CELL_IN = (0.78, 0.55)
 BEST = "#d55e00"
 INDISTINGUISHABLE = "indistinguishable from the best"
 LOWEST, HIGHEST = 0.1, 0.7
 """The part of the colour map that shows values."""
-FEWEST = 4
-"""Of fewer values all are of interest."""
 LETTER_IN = 0.075
 """Width of a letter of a tick's label; columns are as wide as the widest label."""
 ALIKE = 0.92
@@ -65,11 +60,9 @@ def draw_heatmaps(result: SweepResult, stem: Path) -> None:
             axes.set_title(objective)
             axes.set_xlabel(across.label)
             axes.set_xticks(range(len(across_values)), map(as_text, across_values))
-            region = _cells(axes, result, objective)
-            if region is not None:
-                # an arrow at the bar's lower end says that lower values share its lowest colour
-                style: dict[str, Any] = {"fraction": 0.05, "pad": 0.03, "extend": region.extend}
-                bar = figure.colorbar(value_scale(region), ax=axes, **style)
+            scale = _cells(axes, result, objective)
+            if scale is not None:
+                bar = figure.colorbar(scale, ax=axes, fraction=0.05, pad=0.03)
                 bar.outline.set_visible(False)
             ranking = result.rankings.get(objective)
             words = "noise unknown"
@@ -86,8 +79,8 @@ def draw_heatmaps(result: SweepResult, stem: Path) -> None:
             figure.legend(handles=handles, loc="outside lower center", ncols=2, handlelength=1.2)
 
 
-def _cells(axes: Any, result: SweepResult, objective: str) -> Region | None:
-    """Draw all trials; return the range of those coloured by value, None if there are none."""
+def _cells(axes: Any, result: SweepResult, objective: str) -> Any | None:
+    """Draw all trials; return the colours of those coloured by value, None if there are none."""
     down, across = result.space
     rows, columns = len(down.values or ()), len(across.values or ())
     axes.grid(visible=False)
@@ -98,10 +91,9 @@ def _cells(axes: Any, result: SweepResult, objective: str) -> Region | None:
     value_at, alike = result.value_at(objective), result.indistinguishable(objective)
     best, highest = result.best(objective), max(value_at.values(), default=None)
     scaled = [value for place, value in value_at.items() if place not in alike]
-    region = None
+    scale = None
     if scaled and highest is not None:
-        region = region_of_interest(scaled, highest, 0.0 if alike else LEAST_SPAN)
-    scale = value_scale(region) if region else None
+        scale = value_scale(min(*scaled, highest - (0.0 if alike else LEAST_SPAN)), highest)
     empty = {(row, column): "left" for row in range(rows) for column in range(columns)}
     for place, trial in enumerate(result.trials):
         at = _index(down, trial.settings[down.key]), _index(across, trial.settings[across.key])
@@ -121,7 +113,7 @@ def _cells(axes: Any, result: SweepResult, objective: str) -> Region | None:
             axes.add_patch(frame)
     for (row, column), state in empty.items():
         _empty(axes, row, column, state)
-    return region
+    return scale
 
 
 def _empty(axes: Any, row: int, column: int, state: str) -> None:
@@ -152,40 +144,13 @@ def colours() -> Any:
     return mpl.colormaps["cividis"]
 
 
-class Region(NamedTuple):
-    """The values that have colours of their own; lower ones share the lowest if `clipped`."""
-
-    low: float
-    high: float
-    clipped: bool
-
-    @property
-    def extend(self) -> str:
-        """Return matplotlib's word for a colour bar with or without an arrow at its lower end."""
-        return "min" if self.clipped else "neither"
-
-
-def region_of_interest(values: Sequence[float], best: float, least: float) -> Region:
-    """Return the range of colours for `values`: the better half of them has half of it or more.
-
-    One trial that collapsed would otherwise leave a single colour to all the others. `least` is
-    the least range: equal values get equal colours.
-    """
-    lowest = float(min(values))
-    low = lowest
-    if len(values) >= FEWEST:
-        low = max(low, best - 2 * (best - float(np.median(values))))
-    low = min(low, best - least)
-    return Region(low, best, clipped=lowest < low)
-
-
-def value_scale(region: Region) -> Any:
-    """Return matplotlib's mapping from the values of a region to colours."""
+def value_scale(low: float, high: float) -> Any:
+    """Return matplotlib's mapping from values to colours."""
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import ListedColormap, Normalize
 
     shown = ListedColormap(colours()(np.linspace(LOWEST, HIGHEST, 128)))
-    return ScalarMappable(Normalize(region.low, region.high, clip=True), shown)
+    return ScalarMappable(Normalize(low, high), shown)
 
 
 def sweep_document(

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from typing_extensions import TypedDict
 
 from sage_cli.errors import SageError, StoreError
-from sage_cli.reports.chapters import SHOWN, ShownReport, ShownSection, ShownTable, shown_table
+from sage_cli.reports.chapters import SHOWN, Shown, shown_table
 from sage_cli.reports.sweep_result import SweepResult, sweep_tables
 from sage_cli.store.files import TornError, read_object
 from sage_cli.store.locks import holder_of
@@ -63,7 +63,7 @@ class SuiteView(TypedDict):
 
     suite: SuiteRow
     folder: str
-    report: ShownReport | None
+    report: Shown | None
     pictures: dict[str, str]
     policies: list[str]
     looks: dict[str, Look]
@@ -83,7 +83,7 @@ class StoredSuite:
         return self.folder.name
 
     @property
-    def shown(self) -> ShownReport | None:
+    def shown(self) -> Shown | None:
         """Return its report as the page shows it, None before there is one. Raises TornError."""
         path = self.folder / REPORT / SHOWN
         try:
@@ -92,7 +92,7 @@ class StoredSuite:
             return None
         if not isinstance(stored.get("chapters"), list):
             raise TornError(f"{path} is no report", _AGAIN)
-        return cast(ShownReport, stored)
+        return stored
 
 
 class StoredSuites:
@@ -138,7 +138,7 @@ def suite_view(root: Path, name: str, looks: dict[str, Look]) -> SuiteView:
     }
 
 
-def _suite_row(suite: StoredSuite) -> tuple[SuiteRow, ShownReport | None]:
+def _suite_row(suite: StoredSuite) -> tuple[SuiteRow, Shown | None]:
     """Return a suite's row, and its report; None if it is torn, which the row says."""
     report, why, written = None, None, None
     try:
@@ -170,7 +170,7 @@ def policies_of_suite(suite: StoredSuite) -> list[str]:
         return []
 
 
-def _sections(report: ShownReport | None) -> list[ShownSection]:
+def _sections(report: Shown | None) -> list[Shown]:
     return (
         [section for chapter in report["chapters"] for section in chapter["sections"]]
         if report
@@ -178,7 +178,7 @@ def _sections(report: ShownReport | None) -> list[ShownSection]:
     )
 
 
-def _pictures(suite: StoredSuite, report: ShownReport | None) -> dict[str, str]:
+def _pictures(suite: StoredSuite, report: Shown | None) -> dict[str, str]:
     """Return the SVG of each picture by its stem; the page draws those of curves itself."""
     stems = [
         stem
@@ -190,7 +190,7 @@ def _pictures(suite: StoredSuite, report: ShownReport | None) -> dict[str, str]:
     return {stem: file.read_text("utf-8") for stem, file in files.items() if file.is_file()}
 
 
-def _column(report: ShownReport | None, section: str, name: str) -> Iterator[str]:
+def _column(report: Shown | None, section: str, name: str) -> Iterator[str]:
     """Yield the cells of a column in the first tables of the sections of that name."""
     for shown in _sections(report):
         for table in shown["tables"][:1] if shown["name"] == section else ():
@@ -198,7 +198,7 @@ def _column(report: ShownReport | None, section: str, name: str) -> Iterator[str
             yield from (row[heads.index(name)] for row in table["rows"] if name in heads)
 
 
-def _method_policies(report: ShownReport | None) -> Iterator[tuple[str, str]]:
+def _method_policies(report: Shown | None) -> Iterator[tuple[str, str]]:
     methods, policies = (_column(report, "runs", name) for name in ("method", "policy"))
     return zip(methods, policies, strict=True)
 
@@ -246,7 +246,7 @@ class SweepView(TypedDict):
     folder: str
     command: str | None
     report: SweepResult | None
-    tables: list[ShownTable]
+    tables: list[Shown]
     commands: dict[str, str]
     provenance: dict[str, Any]
     why: str | None
@@ -263,7 +263,7 @@ def sweep_view(root: Path, name: str) -> SweepView:
     if not is_one_part(name) or not folder.is_dir():
         raise StoreError(f"there is no sweep '{name}'", "the list has those that are there")
     sweep, report, why = SweepFolder(folder), None, None
-    tables: list[ShownTable] = []
+    tables: list[Shown] = []
     commands: dict[str, str] = {}
     provenance: dict[str, Any] = {}
     try:

@@ -224,7 +224,7 @@ def suite(root: Path, *runs: str) -> Path:
                  figures=(Figure("passk", drawn),)),
         Document("runs", "What was run", {}, tables=(policies,)),
     ]  # fmt: skip
-    chapters = [Chapter("demo", "Demo", sections, "two methods")]
+    chapters = [Chapter("demo", "Demo", sections)]
     document = join_chapters("demo", "Demo", chapters, Provenance(commit="abc"), {})
     written = document.write(folder / "report").folder
     write_object(written / SHOWN, shown_report(document, chapters, {"preset": "tiny"}))

@@ -22,6 +22,7 @@ from sage_cli.trials.suites.declaration import (
     Method,
     Protocol,
     Suite,
+    shown_label,
     with_included,
 )
 from sage_cli.trials.task import BenchmarkCache, Replicate, Task, TaskList, Trial, Words
@@ -116,7 +117,7 @@ def _trial(suite: Suite, label: str, method: Method, overrides: Overrides) -> Tr
         seed_sets = [_assignment(key, value) for key, value in settings.items()]
         replicates.append(
             Replicate(
-                seeded(label, seed + 1) if number > 1 else label,
+                seeded(label, seed + 1) if number > 1 else shown_label(label),
                 seed,
                 changed(first, settings) if settings else first,
                 replace(words, sets=(*words.sets, *seed_sets)),

@@ -119,7 +119,7 @@ def same(found: dict[str, Any], known: dict[str, list[float]]) -> bool:
 
 def stored(scorer: ModelScorer, answers: Answers, writer: PolicySamples) -> int:
     """How many of the four completions have a score."""
-    stores = scorer._stores(writer, read_only=True)
+    stores = scorer._stores(writer)
     return sum(store.count(answers.problems, answers.n) for store in stores)
 
 
@@ -130,7 +130,6 @@ def test_completions_are_scored_once(subject: Any, monkeypatch: pytest.MonkeyPat
         Answers.from_samples(own, benchmark, config),
     )
     assert stored(scorer, answers, own) == 0
-    assert scorer.if_stored(answers, own) is answers
     first = scored(scorer, answers, own)
     assert same(first, expected(own, benchmark))
 
@@ -141,7 +140,6 @@ def test_completions_are_scored_once(subject: Any, monkeypatch: pytest.MonkeyPat
     again = ModelScorer(own, TEMPERATURE, config, Silent())
     assert stored(again, answers, own) == 4
     assert same(scored(again, Answers.from_samples(own, benchmark, config), own), first)
-    assert again.if_stored(answers, own).scores
     assert stored(ModelScorer(own, 1.0, config, Silent()), answers, own) == 0
 
 

@@ -185,6 +185,7 @@ def test_what_was_tried_stands_in_the_report(tmp_path: Path) -> None:
     section = json.loads(written.read_text())["chapters"][0]["sections"]["tuning"]
     assert section["budget"] == "2 trials x 2 steps x 256 completions"
     assert [(row["method"], row["settings"]) for row in section["trials"]] == [
-        ("base", ""), ("grpo, chosen", "learning_rate 0.0001"), ("grpo", "learning_rate 0.001"),
+        ("initial policy", ""),
+        ("grpo, chosen", "learning_rate 0.0001"), ("grpo", "learning_rate 0.001"),
         ("branch, chosen", "learning_rate 0.0001"), ("branch", "learning_rate 0.001"),
     ]  # fmt: skip

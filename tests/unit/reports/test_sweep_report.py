@@ -1,4 +1,4 @@
-"""Optuna's pictures of a sweep: which there are, and what they are drawn from."""
+"""The heat map of a sweep: its cells, colours and states."""
 
 from __future__ import annotations
 

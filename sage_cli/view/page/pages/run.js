@@ -106,11 +106,10 @@ export function stepper(name, steps, at, hint) {
 
 function prompts(ledger) {
   const sums = ledger.steps.map((one) => [one.step, one.prompts, one.n, one.right, one.wrong, one.unparseable, one.trained, one.n ? one.right / one.n : null]);
-  const rewards = Object.keys(ledger.rows[0] ?? {}).filter((name) => name.startsWith("reward/") && `${name}/n` in ledger.rows[0]);
   const asked = (one) => ledger.problems[one.problem];
-  const rows = ledger.rows.map((one) => [asked(one)?.question.slice(0, 120) || one.problem, asked(one)?.gold, one.n, one.right, one.wrong, one.unparseable, one.tokens, one.trained ? "yes" : "no", ...rewards.map((name) => one[name])]);
+  const rows = ledger.rows.map((one) => [asked(one)?.question.slice(0, 120) || one.problem, asked(one)?.gold, one.n, one.right, one.wrong, one.unparseable, one.tokens, one.trained ? "yes" : "no"]);
   return h("section", {}, h("h2", {}, "Ledger"), h("p", { class: "quiet" }, "how each prompt of each step was answered"),
     h("details", { id: "ledger-steps" }, h("summary", {}, count(sums.length, "step")), h("div", { class: "scroll", id: "scroll-ledger", tabindex: "0", role: "region", "aria-label": "ledger by step" }, plain(["step", "prompts", "completions", "right", "wrong", "unparseable", "prompts trained on", "share right"], sums))),
     h("div", { class: "filters" }, stepper("ledger", ledger.steps.map((one) => one.step), ledger.step, "prompts of one step")),
-    h("div", { class: "scroll", id: "scroll-prompts", tabindex: "0", role: "region", "aria-label": "prompts of one step" }, plain(["problem", "gold", "completions", "right", "wrong", "unparseable", "tokens", "trained on", ...rewards], rows)));
+    h("div", { class: "scroll", id: "scroll-prompts", tabindex: "0", role: "region", "aria-label": "prompts of one step" }, plain(["problem", "gold", "completions", "right", "wrong", "unparseable", "tokens", "trained on"], rows)));
 }

@@ -22,13 +22,12 @@ from sage_cli.trials.queue import Failure, Kind, TaskQueue
 from sage_cli.trials.search.driver import (
     _MEMORY_SETTINGS,
     Driver,
-    Streak,
     SweepProgress,
     changes_memory,
     is_own,
 )
 from sage_cli.trials.search.folder import SweepFolder
-from sage_cli.trials.search.space import Space, State, StudyTrial, Values
+from sage_cli.trials.search.space import Space, Values
 from sage_cli.trials.search.study import Study
 from sage_cli.trials.task import Replicate, Task
 
@@ -54,27 +53,6 @@ def test_every_setting_that_changes_memory_exists():
     for key in _MEMORY_SETTINGS:
         section, name = key.split(".")
         assert any(hasattr(getattr(one, section), name) for one in configs), key
-
-
-def test_a_streak_blames_its_trials_where_another_kind_begins():
-    blamed = []
-    streak = Streak(2, lambda trial, why: blamed.append((trial.number, why.kind)))
-    trials = [StudyTrial(number, {}, State.RUNNING) for number in range(3)]
-    streak.add(trials[0], Failure(Kind.ERROR, "disk full"))
-    assert (streak.stops, blamed) == (None, [])
-    streak.add(trials[1], Failure(Kind.TIMEOUT, "slow"))
-    assert (streak.stops, blamed) == (None, [(0, Kind.ERROR)])
-    streak.add(trials[2], last := Failure(Kind.TIMEOUT, "slow again"))
-    assert streak.stops is last
-    streak.end()
-    assert (streak.stops, blamed[1:]) == (None, [(1, Kind.TIMEOUT), (2, Kind.TIMEOUT)])
-
-
-def test_without_a_most_no_streak_stops():
-    streak = Streak(None, lambda trial, why: None)
-    for _ in range(9):
-        streak.add(StudyTrial(0, {}, State.RUNNING), Failure(Kind.ERROR, "x"))
-    assert streak.stops is None
 
 
 SPACE = Space(parameters={"tau": Values(key="guide.tau", values=(0.1, 0.2))})
@@ -287,54 +265,15 @@ def states(study):
     return {one.point["guide.tau"]: str(one.state) for one in study.trials()}
 
 
-def test_failures_of_one_kind_in_a_row_stop_the_sweep_and_cost_nothing(
-    tmp_path, drive, monkeypatch
-):
-    space = Space(parameters={"tau": Values(key="guide.tau", values=MANY)})
-
-    def opened():
-        return Study.open(tmp_path, "mine", space, "grid", 0, ["pass@1"])
-
-    monkeypatch.setattr(
-        sys.modules[__name__], "FAILS", dict.fromkeys(MANY[1:], (1, "the head is dead"))
-    )
-    settings = {"stop_after": 3, "retries": 0, "trials": 9, "places": 1}
-    study = opened()
-    driver = drive(study, **settings)
-    assert (driver.stopped_by.kind, driver.stopped_by.reason) == ("error", "the head is dead")
-    assert states(study) == {0.1: "done"}
-    monkeypatch.setattr(sys.modules[__name__], "FAILS", {0.9: (1, "its own")})
-    study = opened()
-    assert study.failed == []  # nothing is burnt
-    order = []
-    begin = Study.propose
-    monkeypatch.setattr(Study, "propose", lambda self: order.append(one := begin(self)) or one)
-    assert drive(study, **settings).stopped_by is None
-    assert states(study) == {tau: "failed" if tau == 0.9 else "done" for tau in MANY}
-    # what nobody tried came first
-    first = [one.point["guide.tau"] for one in order if one is not None]
-    assert first[-3:] == [0.2, 0.3, 0.4]
-
-
-@pytest.mark.parametrize(
-    ("fails", "stop_after"),
-    [
-        ({0.1: (1, "x"), 0.2: (2, "y"), 0.3: (1, "x"), 0.4: (2, "y")}, 2),  # of two kinds
-        ({0.1: (1, "x"), 0.3: (1, "x"), 0.5: (1, "x")}, 2),  # not in a row
-        (dict.fromkeys(MANY, (1, "x")), None),
-    ],
-)
-def test_other_failures_are_the_trials_own(tmp_path, drive, monkeypatch, fails, stop_after):
+def test_other_failures_leave_their_points_to_the_next_driver(tmp_path, drive, monkeypatch):
+    fails = {0.1: (1, "x"), 0.2: (2, "y"), 0.3: (1, "x")}
     monkeypatch.setattr(sys.modules[__name__], "FAILS", fails)
     space = Space(parameters={"tau": Values(key="guide.tau", values=MANY)})
     study = Study.open(tmp_path, "mine", space, "grid", 0, ["pass@1"])
-    settings = {"stop_after": stop_after, "retries": 0}
-    assert drive(study, places=1, **settings).stopped_by is None
+    drive(study, places=1, retries=0)
     assert states(study) == {tau: "failed" if tau in fails else "done" for tau in MANY}
-    assert [
-        one.point["guide.tau"]
-        for one in Study.open(tmp_path, "mine", space, "grid", 0, ["pass@1"]).failed
-    ] == list(fails)  # which the next driver tries first
+    again = Study.open(tmp_path, "mine", space, "grid", 0, ["pass@1"])
+    assert [trial.point["guide.tau"] for trial in again.failed] == list(fails)
 
 
 @pytest.fixture
@@ -354,7 +293,7 @@ def diverging(monkeypatch):
 def test_diverged_trials_are_told_and_are_none_of_the_trials_that_count(
     tmp_path, drive, monkeypatch, diverging
 ):
-    """They neither end a row of other failures nor come again, and a resumed driver agrees."""
+    """They do not come again, and a resumed driver agrees."""
     space = Space(parameters={"tau": Values(key="guide.tau", values=MANY)})
 
     def opened():
@@ -362,7 +301,7 @@ def test_diverged_trials_are_told_and_are_none_of_the_trials_that_count(
 
     own = dict.fromkeys(MANY[::2], (1, "diverged"))  # 5 of 9
     monkeypatch.setattr(sys.modules[__name__], "FAILS", own)
-    settings = {"retries": 0, "places": 1, "stop_after": 2, "total": 4}
+    settings = {"retries": 0, "places": 1, "total": 4}
     drive(opened(), trials=2, max_infeasible=9, **settings)
     first = states(opened())
     assert list(first.values()).count("done") == 2
@@ -384,23 +323,22 @@ def test_a_space_in_which_all_diverge_ends_whoever_drives(tmp_path, drive, monke
     monkeypatch.setattr(sys.modules[__name__], "FAILS", dict.fromkeys(MANY, (1, "diverged")))
     for most in (2, 2, 3):  # the second driver finds what the first stored
         study = Study.open(tmp_path, "mine", space, "random", 0, ["pass@1"])
-        drive(study, trials=5, retries=0, places=1, max_infeasible=most, stop_after=1)
+        drive(study, trials=5, retries=0, places=1, max_infeasible=most)
         assert list(states(study).values()) == ["infeasible"] * most
 
 
-def test_a_lack_of_memory_that_no_searched_setting_explains_stops_the_sweep(
+def test_a_lack_of_memory_is_a_trials_own_where_a_searched_setting_explains_it(
     tmp_path, drive, monkeypatch
 ):
     monkeypatch.setattr(sys.modules[__name__], "FAILS", dict.fromkeys(MANY, (1, "out of memory")))
     space = Space(parameters={"tau": Values(key="guide.tau", values=MANY)})
     study = Study.open(tmp_path, "mine", space, "grid", 0, ["pass@1"])
-    settings = {"stop_after": 2, "retries": 0, "places": 1}
-    assert drive(study, **settings).stopped_by.kind is Kind.MEMORY
-    assert states(study) == {}  # all withdrawn
+    drive(study, retries=0, places=1)
+    assert set(states(study).values()) == {"failed"}
     keys = {"batch": "rl.prompts_per_step", "tau": "guide.tau"}
     monkeypatch.setattr(sys.modules[__name__], "SPACE", SimpleNamespace(keys=keys))
-    assert drive(study, **settings).stopped_by is None
-    assert set(states(study).values()) == {"infeasible"}
+    drive(Study.open(tmp_path, "mine", space, "grid", 0, ["pass@1"]), retries=0, places=1)
+    assert "infeasible" in states(study).values()
 
 
 def test_a_resumed_driver_reports_the_validations_that_the_study_lacks(
