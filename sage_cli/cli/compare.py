@@ -102,11 +102,11 @@ def command(
     settings = load_for_measuring(
         names, preset, config, set_, runs, any_k=at is not None, evaluation=flags
     ).config
-    if at is not None or temperature is not None:
-        _at_equal_accuracy(Evaluation(settings), pairs, at, temperature, out, json, notes)
-        return
     with Live() as live:
-        report = compare(Evaluation(settings), sides[0], sides[1], live, labels)
+        if at is None and temperature is None:
+            report = compare(Evaluation(settings), sides[0], sides[1], live, labels)
+        else:
+            report = _at_equal_accuracy(Evaluation(settings), pairs, at, temperature, live)
     show_report(report, json, out, notes=notes)
 
 
@@ -115,10 +115,8 @@ def _at_equal_accuracy(
     sides: list[tuple[str, str | None]],
     at: str | None,
     temperature: str | None,
-    out: Path | None,
-    json: bool,
-    notes: bool,
-) -> None:
+    progress: Progress,
+) -> Report:
     """Compare two models where both have the same pass@1, over temperatures."""
     from sage_cli.cli.named_models import measure_over_temperatures, parse_temperatures
 
@@ -136,15 +134,9 @@ def _at_equal_accuracy(
             "name one run or model on each side",
         )
     labels = {name: label for name, label in sides if label}
-    with Live() as live:
-        report = measure_over_temperatures(
-            evaluation,
-            [name for name, _ in sides],
-            parse_temperatures(temperature) if temperature else (),
-            live,
-            labels,
-        )
-    show_report(report, json, out, notes=notes)
+    names = [name for name, _ in sides]
+    temperatures = parse_temperatures(temperature) if temperature else ()
+    return measure_over_temperatures(evaluation, names, temperatures, progress, labels)
 
 
 SideLabels = tuple[str | None, str | None]
@@ -159,9 +151,10 @@ def compare(
     labels: SideLabels = (None, None),
 ) -> Report:
     """Measure what the sample sets of runs and models lack, compare, and write the report."""
-    from sage_cli.models.compatibility import own_control_note, refuse_several_methods, unchecked
+    from sage_cli.evaluation.stored import missing
+    from sage_cli.models.compatibility import own_controls, refuse_several_methods, unchecked
     from sage_cli.models.policy import refuse_equal_labels
-    from sage_cli.reports.comparison_report import comparison_document, unchecked_notes
+    from sage_cli.reports.comparison_report import comparison_document, unchecked_notes, with_own
     from sage_cli.store.run import Runs
 
     model, runs = evaluation.config.model, Runs(evaluation.config.run.root)
@@ -176,17 +169,29 @@ def compare(
     sides = [[policies[name] for name in side] for side in (a, b)]
     refuse_several_methods(sides[0], sides[1], runs)
     refuse_several_methods(sides[1], sides[0], runs)
+    ks, config = evaluation.ks, evaluation.config
+    for pair in (sides, sides[::-1]):
+        controls, notes = own_controls(pair[0], pair[1], runs)
+        if notes:
+            break
+    with progress.doing(f"reading {config.evaluation.benchmark}"):
+        benchmarks = evaluation.benchmarks
+    stored = missing(controls, benchmarks, config, runs.root)
+    if any(row.graded < row.needed for row in stored):  # nothing is sampled that nobody named
+        controls = []
+    policies |= {policy.word: policy for policy in controls}
     counts, provenance = _measured(evaluation, policies, progress)
     with progress.doing("comparing, and writing the report"):
-        ks, config = evaluation.ks, evaluation.config
         bases = {name for name, policy in policies.items() if not is_training(policy)}
-        comparisons = compare_named(
-            a, b, counts.__getitem__, ks, _resampling(config), labels=labels, bases=bases
-        )
+        counts_of, resampling = counts.__getitem__, _resampling(config)
+        comparisons = compare_named(a, b, counts_of, ks, resampling, labels=labels, bases=bases)
         unknown = [label for side in sides for label in unchecked(side, runs)]
-        notes = own_control_note(sides[0], sides[1], runs)
-        notes = notes or own_control_note(sides[1], sides[0], runs)
-        document = comparison_document(comparisons, provenance, [*notes, *unchecked_notes(unknown)])
+        notes = [*(() if controls else notes), *unchecked_notes(unknown)]
+        document = comparison_document(comparisons, provenance, notes)
+        if less := [policy.word for policy in controls]:
+            names, called = a if pair is sides else b, (None, f"its own control {_label(less)}")
+            own = compare_named(names, less, counts_of, ks, resampling, labels=called)
+            document = with_own(document, own)
         return document.write(_folder(config, comparisons, ks))
 
 
@@ -302,15 +307,13 @@ def _measured(
     evaluation: Evaluation, policies: Mapping[str, Policy], progress: Progress
 ) -> tuple[dict[str, Mapping[str, Sequence[Counts]]], Provenance]:
     """Return counts by name and benchmark, and their provenance."""
-    with progress.doing(f"reading {evaluation.config.evaluation.benchmark}"):
-        benchmarks = evaluation.benchmarks
     evaluated = evaluation.measure(list(policies.values()), progress)
     counts = {
         name: {
             benchmark.name: [
                 seed.counts for seed in evaluated.measured[benchmark.name, policy.label]
             ]
-            for benchmark in benchmarks
+            for benchmark in evaluation.benchmarks
         }
         for name, policy in policies.items()
     }

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -19,9 +18,6 @@ from sage_cli.cli.options import (
     measured_names,
 )
 from sage_cli.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from sage_cli.cli.named_models import NamedModels
 
 
 def command(
@@ -65,7 +61,7 @@ def command(
     `--json` has `k`, a list, and `curves` as {"policy": "rl-grpo-0123abcd", "benchmark": "aime24",
     "pass@k": [0.1, 0.15], "low": [0.06, 0.1], "high": [0.15, 0.2], ...}, a value for each k.
     """
-    from sage_cli.cli.named_models import NamedModels, measure_passk, passk_of_files
+    from sage_cli.cli import named_models
     from sage_cli.config.load import refuse_unread
     from sage_cli.evaluation.counted_files import read_counted_files
     from sage_cli.models.stages import plan_of
@@ -85,7 +81,9 @@ def command(
         with doing("reading files"):
             files = read_counted_files(names, score or ())
         with doing("computing curves and writing the report"):
-            report = passk_of_files(files, labels, k, settings.evaluation, settings.run.root)
+            report = named_models.passk_of_files(
+                files, labels, k, settings.evaluation, settings.run.root
+            )
         show_report(report, json, out)
         return
     flags = evaluation_flags(benchmark, k, n, seeds, limit, allow_template_mismatch)
@@ -94,26 +92,19 @@ def command(
     refuse_unread(loaded, "passk RUN" if names else "passk")
     settings = loaded.config
 
-    models = NamedModels.from_config(settings, names, labels)
+    models = named_models.NamedModels.from_config(settings, names, labels)
     if dry_run:
         show_plan(lambda: plan_of(models.stages, gpu), json)
         return
-    if temperature is not None:
-        _show_temperatures(models, temperature, out, json)
-        return
-    trained = may_train(train, names, settings.run.root, chosen=bool(preset or config))
+    temperatures = named_models.parse_temperatures(temperature) if temperature is not None else ()
+    trained = not temperatures and may_train(
+        train, names, settings.run.root, chosen=bool(preset or config)
+    )
     with Live() as live:
-        report = measure_passk(models, live, train=trained, second=grade)
-    show_report(report, json, out)
-
-
-def _show_temperatures(models: NamedModels, typed: str, out: Path | None, json: bool) -> None:
-    """Curves over temperatures, and differences from the last model at equal pass@1."""
-    from sage_cli.cli.named_models import measure_over_temperatures, parse_temperatures
-
-    temperatures = parse_temperatures(typed)
-    with Live() as live:
-        report = measure_over_temperatures(
-            models.evaluation, models.names, temperatures, live, models.labels
-        )
+        if temperatures:
+            report = named_models.measure_over_temperatures(
+                models.evaluation, models.names, temperatures, live, models.labels
+            )
+        else:
+            report = named_models.measure_passk(models, live, train=trained, second=grade)
     show_report(report, json, out)

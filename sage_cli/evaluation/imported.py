@@ -303,7 +303,7 @@ def refuse_unreadable(file: ForeignFile, samples: Gathered, path: Path) -> None:
     """Raise DataError for samples without texts, and golds to compare that `math` can't read."""
     if any(sample.text is None for sample in file.samples):
         raise DataError(
-            f"{path} was answered by likelihoods: it has no completions",
+            f"{path} was answered by likelihoods, or says how many answers are right, not which",
             f"`sage passk {path}` and `sage compare` count its verdicts as they are",
         )
     if file.has_verdicts:

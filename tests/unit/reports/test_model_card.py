@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import yaml
+from random_model import save_scratch
 
 from sage_cli.cli.export import export, push, require_hub_name
 from sage_cli.config.load import load
@@ -15,7 +16,6 @@ from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.evaluation.evaluate import Evaluation
 from sage_cli.metrics import Curve
 from sage_cli.models.policy import Policy
-from sage_cli.models.scratch import save_scratch
 from sage_cli.progress import Silent
 from sage_cli.reports.model_card import CardCurve, CardFacts, model_card
 from sage_cli.settings.sections.model import ScratchModel
