@@ -115,8 +115,9 @@ def _setting(one: Meaning) -> str:
 
 def _records() -> Iterator[str]:
     yield (
-        "# Records\n\nA line of `runs/ID/metrics.jsonl` is an optimiser step. Not every training "
-        "has every key.\n\n| key | what it is |\n|---|---|"
+        "# Records\n\nKeys of `runs/ID/metrics.jsonl`, a line for each optimiser step, as "
+        '`{"step": 1, "reward": 0.31, ...}`. A training has the keys that concern it.\n\n'
+        "| key | meaning |\n|---|---|"
     )
     for key, text in RECORDED.items():
         yield f"| `{key}` | {_cell(text)} |"

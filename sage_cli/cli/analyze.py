@@ -55,7 +55,7 @@ def command(
     names: Names = None,
     base: Annotated[
         str | None,
-        typer.Option(help="The base to compare with (default: what the first run grew from)."),
+        typer.Option(help="The base to compare with (default: the first run's initial policy)."),
     ] = None,
     problem: Annotated[
         list[str] | None, typer.Option(help="Only problems whose id has this prefix.")
@@ -65,14 +65,16 @@ def command(
         typer.Option(help="For support: thresholds on the share of right samples, as 0,0.01."),
     ] = None,
     patterns: Annotated[
-        Path | None, typer.Option(help="For patterns: a YAML file of expressions.")
+        Path | None, typer.Option(help="For patterns: a YAML file of regular expressions.")
     ] = None,
     alpha: Annotated[
-        list[float] | None, typer.Option(min=1, help="For sharpening: a power of probability.")
+        list[float] | None, typer.Option(min=1, help="For sharpening: an exponent; repeatable.")
     ] = None,
     survival: Annotated[
         bool | None,
-        typer.Option("--survival", help="For support: all read the base's samples."),
+        typer.Option(
+            "--survival", help="For support: every model scores the base's right samples."
+        ),
     ] = None,
     benchmark: BenchmarkNames = None,
     n: Samples = None,
@@ -85,7 +87,7 @@ def command(
     runs: RunRoot = None,
     json: Json = False,
 ) -> None:
-    """Analyse what is stored of runs or models: patterns, support, diversity, dynamics, ..."""
+    """Analyse stored samples and records: patterns, support, diversity, dynamics, ..."""
     if name is None:
         _list(json)
         return
@@ -93,7 +95,9 @@ def command(
 
     named, labels = labelled_names(names or [])
     flags = evaluation_flags(benchmark, None, n, seeds, limit, allow_template_mismatch)
-    settings = load_for_measuring(named, preset, config, set_, runs, evaluation=flags).config
+    settings = load_for_measuring(
+        named, preset, config, set_, runs, "analyze", evaluation=flags
+    ).config
     flags = {"--benchmark": benchmark, "--n": n, "--seeds": seeds, "--limit": limit}
     sampling = _words(
         {**flags, "--config": config, "--runs": runs}, {"--preset": preset, "--set": set_}

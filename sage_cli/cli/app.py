@@ -87,7 +87,7 @@ PANELS = {
     "Train": {
         "sft": Entry(
             "sft",
-            "Train the initial policy by supervised fine-tuning, or find it trained already.",
+            "Train the initial policy by supervised fine-tuning, or reuse its finished run.",
             "sage sft --preset smollm2-135m",
         ),
         "rl": Entry(
@@ -119,7 +119,7 @@ PANELS = {
         ),
         "analyze": Entry(
             "analyze",
-            "Analyse what is stored of runs or models: patterns, support, diversity, dynamics, ...",
+            "Analyse stored samples and records: patterns, support, diversity, dynamics, ...",
             "sage analyze support rl-dapo-branch --base sft-arithmetic",
         ),
         "power": Entry(

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 HELP = (
     "A run, model folder, or file: a log of Inspect, lm-eval or lighteval, samples or counts; "
-    "training seeds as A1,A2,A3; A=Label renames it."
+    "training seeds as A1,A2,A3; A=Label labels it."
 )
 
 
@@ -93,14 +93,14 @@ def command(
     if are_files(
         names, benchmark=benchmark, n=n, seeds=seeds, limit=limit, at=at, temperature=temperature
     ):
-        settings = load_config(preset, config, set_, run={"root": runs}).config
+        settings = load_config(preset, config, set_, "compare FILE", run={"root": runs}).config
         with Live() as live:
             report = compare_files(settings, sides[0], sides[1], score or (), k, live, labels)
         show_report(report, json, out, notes=notes)
         return
     flags = evaluation_flags(benchmark, k, n, seeds, limit, allow_template_mismatch)
     settings = load_for_measuring(
-        names, preset, config, set_, runs, any_k=at is not None, evaluation=flags
+        names, preset, config, set_, runs, "compare", any_k=at is not None, evaluation=flags
     ).config
     with Live() as live:
         if at is None and temperature is None:
@@ -339,6 +339,7 @@ def is_training(policy: Policy) -> bool:
 def _folder(config: SageConfig, comparisons: Mapping[str, Comparison], ks: Sequence[int]) -> Path:
     """Return the report's folder, named by a hash of the counts."""
     from sage_cli.reports.document import report_folder
+    from sage_cli.store.files import file_stems
 
     digest = hashlib.sha256(f"{ks}{config.evaluation.confidence}".encode())
     for comparison in comparisons.values():
@@ -346,7 +347,7 @@ def _folder(config: SageConfig, comparisons: Mapping[str, Comparison], ks: Seque
             digest.update(side.label.encode())
             for counts in side.counts:
                 digest.update(counts.n_P.tobytes() + counts.c_P.tobytes())
-    name = "-".join(Path(benchmark).stem for benchmark in comparisons)
+    name = "-".join(file_stems(comparisons).values())
     return report_folder(config.run.root, f"compare-{name}-{digest.hexdigest()[:8]}")
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 app = new_app("Show, explain and check configurations; list methods and presets.")
 
 
-@app.command()
+@app.command(epilog="Example: sage config show --preset tiny --origin")
 def show(
     algo: Algo = None,
     guide: Guide = None,
@@ -49,7 +49,7 @@ def show(
     console.print(table)
 
 
-@app.command()
+@app.command(epilog="Example: sage config explain guide.tau")
 def explain(
     key: Annotated[
         str,
@@ -87,7 +87,7 @@ def _explain(meaning: Meaning) -> None:
     console.print(table, "")
 
 
-@app.command()
+@app.command(epilog="Example: sage config check mine.yaml")
 def check(
     file: Annotated[Path, typer.Argument(help="A YAML file of settings.")],
     json: Json = False,
@@ -102,7 +102,7 @@ def check(
         console.print(f"[green]{file} is a valid configuration[/]")
 
 
-@app.command()
+@app.command(epilog="Example: sage config algos")
 def algos(json: Json = False) -> None:
     """List the methods: the settings of each --algo, its source, and what differs from that."""
     from sage_cli.methods.method import Method
@@ -164,7 +164,7 @@ def _shown(value: object) -> str:
     return repr(value) if isinstance(value, str) and not value.isprintable() else str(value)
 
 
-@app.command()
+@app.command(epilog="Example: sage config presets")
 def presets(json: Json = False) -> None:
     """List the presets that ship."""
     from sage_cli.settings.presets import preset_about, preset_names

@@ -39,7 +39,7 @@ Root = Annotated[
 ]
 
 
-@app.command("list")
+@app.command("list", epilog="Example: sage data list")
 def list_(preset: Presets = None, set_: Sets = None, root: Root = None, json: Json = False) -> None:
     """List the registered sources of problems and where they are."""
 
@@ -60,7 +60,7 @@ def list_(preset: Presets = None, set_: Sets = None, root: Root = None, json: Js
             console.print(f"[red]{source.name}[/]: {escape(source.trouble)}")
 
 
-@app.command()
+@app.command(epilog="Example: sage data show train.jsonl --gold-field answer")
 def show(
     name: Annotated[
         str,
@@ -103,7 +103,7 @@ def show(
         console.print(f"[green]{escape(problem.gold)}[/]")
 
 
-@app.command()
+@app.command(epilog="Example: sage data overlap openmathreasoning-mini aime24")
 def overlap(
     train: Annotated[
         str,
@@ -175,8 +175,9 @@ def probe(
             raise ConfigurationError(f"{key} is fixed by a probe as {FIXED[key]}", "leave it out")
     sets = [*(set_ or ()), *(f"{key}={value}" for key, value in FIXED.items())]
     flags = {"benchmark": bench, "limit": limit}
-    loaded = load_for_measuring([model], preset, config, sets, runs, any_k=True, evaluation=flags)
-    settings = loaded.config
+    settings = load_for_measuring(
+        [model], preset, config, sets, runs, "passk", any_k=True, evaluation=flags
+    ).config
     policy = named_policy(model, Runs(settings.run.root), settings.model)
     with Live() as live:
         with live.doing(f"reading {bench}"):
@@ -196,7 +197,7 @@ def _configured(
 ) -> SageConfig:
     fields = {"question": question, "gold": gold}
     here = {"root": root and str(root)}
-    return load_config(preset, None, set_, data=here, evaluation={"fields": fields}).config
+    return load_config(preset, None, set_, "data", data=here, evaluation={"fields": fields}).config
 
 
 def _table(*columns: str) -> Table:

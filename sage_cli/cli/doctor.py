@@ -59,6 +59,7 @@ def command(
         preset,
         config,
         set_,
+        "doctor --init" if init else "doctor",
         rl={"algo": algo},
         guide={"name": guide},
         run={"root": runs},

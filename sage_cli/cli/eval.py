@@ -25,7 +25,7 @@ def command(
     limit: options.Limit = None,
     paper: Annotated[
         str | None,
-        typer.Option(help="Show the paper's table1, table3, table4 or table9 beside it."),
+        typer.Option(help="Print the paper's table1, table3, table4 or table9 beside the results."),
     ] = None,
     protocol: Annotated[
         Published | None,
@@ -45,7 +45,6 @@ def command(
     json: options.Json = False,
 ) -> None:
     """Tabulate pass@k of runs or models over benchmarks and seeds."""
-    from sage_cli.config.load import refuse_unread
     from sage_cli.models.stages import plan_of
 
     refuse_gpu(gpu, dry_run)
@@ -54,9 +53,9 @@ def command(
         seeds = PAPERS_SEEDS
     flags = evaluation_flags(benchmark, k, n, seeds, limit, allow_template_mismatch)
     flags |= {"compat": compat}
-    loaded = load_for_measuring(names, preset, config, set_, runs, evaluation=flags)
-    refuse_unread(loaded, "eval RUN" if names else "eval")
-    settings = loaded.config
+    settings = load_for_measuring(
+        names, preset, config, set_, runs, "eval", evaluation=flags
+    ).config
     from sage_cli.cli.named_models import NamedModels, measure_table
 
     models = NamedModels.from_config(settings, names)

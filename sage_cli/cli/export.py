@@ -56,7 +56,7 @@ def command(
     ] = None,
     benchmark: Annotated[
         str | None,
-        typer.Option("--benchmark", "-b", help="Of the card (default: the run's)."),
+        typer.Option("--benchmark", "-b", help="The card's benchmark (default: the run's)."),
     ] = None,
     to: Annotated[
         str | None,

@@ -66,7 +66,7 @@ def command(
     log = _log(file)
     if log is not None:
         flags["grading"] = {**grading_settings(log), "judge": "math", **flags["grading"]}
-    config = load_config(preset, None, set_, run={"root": runs}, **flags).config
+    config = load_config(preset, None, set_, "grade", run={"root": runs}, **flags).config
     judge = config.grading.judge or "math"
     modes = MODES if mode == "both" else (config.grading.mode,)
     how = (config.grading, config.prompt, modes, judge)

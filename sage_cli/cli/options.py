@@ -53,7 +53,7 @@ Algo = Annotated[
     str | None,
     option(
         METHOD,
-        "grpo, dapo, ...: `sage config algos` lists them.",
+        "grpo, bnpo, dapo, dr-grpo, ...: `sage config algos` lists all (default: rl.algo).",
         "--algo",
     ),
 ]
@@ -61,7 +61,7 @@ Guide = Annotated[
     str | None,
     option(
         METHOD,
-        "none, branch, ...: `sage config explain guide.name` lists them.",
+        "none, random, token, branch, shuffled, rapo, or one of your own (default: guide.name).",
         "--guide",
     ),
 ]
@@ -74,16 +74,14 @@ Gpu = Annotated[
 ]
 Fresh = Annotated[
     bool,
-    option(TRAINING, "Start over; what is there stays until the new run is finished.", "--fresh"),
+    option(TRAINING, "Train again; the stored run is replaced once that is finished.", "--fresh"),
 ]
 Measure = Annotated[
     bool,
-    option(
-        OUTPUT, "Then measure the model on evaluation.benchmark, and keep the figures.", "--measure"
-    ),
+    option(OUTPUT, "Then measure the model on evaluation.benchmark and store pass@k.", "--measure"),
 ]
 ReplaceParent = Annotated[
-    bool, option(TRAINING, "With --fresh: replace a run that others grew from.", "--replace-parent")
+    bool, option(TRAINING, "With --fresh: replace a run others started from.", "--replace-parent")
 ]
 RunName = Annotated[
     str,
@@ -96,7 +94,7 @@ BenchmarkNames = Annotated[
     str | None,
     option(
         MEASUREMENT,
-        "Benchmarks, comma-separated, or a file of problems.",
+        "Benchmarks, comma-separated, or a file of problems (default: evaluation.benchmark).",
         "--benchmark",
         "-b",
     ),
@@ -133,30 +131,34 @@ OtherTemplate = Annotated[
     bool,
     option(
         CONFIGURATION,
-        "Prompt a run in another way than it was trained with.",
+        "Allow another prompt than the run was trained with.",
         "--allow-template-mismatch",
     ),
 ]
 Compat = Annotated[
     str | None,
     option(
-        MEASUREMENT, "official: the authors' settings, where they differ from ours.", "--compat"
+        MEASUREMENT,
+        "official: the authors' settings where they differ from the paper's.",
+        "--compat",
     ),
 ]
 Train = Annotated[
     bool | None,
     option(
         MEASUREMENT,
-        "Where there is no run to measure, train the preset's initial policy. Default: "
+        "If there is no run to measure, train the preset's initial policy. Default: "
         "ask; without a terminal only the built-in tiny one is trained.",
     ),
 ]
 Tau = Annotated[float | None, option(METHOD, "Branch guide: entropy in nats above which q rises.")]
 Rho = Annotated[float | None, option(METHOD, "Branch guide: how steeply q rises above tau.")]
-Limit = Annotated[int | None, option(MEASUREMENT, "Only so many problems of each.", "--limit")]
+Limit = Annotated[int | None, option(MEASUREMENT, "Only the first N problems of each.", "--limit")]
 Scores = Annotated[
     list[str] | None,
-    option(MEASUREMENT, "A log's score that says what is right; again: the next log's.", "--score"),
+    option(
+        MEASUREMENT, "Which score of a log says what is right; repeat for more logs.", "--score"
+    ),
 ]
 Ks = Annotated[
     str | None, option(MEASUREMENT, "Values of k: 1..256, 1,8,64 or 1..256:pow2.", "--k")
@@ -167,14 +169,21 @@ def load_config(
     presets: list[str] | None,
     config: Path | None,
     sets: list[str] | None,
+    command: str | None = None,
     **flags: dict[str, Any],
 ) -> Loaded:
-    """Resolve presets, flags (nested by section) and `--set` into a checked configuration."""
-    from sage_cli.config.load import load
+    """Resolve presets, flags (nested by section) and `--set` into a checked configuration.
+
+    Raises ConfigurationError for a value that `command` never reads.
+    """
+    from sage_cli.config.load import load, refuse_unread
     from sage_cli.settings.presets import read_layer
 
     stored = read_layer(config) if config is not None else None
-    return load(presets or (), flags, sets or (), stored)
+    loaded = load(presets or (), flags, sets or (), stored)
+    if command is not None:
+        refuse_unread(loaded, command)
+    return loaded
 
 
 def load_for_measuring(
@@ -183,6 +192,7 @@ def load_for_measuring(
     config: Path | None,
     sets: list[str] | None,
     runs: Path | None,
+    command: str | None = None,
     *,
     any_k: bool = False,
     **flags: dict[str, Any],
@@ -192,10 +202,11 @@ def load_for_measuring(
     That is a run's stored configuration (of the latest run, where no model is named), or the
     `sage.json` of an exported model. Flags and `--set` lie over it. Where only n was typed, the ks
     that nobody asked for end there. Refuses here, before anything is trained or sampled: a model
-    that nobody says how to prompt, `model.path` beside other names, and k > n unless `any_k`.
+    that nobody says how to prompt, `model.path` beside other names, k > n unless `any_k`, and a
+    value that `command` never reads.
     """
     from sage_cli.config.consent import JUDGE, require_functions, without_consent
-    from sage_cli.config.load import load, runs_root
+    from sage_cli.config.load import load, refuse_unread, runs_root
     from sage_cli.models.policy import refuse_other_path
     from sage_cli.settings.ks import capped_ks, parse_ks
     from sage_cli.settings.presets import read_layer
@@ -211,6 +222,8 @@ def load_for_measuring(
         stored = without_consent(stored)
     flags = {**flags, "run": {"root": root}}
     loaded = load(preset or (), flags, sets or (), stored)
+    if command is not None:
+        refuse_unread(loaded, f"{command} RUN" if names else command)
     require_functions(made_with, loaded.origins, JUDGE)
     if names and "sampling.temperature" not in loaded.origins:
         sampling = loaded.config.sampling

@@ -35,13 +35,13 @@ def command(
     limit: options.Limit = None,
     score: options.Scores = None,
     temperature: Annotated[
-        str | None, typer.Option(help="Measure at each of these, as 0.8,1,1.2.")
+        str | None, typer.Option(help="Measure at these temperatures, as 0.8,1,1.2.")
     ] = None,
     grade: Annotated[
         str | None,
         typer.Option(
-            help="Count samples that a second judge finds right, too: working, FILE.py:FUNCTION of "
-            "question, completion and gold, or MODEL@http://HOST:PORT."
+            help="Count a sample only if a second judge finds it right, too: working, "
+            "FILE.py:FUNCTION of question, completion and gold, or MODEL@http://HOST:PORT."
         ),
     ] = None,
     allow_template_mismatch: options.OtherTemplate = False,
@@ -62,7 +62,6 @@ def command(
     "pass@k": [0.1, 0.15], "low": [0.06, 0.1], "high": [0.15, 0.2], ...}, a value for each k.
     """
     from sage_cli.cli import named_models
-    from sage_cli.config.load import refuse_unread
     from sage_cli.evaluation.counted_files import read_counted_files
     from sage_cli.models.stages import plan_of
 
@@ -77,7 +76,9 @@ def command(
         names, benchmark=benchmark, n=n, seeds=seeds, limit=limit, temperature=temperature,
         dry_run=dry_run, grade=grade,
     ):  # fmt: skip
-        settings = options.load_config(preset, config, set_, run={"root": runs}).config
+        settings = options.load_config(
+            preset, config, set_, "passk FILE", run={"root": runs}
+        ).config
         with doing("reading files"):
             files = read_counted_files(names, score or ())
         with doing("computing curves and writing the report"):
@@ -88,9 +89,9 @@ def command(
         return
     flags = evaluation_flags(benchmark, k, n, seeds, limit, allow_template_mismatch)
     flags |= {"compat": compat}
-    loaded = load_for_measuring(names, preset, config, set_, runs, evaluation=flags)
-    refuse_unread(loaded, "passk RUN" if names else "passk")
-    settings = loaded.config
+    settings = load_for_measuring(
+        names, preset, config, set_, runs, "passk", evaluation=flags
+    ).config
 
     models = named_models.NamedModels.from_config(settings, names, labels)
     if dry_run:

@@ -29,7 +29,7 @@ from sage_cli.cli.options import (
 )
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.progress import Progress
-from sage_cli.store.files import identity_of
+from sage_cli.store.files import identity_of, portable
 
 if TYPE_CHECKING:
     from sage_cli.evaluation.evaluate import Evaluation
@@ -71,12 +71,12 @@ def command(
         float | None,
         typer.Option(
             help="Correlation of the two policies' grades on a sample with the same random "
-            "numbers (default 0.36; 0 for different evaluation seeds)."
+            "numbers (default: 0.36; 0 for different evaluation seeds)."
         ),
     ] = None,
     like: Annotated[
         str | None,
-        typer.Option(help="A trained run whose stored samples tell the correlation with the base."),
+        typer.Option(help="Estimate the correlation from the stored samples of this trained run."),
     ] = None,
     benchmark: BenchmarkNames = None,
     preset: Presets = None,
@@ -91,10 +91,12 @@ def command(
     models = [name for name in names or () if not is_file(name)]
     if models or not names:
         flags = {"benchmark": benchmark}
-        settings = load_for_measuring(models, preset, config, set_, runs, evaluation=flags).config
+        settings = load_for_measuring(
+            models, preset, config, set_, runs, "power", evaluation=flags
+        ).config
     else:
         are_files(names, benchmark=benchmark, like=like)
-        settings = load_config(preset, config, set_, run={"root": runs}).config
+        settings = load_config(preset, config, set_, "power FILE", run={"root": runs}).config
     with Live() as live:
         report = power(
             Evaluation(settings), names or [], live, problems=problems,
@@ -260,4 +262,4 @@ def _folder(root: Path, bases: Sequence[Base]) -> Path:
     ]
     questions = [repr(base.question) for base in bases]
     identity = identity_of("power", {"bases": content, "asked": questions})
-    return report_folder(root, f"power-{Path(bases[0].label).stem}-{identity[:8]}")
+    return report_folder(root, f"power-{portable(Path(bases[0].label).name)}-{identity[:8]}")

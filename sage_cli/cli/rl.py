@@ -5,16 +5,19 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from sage_cli.cli import options
 from sage_cli.cli.console import refuse_gpu, show_plan, show_trained
 from sage_cli.cli.options import METHOD, TRAINING, option
 from sage_cli.settings.passwords import word_without_passwords
 
+if TYPE_CHECKING:
+    from sage_cli.config.schema import SageConfig
+
 Compat = Annotated[
     str | None,
-    option(METHOD, "official: what the authors' code does (docs/fidelity.md).", "--compat"),
+    option(METHOD, "official: what the authors' code does (default: the paper).", "--compat"),
 ]
 
 
@@ -27,9 +30,9 @@ def command(
     kl: Annotated[str | None, option(METHOD, "reverse, forward or none.", "--kl")] = None,
     beta: Annotated[float | None, option(METHOD, "Weight of the KL term.")] = None,
     advantage: Annotated[
-        str | None, option(METHOD, "group, none or beta, where the method leaves it open.")
+        str | None, option(METHOD, "group, none or beta, if the method allows a choice.")
     ] = None,
-    steps: Annotated[int | None, option(TRAINING, "Optimiser steps.")] = None,
+    steps: Annotated[int | None, option(TRAINING, "Optimiser steps (default: rl.steps).")] = None,
     lr: options.LearningRate = None,
     seed: Annotated[int | None, option(TRAINING, "Seed of the training.")] = None,
     full: Annotated[bool, option(TRAINING, "Train all weights, not adapters.", "--full")] = False,
@@ -56,7 +59,6 @@ def command(
     """Train a policy by RL whose KL anchor is shaped by a guide."""
     from sage_cli.cli.live import Live
     from sage_cli.cli.training_run import RlTraining
-    from sage_cli.config.load import refuse_unread
     from sage_cli.models.stages import plan_of
 
     refuse_gpu(gpu, dry_run)
@@ -64,6 +66,7 @@ def command(
         preset,
         config,
         set_,
+        "rl --init" if init else "rl",
         model={"tuning": "full" if full else None},
         rl={
             "algo": algo,
@@ -81,13 +84,11 @@ def command(
         data={"rl": {"name": data, "fields": {"question": question_field, "gold": gold_field}}},
         run={"root": runs},
     )
-
-    refuse_unread(loaded, "rl --init" if init else "rl")
     training = RlTraining.of(
         loaded.config,
         init,
         measure=measure,
-        base_command=sft_command(preset, config, set_, runs),
+        base_command=sft_command(preset, config, set_, runs, loaded.config),
     )
     if dry_run:
         show_plan(lambda: plan_of(training.stages, gpu), json)
@@ -103,11 +104,13 @@ def sft_command(
     config: Path | None,
     sets: Sequence[str] | None,
     runs: Path | None,
+    settings: SageConfig,
 ) -> str:
     """The command that trains the initial policy of `sage rl` with these options."""
-    from sage_cli.config.load import NOT_READ_BY
+    from sage_cli.config.load import not_read
 
-    sets = [word for word in sets or () if word.split(".")[0].strip() not in NOT_READ_BY["sft"]]
+    names = {word: word.partition("=")[0].strip() for word in sets or ()}
+    sets = [word for word, name in names.items() if not not_read("sft", name, settings)]
     words = ["sage", "sft"]
     words += [word for preset in presets or () for word in ("--preset", preset)]
     words += [] if config is None else ["--config", str(config)]

@@ -34,7 +34,7 @@ def _runs(root: Path | None) -> Runs:
     return Runs(root or default_root())
 
 
-@app.command("list")
+@app.command("list", epilog="Example: sage runs list --columns guide.tau,rl.seed,pass@1")
 def list_(
     runs: RunRoot = None,
     columns: Annotated[
@@ -46,7 +46,7 @@ def list_(
     as_csv: Annotated[bool, typer.Option("--csv", help="CSV on stdout, nothing else.")] = False,
     json: Json = False,
 ) -> None:
-    """List all runs, oldest first, those together that differ in their seeds alone."""
+    """List all runs, oldest first, with runs that differ only in their seeds together."""
     store = _runs(runs)
     listed = store.all()
     if columns or where or as_csv:
@@ -153,7 +153,7 @@ def _cell(value: Any, *, full: bool = False) -> str:
     return dumps(value) if isinstance(value, list | dict | bool) else str(value)
 
 
-@app.command()
+@app.command(epilog="Example: sage runs show rl-dapo-branch")
 def show(name: RunName, runs: RunRoot = None, json: Json = False) -> None:
     """Show how a run was trained, its pass@k, its manifest, its speed and its last metrics."""
     from sage_cli.store.run import SEALED, evaluation_figures
@@ -207,7 +207,7 @@ def _imported(origin: dict[str, Any]) -> dict[str, Any]:
     return {**lines, "not known": ", ".join(origin.get("unknown") or ()) or None}
 
 
-@app.command()
+@app.command(epilog="Example: sage runs path rl-dapo-branch")
 def path(name: RunName, runs: RunRoot = None, json: Json = False) -> None:
     """Print the folder of a run, for scripts."""
     folder = str(_runs(runs).find(name).folder)
@@ -217,14 +217,14 @@ def path(name: RunName, runs: RunRoot = None, json: Json = False) -> None:
         typer.echo(folder)
 
 
-@app.command()
+@app.command(epilog="Example: sage runs remove rl-dapo-branch")
 def remove(
     name: RunName,
     runs: RunRoot = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")] = False,
     json: Json = False,
 ) -> None:
-    """Delete a run that no other run grew from. It asks first; "no" exits with 1."""
+    """Delete a run that no other run was trained from. It asks first; "no" exits with 1."""
     store = _runs(runs)
     run = store.find(name)
     store.refuse_parent(run)

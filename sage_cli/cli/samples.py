@@ -51,21 +51,21 @@ if TYPE_CHECKING:
 app = new_app("Read completions, whole or token by token; import those of another program.")
 
 
-@app.command()
+@app.command(epilog="Example: sage samples show rl-dapo-branch --grade wrong")
 def show(
     run: Annotated[
         str,
         typer.Argument(help="A run, RUN@step, a model folder or ORG/MODEL."),
     ],
-    problem: Annotated[str | None, typer.Option(help="A prefix of a problem's id.")] = None,
+    problem: Annotated[str | None, typer.Option(help="Only problems with this id prefix.")] = None,
     grade: Annotated[
         str | None, typer.Option(help="right, wrong, unparseable, timeout or error.")
     ] = None,
     training: Annotated[
-        bool, typer.Option("--training", help="What RUN's own training sampled.")
+        bool, typer.Option("--training", help="Show what was sampled while RUN was trained.")
     ] = False,
     step: Annotated[
-        int | None, typer.Option(min=1, help="With --training: of this step alone.")
+        int | None, typer.Option(min=1, help="With --training: only this step.")
     ] = None,
     limit: Annotated[int, typer.Option(min=1, help="How many completions.")] = 8,
     benchmark: BenchmarkNames = None,
@@ -83,7 +83,9 @@ def show(
     evaluation = {"benchmark": benchmark}
     if step is not None and not training:
         raise ConfigurationError("--step is of a training", "add --training")
-    settings = load_for_measuring([run], preset, config, set_, runs, evaluation=evaluation).config
+    settings = load_for_measuring(
+        [run], preset, config, set_, runs, "samples show", evaluation=evaluation
+    ).config
     if training:
         _show_training(settings, run, problem, grade, step, limit, json=json)
         return
@@ -106,7 +108,7 @@ def show(
         console.print(Text(visible(sample.completion.text)), soft_wrap=True)
 
 
-@app.command()
+@app.command(epilog="Example: sage samples tokens rl-dapo-branch --limit 2")
 def tokens(
     run: Annotated[
         str,
@@ -141,6 +143,7 @@ def tokens(
         config,
         set_,
         runs,
+        "samples tokens",
         evaluation=evaluation,
         guide={**chosen, **{k: v for k, v in (("tau", tau), ("rho", rho)) if v is not None}},
         # only the guide is read, so any anchor that a guide can shape is valid
@@ -156,12 +159,12 @@ def tokens(
     _print_tokens(report)
 
 
-@app.command("import")
+@app.command("import", epilog="Example: sage samples import theirs.jsonl --as theirs")
 def import_(
     file: Annotated[Path, typer.Argument(help="The file that the other program wrote.")],
-    name: Annotated[str, typer.Option("--as", help="What to call the samples, as a run's id.")],
+    name: Annotated[str, typer.Option("--as", help="The samples' name, typed like a run's id.")],
     score: Annotated[
-        str | None, typer.Option(help="Which of the program's scores is the verdict.")
+        str | None, typer.Option(help="The score of the file that says which samples are right.")
     ] = None,
     runs: RunRoot = None,
     dry_run: DryRun = False,

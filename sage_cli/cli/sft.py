@@ -25,17 +25,14 @@ def command(
     gpu: options.Gpu = None,
     json: options.Json = False,
 ) -> None:
-    """Train the initial policy by supervised fine-tuning, or find it trained already."""
+    """Train the initial policy by supervised fine-tuning, or reuse its finished run."""
     from sage_cli.cli.live import Live
     from sage_cli.cli.training_run import SftTraining
-    from sage_cli.config.load import refuse_unread
     from sage_cli.models.stages import plan_of
 
     refuse_gpu(gpu, dry_run)
     asked = {"steps": steps, "learning_rate": lr, "seed": seed}
-    loaded = options.load_config(preset, config, set_, sft=asked, run={"root": runs})
-
-    refuse_unread(loaded, "sft")
+    loaded = options.load_config(preset, config, set_, "sft", sft=asked, run={"root": runs})
     training = SftTraining.of(loaded.config, measure=measure)
     if dry_run:
         show_plan(lambda: plan_of(training.stages, gpu), json)

@@ -60,7 +60,7 @@ def command(
     ] = None,
     prune: Annotated[
         str | None,
-        typer.Option(help="median, asha or hyperband: end trials that lag behind."),
+        typer.Option(help="median, asha or hyperband: end trials that lag behind (default: none)."),
     ] = None,
     algo: Annotated[str | None, option(METHOD, "Algorithm of every trial.")] = None,
     compat: Compat = None,
@@ -68,7 +68,7 @@ def command(
         str | None, option(METHOD, "Guide of every trial (default: the space's).")
     ] = None,
     steps: Annotated[int | None, option(METHOD, "RL steps of a trial.")] = None,
-    executor: Annotated[str | None, option(RUNNING, "local, ray or slurm.")] = None,
+    executor: Annotated[str | None, option(RUNNING, "local (default), ray or slurm.")] = None,
     workers: Annotated[int | None, option(RUNNING, "Tasks at once.")] = None,
     address: Annotated[str | None, option(RUNNING, "Address of the Ray cluster.")] = None,
     detach: Annotated[
@@ -111,11 +111,11 @@ def command(
         "executor": {"name": executor, "workers": workers, "address": address},
         "run": {"root": runs},
     }  # fmt: skip
-    loaded = load_config(preset, config, set_, **flags)
+    loaded = load_config(preset, config, set_, None, **flags)
     text = loaded.config.sweep.space
     if loaded.config.guide.name == "none":
         flags["guide"] = {"name": guide_of(text)}
-        loaded = load_config(preset, config, set_, **flags)
+        loaded = load_config(preset, config, set_, None, **flags)
     refuse_unread(loaded, "sweep", searched_settings(text))
     settings = loaded.config
     require_named_model(settings)
@@ -139,7 +139,7 @@ def _sweeps(root: Path | None) -> Sweeps:
     return Sweeps(root or default_root())
 
 
-@app.command("list")
+@app.command("list", epilog="Example: sage sweep list")
 def list_(runs: RunRoot = None, json: Json = False) -> None:
     """List all sweeps, the latest at the end."""
     sweeps = _sweeps(runs).all()
@@ -157,7 +157,7 @@ def list_(runs: RunRoot = None, json: Json = False) -> None:
     console.print(table if sweeps else "no sweeps yet: `sage sweep` makes one")
 
 
-@app.command()
+@app.command(epilog="Example: sage sweep show tau-rho")
 def show(name: Name, runs: RunRoot = None, json: Json = False) -> None:
     """Show a sweep's report, its best trials' commands, who drives it, and why trials failed."""
     sweep = _sweeps(runs).find(name)
@@ -194,7 +194,7 @@ def show(name: Name, runs: RunRoot = None, json: Json = False) -> None:
         console.print(f"page: [bold]{escape(str(sweep.page))}[/]", soft_wrap=True)
 
 
-@app.command()
+@app.command(epilog="Example: sage sweep pictures tau-rho")
 def pictures(
     name: Name,
     out: Annotated[
@@ -215,7 +215,7 @@ def pictures(
         console.print(f"[bold]{escape(str(file))}[/]", soft_wrap=True)
 
 
-@app.command()
+@app.command(epilog="Example: sage sweep cancel tau-rho")
 def cancel(name: Name, runs: RunRoot = None, json: Json = False) -> None:
     """Ask a sweep's driver to stop; the sweep can be resumed later."""
     from sage_cli.cli.sweep_run import cancel_sweep
@@ -232,7 +232,7 @@ def cancel(name: Name, runs: RunRoot = None, json: Json = False) -> None:
         console.print(sentence, markup=False, soft_wrap=True)
 
 
-@app.command()
+@app.command(epilog="Example: sage sweep remove tau-rho")
 def remove(
     name: Name,
     runs: RunRoot = None,

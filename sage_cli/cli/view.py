@@ -28,10 +28,10 @@ def command(
         typer.Option(min=1, max=65535, help="Default: 7243, or any free one if it is taken."),
     ] = None,
     host: Annotated[
-        str, typer.Option(help="Another address than this machine's own shows it to others.")
+        str, typer.Option(help="Address to listen on; others than 127.0.0.1 are public.")
     ] = "127.0.0.1",
     no_open: Annotated[
-        bool, typer.Option("--no-open", help="Print the address and open no browser.")
+        bool, typer.Option("--no-open", help="Print the address, but open no browser.")
     ] = False,
     export: Annotated[
         Path | None,

@@ -78,14 +78,35 @@ _CHOICES = ("rl.algo", "guide.name", *_OF_PRESETS)
 _TYPED = ("flag", "--set")
 _OF_SWEEPS = ("sweep", "executor")
 _OF_TRAINED = ("rl", "rollout", "anchor", "guide", *_OF_SWEEPS)
+_MEASURING = ("eval RUN", "passk RUN", "compare RUN", "power", "power RUN", "samples show RUN")
+
+
+def _all_but(*sections: str) -> tuple[str, ...]:
+    return tuple(name for name in SageConfig.model_fields if name not in sections)
+
+
 NOT_READ_BY: Mapping[str, Sequence[str]] = {
     "rl": _OF_SWEEPS,
-    "rl --init": ("sft", *_OF_SWEEPS),
-    "sft": _OF_TRAINED,
+    "rl --init": ("sft", "data.sft", *_OF_SWEEPS),
+    "doctor": ("sweep",),
+    "doctor --init": ("sft", "data.sft", "sweep"),
+    "sft": ("data.rl", *_OF_TRAINED),
     **dict.fromkeys(("eval", "passk"), _OF_TRAINED),
-    **dict.fromkeys(("eval RUN", "passk RUN"), ("sft", *_OF_TRAINED)),
+    **dict.fromkeys((*_MEASURING, "analyze", "analyze RUN"), ("sft", *_OF_TRAINED)),
+    "samples tokens RUN": ("sft", *_OF_SWEEPS),
+    **dict.fromkeys(("compare FILE", "passk FILE", "power FILE"), _all_but("evaluation", "run")),
+    "grade": _all_but("grading", "prompt", "run"),
+    "data": _all_but("data", "evaluation"),
 }
-"""By command, the sections of which it reads nothing."""
+"""By command, the sections and parts of sections of which it reads nothing."""
+
+
+def not_read(command: str, setting: str, config: SageConfig) -> str | None:
+    """Return the part of `config` that `sage command` never reads and the setting is of, if any."""
+    parts = NOT_READ_BY.get(command, ())
+    if command == "sft" and config.model.kind == "scratch" and config.model.tuning == "lora":
+        parts = (*parts, "model.tuning", "model.lora")  # random weights are trained in full
+    return next((part for part in parts if f"{setting}.".startswith(f"{part}.")), None)
 
 
 def refuse_unread(loaded: Loaded, command: str, searched: Collection[str] = ()) -> None:
@@ -97,12 +118,13 @@ def refuse_unread(loaded: Loaded, command: str, searched: Collection[str] = ()) 
     origins, shipped = loaded.origins, [f"{PRESET}{name}" for name in preset_names()]
     chosen = any(origins.get(choice) in _TYPED for choice in _CHOICES)
     for name, origin in origins.items():
-        section, again = name.partition(".")[0], is_typed_again(name)
+        part, again = not_read(command, name, loaded.config), is_typed_again(name)
         of_preset = origin.startswith(PRESET) and origin.partition(",")[0] not in shipped
-        if origin in _TYPED and not again and section in NOT_READ_BY.get(command, ()):
+        if origin in _TYPED and not again and part is not None:
+            full = ", since random weights are trained in full" * part.startswith("model.")
             raise ConfigurationError(
                 f"{name} ({origin}) would do nothing: `sage {command}` reads no setting of "
-                f"{section}",
+                f"{part}{full}",
                 "leave it out",
             )
         choice, value, reading = unread(loaded.config, name) or ("", None, None)

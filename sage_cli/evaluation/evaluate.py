@@ -34,7 +34,7 @@ from sage_cli.reports.provenance import (
     SeedCounts,
 )
 from sage_cli.settings.judge_names import IMPORTED_JUDGE
-from sage_cli.store.files import identity_of
+from sage_cli.store.files import file_stems, identity_of
 from sage_cli.store.locks import writer
 from sage_cli.store.manifest import surroundings
 from sage_cli.store.mirrors import Follower, mirrors_of
@@ -195,7 +195,9 @@ def evaluation_folder(kind: str, evaluated: Evaluated) -> Path:
     sets = [seed.sample_set for seeds in evaluated.measured.values() for seed in seeds]
     settings = [config.evaluation.determinants(), config.grading.determinants()]
     identity = identity_of(kind, {"sets": sets, "settings": settings})
-    benchmarks = dict.fromkeys(Path(benchmark).stem for benchmark, _ in evaluated.measured)
+    benchmarks = file_stems(
+        dict.fromkeys(benchmark for benchmark, _ in evaluated.measured)
+    ).values()
     return report_folder(config.run.root, f"{kind}-{'-'.join(benchmarks)}-{identity[:8]}")
 
 

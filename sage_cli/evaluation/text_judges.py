@@ -25,16 +25,17 @@ from sage_cli.sampling.sampler import SampleRequest, SamplerSetup, SamplingParam
 from sage_cli.settings.own_code import names_code
 from sage_cli.settings.sections.model import PromptSection
 from sage_cli.store.annotations import GradeStore
+from sage_cli.thoughts import CLOSE, is_open
 
 Texts = Sequence[tuple[Problem, str]]
 """Completions with their problems."""
 _SERVED = re.compile(r"(?P<model>.+)@(?P<server>https?://.+)")
 _QUESTION = (
     "A problem, its answer and a solution follow. Is each step of the solution right, and does the "
-    "solution lead to that answer? Reply with one word at the end, right or wrong.\n\n"
+    "solution lead to that answer? End with one line, `Verdict: right` or `Verdict: wrong`.\n\n"
     "Problem:\n{question}\n\nAnswer: {gold}\n\nSolution:\n{completion}"
 )
-_WORD = re.compile(r"\b(?:right|wrong)\b")
+_VERDICT = re.compile(r"^[\W_]*verdict\b[\s*_`:]*(.*?)[\s*_`.]*$", re.IGNORECASE | re.MULTILINE)
 _GREEDY = SamplingParameters(temperature=0, top_p=1, top_k=0, min_p=0, max_tokens=4096, stop=None)
 
 
@@ -96,10 +97,19 @@ def _served(model: str, server: str, config: SageConfig) -> TextJudge:
             requests.append(SampleRequest(name, _QUESTION.format(**about), (0,)))
         with build_sampler(setup) as sampler:
             replies = {reply.problem_id: reply.text for reply in sampler.sample(requests)}
-        words = (_WORD.findall(replies[request.problem_id].lower()) for request in requests)
-        return [named[-1] if named else "unparseable" for named in words]
+        return [verdict_of(replies[request.problem_id]) for request in requests]
 
     return TextJudge(model, {"server_model": model, "asked": _QUESTION}, judge)
+
+
+def verdict_of(reply: str) -> Status:
+    """Return the verdict of a reply's lines `Verdict: …`, `error` if none or several differ.
+
+    A thought holds no verdict.
+    """
+    reply = "" if is_open(reply) else reply.rpartition(CLOSE)[2]
+    verdicts = {words.lower() for words in _VERDICT.findall(reply)}
+    return "right" if verdicts == {"right"} else "wrong" if verdicts == {"wrong"} else "error"
 
 
 def second_measurements(

@@ -6,7 +6,6 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -35,6 +34,7 @@ from sage_cli.reports.figures import draw_curves
 from sage_cli.reports.passk import powers_of_two
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.tables import Column, Detail, Estimate, Row, Table, columns
+from sage_cli.store.files import file_stems
 
 Key = TypeVar("Key")
 
@@ -396,6 +396,7 @@ def comparison_document(
         for name, comparison in comparisons.items()
     }
     differences = {name: comparison.difference for name, comparison in comparisons.items()}
+    stems = file_stems(rows)
     return Document(
         name="compare",
         title=f"{first.a.label} against {first.b.label}",
@@ -403,7 +404,7 @@ def comparison_document(
         data=data,
         tables=tuple(tables),
         sheets={
-            f"compare-{Path(name).stem}": comparison_table(name, row, row.difference.ks)
+            f"compare-{stems[name]}": comparison_table(name, row, row.difference.ks)
             for name, row in rows.items()
         },
         figures=(Figure("compare", partial(draw_curves, panels, differences=differences)),),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from sage_cli.metrics.power import POWER, Design, Population, resampled_changes,
 from sage_cli.reports.document import Document
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.tables import Column, Estimate, Row, Table, columns
+from sage_cli.store.files import file_stems
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,10 @@ def power_document(bases: Sequence[Base], provenance: Provenance) -> Document:
     The bases' questions differ in designs and correlations at most.
     """
     question, tables = bases[0].question, tuple(map(power_table, bases))
-    names = [Path(base.label).stem for base in bases]
+    models, benchmarks = (
+        file_stems(names)
+        for names in ([base.label for base in bases], [base.benchmark for base in bases])
+    )
     data: dict[str, Any] = {
         "k": list(question.ks),
         "change": question.change,
@@ -93,8 +96,10 @@ def power_document(bases: Sequence[Base], provenance: Provenance) -> Document:
         data=data,
         tables=tables,
         sheets={
-            "power" if len(bases) == 1 else f"power-{name}-{Path(base.benchmark).stem}": table
-            for name, base, table in zip(names, bases, tables, strict=True)
+            f"power-{models[base.label]}-{benchmarks[base.benchmark]}"
+            if len(bases) > 1
+            else "power": table
+            for base, table in zip(bases, tables, strict=True)
         },
         notes=(*_notes(question), *_unbounded_notes(bases)),
     )

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import fields, is_dataclass
 from functools import cache
 from glob import escape
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from sage_cli import RESULT_VERSION
@@ -108,11 +108,23 @@ def _plain(value: Any) -> Any:
 
 
 def portable(name: str) -> str:
-    """Return a file's name without the signs of `arithmetic:held_out=60`.
+    """Return a name of a benchmark or a model as it stands in the names of files.
 
-    Shells, `scp` and other systems read `:` and `=` as something else.
+    Shells, `scp` and other systems read the signs of `arithmetic:held_out=60` as something else.
+    A data file's ending is left out, and nothing else behind a dot.
     """
-    return re.sub("[:=]", "-", name)
+    return re.sub("[/:=]", "-", _DATA_ENDING.sub("", name))
+
+
+def file_stems(names: Iterable[str]) -> dict[str, str]:
+    """Return names -> what stands for them in files' names, with their folders if need be."""
+    names = list(names)
+    stems = {name: portable(PurePath(name).name) for name in names}
+    distinct = len({*stems.values()}) == len(stems)
+    return stems if distinct else {name: portable(name) for name in names}
+
+
+_DATA_ENDING = re.compile(r"\.(?:jsonl?|csv|parquet|eval)(?=:|$)")
 
 
 EIGHT_DIGITS = "[0-9a-f]" * 8

@@ -492,28 +492,38 @@ def record_evaluation(
     figures = {**figures, **({"benchmark": benchmark, "content": content} if content else {})}
     with suppress(FileNotFoundError, TornError):
         earlier = _read(path)
-        if earlier == figures or _counted(figures) < _counted(earlier):
+        if earlier == figures:
+            path.touch()  # the newest of this benchmark
+            return False
+        if _counted(figures) < _counted(earlier):
             return False
     write_object(path, figures)
     return True
 
 
 def evaluations(run: Run) -> dict[str, dict[str, Any]]:
-    """Return the figures of each benchmark that the run was measured on, by its file's name.
+    """Return the figures of each benchmark that the run was measured on, the newest last.
 
-    A torn file is left out with one warning.
+    Keys are the files' names. Of several files about one benchmark and content, as versions of sage
+    that named them otherwise leave them, the newest counts. A torn file is left out with one
+    warning.
     """
-    figures: dict[str, dict[str, Any]] = {}
+    newest: dict[tuple[Any, Any], tuple[str, dict[str, Any]]] = {}
     paths: list[Path] = []
     with suppress(FileNotFoundError):
-        paths = sorted((run.folder / FOLDER).iterdir())
+        paths = sorted((run.folder / FOLDER).iterdir(), key=lambda path: path.stat().st_mtime_ns)
     for path in paths:
         if path.suffix == ".json":
             try:
-                figures[path.stem] = _read(path)
+                figures = _read(path)
             except TornError as error:
                 name_once(error)
-    return figures
+                continue
+            name = portable(path.stem)
+            benchmark = figures.get("benchmark", name), figures.get("content")
+            newest.pop(benchmark, None)
+            newest[benchmark] = name, figures
+    return dict(newest.values())
 
 
 def evaluation_figures(run: Run) -> dict[str, Any]:
@@ -532,13 +542,12 @@ def name_in(figures: Mapping[str, Any], benchmark: str) -> str:
         for key, value in figures.items()
         if key.endswith("/benchmark")
     }
-    plain = {value.partition(":")[0]: name for value, name in names.items()}
-    return names.get(benchmark) or plain.get(benchmark) or portable(Path(benchmark).stem)
+    return names.get(benchmark) or portable(Path(benchmark).name)
 
 
 def _file(run: Run, benchmark: str, content: str | None) -> Path:
     """Return the benchmark's file, named by its content too if its name is another's."""
-    path = run.folder / FOLDER / f"{portable(Path(benchmark).stem)}.json"
+    path = run.folder / FOLDER / f"{portable(Path(benchmark).name)}.json"
     with suppress(FileNotFoundError, TornError):
         if content and _read(path).get("content") != content:
             return path.with_name(f"{path.stem}-{content[:8]}.json")

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from typing_extensions import TypedDict
 
 from sage_cli.config.consent import consents, typed_again
+from sage_cli.config.load import not_read
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import SageError
 from sage_cli.models.planned import planned_base, rl_run, state
@@ -52,6 +53,12 @@ class Words:
             *(("--set", word) for word in sets),
         ]
         return tuple(part for option in options for part in option)
+
+    def read_by(self, command: str, config: SageConfig) -> Words:
+        """Return the words without each `--set` that `sage command` would refuse as idle."""
+        names = {text: text.partition("=")[0] for text in self.sets}
+        sets = [text for text, name in names.items() if not not_read(command, name, config)]
+        return replace(self, sets=tuple(sets))
 
 
 @dataclass(frozen=True, eq=False)
@@ -317,10 +324,10 @@ class TaskList:
         policy = replicate.initial
         if policy.run is None:
             return None
+        words = replicate.words.read_by("sft", replicate.config)
         return self._add(
             policy.label, f"initial policy {policy.label}", SFT, ("sft",), replicate,
-            lambda: policy.exists, replicate.words.about(*_OF_SFT), run=policy.run,
-            resources=self._alone,
+            lambda: policy.exists, words.about(*_OF_SFT), run=policy.run, resources=self._alone,
         )  # fmt: skip
 
     def training(self, replicate: Replicate, *, measure: bool = True) -> Task:

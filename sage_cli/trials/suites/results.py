@@ -10,6 +10,7 @@ from pathlib import Path
 from sage_cli.errors import ConfigurationError, SageError
 from sage_cli.metrics import Counts, Side, parse_ks, pooled
 from sage_cli.models.planned import state
+from sage_cli.problems.registry import shown_name
 from sage_cli.reports.passk import powers_of_two
 from sage_cli.reports.provenance import SeedCounts
 from sage_cli.store.files import replacing
@@ -172,7 +173,7 @@ def refuse_other_settings(replicate: Replicate) -> None:
     figures = evaluation_figures(run)
     expected = {"temperature": config.sampling.temperature, "grading": config.grading.mode}
     for benchmark in map(str.strip, config.evaluation.benchmark.split(",")):
-        name = name_in(figures, benchmark)
+        name = name_in(figures, shown_name(benchmark, config.data))
         recorded = {
             key: figures.get(f"eval/{name}/{key}", value) for key, value in expected.items()
         }

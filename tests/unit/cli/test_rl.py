@@ -80,6 +80,8 @@ def test_under_a_launcher_a_finished_base_is_found(tmp_path, monkeypatch):
     [
         ((["tiny"], None, ["sft.seed=3"], None), "sage sft --preset tiny --set sft.seed=3"),
         ((["tiny"], None, ["rl.steps=3", "anchor.beta=1"], None), "sage sft --preset tiny"),
+        ((["tiny"], None, ["data.rl.name=asdiv"], None), "sage sft --preset tiny"),
+        ((["tiny"], None, ["model.tuning=lora"], None), "sage sft --preset tiny"),
         ((["a b.yaml"], None, None, Path("r")), "sage sft --preset 'a b.yaml' --runs r"),
         ((None, Path("x/config.json"), [], None), "sage sft --config x/config.json"),
         (
@@ -89,7 +91,8 @@ def test_under_a_launcher_a_finished_base_is_found(tmp_path, monkeypatch):
     ],
 )
 def test_the_command_that_trains_the_base(options, expected):
-    assert sft_command(*options) == expected
+    settings = load(sets=["model.tuning=lora"]).config
+    assert sft_command(*options, settings) == expected
 
 
 @pytest.fixture

@@ -10,13 +10,22 @@ from stored import IDENTITY, completion, put
 from sage_cli.store.run import Runs, record_evaluation
 from sage_cli.store.sample_set import SampleSet
 
-TEXT = (Path(__file__).parents[3] / "SECURITY.md").read_text(encoding="utf-8")
+REPOSITORY = Path(__file__).parents[3]
+TEXT = (REPOSITORY / "SECURITY.md").read_text(encoding="utf-8")
 WORDS = " ".join(TEXT.split())
 
 
 def quoted(sentence):
     """What stands in backquotes in the part of the text that a pattern finds."""
     return set(re.findall(r"`([^`]+)`", re.search(sentence, WORDS)[0]))
+
+
+@pytest.mark.parametrize("promise", re.findall(r"^\| (?:[^|]+) \| (`tests/.+`) \|$", TEXT, re.M))
+def test_a_promise_is_held_by_tests_that_exist(promise):
+    file, *names = re.findall(r"tests/[\w/]+\.py|test_\w+(?=`)", promise)
+    code = (REPOSITORY / file).read_text()
+    assert names
+    assert [name for name in names if f"def {name}(" not in code] == []
 
 
 @pytest.fixture

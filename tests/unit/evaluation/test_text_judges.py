@@ -17,6 +17,7 @@ from sage_cli.cli.app import app
 from sage_cli.cli.training_run import tags
 from sage_cli.config.load import load
 from sage_cli.evaluation import measure
+from sage_cli.evaluation.text_judges import verdict_of
 from sage_cli.problems.arithmetic import Arithmetic, working_out
 from sage_cli.sampling.sampler import SampleRequest
 from sage_cli.store.sample_parts import Completion
@@ -141,7 +142,8 @@ def test_a_servers_model_is_asked_about_right_samples(passk: Any):
         question, _, text = body["messages"][-1]["content"].partition("Solution:\n")
         (asked,) = re.findall(r"\d+\*\d+=\?", question)
         right = Arithmetic.working_is_right(asked, text)
-        reply = "It seems wrong... Right." if right else "wrong" if "D:" in text else "Who knows?"
+        reply = "right" if right else "wrong" if "D:" in text else "hard to say: right?"
+        reply = f"Verdict: wrong?</think>It isn't wrong.\n**Verdict:** {reply}."
         choice = {"message": {"content": reply}, "finish_reason": "stop"}
         return 200, {"choices": [choice], "usage": {"completion_tokens": 3}}, {}
 
@@ -150,9 +152,33 @@ def test_a_servers_model_is_asked_about_right_samples(passk: Any):
         report = passk("--grade", f"judge-8b@{judge.address}")
     assert curves(report)["m, right by judge-8b"] == pytest.approx([0.25, 0.5])
     statuses = report["curves"][1]["seeds"][0]["statuses"]
-    assert statuses == {"right": 3, "wrong": 3, "unparseable": 3}
+    assert statuses == {"right": 3, "wrong": 3, "error": 3}
     assert judge.bodies[0]["temperature"] == 0
     assert {body["model"] for body in judge.bodies} == {"judge-8b"}
+
+
+@pytest.mark.parametrize(
+    ("reply", "grade"),
+    [
+        ("Verdict: right", "right"),
+        ("Step 2 looks wrong, but is right.\n\n**Verdict: wrong**\n", "wrong"),
+        ("- VERDICT: Right.\nStep 3 was the hard one.", "right"),
+        ("Verdict: right\nSo much for it.\nVerdict: right", "right"),
+        ("Verdict: right\nBut step 2...\nVerdict: wrong", "error"),
+        ("Verdict: not right", "error"),
+        ("Verdict: right or wrong", "error"),
+        ("Verdict: right, but for step 2", "error"),
+        ("Verdict: wrong, not right", "error"),
+        ("It is wrong, not right", "error"),
+        ("That is not right", "error"),
+        ("My verdict: right", "error"),
+        ("<think>\nVerdict: right", "error"),
+        ("right", "error"),
+        ("", "error"),
+    ],
+)
+def test_a_reply_is_read_by_its_verdict_line_alone(reply: str, grade: str):
+    assert verdict_of(reply) == grade
 
 
 @pytest.mark.parametrize(

@@ -195,6 +195,26 @@ def test_people_read_the_powers_of_two_and_programs_every_k() -> None:
     assert [figure.files for figure in document.figures] == [("compare.png", "compare.svg")]
 
 
+@pytest.mark.parametrize(
+    ("names", "stems"),
+    [
+        (["aime", "data/mine.jsonl"], ["aime", "mine"]),
+        (["a/test.jsonl", "b/test.jsonl"], ["a-test", "b-test"]),
+        (["x.jsonl:dev", "x.jsonl:train"], ["x-dev", "x-train"]),
+        (
+            ["arithmetic:familiar_share=0.6", "arithmetic:familiar_share=0.7"],
+            ["arithmetic-familiar_share-0.6", "arithmetic-familiar_share-0.7"],
+        ),
+        (["org/set.v1", "org/set.v2.json"], ["set.v1", "set.v2"]),
+    ],
+)
+def test_every_benchmark_has_a_sheet(names: list[str], stems: list[str]) -> None:
+    sides = Side("grpo", ([counts([4, 0])],)), Side("base", ([counts([1, 1])],))
+    compared = dict.fromkeys(names, compare_sides(*sides, (1, 2)))
+    sheets = [*comparison_document(compared, Provenance()).sheets]
+    assert sheets[:-1] == [f"compare-{stem}" for stem in stems]
+
+
 PROBLEMS = 24
 
 

@@ -21,13 +21,14 @@ from sage_cli.errors import (
     StoreError,
     TrainingError,
 )
-from sage_cli.store.files import identity_of, key_of
+from sage_cli.store.files import identity_of, key_of, portable
 from sage_cli.store.locks import LAUNCHER, writer
 from sage_cli.store.run import (
     Run,
     Runs,
     current,
     evaluation_figures,
+    evaluations,
     name_in,
     record_evaluation,
     run_of,
@@ -550,6 +551,46 @@ def test_two_files_of_one_name_have_records_of_their_own(run):
         assert name_in(found, file) == name
         assert (found[f"eval/{name}/pass@1"], found[f"eval/{name}/benchmark"]) == (value, file)
     assert name_in(found, "c/test.jsonl") == "test"
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("arithmetic:familiar_share=0.6", "arithmetic:familiar_share=0.7"),
+        ("arithmetic:familiar_share=0.6", "arithmetic:familiar_share=0"),
+        ("org/set.v1", "org/set.v2"),
+        ("mine.v1.jsonl", "mine.v2.jsonl"),
+        ("mine.jsonl", "mine.jsonl:dev", "mine.jsonl:train"),
+    ],
+)
+def test_every_benchmark_has_a_file_that_its_whole_name_names(run, names):
+    for number, name in enumerate(names):
+        record_evaluation(run, name, {"pass@1": number / 8})
+    figures = evaluation_figures(run)
+    stems = [portable(name.rpartition("/")[2]) for name in names]
+    assert figures == {f"eval/{stem}/pass@1": i / 8 for i, stem in enumerate(stems)}
+    assert [name_in(figures, name) for name in names] == stems
+
+
+def test_of_two_records_of_one_benchmark_the_newest_counts(run):
+    name, content = "arithmetic:problems=60", "a" * 16
+    record_evaluation(run, name, over(60, 8, value=0.5), content)
+    (path,) = (run.folder / "evaluations").iterdir()
+    old = path.with_name(f"{name}.json")
+    path.rename(old)  # as an earlier version called it
+    assert list(evaluations(run)) == [path.stem]
+    os.utime(old, (1, 1))
+    record_evaluation(run, name, over(60, 4, value=0.25), content)
+    assert list(evaluations(run)) == [path.stem]
+    assert evaluation_figures(run)[f"eval/{path.stem}/pass@1"] == 0.25
+    # another content under the same name: a file that was edited
+    record_evaluation(run, name, over(60, 8, value=0.75), "b" * 16)
+    os.utime(path, (2, 2))
+    found = evaluation_figures(run)
+    assert found[f"eval/{name_in(found, name)}/pass@1"] == 0.75
+    assert not record_evaluation(run, name, over(60, 4, value=0.25), content)  # measured again
+    found = evaluation_figures(run)
+    assert found[f"eval/{name_in(found, name)}/pass@1"] == 0.25
 
 
 def test_a_record_that_names_no_content_is_of_another_benchmark(run):
