@@ -350,11 +350,9 @@ def _inspect_sample(row: Mapping[str, Any], score: str | None, location: str) ->
     )
 
 
-def _inspect_value(row: Mapping[str, Any], score: str | None) -> float | None:
+def _inspect_value(row: Mapping[str, Any], score: str | None) -> object:
     value = _inspect_score(row, score)
-    if isinstance(value, str | bool):
-        return _INSPECT_VALUES.get(value)
-    return float(value) if isinstance(value, int | float) else None
+    return _INSPECT_VALUES.get(value, value) if isinstance(value, str | bool) else value
 
 
 def _inspect_score(row: Mapping[str, Any], score: str | None) -> object:

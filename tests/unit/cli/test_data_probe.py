@@ -24,7 +24,7 @@ QUESTIONS = [
     "A train of 31 wagons goes through a long tunnel and loses 14 in it. How long is it?",
     "Of 48 eggs a baker breaks some before noon, namely 29; count the whole ones.",
     "Tickets cost 17 crowns, and Per pays for his with a note of 50. What does he get?",
-    "In a choir of 64 voices that sings by the sea 23 are low. Find the others, please.",
+    "In a choir of 64 voices that sings by the grey sea there are 23 low ones; find the others.",
     "The well is 75 feet deep and its rope is too short by 38 feet. How long is the rope?",
     "Six boxes hold 96 pens in all; on Monday morning 52 go. Which number is for Tuesday?",
     "From 83 pages Ole has by the light of a candle read 44. What keeps him awake?",
