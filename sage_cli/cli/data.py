@@ -32,7 +32,7 @@ SHOWN = 160
 REVISION_SHOWN = 10
 """Characters of a commit in the list of sources."""
 
-app = new_app("List data sets, show their problems, find the overlap of training and test.")
+app = new_app("List data sets, show their problems, find overlaps, probe what a model has seen.")
 
 Root = Annotated[
     Path | None, typer.Option("--root", help="Folder of local copies (default: $SAGE_DATA).")
