@@ -153,7 +153,7 @@ def overlap(
             console.print(f"{len(matches) - limit} more pairs: --limit or --json shows them")
 
 
-@app.command()
+@app.command(epilog="Example: sage data probe Qwen/Qwen2.5-Math-7B math500")
 def probe(
     model: Annotated[str, typer.Argument(help="A run, RUN@step, a model folder, or ORG/MODEL.")],
     bench: Annotated[str, typer.Argument(help="The benchmark: a name, or a file of problems.")],

@@ -115,7 +115,8 @@ def file(sage: Sage) -> str:
         ("tokenizer_config.json", '{"eos_token": "<|end|>"}'),
     ):
         (Path("model") / name).write_text(text)
-    (Path("model") / "model.safetensors").write_text("weights")
+    header = b"{}"
+    Path("model/model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
     return "mine.jsonl"
 
 
@@ -129,7 +130,7 @@ def test_the_half_that_was_learnt_is_found(
     monkeypatch.setattr(measure, "build_sampler", HalfByHeart)
     found = json.loads(sage(*PROBE, "--json").stdout)
     printed, fresh, difference = found["rows"]
-    # four of nine questions; of the eight with numbers in their beginning four
+    # four of nine questions; of the eight with numbers in both parts four
     assert (printed["n"], printed["word for word"]) == (9, 4 / 9)
     assert (printed["right unasked"], printed["word for word low"] < 4 / 9) == (4 / 9, True)
     assert (fresh["n"], fresh["word for word"], fresh["right unasked"]) == (8, 0, 0)
