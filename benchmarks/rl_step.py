@@ -10,8 +10,7 @@ machine without a GPU `--clock cpu` counts the process's own seconds. The model 
 `tiny`'s sizes, which never ends a completion, or the one in the folder `--model`.
 
 `--timing` measures in their place what `time/` in the records costs, in a trainer that does it
-every other step. `methods.py` measures methods of exploration with the same bench, `kept.py` what
-`tracking.rollouts=all` costs.
+every other step. `methods.py` measures methods of exploration with the same bench.
 """
 
 from __future__ import annotations

@@ -136,7 +136,7 @@ PANELS = {
     "Search": {
         "sweep": Entry(
             "sweep",
-            "Train and measure trials of a search space; list, show and end sweeps.",
+            "Train and measure trials of a search space; list and show sweeps.",
             "sage sweep --space tau,rho --sampler tpe --trials 30",
         ),
         "suite": Entry(
@@ -148,7 +148,7 @@ PANELS = {
     "Look": {
         "runs": Entry(
             "runs",
-            "List, show, locate and remove runs.",
+            "List, show and remove runs.",
             "sage runs show rl-dapo-branch",
         ),
         "samples": Entry(
@@ -180,7 +180,7 @@ PANELS = {
         ),
         "config": Entry(
             "config",
-            "Show, explain and check configurations; list methods and presets.",
+            "Show and explain configurations; list methods and presets.",
             "sage config show --preset smollm2-135m --origin",
         ),
         "doctor": Entry(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sage_cli.cli.console import Notes, Out, show_report
+from sage_cli.cli.console import Notes, show_report
 from sage_cli.cli.live import Live
 from sage_cli.cli.options import (
     BenchmarkNames,
@@ -65,18 +65,11 @@ def command(
     n: Samples = None,
     seeds: Seeds = None,
     limit: Limit = None,
-    at: Annotated[
-        str | None, typer.Option(help="pass@1: compare where both have the same pass@1.")
-    ] = None,
-    temperature: Annotated[
-        str | None, typer.Option(help="With --at: temperatures to find it, as 1,1.1,1.2.")
-    ] = None,
     allow_template_mismatch: OtherTemplate = False,
     preset: Presets = None,
     config: ConfigFile = None,
     set_: Sets = None,
     runs: RunRoot = None,
-    out: Out = None,
     notes: Notes = False,
     json: Json = False,
 ) -> None:
@@ -90,53 +83,19 @@ def command(
     pairs = [split_label(side) for side in (a, b)]
     sides = [[name.strip() for name in side.split(",")] for side, _ in pairs]
     names, labels = [*sides[0], *sides[1]], (pairs[0][1], pairs[1][1])
-    if are_files(
-        names, benchmark=benchmark, n=n, seeds=seeds, limit=limit, at=at, temperature=temperature
-    ):
+    if are_files(names, benchmark=benchmark, n=n, seeds=seeds, limit=limit):
         settings = load_config(preset, config, set_, "compare FILE", run={"root": runs}).config
         with Live() as live:
             report = compare_files(settings, sides[0], sides[1], score or (), k, live, labels)
-        show_report(report, json, out, notes=notes)
+        show_report(report, json, notes=notes)
         return
     flags = evaluation_flags(benchmark, k, n, seeds, limit, allow_template_mismatch)
     settings = load_for_measuring(
-        names, preset, config, set_, runs, "compare", any_k=at is not None, evaluation=flags
+        names, preset, config, set_, runs, "compare", evaluation=flags
     ).config
     with Live() as live:
-        if at is None and temperature is None:
-            report = compare(Evaluation(settings), sides[0], sides[1], live, labels)
-        else:
-            report = _at_equal_accuracy(Evaluation(settings), pairs, at, temperature, live)
-    show_report(report, json, out, notes=notes)
-
-
-def _at_equal_accuracy(
-    evaluation: Evaluation,
-    sides: list[tuple[str, str | None]],
-    at: str | None,
-    temperature: str | None,
-    progress: Progress,
-) -> Report:
-    """Compare two models where both have the same pass@1, over temperatures."""
-    from sage_cli.cli.named_models import measure_over_temperatures, parse_temperatures
-
-    if at != "pass@1":
-        raise ConfigurationError(
-            f"--at {at}: models are compared at equal pass@1 alone"
-            if at
-            else "--temperature says where equal pass@1 is looked for, and --at is not there",
-            "write --at pass@1",
-        )
-    odd = [name for name, _ in sides if "," in name]
-    if odd:
-        raise ConfigurationError(
-            f"--at pass@1 lays one model beside another, and {odd[0]} is no model by itself",
-            "name one run or model on each side",
-        )
-    labels = {name: label for name, label in sides if label}
-    names = [name for name, _ in sides]
-    temperatures = parse_temperatures(temperature) if temperature else ()
-    return measure_over_temperatures(evaluation, names, temperatures, progress, labels)
+        report = compare(Evaluation(settings), sides[0], sides[1], live, labels)
+    show_report(report, json, notes=notes)
 
 
 SideLabels = tuple[str | None, str | None]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from json import dumps
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from sage_cli.config.catalogue import Meaning
     from sage_cli.methods.method import Method
 
-app = new_app("Show, explain and check configurations; list methods and presets.")
+app = new_app("Show and explain configurations; list methods and presets.")
 
 
 @app.command(epilog="Example: sage config show --preset tiny --origin")
@@ -85,21 +84,6 @@ def _explain(meaning: Meaning) -> None:
     for name, value in facts.items():
         table.add_row(name, Text(value))
     console.print(table, "")
-
-
-@app.command(epilog="Example: sage config check mine.yaml")
-def check(
-    file: Annotated[Path, typer.Argument(help="A YAML file of settings.")],
-    json: Json = False,
-) -> None:
-    """Check a file of settings and report every problem at once."""
-    from sage_cli.store.mirrors import require_mirrors
-
-    require_mirrors(load_config([str(file)], None, None).config.tracking)
-    if json:
-        emit({"file": str(file), "valid": True})
-    else:
-        console.print(f"[green]{file} is a valid configuration[/]")
 
 
 @app.command(epilog="Example: sage config algos")

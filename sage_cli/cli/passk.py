@@ -7,14 +7,13 @@ from typing import Annotated
 import typer
 
 from sage_cli.cli import options
-from sage_cli.cli.console import Out, refuse_gpu, show_plan, show_report
+from sage_cli.cli.console import refuse_gpu, show_plan, show_report
 from sage_cli.cli.live import Live, doing
 from sage_cli.cli.options import (
     are_files,
     evaluation_flags,
     labelled_names,
     load_for_measuring,
-    may_train,
     measured_names,
 )
 from sage_cli.errors import ConfigurationError
@@ -50,10 +49,8 @@ def command(
     config: options.ConfigFile = None,
     set_: options.Sets = None,
     runs: options.RunRoot = None,
-    train: options.Train = None,
     dry_run: options.DryRun = False,
     gpu: options.Gpu = None,
-    out: Out = None,
     json: options.Json = False,
 ) -> None:
     """Measure pass@k of runs, models or files; with none named, of the latest run.
@@ -61,8 +58,15 @@ def command(
     `--json` has `k`, a list, and `curves` as {"policy": "rl-grpo-0123abcd", "benchmark": "aime24",
     "pass@k": [0.1, 0.15], "low": [0.06, 0.1], "high": [0.15, 0.2], ...}, a value for each k.
     """
-    from sage_cli.cli import named_models
+    from sage_cli.cli.named_models import (
+        NamedModels,
+        measure_over_temperatures,
+        measure_passk,
+        parse_temperatures,
+        passk_of_files,
+    )
     from sage_cli.evaluation.counted_files import read_counted_files
+    from sage_cli.evaluation.evaluate import Evaluation
     from sage_cli.models.stages import plan_of
 
     refuse_gpu(gpu, dry_run)
@@ -82,30 +86,23 @@ def command(
         with doing("reading files"):
             files = read_counted_files(names, score or ())
         with doing("computing curves and writing the report"):
-            report = named_models.passk_of_files(
-                files, labels, k, settings.evaluation, settings.run.root
-            )
-        show_report(report, json, out)
+            report = passk_of_files(files, labels, k, settings.evaluation, settings.run.root)
+        show_report(report, json)
         return
     flags = evaluation_flags(benchmark, k, n, seeds, limit, allow_template_mismatch)
     flags |= {"compat": compat}
     settings = load_for_measuring(
         names, preset, config, set_, runs, "passk", evaluation=flags
     ).config
-
-    models = named_models.NamedModels.from_config(settings, names, labels)
+    models = NamedModels(Evaluation(settings), names, labels)
     if dry_run:
         show_plan(lambda: plan_of(models.stages, gpu), json)
         return
-    temperatures = named_models.parse_temperatures(temperature) if temperature is not None else ()
-    trained = not temperatures and may_train(
-        train, names, settings.run.root, chosen=bool(preset or config)
-    )
+    temperatures = parse_temperatures(temperature) if temperature is not None else ()
     with Live() as live:
-        if temperatures:
-            report = named_models.measure_over_temperatures(
-                models.evaluation, models.names, temperatures, live, models.labels
-            )
-        else:
-            report = named_models.measure_passk(models, live, train=trained, second=grade)
-    show_report(report, json, out)
+        report = (
+            measure_over_temperatures(models, temperatures, live)
+            if temperatures
+            else measure_passk(models, live, grade)
+        )
+    show_report(report, json)

@@ -1,10 +1,7 @@
-"""`sage runs`: list, show, locate and remove runs."""
+"""`sage runs`: list, show and remove runs."""
 
 from __future__ import annotations
 
-import csv
-import sys
-from collections.abc import Sequence
 from itertools import chain
 from json import dumps
 from pathlib import Path
@@ -20,9 +17,8 @@ from sage_cli.cli.options import Json, RunName, RunRoot
 
 if TYPE_CHECKING:
     from sage_cli.store.run import Run, Runs
-    from sage_cli.store.run_facts import RunFacts
 
-app = new_app("List, show, locate and remove runs.")
+app = new_app("List, show and remove runs.")
 FIRST = ("status", "kind")
 SHOWN = ("parent", "started", "seconds", "seed", "host", "commit", "command", "reason")
 
@@ -43,21 +39,29 @@ def list_(
     where: Annotated[
         list[str] | None, typer.Option(help="Only runs with setting=value; repeatable.")
     ] = None,
-    as_csv: Annotated[bool, typer.Option("--csv", help="CSV on stdout, nothing else.")] = False,
     json: Json = False,
 ) -> None:
     """List all runs, oldest first, with runs that differ only in their seeds together."""
+    from sage_cli.store.run_facts import RunFacts, expanded, replicated, selected, telling_apart
+
     store = _runs(runs)
     listed = store.all()
-    if columns or where or as_csv:
-        list_facts(listed, columns, where or (), as_csv, json)
+    all_facts = [RunFacts.listed(run) for run in listed]
+    if columns or where:
+        fitting = selected(all_facts, where or ())
+        names = ["id", *expanded(columns or "kind,status,parent", fitting or all_facts)]
+        rows = [{name: run.value(name) for name in names} for run in fitting]
+        if json:
+            emit({"columns": names, "runs": rows})
+            return
+        table = Table(name_column("run", (str(row["id"]) for row in rows)), *names[1:], box=None)
+        for row in rows:
+            table.add_row(*(escape(_cell(row[name])) for name in names))
+        console.print(table if rows else "no run fits")
         return
     if json:
         emit({"runs": [_listed(run) for run in listed]})
         return
-    from sage_cli.store.run_facts import RunFacts, replicated, telling_apart
-
-    all_facts = [RunFacts.listed(run) for run in listed]
     names = telling_apart(all_facts)
     ids = name_column("run", (run.id for run in listed))
     table = Table(ids, "status", "steps", "time", "parent", "settings that differ", box=None)
@@ -112,44 +116,12 @@ def _steps(run: Run) -> int:
     return int(run.metrics.latest(compared=True).get("step", 0))
 
 
-def list_facts(
-    runs: Sequence[Run], columns: str | None, where: Sequence[str], as_csv: bool, json: bool
-) -> None:
-    """Print the runs that fit, with the given columns."""
-    from sage_cli.reports.tables import no_formula
-    from sage_cli.store.run_facts import RunFacts, expanded, selected
-
-    facts = [RunFacts.listed(run) for run in runs]
-    fitting = selected(facts, where)
-    names = ["id", *expanded(columns or "kind,status,parent", fitting or facts)]
-    rows = [{name: run.value(name) for name in names} for run in fitting]
-    if json:
-        emit({"columns": names, "runs": rows})
-    elif as_csv:
-        writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow(map(no_formula, names))
-        for row in rows:
-            writer.writerow(no_formula(_cell(row[name], full=True)) for name in names)
-    else:
-        _print_rows(names, rows, fitting)
-
-
-def _print_rows(
-    names: Sequence[str], rows: Sequence[dict[str, Any]], fitting: Sequence[RunFacts]
-) -> None:
-    ids = name_column("run", (facts.run.id for facts in fitting))
-    table = Table(ids, *names[1:], box=None)
-    for row in rows:
-        table.add_row(*(escape(_cell(row[name])) for name in names))
-    console.print(table if rows else "no run fits")
-
-
-def _cell(value: Any, *, full: bool = False) -> str:
-    """Return a value as a cell: empty for None, numbers with four digits unless `full`."""
+def _cell(value: Any) -> str:
+    """Return a value as a cell: empty for None, numbers with four digits."""
     if value is None:
         return ""
     if isinstance(value, float):
-        return repr(value) if full else f"{value:.4g}"
+        return f"{value:.4g}"
     return dumps(value) if isinstance(value, list | dict | bool) else str(value)
 
 
@@ -182,6 +154,7 @@ def show(name: RunName, runs: RunRoot = None, json: Json = False) -> None:
     about = [{key: run.manifest.get(key) for key in keys} for keys in (FIRST, SHOWN)]
     figures = {**validated, **speed, **last}
     about[0]["changed since the end"] = ", ".join(changed) or None
+    about[1]["folder"] = str(run.folder)
     about.append(_imported(run.manifest.get("imported") or {}))
     parts = (
         (about[0], ""),
@@ -205,16 +178,6 @@ def _imported(origin: dict[str, Any]) -> dict[str, Any]:
     settings = origin.get("settings") or {}
     lines |= {f"their {key}": value for key, value in settings.items()}
     return {**lines, "not known": ", ".join(origin.get("unknown") or ()) or None}
-
-
-@app.command(epilog="Example: sage runs path rl-dapo-branch")
-def path(name: RunName, runs: RunRoot = None, json: Json = False) -> None:
-    """Print the folder of a run, for scripts."""
-    folder = str(_runs(runs).find(name).folder)
-    if json:
-        emit({"folder": folder})
-    else:
-        typer.echo(folder)
 
 
 @app.command(epilog="Example: sage runs remove rl-dapo-branch")

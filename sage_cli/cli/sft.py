@@ -19,7 +19,6 @@ def command(
     seed: Annotated[int | None, typer.Option(help="Seed of the training.")] = None,
     runs: options.RunRoot = None,
     fresh: options.Fresh = False,
-    replace_parent: options.ReplaceParent = False,
     measure: options.Measure = False,
     dry_run: options.DryRun = False,
     gpu: options.Gpu = None,
@@ -38,5 +37,5 @@ def command(
         show_plan(lambda: plan_of(training.stages, gpu), json)
         return
     with Live() as live:
-        run = training.carry_out(live, fresh=fresh, replace_parent=replace_parent)
+        run = training.carry_out(live, fresh=fresh)
     show_trained(f"initial policy: [bold]{run.folder}[/]", run, measured=measure, json=json)

@@ -65,7 +65,7 @@ def plan(
     json: Json = False,
 ) -> None:
     """Show every task as a command, what it needs and its state."""
-    _show_plan(name, overrides_of(preset, set_, seeds, runs, only), json)
+    show_plan(name, overrides_of(preset, set_, seeds, runs, only), json)
 
 
 @app.command(epilog="Example: sage suite run table1 --preset tiny --seeds 3")
@@ -89,7 +89,7 @@ def run(
         preset, set_, seeds, runs, only, name=executor, workers=workers, address=address
     )
     if dry_run:
-        _show_plan(name, overrides, json)
+        show_plan(name, overrides, json)
         return
 
     with Live() as live:
@@ -156,7 +156,8 @@ def _show(written: SuiteReport, json: bool) -> None:
     console.print(f"page: [bold]{escape(str(written.page))}[/]", soft_wrap=True)
 
 
-def _show_plan(name: str, overrides: Overrides, json: bool) -> None:
+def show_plan(name: str, overrides: Overrides, json: bool) -> None:
+    """Print every task of a suite, its state, the commands that are left, and the cost."""
     from sage_cli.cli.app import ask_nobody
     from sage_cli.cli.suite_run import plan_suite
     from sage_cli.trials.task import DONE

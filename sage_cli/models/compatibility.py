@@ -172,7 +172,7 @@ def require_childless(run: Run, runs: Runs) -> None:
         raise StoreError(
             f"{', '.join(children)} grew from {run.id}: trained anew, it may end with other "
             "weights, and what isn't finished of them couldn't go on",
-            "say --replace-parent to train it anew all the same, or remove them first",
+            "`sage runs remove` them first, or train the other one under another seed",
         )
 
 

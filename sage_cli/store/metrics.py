@@ -146,7 +146,7 @@ RECORDED: Mapping[str, str] = {
     "entropy/p*": "Percentiles of these entropies over tokens; a guide's tau lies among them.",
     "reward": "Share of completions with a right answer (under `rlpr`, too).",
     "reward/*": "Unweighted mean of one of `rl.rewards`, or of `overlong`, the punishment of "
-    "overlong completions, over the completions that have it.",
+    "overlong completions.",
     "reward/grade": "Mean of what the grade pays, with other rewards or a named judge.",
     "reward/total": "Mean of the maximised weighted sum, with other rewards or a named judge.",
     "grade/*": "Number of completions with that grade.",
@@ -162,13 +162,12 @@ RECORDED: Mapping[str, str] = {
     "completions/length": "Mean number of tokens.",
     "completions/clipped": "Share of completions truncated at the limit.",
     "sampled/*": "Completions and tokens sampled for the step, discarded ones included.",
-    "clip_ratio": "Share of tokens whose ratio pi / pi_old was clipped, a mean of micro-batches' "
-    "means as in TRL; 0 with one update a batch.",
+    "clip_ratio": "Share of tokens whose ratio pi / pi_old was clipped, averaged as in TRL; 0 with "
+    "one update a batch.",
     "kl/reference": "Mean of log pi - log pi_ref over the sampled tokens (k1), without the guide.",
     "kl/shaped": "Mean of log pi - log(q pi_ref), the pseudo-KL of Eq. 5 by k1: may be negative.",
     "kl/k3": "The k3 term of the shaped anchor, as `k3` has it in the loss.",
-    "kl/head": "The reverse KL under `anchor.estimator=head`. In the loss it counts 1 - ln 2 a "
-    "token, with its gradient.",
+    "kl/head": "The reverse KL under `anchor.estimator=head`.",
     "anchor/head_mass": "The policy's probability of `head`'s tokens.",
     "kl/forward": "The cross-entropy on the reference's own completions (`anchor.kl=forward`).",
     "divergence": "DPH-RL: mean divergence from the initial policy on held problems' completions.",
@@ -177,11 +176,9 @@ RECORDED: Mapping[str, str] = {
     "mismatch/difference_*": "vLLM: mean and largest |log pi - log pi_vllm| of the sampled tokens.",
     "mismatch/ratio_*": "Smallest, mean and largest importance ratio pi / pi_vllm before "
     "truncation: of tokens, or of completions under `sequence_*`. The mean is about 1; under "
-    "`importance_correction=none` with truncated sampling it is the kept mass.",
+    "`importance_correction=none` with truncated sampling it is the kept tokens' probability.",
     "mismatch/cut": "Share of ratios above `rollout.vllm.importance_cap`.",
     "mismatch/kl": "KL(pi_vllm || pi) in nats a token, by k3.",
-    "mismatch/kept_mass": "vLLM: mean probability of the tokens that min_p, top_p and top_k keep, "
-    "over at most 256 tokens a process.",
     "guide/q_*": "Mean, smallest and largest q of the step's tokens.",
     "guide/shaped": "Share of tokens with a q other than 1.",
     "guide/clamped": "Share of tokens with q at `guide.q_min` or `guide.q_max`.",

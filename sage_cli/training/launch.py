@@ -298,7 +298,7 @@ def train_together(
             write_json(stored, config.model_dump(mode="json"))
         # the first of the processes mirrors the run
         silent = TrackingSection(wandb="off")
-        watch = held.enter_context(watched(run, silent, "rl", progress, shown, rl))
+        watch = held.enter_context(watched(run, silent, "rl", progress, shown))
         run_together(command, rl.processes, run, watch.on_step, rl.steps_per_batch)
 
 

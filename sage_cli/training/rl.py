@@ -46,7 +46,7 @@ from sage_cli.training.interruption import (
     save_policy,
 )
 from sage_cli.training.launch import join_processes, world_size
-from sage_cli.training.noted import Kept, Noted
+from sage_cli.training.noted import Noted
 from sage_cli.training.paid_rewards import paid_rewards
 from sage_cli.training.reference import ReferenceCompletions
 from sage_cli.training.rl_trainer import RlTrainer
@@ -180,10 +180,9 @@ def build_trainer(config: SageConfig, inputs: RlInputs, run: Run, on_step: OnSte
     stored = _stored(config, inputs)
     hooks = rl.hooks(_setup(config, inputs, population, run, stored))
     paid = paid_rewards(config, rl, hooks.reward, problems, punishments(rl, config.rollout))
-    ledger = run.ledger.with_rewards(paid.names if paid.graded else ())
     kept = None
     if tracking.rollouts == "all":
-        kept = Kept(run.completions(join_processes().process_index))
+        kept = run.completions(join_processes().process_index)
     trainer = RlTrainer(
         rl=rl,
         hooks=hooks,
@@ -193,7 +192,7 @@ def build_trainer(config: SageConfig, inputs: RlInputs, run: Run, on_step: OnSte
         writer=StepWriter(run, tracking, on_step, stop_when_stuck=rl.stop_when_stuck),
         stopping=stopping,
         validator=inputs.validator,
-        noted=Noted([problem.id for problem in problems], hooks.reward, ledger, kept),
+        noted=Noted([problem.id for problem in problems], hooks.reward, run.ledger, kept),
         sample=inputs.sample if config.rollout.backend == "sampler" else None,
         model=inputs.model,
         paid=paid,

@@ -36,7 +36,7 @@ class TrackingSection(Section):
     """Mirror runs in trackio's database on this machine; nothing is sent."""
     rollouts: Annotated[int, Field(ge=0)] | Literal["all"] = Field(4, json_schema_extra=COSMETIC)
     """At most how many completions rollouts.jsonl keeps of a step of RL, each of another prompt.
-    `all` also keeps every completion in completions/: token ids, grade, log-probabilities."""
+    `all` also keeps every completion in completions/: token ids, grade, rewards."""
     rollouts_every: int = Field(10, ge=1, json_schema_extra=COSMETIC)
     """Steps from one that keeps some to the next; the first step always does."""
 

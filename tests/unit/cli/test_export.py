@@ -111,7 +111,6 @@ def test_a_model_is_replaced_only_with_force(made, tmp_path):
     told = Told()
     export("sft-base", tmp_path / "out", made, told)
     assert told.done == [
-        "reading what was measured",
         "loading sft-base-11111111",
         "hashing the weights of sft-base-11111111",
         f"writing {tmp_path / 'out'}",

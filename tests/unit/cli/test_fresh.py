@@ -32,7 +32,7 @@ def test_a_base_that_others_grew_from_is_refused_with_their_names(settings, base
     child = finish(RlTraining.of(settings).planned, parent=base.id)
     with pytest.raises(StoreError, match=f"{child.id} grew from {base.id}") as caught:
         SftTraining.of(settings).carry_out(Silent(), fresh=True)
-    assert "--replace-parent" in caught.value.next_step
+    assert "`sage runs remove`" in caught.value.next_step
     assert base.finished
     assert not base.replacement.folder.exists()
 

@@ -30,7 +30,7 @@ SMALL = ["model.hidden=16", "model.layers=1", "model.heads=2", "model.feed_forwa
 def folder(tmp_path):
     """A model with a tokenizer of characters."""
     config = load(sets=SMALL).config
-    save_scratch(config.model, workflow.tags(config.prompt), [], tmp_path / "model")
+    save_scratch(config.model, config.prompt.tags, [], tmp_path / "model")
     return tmp_path / "model"
 
 

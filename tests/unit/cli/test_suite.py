@@ -68,7 +68,7 @@ def test_a_report_of_nothing_has_a_row_for_every_method(sage):
     assert typed.code == 0
     (chapter,) = json.loads(typed.stdout)["chapters"]
     rows = [row["model"] for row in chapter["sections"]["measured"]["rows"]]
-    assert rows == [f"{one} (not trained yet)" for one in ("base", "grpo", "grpo-branch")]
+    assert rows == [f"{one} (not trained yet)" for one in ("initial policy", "grpo", "grpo-branch")]
     assert {one["verdict"] for one in chapter["sections"]["claims"]["claims"]} == {"not measured"}
 
 

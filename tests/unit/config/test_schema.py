@@ -100,7 +100,7 @@ COSMETIC = {
     "grading.workers",
     "evaluation.allow_template_mismatch", "evaluation.compat",
     "evaluation.every", "evaluation.validation", "evaluation.validation_samples",
-    "sweep.study", "sweep.trials", "sweep.retries", "sweep.stop_after",
+    "sweep.study", "sweep.trials", "sweep.retries",
     "sweep.max_infeasible",
     "executor.name", "executor.workers", "executor.threads", "executor.gpus",
     "executor.memory_gb", "executor.minutes", "executor.address", "executor.partition",

@@ -15,7 +15,7 @@ from peft import LoraConfig, get_peft_model
 from random_model import save_scratch
 from shown_runs import stored_run
 
-from sage_cli.cli.training_run import RlTraining, SftTraining, tags
+from sage_cli.cli.training_run import RlTraining, SftTraining
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError
 from sage_cli.models.compatibility import (
@@ -48,7 +48,7 @@ def runs(tmp_path):
 def run(runs):
     """A finished base: random weights, trained as far as its manifest says."""
     made, settings = runs.at("sft", "arithmetic", "1" * 8), config()
-    save_scratch(settings.model, tags(settings.prompt), [], made.model)
+    save_scratch(settings.model, settings.prompt.tags, [], made.model)
     template = PromptTemplate.from_section(settings.prompt, load_tokenizer(made.model))
     with made.recording(settings.model_dump(mode="json"), kind="sft", template=template.hash):
         pass

@@ -88,7 +88,7 @@ def test_the_papers_models_are_trained_once_and_a_miniature_three_times() -> Non
     assert [one.seed for one in replicates("table4", PAPER)] == [0, 0, 0]
     small = replicates("table4", "tiny")
     assert [(one.title, one.seed) for one in small] == [
-        ("base", 0), ("grpo, seed 1", 0), ("grpo, seed 2", 1), ("grpo, seed 3", 2),
+        ("initial policy", 0), ("grpo, seed 1", 0), ("grpo, seed 2", 1), ("grpo, seed 3", 2),
         ("grpo-branch, seed 1", 0), ("grpo-branch, seed 2", 1), ("grpo-branch, seed 3", 2),
     ]  # fmt: skip
     first = small[1].config.rl.seed
@@ -237,7 +237,7 @@ def test_a_failed_training_is_told_with_its_reason_and_others_with_their_state(
     _, grpo, _ = found.parts[-1].replicates
     rows = result(found, {grpo.policy.label: "diverged: the loss is not a number"}).methods
     assert [row.shown for row in rows] == [
-        "base (not trained yet)",
+        "initial policy (not trained yet)",
         "grpo (diverged: the loss is not a number)",
         "grpo-branch (not trained yet)",
     ]
