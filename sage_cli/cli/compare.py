@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from sage_cli.metrics.intervals import Resampling
     from sage_cli.models.policy import Policy
     from sage_cli.reports.document import Report
-    from sage_cli.reports.provenance import Provenance
     from sage_cli.settings.sections.model import PretrainedModel, ScratchModel
     from sage_cli.store.run import Runs
 
@@ -139,14 +138,23 @@ def compare(
     if any(row.graded < row.needed for row in stored):  # nothing is sampled that nobody named
         controls = []
     policies |= {policy.word: policy for policy in controls}
-    counts, provenance = _measured(evaluation, policies, progress)
+    evaluated = evaluation.measure(list(policies.values()), progress)
+    counts = {
+        name: {
+            benchmark.name: [
+                seed.counts for seed in evaluated.measured[benchmark.name, policy.label]
+            ]
+            for benchmark in benchmarks
+        }
+        for name, policy in policies.items()
+    }
     with progress.doing("comparing, and writing the report"):
         bases = {name for name, policy in policies.items() if not is_training(policy)}
         counts_of, resampling = counts.__getitem__, _resampling(config)
         comparisons = compare_named(a, b, counts_of, ks, resampling, labels=labels, bases=bases)
         unknown = [label for side in sides for label in unchecked(side, runs)]
         notes = [*(() if controls else notes), *unchecked_notes(unknown)]
-        document = comparison_document(comparisons, provenance, notes)
+        document = comparison_document(comparisons, evaluated.provenance, notes)
         if less := [policy.word for policy in controls]:
             names, called = a if pair is sides else b, (None, f"its own control {_label(less)}")
             own = compare_named(names, less, counts_of, ks, resampling, labels=called)
@@ -260,23 +268,6 @@ def compare_named(
         return compare_sides(*sides, ks, resampling or USUAL)
 
     return {benchmark: compared(benchmark) for benchmark in shared}
-
-
-def _measured(
-    evaluation: Evaluation, policies: Mapping[str, Policy], progress: Progress
-) -> tuple[dict[str, Mapping[str, Sequence[Counts]]], Provenance]:
-    """Return counts by name and benchmark, and their provenance."""
-    evaluated = evaluation.measure(list(policies.values()), progress)
-    counts = {
-        name: {
-            benchmark.name: [
-                seed.counts for seed in evaluated.measured[benchmark.name, policy.label]
-            ]
-            for benchmark in evaluation.benchmarks
-        }
-        for name, policy in policies.items()
-    }
-    return dict(counts), evaluated.provenance
 
 
 def _one_policy(name: str, runs: Runs, model: PretrainedModel | ScratchModel) -> Policy:

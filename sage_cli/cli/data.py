@@ -159,7 +159,6 @@ def probe(
     bench: Annotated[str, typer.Argument(help="The benchmark: a name, or a file of problems.")],
     limit: options.Limit = None,
     preset: Presets = None,
-    config: options.ConfigFile = None,
     set_: Sets = None,
     runs: options.RunRoot = None,
     json: Json = False,
@@ -175,9 +174,8 @@ def probe(
             raise ConfigurationError(f"{key} is fixed by a probe as {FIXED[key]}", "leave it out")
     sets = [*(set_ or ()), *(f"{key}={value}" for key, value in FIXED.items())]
     flags = {"benchmark": bench, "limit": limit}
-    settings = load_for_measuring(
-        [model], preset, config, sets, runs, "passk", any_k=True, evaluation=flags
-    ).config
+    loaded = load_for_measuring([model], preset, None, sets, runs, "passk", evaluation=flags)
+    settings = loaded.config
     policy = named_policy(model, Runs(settings.run.root), settings.model)
     with Live() as live:
         with live.doing(f"reading {bench}"):

@@ -39,7 +39,6 @@ NOTES = (
     "follows; right unasked: Math-Verify reads the gold in what follows, with fresh numbers, too",
     "what fresh numbers do not lower is no memory; they take questions with numbers in both parts",
 )
-_DIGITS = "123456789"
 
 
 def cut(question: str) -> tuple[str, str]:
@@ -59,7 +58,7 @@ def with_fresh_numbers(problem: Problem) -> Problem:
 
     A number that returns is exchanged alike; 0 stays, so that no number begins with a fresh one.
     """
-    order = "".join(random.Random(problem.question).sample(_DIGITS, len(_DIGITS)))
+    order = "".join(random.Random(problem.question).sample("123456789", 9))
     fresh = str.maketrans(order, order[1:] + order[:1])
     return replace(problem, question=problem.question.translate(fresh))
 
@@ -83,10 +82,7 @@ def probe(policy: Policy, benchmark: Benchmark, config: SageConfig, progress: Pr
     most = max(len(problem.question.encode()) for problem in printed)
     config = changed(config, {"sampling.max_tokens": max(config.sampling.max_tokens, most)})
     samples = PolicySamples.from_config(policy, config, config.run.root)
-    begun = [
-        replace(benchmark, name=text, problems=tuple(map(_begun, problems)))
-        for text, problems in asked.items()
-    ]
+    begun = [replace(benchmark, name=t, problems=tuple(map(_begun, p))) for t, p in asked.items()]
     measure([samples], begun, config, progress)
     by_text_PC = {}
     for part in begun:
