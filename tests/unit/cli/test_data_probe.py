@@ -147,6 +147,7 @@ def test_the_half_that_was_learnt_is_found(
     assert len(HalfByHeart.prompts) == 17  # stored
     Path("mine.yaml").write_text("title: mine\nmethods: {base: base}\n")
     model = ("--set", "model.kind=pretrained", "--set", "model.path=model")
+    model += ("--set", "sft.enabled=false")
     words = ("suite", "report", "mine.yaml", "--preset", "tiny", *model)
     words += ("--set", "evaluation.benchmark=mine.jsonl", "--json")
     (chapter,) = json.loads(sage(*words).stdout)["chapters"]
