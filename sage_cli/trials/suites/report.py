@@ -106,7 +106,8 @@ def _facts(
         facts["incomplete"] = "; ".join(lost)
     chosen = [sentence for result in part_results for sentence in result.suite.chosen]
     if chosen:
-        facts["chosen where the paper is silent"] = " ".join(chosen)
+        published = any(result.suite.published for result in part_results)
+        facts["chosen where the paper is silent" if published else "chosen"] = " ".join(chosen)
     return facts
 
 

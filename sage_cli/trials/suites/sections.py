@@ -52,7 +52,7 @@ def measured(result: PartResult) -> Document:
     }
     return Document(
         name="measured",
-        title="Measured and published",
+        title="Measured and published" if printed else "Measured",
         data={
             "k": list(ks),
             "rows": to_records(tables[0]),
